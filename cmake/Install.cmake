@@ -1,0 +1,26 @@
+# What `cmake --install` puts where; the command line's own files are in cli/. Everything is found relative to the prefix, so a tree can be moved.
+include(CMakePackageConfigHelpers)
+
+install(FILES ${PROJECT_SOURCE_DIR}/include/redlock.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set_target_properties(redlock_shared PROPERTIES EXPORT_NAME redlock)
+set_target_properties(redlock_static PROPERTIES EXPORT_NAME static)
+# Two export files, so that who links the shared library needs no development files of what is inside it.
+foreach(kind shared static)
+  install(TARGETS redlock_${kind} EXPORT redlock-${kind}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT redlock-${kind} NAMESPACE redlock:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/redlock)
+endforeach()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/packaging/redlock-config.cmake.in
+  ${PROJECT_BINARY_DIR}/redlock-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/redlock)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/redlock-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/redlock-config.cmake ${PROJECT_BINARY_DIR}/redlock-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/redlock)
+
+file(RELATIVE_PATH REDLOCK_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" REDLOCK_PC_PREFIX "${REDLOCK_PC_PREFIX}")
+configure_file(${PROJECT_SOURCE_DIR}/packaging/redlock.pc.in ${PROJECT_BINARY_DIR}/redlock.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/redlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

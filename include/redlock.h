@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * redlock -- distributed locks held on a majority of independent Redis or Valkey servers.
+ *
+ * The contract, in four sentences:
+ * Time: every duration is in milliseconds, is measured on CLOCK_BOOTTIME and never on a wall clock,
+ * and a validity that is reported errs on the short side.
+ * Threads: with the service thread (the default) every function may be called from any thread;
+ * without it, calls on one client and its locks must not overlap, except redlock_cancel().
+ * Memory: what a function copies it says; what it hands out belongs to the object it came from.
+ * Output: the library never prints, exits, installs a signal handler or logs a token or a password;
+ * it calls the log function that you give it, and nothing unless you do.
+ */
+#ifndef REDLOCK_H
+#define REDLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define REDLOCK_API __attribute__((visibility("default")))
+#define REDLOCK_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define REDLOCK_API
+#define REDLOCK_MUST_CHECK
+#endif
+
+#define REDLOCK_VERSION_MAJOR 0
+#define REDLOCK_VERSION_MINOR 1
+#define REDLOCK_VERSION_PATCH 0
+
+/* Limits. A value outside them is REDLOCK_BAD_ARGUMENT, never clipped. */
+#define REDLOCK_NODES_MAX 15
+#define REDLOCK_RESOURCE_BYTES_MAX 65536       /* key prefix included */
+#define REDLOCK_RESOURCES_MAX 64               /* in one lock */
+#define REDLOCK_TTL_MS_MIN 10
+#define REDLOCK_TTL_MS_MAX 86400000            /* 24 hours */
+#define REDLOCK_OWNER_BYTES_MAX 128
+#define REDLOCK_TOKEN_HEX_BYTES 40             /* 20 random bytes in hexadecimal */
+#define REDLOCK_TOKEN_BYTES_MAX 1024           /* of a token given by the caller; ours are at most 40 + 1 + owner */
+#define REDLOCK_WAIT_FOREVER (-1)
+
+/* Results. Values are never renumbered. HELD ("another has it") and NO_QUORUM ("cannot know")
+ * are different answers; see docs/safety.md. */
+#define REDLOCK_RESULTS(X)                                                                       \
+    X(REDLOCK_OK, 0, "ok")                                                                       \
+    X(REDLOCK_HELD, -1, "held by another")                                                       \
+    X(REDLOCK_NO_QUORUM, -2, "no quorum: too few nodes answered")                                \
+    X(REDLOCK_EXPIRED, -3, "expired while acquiring: the majority answered too late")            \
+    X(REDLOCK_LOST, -4, "lost: this lock is not, or no longer, ours")                            \
+    X(REDLOCK_CANCELLED, -5, "cancelled")                                                        \
+    X(REDLOCK_BAD_ARGUMENT, -6, "bad argument")                                                  \
+    X(REDLOCK_NO_MEMORY, -7, "out of memory")                                                    \
+    X(REDLOCK_FORKED, -8, "client used after fork(2) in the child: open a new one there")        \
+    X(REDLOCK_BUSY, -9, "another operation on this lock is under way")                           \
+    X(REDLOCK_SYSTEM, -10, "a system call failed")                                               \
+    X(REDLOCK_TWICE_LISTED, -11, "one server is listed twice: its vote would count twice")       \
+    X(REDLOCK_LIMIT, -12, "the lock's maximum hold or renewal count is used up")
+
+enum redlock_result {
+#define REDLOCK_ENUM(name, value, text) name = (value),
+    REDLOCK_RESULTS(REDLOCK_ENUM)
+#undef REDLOCK_ENUM
+};
+
+/* What one node said, or why it said nothing. Values are never renumbered. */
+#define REDLOCK_VERDICTS(X)                                                                      \
+    X(REDLOCK_VERDICT_NONE, 0, "no answer yet")                                                    \
+    X(REDLOCK_VERDICT_GRANTED, 1, "granted")                                                     \
+    X(REDLOCK_VERDICT_DENIED, 2, "held by another")                                              \
+    X(REDLOCK_VERDICT_ABSENT, 3, "key absent")                                                   \
+    X(REDLOCK_VERDICT_TIMEOUT, 4, "no answer in time")                                           \
+    X(REDLOCK_VERDICT_CONNECTING, 5, "not connected yet")                                        \
+    X(REDLOCK_VERDICT_REFUSED, 6, "connection refused or unreachable")                           \
+    X(REDLOCK_VERDICT_DISCONNECTED, 7, "connection lost")                                        \
+    X(REDLOCK_VERDICT_NAME, 8, "host name not found")                                            \
+    X(REDLOCK_VERDICT_TLS, 9, "TLS failed")                                                      \
+    X(REDLOCK_VERDICT_AUTH, 10, "wrong or missing password")                                     \
+    X(REDLOCK_VERDICT_NOPERM, 11, "no permission (ACL)")                                         \
+    X(REDLOCK_VERDICT_OOM, 12, "server out of memory")                                           \
+    X(REDLOCK_VERDICT_MISCONF, 13, "server cannot persist (MISCONF)")                            \
+    X(REDLOCK_VERDICT_READONLY, 14, "read-only replica")                                         \
+    X(REDLOCK_VERDICT_LOADING, 15, "server is loading its data")                                 \
+    X(REDLOCK_VERDICT_BUSY, 16, "server is busy with a script")                                  \
+    X(REDLOCK_VERDICT_NOREPLICAS, 17, "server lacks replicas (NOREPLICAS)")                      \
+    X(REDLOCK_VERDICT_WRONGTYPE, 18, "key holds something other than a string")                  \
+    X(REDLOCK_VERDICT_MAXCLIENTS, 19, "server has too many clients")                             \
+    X(REDLOCK_VERDICT_PROTOCOL, 20, "answer out of order, oversized or malformed")               \
+    X(REDLOCK_VERDICT_CLUSTER, 21, "server is part of a cluster")                                \
+    X(REDLOCK_VERDICT_MASTERDOWN, 22, "replica lost its master (MASTERDOWN)")                    \
+    X(REDLOCK_VERDICT_TWICE_LISTED, 23, "same server as an earlier node")                        \
+    X(REDLOCK_VERDICT_NO_MEMORY, 24, "out of memory in this process")                            \
+    X(REDLOCK_VERDICT_ERROR, 25, "server answered with another error")
+
+enum redlock_verdict {
+#define REDLOCK_ENUM(name, value, text) name = (value),
+    REDLOCK_VERDICTS(REDLOCK_ENUM)
+#undef REDLOCK_ENUM
+};
+
+/* A sentence in English for a result or verdict; never NULL, static. */
+REDLOCK_API const char *redlock_result_text(int result);
+REDLOCK_API const char *redlock_verdict_text(int verdict);
+/* The version of the library at run time, "MAJOR.MINOR.PATCH". */
+REDLOCK_API const char *redlock_version(void);
+
+/* What went wrong in a call that takes one, as one sentence that names the problem and the cure.
+ * Filled on failure only. */
+struct redlock_error {
+    int result;
+    char text[512];
+};
+
+struct redlock_client;
+struct redlock_lock;
+
+enum redlock_log_level { REDLOCK_LOG_ERROR = 0, REDLOCK_LOG_WARNING = 1, REDLOCK_LOG_INFO = 2, REDLOCK_LOG_DEBUG = 3 };
+
+/* Called from whichever thread drives the client; must not call back into the library. */
+typedef void redlock_log_fn(void *context, enum redlock_log_level level, const char *text);
+
+/* Options of a client. Fill with redlock_client_options_init(), then change what you need.
+ * Strings are copied by redlock_client_open(). Fields are only ever appended. */
+struct redlock_client_options {
+    size_t size;                    /* set by init; tells the library which fields exist */
+    int64_t node_timeout_ms;        /* 0: min(50, ttl/20), at least 5. How long an attempt waits for a node */
+    int64_t connect_timeout_ms;     /* 1000. Connect, TLS and AUTH together; no part of an attempt */
+    int64_t stall_timeout_ms;       /* 5000. A connection with an answer overdue this long is reset */
+    uint32_t drift_ppm;             /* 10000 (1 %) of the TTL is taken off validity for clock drift ... */
+    uint32_t drift_ms;              /* ... and 2 ms, the granularity of Redis's expiry */
+    int service_thread;             /* 1: a thread renews and completes; 0: you call redlock_process() */
+    const char *key_prefix;         /* NULL: none. Put before every resource to make the key */
+    size_t key_prefix_bytes;        /* 0 with a non-NULL prefix: strlen() */
+    const char *tls_ca_file;        /* PEM; NULL: the system's store */
+    const char *tls_cert_file;      /* PEM client certificate, with tls_key_file; NULL: none */
+    const char *tls_key_file;
+    const char *tls_server_name;    /* NULL: the host in the URL. Name to send and to verify */
+    redlock_log_fn *log;            /* NULL: silence */
+    void *log_context;
+    enum redlock_log_level log_level; /* REDLOCK_LOG_WARNING */
+};
+
+REDLOCK_API void redlock_client_options_init(struct redlock_client_options *options);
+
+/* Opens a client on 1 to 15 nodes: "redis://[user:pass@]host[:port][/db]", "rediss://..." (TLS),
+ * "unix:///path[?db=n]", separated by commas or white space; user and password percent-encoded.
+ * The quorum is nodes/2+1 of the nodes given here, never of those that answer.
+ * Returns at once; connections come up in the background. `options` NULL: the defaults.
+ * On failure *client is left alone and *error (which may be NULL) says why.
+ * Returns OK, BAD_ARGUMENT, NO_MEMORY, SYSTEM. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes, const struct redlock_client_options *options,
+                                                       struct redlock_client **client, struct redlock_error *error);
+
+/* Frees a client. All its locks must have been freed. Waits at most one node timeout for releases
+ * under way, then gives up connections whose SET is unanswered with a reset. NULL is fine.
+ * In a child after fork(2) it frees memory and touches no connection. */
+REDLOCK_API void redlock_client_free(struct redlock_client *client);
+
+/* Waits until every node is connected or known to have failed, at most `wait_ms`; returns the number
+ * of nodes that are ready, or a negative result. */
+REDLOCK_API int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms);
+
+/* One node as the client sees it now. Strings are valid until the client is freed. */
+struct redlock_node_status {
+    size_t size;            /* set by the caller to sizeof(struct redlock_node_status) */
+    const char *url;        /* as configured, without the password */
+    int verdict;            /* GRANTED: ready; else why it is not */
+    char run_id[41];        /* "" while unknown (not connected, or INFO refused) */
+    char version[16];       /* redis_version, "" while unknown */
+    char text[160];         /* detail of the last failure, "" if none; no secrets */
+    int uses_transactions;  /* 1: scripting is refused there; WATCH/MULTI/EXEC is used */
+};
+REDLOCK_API size_t redlock_client_nodes(const struct redlock_client *client);
+/* OK, or BAD_ARGUMENT when node is out of range. */
+REDLOCK_API int redlock_client_node(struct redlock_client *client, size_t node, struct redlock_node_status *status);
+
+/* Counters since the client was opened. */
+struct redlock_stats {
+    size_t size;            /* set by the caller */
+    uint64_t attempts;      /* tries to acquire, one round of votes each */
+    uint64_t acquired;
+    uint64_t retries;
+    uint64_t votes_granted;
+    uint64_t votes_denied;
+    uint64_t votes_lost;    /* timeouts, lost connections and errors of a node */
+    uint64_t extensions;
+    uint64_t extensions_failed;
+    uint64_t released;
+    uint64_t lost;
+    uint64_t reconnects;
+};
+REDLOCK_API int redlock_client_stats(struct redlock_client *client, struct redlock_stats *stats);
+
+/* ---- any event loop -------------------------------------------------------------------- */
+
+/* With service_thread = 0: one descriptor that becomes readable when redlock_process() has work, timers
+ * included. Owned by the client. -1 with a service thread. */
+REDLOCK_API int redlock_client_fd(struct redlock_client *client);
+/* Does all work that is due without blocking and runs callbacks. OK, FORKED or BAD_ARGUMENT (service thread). */
+REDLOCK_API int redlock_process(struct redlock_client *client);
+
+/* ---- locks ------------------------------------------------------------------------------ */
+
+enum redlock_state {
+    REDLOCK_STATE_FREE = 0,      /* not held, nothing under way */
+    REDLOCK_STATE_ACQUIRING = 1,
+    REDLOCK_STATE_HELD = 2,
+    REDLOCK_STATE_UNSURE = 3,    /* a renewal failed; validity is left and renewal is tried again */
+    REDLOCK_STATE_LOST = 4,      /* final until released */
+    REDLOCK_STATE_RELEASING = 5
+};
+
+/* What on_change may report, always outside the library's mutex: on the service thread, or inside
+ * redlock_process() (and inside blocking calls) without one. It may call any function, redlock_lock_free()
+ * too. Keep it short: on the service thread it holds up the callbacks of every lock of the client, and,
+ * while no other thread is in a blocking call, their renewals. */
+enum redlock_change {
+    REDLOCK_CHANGE_RENEWED = 1,
+    REDLOCK_CHANGE_UNSURE = 2,   /* renewal fails; redlock_validity_ms() says what is left */
+    REDLOCK_CHANGE_SURE = 3,     /* renewed again after UNSURE */
+    REDLOCK_CHANGE_LOST = 4      /* comes before validity ends by lost_margin_ms, or at once when it is known sooner */
+};
+typedef void redlock_change_fn(void *context, struct redlock_lock *lock, enum redlock_change change);
+
+struct redlock_lock_options {
+    size_t size;
+    int64_t ttl_ms;              /* 30000; 10 to 86400000 */
+    int64_t validity_ms_min;     /* 1. A win that leaves less, or not more than lost_margin_ms, is given back (EXPIRED) */
+    int renew;                   /* 1: renewed until released or lost */
+    int64_t renew_interval_ms;   /* 0: a third of the TTL */
+    int64_t hold_ms_max;         /* 0: no limit. Renewal stops so that validity ends at or before this long after acquiring */
+    uint32_t renew_count_max;    /* 0: no limit */
+    int64_t lost_margin_ms;      /* -1: ttl/10, at most 1000. LOST is told this long before validity ends */
+    uint32_t retry_count_max;    /* 0: no limit. Retries of one redlock_acquire() */
+    int64_t retry_delay_ms_min;  /* 50. A fresh random delay in [min, max] before each retry */
+    int64_t retry_delay_ms_max;  /* 250 */
+    const void *owner;           /* NULL: none. At most 128 bytes, shown by `redlock show`; part of the token */
+    size_t owner_bytes;          /* 0 with a non-NULL owner: strlen() */
+    redlock_change_fn *on_change;
+    void *on_change_context;
+};
+REDLOCK_API void redlock_lock_options_init(struct redlock_lock_options *options);
+
+/* Bytes with a length; NUL has no meaning. */
+struct redlock_bytes {
+    const void *data;
+    size_t bytes;
+};
+
+/* A lock on one resource (or, with _multi, on all of several: all or nothing on each node).
+ * Takes nothing yet. Names and options are copied. A lock is used again after release.
+ * OK, BAD_ARGUMENT, NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_new(struct redlock_client *client, const void *resource, size_t bytes,
+                                                    const struct redlock_lock_options *options, struct redlock_lock **lock,
+                                                    struct redlock_error *error);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes *resources,
+                                                          size_t count, const struct redlock_lock_options *options,
+                                                          struct redlock_lock **lock, struct redlock_error *error);
+/* Frees it; cancels an acquisition under way, releases what is held, without waiting. NULL is fine.
+ * No callback of this lock runs after it returns. */
+REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
+
+/* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, FORKED, SYSTEM. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_try(struct redlock_lock *lock);
+/* Tries until it is ours, `wait_ms` are over (0: one try; REDLOCK_WAIT_FOREVER), the retries are used up
+ * or redlock_cancel(). On failure, the outcome of the last try; nothing of ours is left behind where a
+ * node can be reached, and elsewhere ends with its TTL. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms);
+/* Ends an acquisition under way in another thread (CANCELLED). Harmless otherwise. */
+REDLOCK_API void redlock_cancel(struct redlock_lock *lock);
+/* Sets what is left to at least `ttl_ms` (0: the lock's own TTL) on a majority; never shortens, never brings a
+ * lost lock back. OK, LOST, NO_QUORUM (still ours for redlock_validity_ms()), LIMIT, BUSY, BAD_ARGUMENT, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms);
+/* Deletes the keys that are ours on all nodes. OK: a majority deleted them. LOST: a majority had them not.
+ * NO_QUORUM: cannot know; what is left ends with its TTL. In each case this lock is free afterwards. BUSY, FORKED. */
+REDLOCK_API int redlock_release(struct redlock_lock *lock);
+
+/* The same without blocking: return OK when started, else as above, and call `done` once with the result. */
+typedef void redlock_done_fn(void *context, struct redlock_lock *lock, int result);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done, void *context);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void *context);
+
+/* Takes over a lock that was acquired elsewhere, by its token, so that redlock_extend() and redlock_release()
+ * work on it. Proves nothing: until an extension has succeeded the validity is 0. Not renewed before that.
+ * OK, BAD_ARGUMENT (empty or over 1024 bytes), BUSY (in use or held). */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t bytes);
+
+/* Forgets a held lock without releasing it: it lives on until its TTL, or until somebody adopts its token.
+ * OK, LOST (not held), BUSY, FORKED. */
+REDLOCK_API int redlock_lock_disown(struct redlock_lock *lock);
+
+REDLOCK_API enum redlock_state redlock_lock_state(struct redlock_lock *lock);
+/* Milliseconds for which the lock is still surely ours, 0 when not. Asks the clock, not the network. */
+REDLOCK_API int64_t redlock_validity_ms(struct redlock_lock *lock);
+/* The same as a point on CLOCK_BOOTTIME in nanoseconds; 0 when not held. */
+REDLOCK_API int64_t redlock_validity_end_ns(struct redlock_lock *lock);
+/* The token: 40 hex digits, then ':' and the owner if there is one. Valid until the next acquisition. {NULL,0} when not held. */
+REDLOCK_API struct redlock_bytes redlock_token(struct redlock_lock *lock);
+/* What each node said in the last round (acquire, extend or release); verdicts[i] is node i. Returns the count. */
+REDLOCK_API size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count);
+
+/* ---- looking ---------------------------------------------------------------------------- */
+
+struct redlock_view {
+    int verdict;                 /* GRANTED: a key is there; ABSENT; WRONGTYPE; else why the node did not say */
+    int64_t remaining_ms;        /* -1: the key has no TTL (not a lock, or one that never ends) */
+    size_t token_bytes;          /* 0..1024 stored; token_truncated tells of more */
+    int token_truncated;
+    unsigned char token[REDLOCK_TOKEN_BYTES_MAX];
+};
+/* What each node holds under the resource; views[i] is node i, `count` at least redlock_client_nodes().
+ * OK, NO_QUORUM (views are filled all the same), BAD_ARGUMENT, NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_look(struct redlock_client *client, const void *resource, size_t bytes,
+                                                struct redlock_view *views, size_t count);
+/* Calls `each` once for every string key with a TTL that begins with the client's prefix on any node (resource without
+ * the prefix; a key may be told more than once). Reads by SCAN, so it sees what was there throughout. */
+typedef void redlock_resource_fn(void *context, const void *resource, size_t bytes);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
