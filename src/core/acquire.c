@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * An acquisition: attempts, with cleaning up and a random delay between them.
+ *
+ * The rules that others got wrong: a retry starts only when its own keys from the try before are gone (or one node
+ * timeout has passed), or it would be denied by itself; a cancelled caller's releases go out all the same; the delay
+ * is drawn afresh each time, or two clients that tie would tie for ever.
+ */
+#include "core/core.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A key's PTTL is in whole milliseconds, and others wait for the same key: come a little later, each at his own time.
+ */
+#define HINT_JITTER_MIN (1 * RL_MS)
+#define HINT_JITTER_MAX (10 * RL_MS)
+#define WAKE_JITTER_MAX (2 * RL_MS)
+#define SLEEP_MIN (1 * RL_MS)
+
+void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms, const struct rl_retry_rules *rules) {
+    assert(rules->delay_min >= 0 && rules->delay_min <= rules->delay_max && rules->connect_timeout >= 0);
+    memset(acquire, 0, sizeof *acquire);
+    acquire->terms = terms;
+    acquire->rules = *rules;
+    acquire->wake_at = RL_NEVER;
+    rl_attempt_init(&acquire->attempt, terms);
+}
+
+static const unsigned char allowed[] = {
+    [RL_ACQUIRE_IDLE] = 1 << RL_ACQUIRE_GATHERING | 1 << RL_ACQUIRE_OVER,
+    [RL_ACQUIRE_GATHERING] = 1 << RL_ACQUIRE_VOTING | 1 << RL_ACQUIRE_OVER,
+    [RL_ACQUIRE_VOTING] = 1 << RL_ACQUIRE_CLEANING | 1 << RL_ACQUIRE_WON,
+    [RL_ACQUIRE_CLEANING] = 1 << RL_ACQUIRE_SLEEPING | 1 << RL_ACQUIRE_OVER,
+    [RL_ACQUIRE_SLEEPING] = 1 << RL_ACQUIRE_VOTING | 1 << RL_ACQUIRE_OVER,
+    [RL_ACQUIRE_WON] = 0,
+    [RL_ACQUIRE_OVER] = 0,
+};
+
+/* The only place where the state changes. */
+static void move(struct rl_acquire *acquire, enum rl_acquire_state to, rl_ns now) {
+    assert(allowed[acquire->state] & 1 << to);
+    (void)allowed;
+    switch (to) {
+    case RL_ACQUIRE_WON:
+        assert(acquire->attempt.state == RL_ATTEMPT_WON && !acquire->cancelled);
+        assert(rl_count(acquire->attempt.tally.granted) >= rl_quorum(acquire->terms->nodes));
+        break;
+    case RL_ACQUIRE_CLEANING: assert(acquire->attempt.state == RL_ATTEMPT_LOST); break;
+    case RL_ACQUIRE_SLEEPING: assert(!acquire->cancelled); break;
+    default: break;
+    }
+    acquire->state = to;
+    acquire->since = now;
+    acquire->wake_at = RL_NEVER;
+}
+
+static void end(struct rl_acquire *acquire, enum rl_outcome outcome, rl_ns now, struct rl_actions *actions) {
+    acquire->outcome = outcome;
+    actions->outcome = outcome;
+    move(acquire, outcome == RL_OUTCOME_OK ? RL_ACQUIRE_WON : RL_ACQUIRE_OVER, now);
+}
+
+/* splitmix64: small, and good enough to keep clients from moving in step. */
+static uint64_t draw(struct rl_acquire *acquire) {
+    uint64_t z = acquire->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static rl_ns draw_between(struct rl_acquire *acquire, rl_ns low, rl_ns high) {
+    return low + (rl_ns)(draw(acquire) % ((uint64_t)(high - low) + 1));
+}
+
+/* When, as far as the hints tell, a majority could be free: the quorum-th smallest of the nodes' times. RL_NEVER when
+ * the hints do not say, or when no hint is needed for a majority (then the random delay alone decides). */
+static rl_ns majority_free_at(const struct rl_acquire *acquire) {
+    const struct rl_tally *votes = &acquire->attempt.tally;
+    unsigned nodes = acquire->terms->nodes;
+    unsigned missing = rl_quorum(nodes);
+    unsigned free_now = nodes - rl_count(votes->denied | votes->failed);
+    if (free_now >= missing) return RL_NEVER;
+    missing -= free_now;
+
+    rl_mask left = 0;
+    for (unsigned node = 0; node < nodes; node++)
+        if ((votes->denied & rl_bit(node)) && acquire->free_at[node] != 0) left |= rl_bit(node);
+    if (rl_count(left) < missing) return RL_NEVER;
+    rl_ns at = RL_NEVER;
+    while (missing-- > 0) {
+        unsigned first = 0;
+        at = RL_NEVER;
+        for (unsigned node = 0; node < nodes; node++) {
+            if ((left & rl_bit(node)) == 0 || acquire->free_at[node] >= at) continue;
+            first = node;
+            at = acquire->free_at[node];
+        }
+        left &= (rl_mask)~rl_bit(first);
+    }
+    return at;
+}
+
+static void wake_by(struct rl_acquire *acquire, rl_ns at) {
+    if (at < acquire->wake_at) acquire->wake_at = at;
+}
+
+static void use_hints(struct rl_acquire *acquire, rl_ns now) {
+    rl_ns at = majority_free_at(acquire);
+    if (at == RL_NEVER) return;
+    at += draw_between(acquire, HINT_JITTER_MIN, HINT_JITTER_MAX);
+    wake_by(acquire, at > now + SLEEP_MIN ? at : now + SLEEP_MIN);
+}
+
+/* "it should try again after a random delay in order to try to desynchronize multiple clients" */
+static void sleep_before_retry(struct rl_acquire *acquire, rl_ns now) {
+    move(acquire, RL_ACQUIRE_SLEEPING, now);
+    rl_ns delay = draw_between(acquire, acquire->rules.delay_min, acquire->rules.delay_max);
+    acquire->wake_at = now + (delay > SLEEP_MIN ? delay : SLEEP_MIN);
+    use_hints(acquire, now);
+    wake_by(acquire, acquire->rules.deadline); /* one last try happens at the deadline itself */
+}
+
+/* A try at exactly the deadline is allowed, none after; so a wait of 0 is one try. */
+static bool was_last(const struct rl_acquire *acquire, rl_ns now) {
+    const struct rl_retry_rules *rules = &acquire->rules;
+    if (acquire->tries > rules->retries_max) return true; /* tries = retries + 1 */
+    return now >= rules->deadline || acquire->attempt.t1 >= rules->deadline;
+}
+
+/* The caller hears of a loss only now, so that nothing of ours is left where a node can be reached. */
+static void clean(struct rl_acquire *acquire, rl_ns now, struct rl_actions *actions) {
+    rl_ns latest = acquire->since + acquire->terms->node_timeout;
+    acquire->wake_at = latest;
+    if (rl_tally_pending(&acquire->cleaning) != 0 && now < latest) return;
+    if (acquire->cancelled)
+        end(acquire, RL_OUTCOME_CANCELLED, now, actions);
+    else if (was_last(acquire, now))
+        end(acquire, acquire->attempt.outcome, now, actions);
+    else
+        sleep_before_retry(acquire, now);
+}
+
+/* After a step of the attempt: is it over, and how? */
+static void follow(struct rl_acquire *acquire, rl_ns now, struct rl_actions *actions) {
+    switch (acquire->attempt.state) {
+    case RL_ATTEMPT_IDLE: break; /* never: the step before this has started it */
+    case RL_ATTEMPT_VOTING: acquire->wake_at = actions->wake_at; break;
+    case RL_ATTEMPT_WON: end(acquire, RL_OUTCOME_OK, now, actions); break;
+    case RL_ATTEMPT_LOST:
+        actions->outcome = RL_OUTCOME_NONE; /* the attempt's, not the acquisition's */
+        move(acquire, RL_ACQUIRE_CLEANING, now);
+        rl_tally_open(&acquire->cleaning, acquire->terms->nodes, acquire->attempt.tally.asked);
+        if (!acquire->cancelled && !was_last(acquire, now)) actions->peek = acquire->attempt.tally.denied;
+        clean(acquire, now, actions);
+        break;
+    }
+}
+
+static void try_once(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    struct rl_event start = *event;
+    start.type = RL_EVENT_START;
+    acquire->tries++;
+    memset(acquire->free_at, 0, sizeof acquire->free_at);
+    rl_attempt_init(&acquire->attempt, acquire->terms);
+    move(acquire, RL_ACQUIRE_VOTING, now);
+    rl_attempt_step(&acquire->attempt, &start, now, actions);
+    follow(acquire, now, actions);
+}
+
+/* Connecting is no part of an attempt, nor of the time the caller waits for the lock. */
+static void gather(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    unsigned nodes = acquire->terms->nodes;
+    rl_mask all = rl_all(nodes);
+    bool majority = rl_count(event->ready & all) >= rl_quorum(nodes);
+    acquire->wake_at = acquire->since + acquire->rules.connect_timeout;
+    if (majority) wake_by(acquire, acquire->since + acquire->terms->node_timeout);
+    if ((event->settled & all) == all || now >= acquire->wake_at) try_once(acquire, event, now, actions);
+}
+
+static void doze(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    if (event->type == RL_EVENT_HINT) use_hints(acquire, now);
+    if (event->type == RL_EVENT_WAKE) wake_by(acquire, now + draw_between(acquire, 0, WAKE_JITTER_MAX));
+    if (now < acquire->wake_at) return;
+    /* A timer is always a little late, so the try at the deadline may start that little after it. But whoever was
+     * stopped meanwhile has had his time. */
+    if (now - acquire->terms->node_timeout > acquire->rules.deadline)
+        end(acquire, acquire->attempt.outcome, now, actions);
+    else
+        try_once(acquire, event, now, actions);
+}
+
+static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    switch (acquire->state) {
+    case RL_ACQUIRE_IDLE:
+    case RL_ACQUIRE_GATHERING:
+    case RL_ACQUIRE_SLEEPING: end(acquire, RL_OUTCOME_CANCELLED, now, actions); break;
+    case RL_ACQUIRE_VOTING:
+        /* What was sent is released like after any other loss: giving up is no reason to leave keys behind. */
+        acquire->cancelled = true;
+        rl_attempt_step(&acquire->attempt, event, now, actions);
+        follow(acquire, now, actions);
+        break;
+    case RL_ACQUIRE_CLEANING:
+        acquire->cancelled = true;
+        clean(acquire, now, actions);
+        break;
+    case RL_ACQUIRE_WON:
+    case RL_ACQUIRE_OVER: break;
+    }
+}
+
+static void note_hint(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
+    if (event->node >= acquire->terms->nodes || event->remaining < 0) return; /* 0: the key is gone already */
+    acquire->free_at[event->node] = now + event->remaining;
+}
+
+void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    memset(actions, 0, sizeof *actions);
+    if (event->type == RL_EVENT_HINT) note_hint(acquire, event, now);
+    if (event->type == RL_EVENT_CANCEL) {
+        cancel(acquire, event, now, actions);
+        actions->wake_at = acquire->wake_at;
+        return;
+    }
+    switch (acquire->state) {
+    case RL_ACQUIRE_IDLE:
+        if (event->type != RL_EVENT_START) break;
+        acquire->random = event->seed;
+        move(acquire, RL_ACQUIRE_GATHERING, now);
+        gather(acquire, event, now, actions);
+        break;
+    case RL_ACQUIRE_GATHERING: gather(acquire, event, now, actions); break;
+    case RL_ACQUIRE_VOTING:
+        rl_attempt_step(&acquire->attempt, event, now, actions);
+        follow(acquire, now, actions);
+        break;
+    case RL_ACQUIRE_CLEANING:
+        /* WAKE is no news here: our own releases look like somebody's. */
+        if (event->type == RL_EVENT_VOTE) rl_tally_vote(&acquire->attempt.tally, event->node, event->vote);
+        if (event->type == RL_EVENT_UNLOCKED) rl_tally_vote(&acquire->cleaning, event->node, event->vote);
+        clean(acquire, now, actions);
+        break;
+    case RL_ACQUIRE_SLEEPING: doze(acquire, event, now, actions); break;
+    case RL_ACQUIRE_WON:
+    case RL_ACQUIRE_OVER: break;
+    }
+    actions->wake_at = acquire->wake_at;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The protocol as functions of (state, event, time). Nothing here reads a clock, touches a socket,
+ * allocates or draws a random number: time, votes and a random seed come in as events; "send this",
+ * "wake me at", "tell the caller" go out as actions. That is why it can be simulated and why an
+ * exchange can be read as text.
+ *
+ * Source of the rules: "Distributed Locks with Redis" (the Redlock page) and docs/safety.md.
+ */
+#ifndef RL_CORE_H
+#define RL_CORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef int64_t rl_ns;    /* a point on, or a span of, the client's clock, in nanoseconds */
+typedef uint16_t rl_mask; /* bit i: node i */
+
+#define RL_NODES_MAX 15
+#define RL_NEVER INT64_MAX
+#define RL_MS ((rl_ns)1000000)
+
+/* A majority of the nodes configured, whether they can be reached or not. */
+static inline unsigned rl_quorum(unsigned nodes) { return nodes / 2 + 1; }
+static inline rl_mask rl_all(unsigned nodes) { return (rl_mask)((1u << nodes) - 1); }
+static inline rl_mask rl_bit(unsigned node) { return (rl_mask)(1u << node); }
+unsigned rl_count(rl_mask mask);
+
+/* What a node said, as far as the protocol cares. */
+enum rl_vote {
+    RL_VOTE_NONE = 0,
+    RL_VOTE_GRANTED, /* set / extended / deleted */
+    RL_VOTE_DENIED,  /* another's token is there */
+    RL_VOTE_ABSENT,  /* extend, release: no key */
+    RL_VOTE_FAILED   /* it did not or could not say: error, lost connection, not reachable */
+};
+
+/* What holds for every lock of a client and TTL. */
+struct rl_terms {
+    uint8_t nodes;         /* 1..15 */
+    rl_ns ttl;             /* > 0 */
+    uint32_t drift_ppm;    /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
+    rl_ns drift_fixed;
+    rl_ns node_timeout;    /* 0 < node_timeout < ttl */
+    rl_ns validity_min;    /* a win must leave more than 0 and at least this */
+};
+rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl);
+
+enum rl_event_type {
+    RL_EVENT_START,   /* acquisition: begin. lease: begin with `validity_end` and `asked` */
+    RL_EVENT_VOTE,    /* `node` answered the SET or extension or repair with `vote` */
+    RL_EVENT_UNLOCKED,/* `node` answered the release with `vote` */
+    RL_EVENT_HINT,    /* acquisition: on `node` the holder's key has `remaining` left */
+    RL_EVENT_WAKE,    /* a hint that the resource may be free now; may be false, may be lost */
+    RL_EVENT_NODES,   /* `ready` or `settled` changed */
+    RL_EVENT_TICK,    /* time passed; nothing else */
+    RL_EVENT_CANCEL,  /* acquisition: the caller gives up */
+    RL_EVENT_EXTEND,  /* lease: the caller wants `ttl` */
+    RL_EVENT_RELEASE  /* lease: the caller releases */
+};
+
+struct rl_event {
+    enum rl_event_type type;
+    uint8_t node;
+    enum rl_vote vote;
+    rl_mask ready;     /* every event: nodes that may be sent a SET now (connected, nothing overdue, slot free) */
+    rl_mask settled;   /* every event: nodes that are connected, or whose last try to connect has failed */
+    rl_mask asked;     /* lease START: nodes that may hold our key */
+    rl_ns validity_end;/* lease START */
+    rl_ns remaining;   /* HINT */
+    rl_ns ttl;         /* EXTEND */
+    uint64_t seed;     /* acquisition START: 64 random bits for the retry delays */
+};
+
+enum rl_outcome {
+    RL_OUTCOME_NONE = 0,
+    RL_OUTCOME_OK,
+    RL_OUTCOME_HELD,      /* another holds it on so many nodes that a majority is out of reach */
+    RL_OUTCOME_NO_QUORUM, /* so many nodes failed that a majority is out of reach: cannot know */
+    RL_OUTCOME_EXPIRED,   /* a majority granted, too late */
+    RL_OUTCOME_LOST,
+    RL_OUTCOME_CANCELLED,
+    RL_OUTCOME_LIMIT
+};
+
+enum rl_notice {
+    RL_NOTICE_RENEWED = 1 << 0,
+    RL_NOTICE_UNSURE = 1 << 1,
+    RL_NOTICE_SURE = 1 << 2,
+    RL_NOTICE_LOST = 1 << 3
+};
+
+/* What the caller must do after a step, in this order: send, then arm the timer, then tell. */
+struct rl_actions {
+    bool fresh_token;  /* draw a new token before sending `acquire` */
+    rl_mask acquire;   /* SET key token NX PX ttl */
+    rl_mask repair;    /* the same SET with the same token, on a node where a majority-proven lease is absent */
+    rl_mask extend;    /* compare-and-pexpire to `extend_ttl` */
+    rl_ns extend_ttl;
+    rl_mask release;   /* compare-and-delete, queued behind whatever went to that node before */
+    rl_mask peek;      /* ask how long the holder's key has left (a hint) */
+    rl_ns wake_at;     /* step again with TICK at this time at the latest; RL_NEVER: nothing to wait for */
+    unsigned notices;  /* enum rl_notice, ored */
+    enum rl_outcome outcome;         /* not NONE: the acquisition or the release is over */
+    enum rl_outcome extend_outcome;  /* not NONE: the caller's extension is over */
+};
+
+/* ---- one round of votes: who was asked, who said what ------------------------------------ */
+
+struct rl_tally {
+    uint8_t nodes;
+    rl_mask asked, granted, denied, absent, failed;
+};
+void rl_tally_open(struct rl_tally *tally, unsigned nodes, rl_mask asked); /* unasked nodes count as failed */
+/* False when the vote is not of this round: not asked, or answered already. */
+bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote);
+rl_mask rl_tally_pending(const struct rl_tally *tally);
+void rl_tally_close(struct rl_tally *tally); /* whoever is pending has failed */
+bool rl_tally_won(const struct rl_tally *tally);    /* a majority granted */
+bool rl_tally_hopeless(const struct rl_tally *tally); /* granted + pending is below the quorum */
+
+/* ---- one attempt ------------------------------------------------------------------------- */
+
+enum rl_attempt_state { RL_ATTEMPT_IDLE = 0, RL_ATTEMPT_VOTING, RL_ATTEMPT_WON, RL_ATTEMPT_LOST };
+
+struct rl_attempt {
+    const struct rl_terms *terms;
+    enum rl_attempt_state state;
+    enum rl_outcome outcome;   /* when LOST */
+    struct rl_tally tally;
+    rl_ns t1;                  /* when the SETs went out */
+    rl_ns validity_end;        /* when WON: t1 + ttl - drift */
+};
+void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms);
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+
+/* ---- an acquisition: attempts with cleaning up and random delays between ------------------- */
+
+struct rl_retry_rules {
+    uint32_t retries_max;    /* UINT32_MAX: no limit */
+    rl_ns deadline;          /* no try starts after it; RL_NEVER */
+    rl_ns delay_min, delay_max;
+    rl_ns connect_timeout;   /* how long the first try waits for nodes to come up */
+};
+
+enum rl_acquire_state {
+    RL_ACQUIRE_IDLE = 0,
+    RL_ACQUIRE_GATHERING, /* waiting for nodes to connect: all settled; or a majority ready and one node timeout; or connect_timeout */
+    RL_ACQUIRE_VOTING,
+    RL_ACQUIRE_CLEANING,  /* lost: waiting for the releases, at most one node timeout */
+    RL_ACQUIRE_SLEEPING,
+    RL_ACQUIRE_WON,
+    RL_ACQUIRE_OVER
+};
+
+struct rl_acquire {
+    const struct rl_terms *terms;
+    struct rl_retry_rules rules;
+    enum rl_acquire_state state;
+    enum rl_outcome outcome;
+    struct rl_attempt attempt;
+    struct rl_tally cleaning;
+    uint32_t tries;
+    uint64_t random;             /* state of the generator seeded at START */
+    rl_ns since;                 /* when this state began */
+    rl_ns wake_at;
+    bool cancelled;
+    rl_ns free_at[RL_NODES_MAX]; /* hints: when the holder's key ends on a node; 0 unknown */
+};
+void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms, const struct rl_retry_rules *rules);
+void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+
+/* ---- a lease: renewal, extension, loss, release -------------------------------------------- */
+
+struct rl_lease_rules {
+    rl_ns renew_every;       /* 0: not renewed */
+    rl_ns hold_max;          /* 0: no limit; validity never reaches beyond START + hold_max by renewal */
+    uint32_t renewals_max;   /* 0: no limit */
+    rl_ns lost_margin;       /* LOST is told this long before validity ends */
+};
+
+enum rl_lease_state { RL_LEASE_NONE = 0, RL_LEASE_HELD, RL_LEASE_UNSURE, RL_LEASE_LOST, RL_LEASE_RELEASING, RL_LEASE_RELEASED };
+
+struct rl_lease {
+    const struct rl_terms *terms;
+    struct rl_lease_rules rules;
+    enum rl_lease_state state;
+    rl_ns began;
+    rl_ns validity_end;
+    rl_ns renew_at;          /* next renewal; RL_NEVER */
+    uint32_t renewals;
+    rl_mask asked;           /* nodes that may hold our key: where a release must go */
+    bool adopted;            /* by token only: no validity is proven yet */
+    bool round_open;
+    bool round_by_caller;
+    bool round_proven;       /* a majority extended in this round */
+    rl_mask repaired;        /* in this round */
+    struct rl_tally round;
+    rl_ns round_t1, round_ttl;
+    rl_ns want_ttl;          /* the caller's extension, waiting for the round under way; 0 none */
+    struct rl_tally unlocking;
+    rl_ns unlocking_since;
+};
+void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms, const struct rl_lease_rules *rules);
+/* START with validity_end = 0 adopts a lock by its token: state HELD is reached by the first proven extension. */
+void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+/* What is surely left at `now`; 0 when lost, released or nothing was proven. */
+rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now);
+
+/* For traces and messages; never NULL. */
+const char *rl_attempt_state_name(enum rl_attempt_state state);
+const char *rl_acquire_state_name(enum rl_acquire_state state);
+const char *rl_lease_state_name(enum rl_lease_state state);
+const char *rl_outcome_name(enum rl_outcome outcome);
+const char *rl_vote_name(enum rl_vote vote);
+
+#endif

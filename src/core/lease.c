@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A lease: renewal, the caller's extension, loss, release. Quotations are from the Redlock page.
+ *
+ * Three rules others broke: an extension never sets a key that is gone (a lost lock stays lost); it counts only when a
+ * majority has answered inside the validity it extends; and time is looked at before any event, so that a process
+ * that was stopped past its TTL learns of the loss before it believes a late vote.
+ */
+#include "core/core.h"
+
+#include <assert.h>
+#include <string.h>
+
+void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms, const struct rl_lease_rules *rules) {
+    assert(terms->nodes >= 1 && terms->nodes <= RL_NODES_MAX);
+    assert(rules->renew_every >= 0 && rules->hold_max >= 0 && rules->lost_margin >= 0);
+    memset(lease, 0, sizeof *lease);
+    lease->terms = terms;
+    lease->rules = *rules;
+    lease->renew_at = RL_NEVER;
+}
+
+static const unsigned char allowed[] = {
+    [RL_LEASE_NONE] = 1 << RL_LEASE_HELD | 1 << RL_LEASE_LOST | 1 << RL_LEASE_RELEASING,
+    [RL_LEASE_HELD] = 1 << RL_LEASE_UNSURE | 1 << RL_LEASE_LOST | 1 << RL_LEASE_RELEASING,
+    [RL_LEASE_UNSURE] = 1 << RL_LEASE_HELD | 1 << RL_LEASE_LOST | 1 << RL_LEASE_RELEASING,
+    [RL_LEASE_LOST] = 1 << RL_LEASE_RELEASING, /* never back to HELD */
+    [RL_LEASE_RELEASING] = 1 << RL_LEASE_RELEASED,
+    [RL_LEASE_RELEASED] = 0,
+};
+
+/* The only place where the state changes. */
+static void move(struct rl_lease *lease, enum rl_lease_state to, rl_ns now) {
+    assert(allowed[lease->state] & 1 << to);
+    (void)allowed;
+    if (to == RL_LEASE_HELD) assert(lease->validity_end > now);
+    if (to == RL_LEASE_HELD && (lease->adopted || lease->state == RL_LEASE_UNSURE))
+        assert(lease->round_proven && rl_count(lease->round.granted) >= rl_quorum(lease->terms->nodes));
+    if (to != RL_LEASE_HELD && to != RL_LEASE_UNSURE) assert(!lease->round_open && lease->want_ttl == 0);
+    (void)now;
+    lease->state = to;
+}
+
+static bool holding(const struct rl_lease *lease) {
+    return lease->state == RL_LEASE_HELD || lease->state == RL_LEASE_UNSURE;
+}
+
+/* Adopted by token, and no extension has proven it yet. */
+static bool unproven(const struct rl_lease *lease) { return lease->state == RL_LEASE_NONE && lease->adopted; }
+
+rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now) {
+    return holding(lease) && now < lease->validity_end ? lease->validity_end - now : 0;
+}
+
+static rl_ns lost_at(const struct rl_lease *lease) { return lease->validity_end - lease->rules.lost_margin; }
+
+/* Neither an open round nor a caller that waits for one outlives the lease. */
+static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
+    bool caller_waits = lease->want_ttl != 0 || (lease->round_open && lease->round_by_caller && !lease->round_proven);
+    if (caller_waits) actions->extend_outcome = RL_OUTCOME_LOST;
+    lease->round_open = false;
+    lease->want_ttl = 0;
+    lease->renew_at = RL_NEVER;
+}
+
+static void lose(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+    drop_rounds(lease, actions);
+    if (holding(lease)) actions->notices |= RL_NOTICE_LOST; /* what was never proven cannot be told lost */
+    move(lease, RL_LEASE_LOST, now);
+}
+
+/* ---- when the next renewal is due --------------------------------------------------------- */
+
+static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
+    lease->renew_at = RL_NEVER;
+    if (lease->rules.renew_every == 0 || now >= lost_at(lease)) return;
+    lease->renew_at = base + lease->rules.renew_every;
+    /* Little was left (a slow win, a shortened last renewal): an interval that comes too late would be none. */
+    if (lease->renew_at >= lost_at(lease)) lease->renew_at = now + (lost_at(lease) - now) / 2;
+}
+
+static void schedule_retry(struct rl_lease *lease, rl_ns now) {
+    if (lease->rules.renew_every == 0 || !holding(lease)) return;
+    rl_ns pause = (lost_at(lease) - now) / 4;
+    if (pause > lease->terms->node_timeout) pause = lease->terms->node_timeout;
+    if (pause < RL_MS) pause = RL_MS;
+    lease->renew_at = now + pause;
+}
+
+static bool renewals_used_up(const struct rl_lease *lease) {
+    return lease->rules.renewals_max != 0 && lease->renewals >= lease->rules.renewals_max;
+}
+
+/* "the maximum number of lock reacquisition attempts should be limited, otherwise one of the liveness properties is
+ * violated". The TTL to renew with, shortened so that validity ends within hold_max; 0: no renewal, or no gain. */
+static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
+    rl_ns ttl = lease->terms->ttl;
+    if (renewals_used_up(lease)) return 0;
+    if (lease->rules.hold_max == 0) return ttl;
+    rl_ns hold_left = lease->began + lease->rules.hold_max - now;
+    if (ttl - rl_drift(lease->terms, ttl) <= hold_left) return ttl;
+    if (hold_left < RL_MS) return 0;
+    /* Once shortened, only the drift is left to gain: not worth a round, nor the alarm should it fail. */
+    if (now + hold_left - lease->validity_end <= rl_drift(lease->terms, lease->terms->ttl)) return 0;
+    return hold_left - hold_left % RL_MS; /* PEXPIRE speaks whole milliseconds */
+}
+
+static bool beyond_limits(const struct rl_lease *lease, rl_ns ttl, rl_ns now) {
+    if (renewals_used_up(lease)) return true;
+    if (lease->rules.hold_max == 0) return false;
+    return now + ttl - rl_drift(lease->terms, ttl) > lease->began + lease->rules.hold_max;
+}
+
+/* ---- a round of extensions ---------------------------------------------------------------- */
+
+static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+    lease->round_open = false;
+    if (lease->round_by_caller) actions->extend_outcome = RL_OUTCOME_NO_QUORUM;
+    if (lease->state == RL_LEASE_HELD) {
+        move(lease, RL_LEASE_UNSURE, now);
+        actions->notices |= RL_NOTICE_UNSURE;
+    }
+    schedule_retry(lease, now);
+}
+
+static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_ns ttl, bool by_caller, rl_ns now,
+                       struct rl_actions *actions) {
+    /* A node that gets a repair in this very step has its hands full: its answer would be taken for this round's. */
+    rl_mask can_ask = event->ready & (rl_mask)~actions->repair;
+    rl_tally_open(&lease->round, lease->terms->nodes, can_ask);
+    lease->round_open = true;
+    lease->round_by_caller = by_caller;
+    lease->round_proven = false;
+    lease->repaired = 0;
+    lease->round_t1 = now;
+    lease->round_ttl = ttl;
+    if (rl_tally_hopeless(&lease->round)) {
+        rl_tally_open(&lease->round, lease->terms->nodes, 0);
+        round_failed(lease, now, actions);
+        return;
+    }
+    actions->extend = lease->round.asked;
+    actions->extend_ttl = ttl;
+}
+
+/* After a restart without its data a node may have our key back, but only while a majority proves the lease: otherwise
+ * two clients could each repair their way to a majority. */
+static void repair(struct rl_lease *lease, struct rl_actions *actions) {
+    assert(lease->round_proven && holding(lease) && rl_tally_won(&lease->round));
+    rl_mask absent = lease->round.absent & (rl_mask)~lease->repaired;
+    if (absent == 0) return;
+    actions->repair = absent;
+    actions->extend_ttl = lease->round_ttl;
+    lease->repaired |= absent;
+    lease->asked |= absent;
+}
+
+/* "Basically the client, if in the middle of the computation while the lock validity is approaching a low value, may
+ * extend the lock by sending a Lua script ... The client should only consider the lock re-acquired if it was able to
+ * extend the lock into the majority of instances, and within the validity time." */
+static void round_won(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+    rl_ns validity_end = lease->round_t1 + lease->round_ttl - rl_drift(lease->terms, lease->round_ttl);
+    assert(rl_count(lease->round.granted) >= rl_quorum(lease->terms->nodes));
+    assert(unproven(lease) || now < lease->validity_end);
+    if (unproven(lease) && validity_end <= now) {
+        round_failed(lease, now, actions); /* a majority had it, too late to say until when */
+        return;
+    }
+    bool was_proven = !unproven(lease);
+    lease->round_proven = true;
+    lease->renewals++;
+    if (validity_end > lease->validity_end) lease->validity_end = validity_end; /* never shortens */
+    if (lease->state == RL_LEASE_UNSURE) actions->notices |= RL_NOTICE_SURE;
+    if (lease->state != RL_LEASE_HELD) move(lease, RL_LEASE_HELD, now);
+    if (lease->round_by_caller)
+        actions->extend_outcome = RL_OUTCOME_OK;
+    else
+        actions->notices |= RL_NOTICE_RENEWED;
+    /* A caller's short extension must not push the renewal away: what it won may be nothing. */
+    if (!lease->round_by_caller || !was_proven || lease->round_ttl >= lease->terms->ttl)
+        schedule_renewal(lease, lease->round_t1, now);
+    repair(lease, actions);
+}
+
+static bool gone(const struct rl_lease *lease) {
+    unsigned not_ours = rl_count(lease->round.denied | lease->round.absent);
+    return lease->terms->nodes - not_ours < rl_quorum(lease->terms->nodes);
+}
+
+static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    if (!lease->round_open || !rl_tally_vote(&lease->round, event->node, event->vote)) return;
+    if (lease->round_proven) {
+        repair(lease, actions);
+    } else if (rl_tally_won(&lease->round)) {
+        round_won(lease, now, actions);
+    } else if (gone(lease)) {
+        /* So many nodes say for certain that the key is not ours: no extension can win any more, and setting it anew
+         * would be a second lock, not this one. */
+        lose(lease, now, actions);
+    } else if (rl_tally_hopeless(&lease->round)) {
+        round_failed(lease, now, actions);
+    }
+    if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
+}
+
+static void close_late_round(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+    if (!lease->round_open || now < lease->round_t1 + lease->terms->node_timeout) return;
+    rl_tally_close(&lease->round);
+    lease->round_open = false;
+    if (!lease->round_proven) round_failed(lease, now, actions);
+}
+
+/* One round at a time; a proven round only collects stragglers and gives way. The caller goes first. */
+static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    if (lease->round_open && !lease->round_proven) return;
+    if (lease->want_ttl != 0) {
+        rl_ns ttl = lease->want_ttl;
+        lease->want_ttl = 0;
+        if (beyond_limits(lease, ttl, now))
+            actions->extend_outcome = RL_OUTCOME_LIMIT;
+        else
+            open_round(lease, event, ttl, true, now, actions);
+    } else if (holding(lease) && now >= lease->renew_at) {
+        rl_ns ttl = renewal_ttl(lease, now);
+        lease->renew_at = RL_NEVER;
+        if (ttl != 0) open_round(lease, event, ttl, false, now, actions);
+    }
+}
+
+static void want_extension(struct rl_lease *lease, const struct rl_event *event, struct rl_actions *actions) {
+    assert(event->ttl > 0 && lease->want_ttl == 0);
+    assert(!lease->round_open || !lease->round_by_caller || lease->round_proven);
+    if (holding(lease) || unproven(lease))
+        lease->want_ttl = event->ttl;
+    else
+        actions->extend_outcome = RL_OUTCOME_LOST;
+}
+
+/* ---- release ------------------------------------------------------------------------------ */
+
+/* A node that was never asked has nothing of ours: it counts as absent. OK: a majority deleted our key. LOST: so many
+ * had it not that, whatever the silent ones hold, no majority was ours. Else NO_QUORUM: the silent ones decide. */
+static void count_unlocked(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+    const struct rl_tally *votes = &lease->unlocking;
+    unsigned not_ours = rl_count(votes->denied | votes->absent);
+    if (rl_tally_won(votes))
+        actions->outcome = RL_OUTCOME_OK;
+    else if (votes->nodes - not_ours < rl_quorum(votes->nodes))
+        actions->outcome = RL_OUTCOME_LOST;
+    else if (rl_tally_hopeless(votes))
+        actions->outcome = RL_OUTCOME_NO_QUORUM;
+    else
+        return;
+    move(lease, RL_LEASE_RELEASED, now);
+}
+
+static void release(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+    if (lease->state == RL_LEASE_RELEASING || lease->state == RL_LEASE_RELEASED) return;
+    drop_rounds(lease, actions);
+    move(lease, RL_LEASE_RELEASING, now);
+    rl_tally_open(&lease->unlocking, lease->terms->nodes, lease->asked);
+    lease->unlocking.absent = lease->unlocking.failed;
+    lease->unlocking.failed = 0;
+    lease->unlocking_since = now;
+    actions->release = lease->asked;
+    count_unlocked(lease, now, actions);
+}
+
+static void close_late_release(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+    if (lease->state != RL_LEASE_RELEASING || now < lease->unlocking_since + lease->terms->node_timeout) return;
+    rl_tally_close(&lease->unlocking);
+    count_unlocked(lease, now, actions);
+    assert(lease->state == RL_LEASE_RELEASED);
+}
+
+/* ---- the step ----------------------------------------------------------------------------- */
+
+static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    lease->began = now;
+    lease->asked = event->asked & rl_all(lease->terms->nodes);
+    lease->adopted = event->validity_end == 0;
+    if (lease->adopted) return; /* proves nothing: NONE until an extension does */
+    lease->validity_end = event->validity_end;
+    if (now >= lease->validity_end) {
+        actions->notices |= RL_NOTICE_LOST;
+        move(lease, RL_LEASE_LOST, now);
+        return;
+    }
+    move(lease, RL_LEASE_HELD, now);
+    schedule_renewal(lease, now, now);
+}
+
+static rl_ns wake_at(const struct rl_lease *lease) {
+    if (lease->state == RL_LEASE_RELEASING) return lease->unlocking_since + lease->terms->node_timeout;
+    rl_ns at = RL_NEVER;
+    if (holding(lease)) at = lost_at(lease);
+    if (lease->round_open && lease->round_t1 + lease->terms->node_timeout < at)
+        at = lease->round_t1 + lease->terms->node_timeout;
+    bool may_renew = holding(lease) && (!lease->round_open || lease->round_proven);
+    if (may_renew && lease->renew_at < at) at = lease->renew_at;
+    return at;
+}
+
+void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    memset(actions, 0, sizeof *actions);
+    if (event->type == RL_EVENT_START && lease->state == RL_LEASE_NONE) start(lease, event, now, actions);
+    if (holding(lease) && now >= lost_at(lease)) lose(lease, now, actions);
+
+    switch (event->type) {
+    case RL_EVENT_VOTE: vote(lease, event, now, actions); break;
+    case RL_EVENT_UNLOCKED:
+        if (lease->state == RL_LEASE_RELEASING && rl_tally_vote(&lease->unlocking, event->node, event->vote))
+            count_unlocked(lease, now, actions);
+        break;
+    case RL_EVENT_EXTEND: want_extension(lease, event, actions); break;
+    case RL_EVENT_RELEASE: release(lease, now, actions); break;
+    default: break;
+    }
+    /* Answers that lie in the sockets are read before anyone is called late. */
+    if (event->type != RL_EVENT_VOTE) close_late_round(lease, now, actions);
+    if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, now, actions);
+    if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);
+    actions->wake_at = wake_at(lease);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One round of votes, and the arithmetic everything else leans on: quorum and drift.
+ */
+#include "core/core.h"
+
+#include <assert.h>
+#include <string.h>
+
+unsigned rl_count(rl_mask mask) {
+    unsigned count = 0;
+    for (; mask != 0; mask &= (rl_mask)(mask - 1)) count++;
+    return count;
+}
+
+/* "minus the time ... and minus a few milliseconds to compensate for clock drift between processes."
+ * Rounded up, so that validity errs short; split, so that 24 hours times any ppm fits 64 bits. */
+rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl) {
+    const rl_ns million = 1000000;
+    rl_ns ppm = (rl_ns)terms->drift_ppm;
+    rl_ns whole = ttl / million * ppm;
+    rl_ns rest = (ttl % million * ppm + million - 1) / million;
+    return whole + rest + terms->drift_fixed;
+}
+
+/* Every node is in exactly one place: pending, or one of the four answers. */
+static void check(const struct rl_tally *tally) {
+    rl_mask all = rl_all(tally->nodes);
+    unsigned sum = rl_count(tally->granted) + rl_count(tally->denied) + rl_count(tally->absent) +
+                   rl_count(tally->failed) + rl_count(rl_tally_pending(tally));
+    assert(tally->nodes >= 1 && tally->nodes <= RL_NODES_MAX);
+    assert(sum == tally->nodes);
+    assert((tally->asked & ~all) == 0);
+    /* Two majorities share a node: the one fact that mutual exclusion rests on. */
+    assert(2 * rl_quorum(tally->nodes) > tally->nodes && rl_quorum(tally->nodes) <= tally->nodes);
+    (void)all;
+    (void)sum;
+}
+
+void rl_tally_open(struct rl_tally *tally, unsigned nodes, rl_mask asked) {
+    memset(tally, 0, sizeof *tally);
+    tally->nodes = (uint8_t)nodes;
+    tally->asked = asked & rl_all(nodes);
+    tally->failed = rl_all(nodes) & (rl_mask)~asked;
+    check(tally);
+}
+
+rl_mask rl_tally_pending(const struct rl_tally *tally) {
+    return tally->asked & (rl_mask) ~(tally->granted | tally->denied | tally->absent | tally->failed);
+}
+
+bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote) {
+    if (node >= tally->nodes || (rl_tally_pending(tally) & rl_bit(node)) == 0) return false;
+    switch (vote) {
+    case RL_VOTE_NONE: return false;
+    case RL_VOTE_GRANTED: tally->granted |= rl_bit(node); break;
+    case RL_VOTE_DENIED: tally->denied |= rl_bit(node); break;
+    case RL_VOTE_ABSENT: tally->absent |= rl_bit(node); break;
+    case RL_VOTE_FAILED: tally->failed |= rl_bit(node); break;
+    }
+    check(tally);
+    return true;
+}
+
+void rl_tally_close(struct rl_tally *tally) {
+    tally->failed |= rl_tally_pending(tally);
+    check(tally);
+}
+
+/* "the majority of the instances (at least N/2+1)", of all N: an unreachable node is a vote not given. */
+bool rl_tally_won(const struct rl_tally *tally) { return rl_count(tally->granted) >= rl_quorum(tally->nodes); }
+
+bool rl_tally_hopeless(const struct rl_tally *tally) {
+    return rl_count(tally->granted | rl_tally_pending(tally)) < rl_quorum(tally->nodes);
+}

@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# The core does no I/O, reads no clock, allocates nothing: its objects need nothing but memory functions and assert.
+# usage: symbols.sh NM OBJECT...
+set -eu
+nm=$1
+shift
+[ $# -gt 0 ] || { echo "no objects given" >&2; exit 1; }
+defined=$("$nm" --defined-only "$@" | awk 'NF == 3 { print $3 }')
+undefined=$("$nm" -u "$@" | awk '$1 == "U" { print $2 }' | sort -u)
+bad=0
+for symbol in $undefined; do
+    case $symbol in
+    memcpy | memmove | memset | memcmp | __assert_fail | __stack_chk_fail | _GLOBAL_OFFSET_TABLE_) continue ;;
+    __gcov_* | __llvm_*) continue ;; # a coverage build
+    esac
+    if ! printf '%s\n' "$defined" | grep -Fqx -- "$symbol"; then
+        echo "the core needs $symbol, which is not its to need" >&2
+        bad=1
+    fi
+done
+exit $bad

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "machine.h"
+
+#include "core/lease.c" /* for its table of transitions */
+
+static struct rl_terms terms;
+static struct rl_lease_rules rules;
+static struct rl_lease lease;
+static struct rl_actions actions;
+static rl_mask ready;
+
+/* TTL 1000, drift 10, renewed each 300, lost is told 100 before the end. */
+static void setup(unsigned nodes) {
+    terms = test_terms(nodes);
+    rules = (struct rl_lease_rules){.renew_every = 300 * RL_MS, .lost_margin = 100 * RL_MS};
+    ready = rl_all(nodes);
+}
+
+static void step(struct rl_event event, rl_ns now) {
+    event.ready = ready;
+    event.settled = rl_all(terms.nodes);
+    rl_lease_step(&lease, &event, now, &actions);
+}
+
+static void begin(void) {
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = rl_all(terms.nodes)}, 0);
+}
+static void adopt(void) {
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .asked = rl_all(terms.nodes)}, 0);
+}
+
+static void tick(rl_ns now) { step((struct rl_event){.type = RL_EVENT_TICK}, now); }
+static void say(unsigned node, enum rl_vote vote, rl_ns now) {
+    step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = vote}, now);
+}
+static void unlocked(unsigned node, enum rl_vote vote, rl_ns now) {
+    step((struct rl_event){.type = RL_EVENT_UNLOCKED, .node = (uint8_t)node, .vote = vote}, now);
+}
+static void extend(rl_ns ttl, rl_ns now) { step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl}, now); }
+static void release_it(rl_ns now) { step((struct rl_event){.type = RL_EVENT_RELEASE}, now); }
+static void grant_first(unsigned count, rl_ns now) {
+    for (unsigned node = 0; node < count; node++) say(node, RL_VOTE_GRANTED, now);
+}
+
+static void test_start(void **state) {
+    (void)state;
+    setup(5);
+    begin();
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(actions.wake_at, 300 * RL_MS);
+    assert_int_equal(rl_lease_validity(&lease, 90 * RL_MS), 900 * RL_MS);
+    assert_int_equal(rl_lease_validity(&lease, 990 * RL_MS), 0);
+    rules.renew_every = 0;
+    begin();
+    assert_int_equal(actions.wake_at, 890 * RL_MS);
+}
+
+static void test_start_too_late(void **state) {
+    (void)state;
+    setup(5);
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 5, .asked = 31}, 5);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 50 * RL_MS, .asked = 31}, 0); /* inside the margin */
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+}
+
+static void test_a_slow_win_is_renewed_in_time(void **state) {
+    (void)state;
+    setup(5);
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 300 * RL_MS, .asked = 31}, 0);
+    assert_int_equal(actions.wake_at, 100 * RL_MS); /* half of what is left until it would be told lost */
+}
+
+static void test_renewal(void **state) {
+    (void)state;
+    setup(5);
+    begin();
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend, 0x1f);
+    assert_int_equal(actions.extend_ttl, terms.ttl);
+    assert_int_equal(actions.wake_at, 350 * RL_MS);
+    grant_first(2, 310 * RL_MS);
+    assert_int_equal(lease.validity_end, 990 * RL_MS); /* two of five prove nothing */
+    say(2, RL_VOTE_GRANTED, 320 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(lease.validity_end, 1290 * RL_MS); /* from the renewal's own start */
+    assert_int_equal(lease.renew_at, 600 * RL_MS);
+    tick(350 * RL_MS); /* stragglers of a proven round are no failure */
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(actions.notices, 0);
+    assert_int_equal(actions.wake_at, 600 * RL_MS);
+    say(3, RL_VOTE_DENIED, 360 * RL_MS);
+    say(4, RL_VOTE_ABSENT, 360 * RL_MS);
+    assert_int_equal(actions.repair, 0); /* its round is over */
+}
+
+static void test_renewal_counts_only_inside_the_old_validity(void **state) {
+    (void)state;
+    setup(3);
+    rules.lost_margin = 0;
+    terms.node_timeout = 800 * RL_MS;
+    begin();
+    tick(300 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 400 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 990 * RL_MS); /* a majority, too late */
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    assert_int_equal(rl_lease_validity(&lease, 990 * RL_MS), 0);
+}
+
+static void test_time_is_looked_at_first(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 40000 * RL_MS); /* stopped meanwhile */
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.wake_at, RL_NEVER);
+    begin();
+    extend(terms.ttl, 890 * RL_MS);
+    assert_int_equal(actions.extend, 0);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    begin();
+    release_it(2000 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    assert_int_equal(actions.release, 7);
+}
+
+static void test_lost_is_told_ahead_by_the_margin_and_is_final(void **state) {
+    (void)state;
+    setup(3);
+    rules.renew_every = 0;
+    begin();
+    tick(890 * RL_MS - 1);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    tick(890 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    tick(891 * RL_MS);
+    assert_int_equal(actions.notices, 0);
+    extend(terms.ttl, 892 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
+    grant_first(3, 893 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.extend | actions.repair, 0);
+}
+
+static void test_extend_that_recreates(void **state) {
+    (void)state;
+    setup(5);
+    begin();
+    extend(terms.ttl, 10 * RL_MS);
+    say(0, RL_VOTE_ABSENT, 11 * RL_MS);
+    say(1, RL_VOTE_ABSENT, 11 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(actions.repair | actions.acquire, 0); /* nothing is set before a majority has proven the lease */
+    say(2, RL_VOTE_DENIED, 11 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    assert_int_equal(actions.repair | actions.acquire | actions.extend, 0);
+    say(3, RL_VOTE_GRANTED, 12 * RL_MS);
+    tick(500 * RL_MS);
+    assert_int_equal(actions.repair | actions.acquire | actions.extend, 0);
+}
+
+static void test_unsure_and_sure(void **state) {
+    (void)state;
+    setup(5);
+    begin();
+    tick(300 * RL_MS);
+    grant_first(2, 301 * RL_MS);
+    tick(350 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_UNSURE);
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+    assert_int_equal(rl_lease_validity(&lease, 350 * RL_MS), 640 * RL_MS);
+    assert_int_equal(actions.wake_at, 400 * RL_MS);
+    tick(400 * RL_MS);
+    assert_int_equal(actions.extend, 0x1f);
+    say(0, RL_VOTE_FAILED, 401 * RL_MS);
+    say(1, RL_VOTE_FAILED, 401 * RL_MS);
+    say(2, RL_VOTE_FAILED, 401 * RL_MS); /* hopeless: not waited for */
+    assert_int_equal(lease.state, RL_LEASE_UNSURE);
+    assert_int_equal(actions.notices, 0); /* told once */
+    assert_int_equal(actions.wake_at, 451 * RL_MS);
+    tick(451 * RL_MS);
+    grant_first(3, 452 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED | RL_NOTICE_SURE);
+    assert_int_equal(lease.validity_end, 1441 * RL_MS);
+}
+
+static void test_retries_come_closer_but_never_spin(void **state) {
+    (void)state;
+    setup(5);
+    ready = 0x03;
+    begin();
+    rl_ns now = 0;
+    unsigned steps = 0;
+    while (lease.state != RL_LEASE_LOST && steps++ < 100) {
+        tick(lease.renew_at < lost_at(&lease) ? now = lease.renew_at : lost_at(&lease));
+        assert_int_equal(actions.extend, 0); /* too few to ask */
+        if (lease.state == RL_LEASE_UNSURE) assert_true(actions.wake_at > now);
+        if (lease.state == RL_LEASE_UNSURE) assert_true(lease.renew_at >= now + RL_MS);
+    }
+    assert_true(steps > 5 && steps < 60);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+}
+
+static void test_callers_extension(void **state) {
+    (void)state;
+    setup(3);
+    rules.renew_every = 0;
+    begin();
+    extend(3000 * RL_MS, 100 * RL_MS);
+    assert_int_equal(actions.extend, 7);
+    assert_int_equal(actions.extend_ttl, 3000 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NONE);
+    grant_first(2, 110 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_int_equal(actions.notices, 0);
+    assert_int_equal(lease.validity_end, 3090 * RL_MS);
+    extend(200 * RL_MS, 120 * RL_MS); /* never shortens; the first round's straggler does not hold it up */
+    grant_first(2, 130 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_int_equal(lease.validity_end, 3090 * RL_MS);
+    extend(200 * RL_MS, 140 * RL_MS);
+    tick(190 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(lease.state, RL_LEASE_UNSURE);
+    assert_true(rl_lease_validity(&lease, 190 * RL_MS) == 2900 * RL_MS);
+}
+
+static void test_a_short_extension_does_not_put_off_the_renewal(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    extend(100 * RL_MS, 250 * RL_MS);
+    grant_first(3, 260 * RL_MS);
+    assert_int_equal(lease.renew_at, 300 * RL_MS);
+    extend(terms.ttl, 270 * RL_MS);
+    grant_first(3, 280 * RL_MS);
+    assert_int_equal(lease.renew_at, 570 * RL_MS);
+}
+
+static void test_extension_waits_for_the_renewal(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    extend(5000 * RL_MS, 301 * RL_MS);
+    assert_int_equal(actions.extend, 0);
+    say(0, RL_VOTE_ABSENT, 302 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 303 * RL_MS);
+    say(2, RL_VOTE_GRANTED, 303 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(actions.repair, 1);
+    assert_int_equal(actions.extend, 6); /* node 0 has its hands full with the repair */
+    assert_int_equal(actions.extend_ttl, 5000 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 304 * RL_MS); /* the repair's answer: no vote in this round */
+    say(1, RL_VOTE_GRANTED, 304 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NONE);
+    say(2, RL_VOTE_GRANTED, 304 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+
+    begin(); /* the renewal fails: the caller's round follows all the same */
+    tick(300 * RL_MS);
+    extend(5000 * RL_MS, 301 * RL_MS);
+    tick(350 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+    assert_int_equal(actions.extend, 7);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NONE);
+
+    begin(); /* the renewal shows the loss: so hears the caller */
+    tick(300 * RL_MS);
+    extend(5000 * RL_MS, 301 * RL_MS);
+    say(0, RL_VOTE_DENIED, 302 * RL_MS);
+    say(1, RL_VOTE_ABSENT, 302 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
+}
+
+static void test_repair_after_proof_only(void **state) {
+    (void)state;
+    setup(5);
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x07}, 0);
+    tick(300 * RL_MS);
+    say(3, RL_VOTE_ABSENT, 301 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 301 * RL_MS);
+    assert_int_equal(actions.repair, 0);
+    assert_int_equal(lease.asked, 0x07);
+    say(2, RL_VOTE_GRANTED, 302 * RL_MS);
+    assert_int_equal(actions.repair, 0x08);
+    assert_int_equal(actions.extend_ttl, terms.ttl);
+    assert_int_equal(lease.asked, 0x0f); /* the release must go there, too */
+    say(3, RL_VOTE_FAILED, 303 * RL_MS); /* the repair's answer is ignored */
+    say(4, RL_VOTE_ABSENT, 304 * RL_MS);
+    assert_int_equal(actions.repair, 0x10);
+    assert_int_equal(lease.asked, 0x1f);
+    assert_false(lease.round_open);
+    release_it(400 * RL_MS);
+    assert_int_equal(actions.release, 0x1f);
+}
+
+static void test_denied_is_never_repaired(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    say(0, RL_VOTE_DENIED, 301 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(actions.repair, 0);
+}
+
+static void test_adopted_lock_proves_nothing(void **state) {
+    (void)state;
+    setup(5);
+    adopt();
+    assert_int_equal(lease.state, RL_LEASE_NONE);
+    assert_int_equal(rl_lease_validity(&lease, 0), 0);
+    assert_int_equal(actions.wake_at, RL_NEVER);
+    extend(terms.ttl, 5 * RL_MS);
+    assert_int_equal(actions.extend, 0x1f);
+    assert_int_equal(actions.wake_at, 55 * RL_MS);
+    tick(55 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(actions.notices, 0);
+    assert_int_equal(lease.state, RL_LEASE_NONE);
+    extend(terms.ttl, 60 * RL_MS);
+    grant_first(3, 61 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(rl_lease_validity(&lease, 61 * RL_MS), 989 * RL_MS);
+    assert_int_equal(lease.renew_at, 360 * RL_MS);
+}
+
+static void test_adopted_lock_gone(void **state) {
+    (void)state;
+    setup(5);
+    adopt();
+    extend(terms.ttl, 5 * RL_MS);
+    say(0, RL_VOTE_ABSENT, 6 * RL_MS);
+    say(1, RL_VOTE_DENIED, 6 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 6 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.notices, 0); /* it was never told held */
+
+    adopt(); /* proven so late that nothing is left of it */
+    extend(20 * RL_MS, 5 * RL_MS);
+    grant_first(3, 15 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(lease.state, RL_LEASE_NONE);
+}
+
+static void test_adopted_lock_released(void **state) {
+    (void)state;
+    setup(5);
+    adopt();
+    release_it(RL_MS);
+    assert_int_equal(actions.release, 0x1f);
+    for (unsigned node = 0; node < 3; node++) unlocked(node, RL_VOTE_GRANTED, 2 * RL_MS);
+    assert_int_equal(actions.outcome, RL_OUTCOME_OK);
+}
+
+static void test_hold_max(void **state) {
+    (void)state;
+    setup(3);
+    rules.hold_max = 1200 * RL_MS;
+    begin();
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend_ttl, 900 * RL_MS); /* shortened: until 1200, no further */
+    grant_first(3, 301 * RL_MS);
+    assert_true(lease.validity_end <= 1200 * RL_MS);
+    assert_int_equal(lease.validity_end, 1190 * RL_MS);
+    extend(901 * RL_MS, 310 * RL_MS); /* a millisecond beyond */
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LIMIT);
+    assert_int_equal(actions.extend, 0);
+    extend(500 * RL_MS, 310 * RL_MS); /* inside the limit */
+    assert_int_equal(actions.extend, 7);
+    grant_first(3, 311 * RL_MS);
+    tick(600 * RL_MS); /* the drift is all there is to gain: no round */
+    assert_int_equal(actions.extend, 0);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    tick(actions.wake_at);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+
+    rules.hold_max = 200 * RL_MS; /* shorter than the first TTL */
+    begin();
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend, 0);
+}
+
+static void test_renewals_max(void **state) {
+    (void)state;
+    setup(3);
+    rules.renewals_max = 2;
+    begin();
+    tick(300 * RL_MS);
+    grant_first(3, 301 * RL_MS);
+    extend(terms.ttl, 310 * RL_MS); /* the caller's counts */
+    grant_first(2, 311 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    extend(terms.ttl, 320 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LIMIT);
+    tick(610 * RL_MS);
+    assert_int_equal(actions.extend, 0);
+    assert_int_equal(actions.wake_at, lost_at(&lease));
+}
+
+static void test_release_crosses_a_renewal(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    extend(terms.ttl, 301 * RL_MS);
+    release_it(302 * RL_MS);
+    assert_int_equal(actions.release, 7);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
+    assert_int_equal(rl_lease_validity(&lease, 302 * RL_MS), 0);
+    say(0, RL_VOTE_GRANTED, 303 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 303 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 303 * RL_MS);
+    assert_int_equal(actions.notices, 0);
+    assert_int_equal(actions.repair, 0);
+    tick(340 * RL_MS);
+    assert_int_equal(actions.extend, 0);
+    assert_int_equal(lease.state, RL_LEASE_RELEASING);
+    release_it(341 * RL_MS);
+    assert_int_equal(actions.release, 0);
+}
+
+static enum rl_outcome release_with(const char *votes, rl_mask asked) {
+    setup(5);
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = asked}, 0);
+    release_it(RL_MS);
+    enum rl_outcome outcome = actions.outcome;
+    for (unsigned node = 0; votes[node] != '\0'; node++) {
+        enum rl_vote vote = votes[node] == 'g'   ? RL_VOTE_GRANTED
+                            : votes[node] == 'd' ? RL_VOTE_DENIED
+                            : votes[node] == 'a' ? RL_VOTE_ABSENT
+                            : votes[node] == 'f' ? RL_VOTE_FAILED
+                                                 : RL_VOTE_NONE;
+        if (vote != RL_VOTE_NONE) unlocked(node, vote, 2 * RL_MS);
+        if (actions.outcome != RL_OUTCOME_NONE) outcome = actions.outcome;
+    }
+    tick(51 * RL_MS);
+    if (actions.outcome != RL_OUTCOME_NONE) outcome = actions.outcome;
+    assert_int_equal(lease.state, RL_LEASE_RELEASED);
+    assert_int_equal(actions.wake_at, RL_NEVER);
+    return outcome;
+}
+
+static void test_release_outcomes(void **state) {
+    (void)state;
+    assert_int_equal(release_with("ggg", 0x1f), RL_OUTCOME_OK); /* no waiting for stragglers */
+    assert_int_equal(release_with("ggg", 0x07), RL_OUTCOME_OK); /* taken on exactly a quorum, released there */
+    assert_int_equal(release_with("ffggg", 0x1f), RL_OUTCOME_OK);
+    assert_int_equal(release_with("ada", 0x1f), RL_OUTCOME_LOST);
+    assert_int_equal(release_with("a", 0x07), RL_OUTCOME_LOST); /* the unasked two had it not either */
+    assert_int_equal(release_with("fff", 0x1f), RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(release_with("gg---", 0x1f), RL_OUTCOME_NO_QUORUM); /* silent until the node timeout */
+    assert_int_equal(release_with("ggaff", 0x1f), RL_OUTCOME_NO_QUORUM); /* the silent two decide: cannot know */
+    assert_int_equal(release_with("ggf", 0x07), RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(release_with("", 0), RL_OUTCOME_LOST);
+}
+
+static void test_an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times(void **state) {
+    (void)state;
+    setup(5);
+    begin();
+    tick(5000 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    release_it(5001 * RL_MS);
+    assert_int_equal(actions.release, 0x1f);
+    assert_int_equal(actions.wake_at, 5051 * RL_MS);
+    for (unsigned node = 0; node < 3; node++) unlocked(node, RL_VOTE_ABSENT, 5002 * RL_MS);
+    assert_int_equal(actions.outcome, RL_OUTCOME_LOST);
+    assert_int_equal(actions.release, 0);
+    tick(6000 * RL_MS);
+    assert_int_equal(actions.release, 0);
+    unlocked(3, RL_VOTE_GRANTED, 6000 * RL_MS);
+    assert_int_equal(actions.outcome, RL_OUTCOME_NONE);
+}
+
+static void test_two_extensions_at_once_are_the_callers_mistake(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    extend(terms.ttl, RL_MS);
+    expect_assert_failure(extend(terms.ttl, 2 * RL_MS));
+    begin();
+    expect_assert_failure(extend(0, RL_MS));
+}
+
+static void prepare(unsigned from, unsigned to) {
+    setup(5);
+    begin();
+    lease.state = (enum rl_lease_state)from;
+    lease.validity_end = to == RL_LEASE_HELD ? 10 : 0;
+    lease.round_proven = to == RL_LEASE_HELD;
+    lease.round.granted = 0x07;
+}
+static void go(unsigned to) { move(&lease, (enum rl_lease_state)to, 0); }
+
+static void test_transitions(void **state) {
+    (void)state;
+    /*                                  NHULRD */
+    static const char *const table[] = {".+.++.", "..+++.", ".+.++.", "....+.", ".....+", "......"};
+    check_table(&(struct table_test){table, 6, prepare, go});
+
+    prepare(RL_LEASE_UNSURE, RL_LEASE_HELD);
+    lease.round.granted = 0x03; /* no quorum, not sure again */
+    expect_assert_failure(go(RL_LEASE_HELD));
+    prepare(RL_LEASE_NONE, RL_LEASE_HELD);
+    lease.adopted = true;
+    lease.round_proven = false;
+    expect_assert_failure(go(RL_LEASE_HELD));
+    prepare(RL_LEASE_UNSURE, RL_LEASE_HELD);
+    lease.validity_end = 0;
+    expect_assert_failure(go(RL_LEASE_HELD));
+    prepare(RL_LEASE_HELD, RL_LEASE_RELEASING);
+    lease.round_open = true;
+    expect_assert_failure(go(RL_LEASE_RELEASING));
+    prepare(RL_LEASE_HELD, RL_LEASE_LOST);
+    lease.want_ttl = 1;
+    expect_assert_failure(go(RL_LEASE_LOST));
+}
+
+static void test_each_count_needs_its_quorum(void **state) {
+    (void)state;
+    for (unsigned nodes = 1; nodes <= RL_NODES_MAX; nodes++) {
+        setup(nodes);
+        begin();
+        tick(300 * RL_MS);
+        for (unsigned node = 0; node < rl_quorum(nodes); node++) {
+            assert_int_equal(lease.renewals, 0);
+            say(node, RL_VOTE_GRANTED, 301 * RL_MS);
+        }
+        assert_int_equal(lease.renewals, 1);
+        release_it(302 * RL_MS);
+        for (unsigned node = 0; node < rl_quorum(nodes); node++) {
+            assert_int_equal(lease.state, RL_LEASE_RELEASING);
+            unlocked(node, RL_VOTE_GRANTED, 303 * RL_MS);
+        }
+        assert_int_equal(actions.outcome, RL_OUTCOME_OK);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_start),
+        cmocka_unit_test(test_start_too_late),
+        cmocka_unit_test(test_a_slow_win_is_renewed_in_time),
+        cmocka_unit_test(test_renewal),
+        cmocka_unit_test(test_renewal_counts_only_inside_the_old_validity),
+        cmocka_unit_test(test_time_is_looked_at_first),
+        cmocka_unit_test(test_lost_is_told_ahead_by_the_margin_and_is_final),
+        cmocka_unit_test(test_extend_that_recreates),
+        cmocka_unit_test(test_unsure_and_sure),
+        cmocka_unit_test(test_retries_come_closer_but_never_spin),
+        cmocka_unit_test(test_callers_extension),
+        cmocka_unit_test(test_a_short_extension_does_not_put_off_the_renewal),
+        cmocka_unit_test(test_extension_waits_for_the_renewal),
+        cmocka_unit_test(test_repair_after_proof_only),
+        cmocka_unit_test(test_denied_is_never_repaired),
+        cmocka_unit_test(test_adopted_lock_proves_nothing),
+        cmocka_unit_test(test_adopted_lock_gone),
+        cmocka_unit_test(test_adopted_lock_released),
+        cmocka_unit_test(test_hold_max),
+        cmocka_unit_test(test_renewals_max),
+        cmocka_unit_test(test_release_crosses_a_renewal),
+        cmocka_unit_test(test_release_outcomes),
+        cmocka_unit_test(test_an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times),
+        cmocka_unit_test(test_two_extensions_at_once_are_the_callers_mistake),
+        cmocka_unit_test(test_transitions),
+        cmocka_unit_test(test_each_count_needs_its_quorum),
+    };
+    return cmocka_run_group_tests_name("lease", tests, NULL, NULL);
+}

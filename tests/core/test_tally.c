@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "machine.h"
+
+static void test_quorum_of_1_to_15(void **state) {
+    (void)state;
+    static const unsigned quorum[16] = {0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8};
+    for (unsigned n = 1; n <= RL_NODES_MAX; n++) {
+        assert_int_equal(rl_quorum(n), quorum[n]);
+        assert_int_equal(rl_count(rl_all(n)), n);
+    }
+}
+
+/* Peers compute N * 0.5 + 0.5 or N / 2.0 and compare a float with a count: 2 of 4 then passes. */
+static void test_float_quorum(void **state) {
+    (void)state;
+    for (unsigned n = 1; n <= RL_NODES_MAX; n++) {
+        for (unsigned granted = 0; granted <= n; granted++) {
+            struct rl_tally tally;
+            rl_tally_open(&tally, n, rl_all(n));
+            for (unsigned node = 0; node < n; node++)
+                assert_true(rl_tally_vote(&tally, node, node < granted ? RL_VOTE_GRANTED : RL_VOTE_DENIED));
+            assert_int_equal(rl_tally_won(&tally), 2 * granted > n);
+            assert_int_equal(rl_tally_hopeless(&tally), 2 * granted <= n);
+        }
+    }
+}
+
+static void test_drift_at_the_extremes(void **state) {
+    (void)state;
+    struct rl_terms terms = test_terms(5);
+    terms.drift_ppm = 10000;
+    terms.drift_fixed = 2 * RL_MS;
+    assert_int_equal(rl_drift(&terms, 10 * RL_MS), 2100000); /* 0.1 + 2 ms */
+    assert_int_equal(rl_drift(&terms, 30000 * RL_MS), 302 * RL_MS);
+    assert_int_equal(rl_drift(&terms, 86400000 * RL_MS), 864002 * RL_MS); /* 24 h */
+    terms.drift_ppm = 1000000;
+    assert_int_equal(rl_drift(&terms, 86400000 * RL_MS), 86400002 * RL_MS);
+    terms.drift_ppm = UINT32_MAX;
+    terms.drift_fixed = (rl_ns)UINT32_MAX * RL_MS;
+    assert_true(rl_drift(&terms, 86400000 * RL_MS) > terms.drift_fixed); /* no overflow */
+    terms.drift_ppm = 1;
+    terms.drift_fixed = 0;
+    assert_int_equal(rl_drift(&terms, 1), 1); /* rounded up: validity errs short */
+    assert_int_equal(rl_drift(&terms, 1000001), 2);
+}
+
+static void test_unasked_nodes_have_failed(void **state) {
+    (void)state;
+    struct rl_tally tally;
+    rl_tally_open(&tally, 5, 0x13);
+    assert_int_equal(tally.failed, 0x0c);
+    assert_int_equal(rl_tally_pending(&tally), 0x13);
+    assert_false(rl_tally_vote(&tally, 2, RL_VOTE_GRANTED));
+    assert_false(rl_tally_won(&tally));
+    assert_false(rl_tally_hopeless(&tally));
+    assert_true(rl_tally_vote(&tally, 4, RL_VOTE_ABSENT));
+    assert_true(rl_tally_hopeless(&tally));
+}
+
+static void test_a_node_votes_once(void **state) {
+    (void)state;
+    struct rl_tally tally;
+    rl_tally_open(&tally, 3, 7);
+    assert_false(rl_tally_vote(&tally, 0, RL_VOTE_NONE));
+    assert_true(rl_tally_vote(&tally, 0, RL_VOTE_DENIED));
+    assert_false(rl_tally_vote(&tally, 0, RL_VOTE_GRANTED));
+    assert_false(rl_tally_vote(&tally, 3, RL_VOTE_GRANTED));
+    assert_false(rl_tally_vote(&tally, 200, RL_VOTE_GRANTED));
+    assert_int_equal(tally.denied, 1);
+    assert_int_equal(tally.granted, 0);
+}
+
+static void test_close_fails_the_silent(void **state) {
+    (void)state;
+    struct rl_tally tally;
+    rl_tally_open(&tally, 5, 0x1f);
+    rl_tally_vote(&tally, 0, RL_VOTE_GRANTED);
+    rl_tally_close(&tally);
+    assert_int_equal(tally.failed, 0x1e);
+    assert_int_equal(rl_tally_pending(&tally), 0);
+    assert_true(rl_tally_hopeless(&tally));
+}
+
+static void test_node_counts_outside_the_limits(void **state) {
+    (void)state;
+    struct rl_tally tally;
+    expect_assert_failure(rl_tally_open(&tally, 0, 0));
+    expect_assert_failure(rl_tally_open(&tally, 16, 1));
+}
+
+static void test_names(void **state) {
+    (void)state;
+    for (unsigned i = 0; i <= RL_ATTEMPT_LOST; i++)
+        assert_string_not_equal(rl_attempt_state_name((enum rl_attempt_state)i), "unknown");
+    for (unsigned i = 0; i <= RL_ACQUIRE_OVER; i++)
+        assert_string_not_equal(rl_acquire_state_name((enum rl_acquire_state)i), "unknown");
+    for (unsigned i = 0; i <= RL_LEASE_RELEASED; i++)
+        assert_string_not_equal(rl_lease_state_name((enum rl_lease_state)i), "unknown");
+    for (unsigned i = 0; i <= RL_OUTCOME_LIMIT; i++)
+        assert_string_not_equal(rl_outcome_name((enum rl_outcome)i), "unknown");
+    for (unsigned i = 0; i <= RL_VOTE_FAILED; i++) assert_string_not_equal(rl_vote_name((enum rl_vote)i), "unknown");
+    assert_string_equal(rl_vote_name((enum rl_vote)99), "unknown");
+    assert_string_equal(rl_outcome_name((enum rl_outcome)99), "unknown");
+    assert_string_equal(rl_attempt_state_name((enum rl_attempt_state)99), "unknown");
+    assert_string_equal(rl_acquire_state_name((enum rl_acquire_state)99), "unknown");
+    assert_string_equal(rl_lease_state_name((enum rl_lease_state)99), "unknown");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quorum_of_1_to_15),
+        cmocka_unit_test(test_float_quorum),
+        cmocka_unit_test(test_drift_at_the_extremes),
+        cmocka_unit_test(test_unasked_nodes_have_failed),
+        cmocka_unit_test(test_a_node_votes_once),
+        cmocka_unit_test(test_close_fails_the_silent),
+        cmocka_unit_test(test_node_counts_outside_the_limits),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests_name("tally", tests, NULL, NULL);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Replays the inputs of a golden trace through the real machines, writes the whole conversation anew and compares it
+ * byte for byte with the file.
+ *
+ *   # ...                         a comment
+ *   given nodes=5 ttl=30s ...     the terms; before the first input
+ *   0.4ms node2 granted           an input; indented lines are what the machines did, and are generated
+ *
+ * Inputs: start | adopt | nodeN granted/denied/absent/failed | nodeN unlocked/kept/empty/mute (answers to a release)
+ * | nodeN hint 20ms | nodeN connecting/down/up | wake | tick | cancel | extend 20s | release. "resumed" before an
+ * input: the process was stopped, no timer fired since the last line. A node is ready when it is up and owes no answer.
+ * After a win the lease starts at once, as the client does it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace.h"
+
+struct play {
+    const char *name;
+    unsigned line;
+    struct text text;
+    struct rl_terms terms;
+    struct rl_retry_rules retry;
+    struct rl_lease_rules hold;
+    struct rl_acquire acquire;
+    struct rl_lease lease;
+    bool leased;
+    rl_ns now, wake_at, told_wake_at;
+    const char *told_state;
+    rl_mask down, settled;
+    enum { OWES_NOTHING, OWES_ACQUIRE, OWES_LEASE } owes[RL_NODES_MAX];
+    unsigned owes_release[RL_NODES_MAX];
+};
+
+static void wrong(const struct play *play, const char *what, const char *word) {
+    fprintf(stderr, "%s:%u: %s: %s\n", play->name, play->line, what, word ? word : "(nothing)");
+    exit(2);
+}
+
+static rl_ns parse_time(const struct play *play, const char *word) {
+    char *end;
+    double value = word ? strtod(word, &end) : 0;
+    if (word == NULL || end == word) wrong(play, "not a time", word);
+    double unit = strcmp(end, "ms") == 0 ? 1e6 : strcmp(end, "s") == 0 ? 1e9 : 0;
+    if (unit == 0) wrong(play, "a time ends in ms or s", word);
+    return (rl_ns)(value * unit + 0.5);
+}
+
+static bool split_setting(char *word, const char *name, char **value) {
+    size_t n = strlen(name);
+    if (strncmp(word, name, n) != 0 || word[n] != '=') return false;
+    *value = word + n + 1;
+    return true;
+}
+
+static void given(struct play *play, char *words) {
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
+        char *v;
+        if (split_setting(word, "nodes", &v))
+            play->terms.nodes = (uint8_t)atoi(v);
+        else if (split_setting(word, "ttl", &v))
+            play->terms.ttl = parse_time(play, v);
+        else if (split_setting(word, "node_timeout", &v))
+            play->terms.node_timeout = parse_time(play, v);
+        else if (split_setting(word, "validity_min", &v))
+            play->terms.validity_min = parse_time(play, v);
+        else if (split_setting(word, "retries", &v))
+            play->retry.retries_max = (uint32_t)atoi(v);
+        else if (split_setting(word, "deadline", &v))
+            play->retry.deadline = parse_time(play, v);
+        else if (split_setting(word, "renew", &v))
+            play->hold.renew_every = parse_time(play, v);
+        else if (split_setting(word, "hold_max", &v))
+            play->hold.hold_max = parse_time(play, v);
+        else if (split_setting(word, "renewals", &v))
+            play->hold.renewals_max = (uint32_t)atoi(v);
+        else if (split_setting(word, "margin", &v))
+            play->hold.lost_margin = parse_time(play, v);
+        else
+            wrong(play, "unknown setting", word);
+    }
+}
+
+/* ---- what the machines did, as text ---- */
+
+static void tell_send(struct play *play, rl_mask mask, const char *what) {
+    if (mask == 0) return;
+    text_add(&play->text, "    -> ");
+    text_nodes(&play->text, mask);
+    text_add(&play->text, " %s\n", what);
+}
+
+static void tell_validity(struct play *play) {
+    text_add(&play->text, ", validity ");
+    text_ms(&play->text, rl_lease_validity(&play->lease, play->now));
+    text_add(&play->text, "\n");
+}
+
+static void tell_notices(struct play *play, unsigned notices) {
+    if (notices & RL_NOTICE_RENEWED) text_add(&play->text, "    == renewed"), tell_validity(play);
+    if (notices & RL_NOTICE_UNSURE) text_add(&play->text, "    !! unsure"), tell_validity(play);
+    if (notices & RL_NOTICE_SURE) text_add(&play->text, "    == sure again"), tell_validity(play);
+    if (notices & RL_NOTICE_LOST) {
+        rl_ns left = play->lease.validity_end - play->now;
+        text_add(&play->text, "    !! lost, ");
+        text_ms(&play->text, left < 0 ? -left : left);
+        text_add(&play->text, left < 0 ? " after validity ended\n" : " before validity ends\n");
+    }
+}
+
+static void tell_state(struct play *play) {
+    const char *state =
+        play->leased ? rl_lease_state_name(play->lease.state) : rl_acquire_state_name(play->acquire.state);
+    if (state == play->told_state && play->wake_at == play->told_wake_at) return;
+    play->told_state = state;
+    play->told_wake_at = play->wake_at;
+    text_add(&play->text, "    .. %s", state);
+    if (play->wake_at != RL_NEVER) {
+        text_add(&play->text, ", wake at ");
+        text_ms(&play->text, play->wake_at);
+    }
+    text_add(&play->text, "\n");
+}
+
+static void owe(struct play *play, const struct rl_actions *actions) {
+    rl_mask votes = actions->acquire | actions->extend | actions->repair;
+    for (unsigned node = 0; node < play->terms.nodes; node++) {
+        if (votes & rl_bit(node)) {
+            if (play->owes[node] != OWES_NOTHING) wrong(play, "two requests at once to one node", NULL);
+            play->owes[node] = play->leased ? OWES_LEASE : OWES_ACQUIRE;
+        }
+        if (actions->release & rl_bit(node)) play->owes_release[node]++;
+    }
+}
+
+static void tell(struct play *play, const struct rl_actions *actions) {
+    char what[64];
+    snprintf(what, sizeof what, "SET (try %u)", (unsigned)play->acquire.tries);
+    if (actions->acquire != 0 && !actions->fresh_token) wrong(play, "a try without a fresh token", NULL);
+    tell_send(play, actions->acquire, what);
+    struct text ttl = {.used = 0};
+    text_ms(&ttl, actions->extend_ttl);
+    snprintf(what, sizeof what, "PEXPIRE %.32s, if ours", ttl.data);
+    tell_send(play, actions->extend, what);
+    tell_send(play, actions->repair, "SET again, same token");
+    tell_send(play, actions->release, "DEL, if ours");
+    tell_send(play, actions->peek, "PTTL");
+    owe(play, actions);
+    play->wake_at = actions->wake_at;
+    tell_notices(play, actions->notices);
+    if (actions->extend_outcome == RL_OUTCOME_OK)
+        text_add(&play->text, "    == extended"), tell_validity(play);
+    else if (actions->extend_outcome != RL_OUTCOME_NONE)
+        text_add(&play->text, "    == not extended: %s\n", rl_outcome_name(actions->extend_outcome));
+}
+
+/* ---- the machines ---- */
+
+static rl_mask ready(const struct play *play) {
+    rl_mask mask = rl_all(play->terms.nodes) & (rl_mask)~play->down;
+    for (unsigned node = 0; node < play->terms.nodes; node++)
+        if (play->owes[node] != OWES_NOTHING || play->owes_release[node] != 0) mask &= (rl_mask)~rl_bit(node);
+    return mask;
+}
+
+static void step_lease(struct play *play, struct rl_event *event) {
+    struct rl_actions actions;
+    rl_lease_step(&play->lease, event, play->now, &actions);
+    tell(play, &actions);
+    if (actions.outcome == RL_OUTCOME_OK)
+        text_add(&play->text, "    == released\n");
+    else if (actions.outcome != RL_OUTCOME_NONE)
+        text_add(&play->text, "    == release: %s\n", rl_outcome_name(actions.outcome));
+}
+
+static void step_acquire(struct play *play, struct rl_event *event) {
+    struct rl_actions actions;
+    rl_acquire_step(&play->acquire, event, play->now, &actions);
+    tell(play, &actions);
+    if (actions.outcome == RL_OUTCOME_NONE) return;
+    if (actions.outcome != RL_OUTCOME_OK) {
+        text_add(&play->text, "    == over: %s, after %u %s\n", rl_outcome_name(actions.outcome),
+                 (unsigned)play->acquire.tries, play->acquire.tries == 1 ? "try" : "tries");
+        return;
+    }
+    const struct rl_attempt *attempt = &play->acquire.attempt;
+    text_add(&play->text, "    == won with ");
+    text_nodes(&play->text, attempt->tally.granted);
+    struct rl_event start = {
+        .type = RL_EVENT_START, .validity_end = attempt->validity_end, .asked = attempt->tally.asked};
+    play->leased = true;
+    rl_lease_step(&play->lease, &start, play->now, &actions);
+    tell_validity(play);
+    tell(play, &actions);
+}
+
+static void step(struct play *play, struct rl_event *event, bool to_lease) {
+    bool straggler = play->leased && !to_lease; /* of a won acquisition: told to it alone, the lease's timer stands */
+    rl_ns wake_at = play->wake_at;
+    event->ready = ready(play);
+    event->settled = play->settled;
+    if (to_lease)
+        step_lease(play, event);
+    else
+        step_acquire(play, event);
+    if (straggler) play->wake_at = wake_at;
+    tell_state(play);
+}
+
+static void run_until(struct play *play, rl_ns at) {
+    for (unsigned ticks = 0; play->wake_at <= at; ticks++) {
+        if (ticks > 10000) wrong(play, "the timer fires for ever", NULL);
+        if (play->wake_at > play->now) play->now = play->wake_at;
+        text_add(&play->text, "    (");
+        text_ms(&play->text, play->now);
+        text_add(&play->text, ")\n");
+        struct rl_event tick = {.type = RL_EVENT_TICK};
+        step(play, &tick, play->leased);
+    }
+    play->now = at;
+}
+
+static void node_input(struct play *play, const char *who, const char *what, const char *value) {
+    static const char *const votes[] = {"granted", "denied", "absent", "failed"};
+    static const char *const unlocks[] = {"unlocked", "kept", "empty", "mute"};
+    unsigned node = (unsigned)atoi(who + 4) - 1;
+    if (node >= play->terms.nodes || what == NULL) wrong(play, "no such node", who);
+    struct rl_event event = {.type = RL_EVENT_NODES, .node = (uint8_t)node};
+    bool to_lease = play->leased;
+    for (unsigned i = 0; i < 4; i++) {
+        if (strcmp(what, votes[i]) == 0) {
+            if (play->owes[node] == OWES_NOTHING) wrong(play, "that node was asked nothing", who);
+            event.type = RL_EVENT_VOTE;
+            event.vote = (enum rl_vote)(RL_VOTE_GRANTED + (int)i);
+            to_lease = play->owes[node] == OWES_LEASE;
+            play->owes[node] = OWES_NOTHING;
+        }
+        if (strcmp(what, unlocks[i]) == 0) {
+            if (play->owes_release[node] == 0) wrong(play, "that node was sent no release", who);
+            event.type = RL_EVENT_UNLOCKED;
+            event.vote = (enum rl_vote)(RL_VOTE_GRANTED + (int)i);
+            play->owes_release[node]--;
+        }
+    }
+    if (strcmp(what, "hint") == 0) {
+        event.type = RL_EVENT_HINT;
+        event.remaining = parse_time(play, value);
+    } else if (strcmp(what, "down") == 0) {
+        play->down |= rl_bit(node);
+        play->settled |= rl_bit(node);
+    } else if (strcmp(what, "connecting") == 0) {
+        play->down |= rl_bit(node);
+        play->settled &= (rl_mask)~rl_bit(node);
+    } else if (strcmp(what, "up") == 0) {
+        play->down &= (rl_mask)~rl_bit(node);
+        play->settled |= rl_bit(node);
+    } else if (event.type == RL_EVENT_NODES) {
+        wrong(play, "a node does not say that", what);
+    }
+    step(play, &event, to_lease);
+}
+
+static void input(struct play *play, char *word) {
+    struct rl_event event = {.type = RL_EVENT_TICK};
+    bool resumed = word && strcmp(word, "resumed") == 0;
+    if (resumed) word = strtok(NULL, " ");
+    char *value = word ? strtok(NULL, " ") : NULL;
+    if (word == NULL) wrong(play, "no input", word);
+    if (strncmp(word, "node", 4) == 0) {
+        node_input(play, word, value, strtok(NULL, " "));
+        return;
+    }
+    bool known = true;
+    if (strcmp(word, "start") == 0)
+        event.type = RL_EVENT_START, event.seed = 1;
+    else if (strcmp(word, "adopt") == 0) {
+        event.type = RL_EVENT_START;
+        event.asked = rl_all(play->terms.nodes);
+        play->leased = true;
+    } else if (strcmp(word, "wake") == 0)
+        event.type = RL_EVENT_WAKE;
+    else if (strcmp(word, "cancel") == 0)
+        event.type = RL_EVENT_CANCEL;
+    else if (strcmp(word, "release") == 0)
+        event.type = RL_EVENT_RELEASE;
+    else if (strcmp(word, "extend") == 0)
+        event.type = RL_EVENT_EXTEND, event.ttl = parse_time(play, value);
+    else
+        known = strcmp(word, "tick") == 0;
+    if (!known) wrong(play, "unknown input", word);
+    step(play, &event, play->leased);
+}
+
+static void replay(struct play *play, char *source) {
+    bool begun = false;
+    for (char *next, *line = source; *line != '\0'; line = next) {
+        size_t length = strcspn(line, "\n");
+        next = line + length + (line[length] == '\n');
+        line[length] = '\0';
+        play->line++;
+        if (line[0] == ' ') continue; /* generated */
+        text_add(&play->text, "%s\n", line);
+        if (length == 0 || line[0] == '#') continue;
+        char copy[256];
+        snprintf(copy, sizeof copy, "%s", line);
+        if (strncmp(copy, "given ", 6) == 0) {
+            if (begun) wrong(play, "given comes first", line);
+            given(play, copy + 6);
+            continue;
+        }
+        if (!begun) {
+            begun = true;
+            play->settled = rl_all(play->terms.nodes);
+            rl_acquire_init(&play->acquire, &play->terms, &play->retry);
+            rl_lease_init(&play->lease, &play->terms, &play->hold);
+        }
+        rl_ns at = parse_time(play, strtok(copy, " "));
+        if (at < play->now) wrong(play, "time goes backwards", line);
+        char *word = strtok(NULL, " ");
+        if (word && strcmp(word, "resumed") == 0) {
+            play->now = at;
+        } else {
+            /* Timers due before the input belong above its line. */
+            play->text.used -= length + 1;
+            run_until(play, at);
+            text_add(&play->text, "%s\n", line);
+        }
+        input(play, word);
+    }
+}
+
+static char *read_file(const char *name) {
+    static char data[65536];
+    FILE *file = fopen(name, "rb");
+    if (file == NULL) {
+        perror(name);
+        exit(2);
+    }
+    size_t n = fread(data, 1, sizeof data - 1, file);
+    fclose(file);
+    data[n] = '\0';
+    return data;
+}
+
+static int check(const char *name, bool update) {
+    static struct play play;
+    static char wanted[65536];
+    char *source = read_file(name);
+    memcpy(wanted, source, sizeof wanted);
+    memset(&play, 0, sizeof play);
+    play.name = name;
+    play.wake_at = RL_NEVER;
+    play.terms = (struct rl_terms){.nodes = 5,
+                                   .ttl = 30000 * RL_MS,
+                                   .drift_ppm = 10000,
+                                   .drift_fixed = 2 * RL_MS,
+                                   .node_timeout = 50 * RL_MS,
+                                   .validity_min = RL_MS};
+    play.retry = (struct rl_retry_rules){.retries_max = UINT32_MAX,
+                                         .deadline = RL_NEVER,
+                                         .delay_min = 50 * RL_MS,
+                                         .delay_max = 250 * RL_MS,
+                                         .connect_timeout = 1000 * RL_MS};
+    play.hold = (struct rl_lease_rules){.renew_every = 10000 * RL_MS, .lost_margin = 1000 * RL_MS};
+    replay(&play, source);
+    if (strcmp(wanted, play.text.data) == 0) return 0;
+    if (!update) {
+        text_show_difference(stderr, name, wanted, play.text.data);
+        return 1;
+    }
+    FILE *file = fopen(name, "wb");
+    bool failed = file == NULL || fwrite(play.text.data, 1, play.text.used, file) != play.text.used;
+    if (file != NULL && fclose(file) != 0) failed = true;
+    if (failed) perror(name);
+    return failed ? 2 : 0;
+}
+
+int main(int argc, char **argv) {
+    bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
+    int first = update ? 2 : 1, worst = 0;
+    if (first >= argc) {
+        fprintf(stderr, "usage: core_trace [--update] FILE...\n");
+        return 2;
+    }
+    for (int i = first; i < argc; i++) {
+        int result = check(argv[i], update);
+        if (result > worst) worst = result;
+    }
+    return worst;
+}
