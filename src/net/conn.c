@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One connection's life: resolve, connect, TLS, handshake, ready, and how it ends.
+ */
+#include "net/conn.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
+
+static struct net *net_of(const struct conn *conn) { return conn->node->net; }
+
+/* ---- the beginning ---- */
+
+static void watch(struct conn *conn, uint32_t events) {
+    if (conn->watched == events) return;
+    struct epoll_event event = {.events = events};
+    event.data.u64 = (uint64_t)conn->kind << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
+    int op = conn->watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    if (epoll_ctl(net_of(conn)->epoll, op, conn->fd, &event) != 0) {
+        conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "epoll_ctl failed");
+        return;
+    }
+    conn->watched = events;
+}
+
+static void set_tcp_options(const struct conn *conn) {
+    if (conn->node->url.kind == URL_UNIX) return;
+    int64_t stall_ms = net_of(conn)->stall_timeout / RL_MS;
+    int on = 1, interval = 1, count = 3, idle = (int)(stall_ms / 1000) > 0 ? (int)(stall_ms / 1000) : 1;
+    unsigned timeout = (unsigned)stall_ms;
+    /* Best effort: each only makes us notice a dead peer sooner. */
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+}
+
+static void begin_handshake(struct conn *conn) {
+    conn->state = CONN_HANDSHAKE;
+    if (!handshake_begin(conn)) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+        return;
+    }
+    conn_flush(conn);
+}
+
+static void step_tls(struct conn *conn) {
+    char text[160];
+    enum tls_status status = tls_handshake(conn->tls);
+    conn_flush(conn); /* also after a failure: the alert tells the server's log why */
+    if (status == TLS_OK) {
+        begin_handshake(conn);
+    } else if (status != TLS_MORE) {
+        tls_failure(conn->tls, text, sizeof(text));
+        conn_fail(conn, REDLOCK_VERDICT_TLS, text);
+    }
+}
+
+static void connected(struct conn *conn) {
+    set_tcp_options(conn);
+    watch(conn, EPOLLIN);
+    if (conn->node->url.kind != URL_TLS) {
+        begin_handshake(conn);
+        return;
+    }
+    conn->state = CONN_TLS;
+    conn->tls = tls_new(net_of(conn)->tls, conn->node->url.host);
+    if (!conn->tls)
+        conn_fail(conn, REDLOCK_VERDICT_TLS, "out of memory, or a server name that cannot be verified");
+    else
+        step_tls(conn);
+}
+
+static void close_socket(struct conn *conn) {
+    if (conn->fd < 0) return;
+    /* Explicitly: where a forked child still has the descriptor, closing ours would leave it in the epoll set. */
+    if (conn->watched) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+    close(conn->fd);
+    conn->fd = -1;
+    conn->watched = 0;
+}
+
+/* The next address that does not fail at once. */
+static void try_address(struct conn *conn, int why) {
+    while (conn->address < conn->addresses.count) {
+        unsigned at = conn->address++;
+        const struct sockaddr *address = (const struct sockaddr *)&conn->addresses.each[at].at;
+        close_socket(conn);
+        conn->generation++;
+        conn->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (conn->fd >= 0 && connect(conn->fd, address, conn->addresses.each[at].bytes) == 0) {
+            connected(conn);
+            return;
+        }
+        why = errno;
+        if (conn->fd >= 0 && why == EINPROGRESS) {
+            conn->state = CONN_CONNECTING;
+            watch(conn, EPOLLOUT);
+            return;
+        }
+    }
+    char text[160];
+    snprintf(text, sizeof(text), "cannot connect: %s", strerror(why));
+    conn_fail(conn, REDLOCK_VERDICT_REFUSED, text);
+}
+
+static void connect_unix(struct conn *conn) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, conn->node->url.path, strlen(conn->node->url.path));
+    memcpy(&conn->addresses.each[0].at, &address, sizeof(address));
+    conn->addresses.each[0].bytes = sizeof(address);
+    conn->addresses.count = 1;
+    try_address(conn, ENOENT);
+}
+
+void conn_start(struct conn *conn) {
+    struct net *net = net_of(conn);
+    const struct url *url = &conn->node->url;
+    timers_set(&net->timers, &conn->retry, RL_NEVER);
+    timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
+    conn->address = conn->addresses.count = 0;
+    conn->state = CONN_RESOLVING;
+    if (!reader_open(&conn->reader)) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    } else if (url->kind == URL_UNIX) {
+        connect_unix(conn);
+    } else if (resolve_numeric(url->host, url->port, &conn->addresses)) {
+        try_address(conn, EHOSTUNREACH);
+    } else {
+        conn->job = resolve_start(url->host, url->port, net->kick);
+        if (!conn->job) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "no memory or thread to resolve the host name");
+    }
+}
+
+void conn_poll_resolver(struct conn *conn) {
+    const char *failure = NULL;
+    if (conn->state != CONN_RESOLVING || !conn->job || !resolve_done(conn->job, &conn->addresses, &failure)) return;
+    resolve_drop(conn->job, false);
+    conn->job = NULL;
+    if (!failure) {
+        try_address(conn, EHOSTUNREACH);
+        return;
+    }
+    char text[160];
+    snprintf(text, sizeof(text), "host name not found: %s", failure);
+    conn_fail(conn, REDLOCK_VERDICT_NAME, text);
+}
+
+/* ---- reading and writing ---- */
+
+static void take_replies(struct conn *conn) {
+    uint32_t generation = conn->generation;
+    /* What a reply causes may end the connection; another may even have begun. */
+    while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
+        switch (reader_next(&conn->reader)) {
+        case READER_MORE: return;
+        case READER_MALFORMED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "malformed answer"); return;
+        case READER_OVERSIZED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "oversized answer"); return;
+        case READER_NO_MEMORY: conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory"); return;
+        case READER_REPLY: break;
+        }
+        if (conn->state == CONN_HANDSHAKE)
+            handshake_reply(conn);
+        else if (conn->kind == CONN_MAIN)
+            call_reply(conn);
+        else
+            transaction_reply(conn->node);
+    }
+}
+
+static void take_plain(struct conn *conn, const char *data, size_t bytes) {
+    if (!reader_feed(&conn->reader, data, bytes))
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    else
+        take_replies(conn);
+}
+
+static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
+    char plain[READ_BYTES], text[160];
+    uint32_t generation = conn->generation;
+    if (!tls_feed(conn->tls, data, bytes)) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+        return;
+    }
+    if (conn->state == CONN_TLS) step_tls(conn);
+    while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
+        size_t got = 0;
+        enum tls_status status = tls_read(conn->tls, plain, sizeof(plain), &got);
+        if (status == TLS_MORE) return;
+        if (status == TLS_OK) {
+            take_plain(conn, plain, got);
+        } else if (status == TLS_CLOSED) {
+            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, "the server closed the connection");
+        } else {
+            tls_failure(conn->tls, text, sizeof(text));
+            conn_fail(conn, REDLOCK_VERDICT_TLS, text);
+        }
+    }
+}
+
+static void read_socket(struct conn *conn) {
+    char data[READ_BYTES], text[160];
+    uint32_t generation = conn->generation;
+    for (int i = 0; i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
+        ssize_t got = recv(conn->fd, data, sizeof(data), MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (got == 0 && conn->state == CONN_TLS) {
+            conn_fail(conn, REDLOCK_VERDICT_TLS, "the server closed the connection during the TLS handshake");
+        } else if (got <= 0) {
+            snprintf(text, sizeof(text), "%s", got == 0 ? "the server closed the connection" : strerror(errno));
+            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, text);
+        } else if (conn->tls) {
+            take_cipher(conn, data, (size_t)got);
+        } else {
+            take_plain(conn, data, (size_t)got);
+        }
+        if (got > 0 && (size_t)got < sizeof(data)) return;
+    }
+}
+
+/* False: what is left has to wait for the socket, or the connection broke. */
+static bool write_out(struct conn *conn, struct buffer *buffer) {
+    while (buffer_bytes(buffer) > 0) {
+        ssize_t put = send(conn->fd, buffer_data(buffer), buffer_bytes(buffer), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) {
+            if (errno == EAGAIN || errno == EWOULDBLOCK)
+                watch(conn, EPOLLIN | EPOLLOUT);
+            else
+                conn_break(conn, REDLOCK_VERDICT_DISCONNECTED, strerror(errno));
+            return false;
+        }
+        buffer_consume(buffer, (size_t)put);
+    }
+    return true;
+}
+
+static bool encrypt(struct conn *conn) {
+    while (conn->state >= CONN_HANDSHAKE && buffer_bytes(&conn->out) > 0) {
+        size_t written = 0;
+        enum tls_status status = tls_write(conn->tls, buffer_data(&conn->out), buffer_bytes(&conn->out), &written);
+        if (status == TLS_MORE) break;
+        if (status != TLS_OK) {
+            conn_break(conn, REDLOCK_VERDICT_TLS, "TLS failed while writing");
+            return false;
+        }
+        buffer_consume(&conn->out, written);
+    }
+    if (tls_drain(conn->tls, &conn->cipher, 2 * NET_WIRE_BYTES_MAX)) return true;
+    conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    return false;
+}
+
+void conn_flush(struct conn *conn) {
+    if (conn->state < CONN_TLS || conn->broken) return;
+    if (conn->tls && !encrypt(conn)) return;
+    if (write_out(conn, conn->tls ? &conn->cipher : &conn->out)) watch(conn, EPOLLIN);
+}
+
+void conn_event(struct conn *conn, uint32_t events) {
+    if (conn->state == CONN_CONNECTING) {
+        int error = 0;
+        socklen_t bytes = sizeof(error);
+        getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+        if (error != 0)
+            try_address(conn, error);
+        else if (events & EPOLLOUT)
+            connected(conn);
+        return;
+    }
+    if (conn->state < CONN_TLS) return;
+    uint32_t generation = conn->generation;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_socket(conn);
+    if (conn->generation == generation && conn->state >= CONN_TLS) conn_flush(conn);
+}
+
+/* ---- the end ---- */
+
+void conn_break(struct conn *conn, int verdict, const char *text) {
+    if (conn->broken) return;
+    conn->broken = verdict;
+    snprintf(conn->broken_text, sizeof(conn->broken_text), "%s", text);
+    net_of(conn)->pending = true;
+    net_kick(net_of(conn));
+}
+
+void conn_give_up_broken(struct conn *conn) {
+    if (!conn->broken) return;
+    uint32_t generation = conn->generation;
+    /* A server that closes after saying why (too many clients, protected mode) fails our write before we have read
+     * the reason. */
+    if (conn->state >= CONN_HANDSHAKE && conn->broken == REDLOCK_VERDICT_DISCONNECTED) read_socket(conn);
+    if (conn->generation == generation && conn->broken) conn_fail(conn, conn->broken, conn->broken_text);
+}
+
+bool conn_has_unanswered_write(const struct conn *conn) {
+    if (conn->kind == CONN_MAIN) return conn->writes > 0;
+    return conn->node->tx.stage != TX_IDLE;
+}
+
+/* A plain close lets the kernel go on sending what we have written: a SET given up could still be set much later.
+ * Dissolving the association sends the reset even while a forked child has a copy of the descriptor. */
+static void reset_socket(const struct conn *conn) {
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    if (conn->node->url.kind != URL_UNIX) (void)connect(conn->fd, &nowhere, sizeof(nowhere));
+}
+
+void conn_close(struct conn *conn, bool reset) {
+    struct net *net = net_of(conn);
+    if (reset && conn->fd >= 0) reset_socket(conn);
+    close_socket(conn);
+    conn->generation++;
+    if (conn->job) resolve_drop(conn->job, false);
+    conn->job = NULL;
+    tls_free(conn->tls);
+    conn->tls = NULL;
+    reader_close(&conn->reader);
+    buffer_clear(&conn->out);
+    buffer_clear(&conn->cipher);
+    timers_set(&net->timers, &conn->deadline, RL_NEVER);
+    conn->state = CONN_DOWN;
+    conn->broken = 0;
+    conn->replies = 0;
+}
+
+void conn_free_forked(struct conn *conn) {
+    if (conn->fd >= 0) close(conn->fd);
+    if (conn->job) resolve_drop(conn->job, true);
+    tls_free(conn->tls);
+    reader_close(&conn->reader);
+    buffer_free(&conn->out);
+    buffer_free(&conn->cipher);
+}
+
+/* Full jitter: clients that lost a node at the same moment must not come back at the same moment. */
+static void plan_retry(struct conn *conn) {
+    struct net *net = net_of(conn);
+    uint32_t random = 0;
+    conn->backoff = conn->backoff == 0 ? NET_BACKOFF_MIN : conn->backoff * 2;
+    if (conn->backoff > NET_BACKOFF_MAX) conn->backoff = NET_BACKOFF_MAX;
+    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX;
+    rl_ns delay = (rl_ns)((double)conn->backoff * ((double)random / (double)UINT32_MAX));
+    timers_set(&net->timers, &conn->retry, net_now(net) + delay);
+}
+
+void conn_fail(struct conn *conn, int verdict, const char *text) {
+    char why[160]; /* `text` may be the connection's own */
+    snprintf(why, sizeof(why), "%s", text);
+    conn_close(conn, conn_has_unanswered_write(conn));
+    plan_retry(conn);
+    node_down(conn, verdict, why);
+}
+
+/* ---- timers ---- */
+
+static void retry_fired(struct net_timer *timer) {
+    struct conn *conn = (struct conn *)((char *)timer - offsetof(struct conn, retry));
+    /* A transaction connection is opened again when there is something to do. */
+    if (conn->kind == CONN_MAIN) conn_start(conn);
+}
+
+static void deadline_fired(struct net_timer *timer) {
+    struct conn *conn = (struct conn *)((char *)timer - offsetof(struct conn, deadline));
+    struct net *net = net_of(conn);
+    char text[160];
+    if (conn->state != CONN_READY) {
+        snprintf(text, sizeof(text), "no connection within %lld ms (%s)", (long long)(net->connect_timeout / RL_MS),
+                 conn->state == CONN_RESOLVING    ? "resolving the host name"
+                 : conn->state == CONN_CONNECTING ? "connecting"
+                 : conn->state == CONN_TLS        ? "TLS handshake; does this port speak TLS?"
+                                                  : "waiting for the server's first answers");
+        conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, text);
+        return;
+    }
+    const struct net_call *oldest = conn_oldest(conn);
+    if (!oldest) return;
+    if (net_now(net) >= oldest->due + net->stall_timeout) {
+        conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, "an answer was overdue for too long");
+        return;
+    }
+    conn_watch_calls(conn);
+}
+
+/* Lazily: the deadline is not moved with each answer, it looks again when it fires. */
+void conn_watch_calls(struct conn *conn) {
+    const struct net_call *oldest = conn_oldest(conn);
+    struct net *net = net_of(conn);
+    if (!oldest || conn->state != CONN_READY || conn->deadline.index != 0) return;
+    rl_ns at = oldest->due;
+    if (at <= net_now(net)) at += net->stall_timeout;
+    timers_set(&net->timers, &conn->deadline, at);
+}
+
+void conn_init(struct conn *conn, struct node *node, enum conn_kind kind) {
+    conn->node = node;
+    conn->kind = kind;
+    conn->fd = -1;
+    conn->deadline.fire = deadline_fired;
+    conn->retry.fire = retry_fired;
+}

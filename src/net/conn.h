@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The inside of src/net: the client's net, its nodes, and each node's connections.
+ *
+ * A node is spoken to on its main connection. Where scripting is refused a second one (aux) runs transactions,
+ * one at a time. Handlers run only inside net_process() and net_close(): whatever goes wrong while sending marks
+ * the connection as broken, and net_process() deals with it.
+ */
+#ifndef RL_NET_CONN_H
+#define RL_NET_CONN_H
+
+#include "net/buffer.h"
+#include "net/net.h"
+#include "net/reader.h"
+#include "net/resolve.h"
+#include "net/timers.h"
+#include "net/tls.h"
+#include "net/url.h"
+#include "redlock.h"
+
+#define NET_WIRE_BYTES_MAX ((size_t)16 << 20) /* waiting to be written to one node */
+#define NET_BACKOFF_MIN (20 * RL_MS)
+#define NET_BACKOFF_MAX (1000 * RL_MS)
+#define NET_MEMORY_RETRY (10 * RL_MS)
+
+struct node;
+
+struct call_queue {
+    struct net_call *head, *tail;
+};
+void calls_push(struct call_queue *queue, struct net_call *call);
+struct net_call *calls_pop(struct call_queue *queue);
+void calls_append(struct call_queue *queue, struct call_queue *more); /* leaves `more` empty */
+
+enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER }; /* also tells epoll's items apart */
+
+enum conn_state {
+    CONN_DOWN = 0,
+    CONN_RESOLVING,
+    CONN_CONNECTING,
+    CONN_TLS,
+    CONN_HANDSHAKE,
+    CONN_READY
+};
+
+enum { HANDSHAKE_STEPS_MAX = 8 };
+
+struct conn {
+    struct node *node;
+    enum conn_kind kind;
+    enum conn_state state;
+    int fd;
+    uint32_t generation; /* of the socket: events of an earlier one are stale */
+    uint32_t watched;    /* what epoll was told */
+    struct resolve_job *job;
+    struct addresses addresses;
+    unsigned address;    /* the next to try */
+    struct tls *tls;
+    struct buffer out;    /* commands not yet written (with TLS: not yet encrypted) */
+    struct buffer cipher; /* TLS records not yet written */
+    struct reader reader;
+    struct net_timer deadline; /* before READY: the connect timeout. Then: when the oldest call is overdue, or stalled */
+    struct net_timer retry;
+    rl_ns backoff;
+    unsigned char steps[HANDSHAKE_STEPS_MAX]; /* replies the handshake waits for */
+    unsigned step, steps_count;
+    bool scripting_refused; /* found by the handshake */
+    char run_id[41];        /* found by the handshake */
+    struct call_queue calls; /* main only: expected replies, in order */
+    unsigned replies;        /* of the first call, so far */
+    struct net_reply answer; /* of the first call, so far */
+    unsigned writes;         /* ACQUIRE, EXTEND and RELEASE among the calls */
+    int broken;              /* a verdict: to be given up by net_process(); 0 */
+    char broken_text[160];
+};
+
+enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_UNWATCH };
+
+/* See transaction.c. */
+struct transaction {
+    struct call_queue calls; /* the first is under way unless IDLE */
+    enum transaction_stage stage;
+    unsigned replies, awaited, tries;
+    struct net_reply answer;
+    int failure;             /* the first error among the replies */
+    unsigned ours, foreign, changed;
+    bool mine[REDLOCK_RESOURCES_MAX];
+    int64_t left_ms[REDLOCK_RESOURCES_MAX];
+};
+
+struct node {
+    struct net *net;
+    unsigned index;
+    struct url url;
+    struct conn main, aux;
+    struct transaction tx;
+    struct call_queue kept;       /* releases that wait for the connection (or for memory) */
+    struct net_timer keep_timer;  /* when the first of them is given up */
+    struct net_timer memory_timer;/* when sending is tried again after memory has failed */
+    uint64_t sent, answered;      /* calls of the main connection, counted since the start */
+    bool failed;                  /* the last try to connect has failed */
+    bool was_ready;
+    bool told_ready, told_settled;
+    int verdict;                  /* while not ready: why */
+    int logged;                   /* the verdict last logged, so that a dead node is not logged at every retry */
+    char text[160];
+    char run_id[41];
+    char version[16];
+    bool uses_transactions;
+    uint64_t reconnects;
+};
+
+struct net {
+    struct net_handlers handlers;
+    int log_level;
+    rl_ns connect_timeout, stall_timeout;
+    struct tls_context *tls;
+    struct timers timers;
+    int epoll, kick, timer;
+    rl_ns timer_at;   /* what the timerfd is set to */
+    bool pending;     /* net_process() has work that no event announces */
+    bool closing;
+    struct buffer scratch;
+    unsigned char random[256];
+    size_t random_left;
+    unsigned nodes;
+    struct node node[RL_NODES_MAX];
+};
+
+/* conn.c: one connection's life */
+void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
+void conn_start(struct conn *conn);
+void conn_event(struct conn *conn, uint32_t events);
+void conn_poll_resolver(struct conn *conn);
+void conn_flush(struct conn *conn);
+/* Marks it; net_process() gives it up. */
+void conn_break(struct conn *conn, int verdict, const char *text);
+void conn_give_up_broken(struct conn *conn);
+/* Gives it up now: closes (by a reset when a write is unanswered), tells the node, plans the next try. */
+void conn_fail(struct conn *conn, int verdict, const char *text);
+/* Closes the socket and forgets all state but the calls. */
+void conn_close(struct conn *conn, bool reset);
+void conn_free_forked(struct conn *conn);
+void conn_watch_calls(struct conn *conn); /* arms the deadline for the first call, if it is not armed */
+bool conn_has_unanswered_write(const struct conn *conn);
+
+/* handshake.c */
+bool handshake_begin(struct conn *conn); /* false: no memory */
+void handshake_reply(struct conn *conn);
+
+/* transaction.c */
+void transaction_add(struct node *node, struct net_call *call);
+void transaction_pump(struct node *node);
+void transaction_reply(struct node *node);
+void transaction_lost(struct node *node, int verdict);
+struct call_queue transaction_take_all(struct node *node);
+bool transaction_conflicts(const struct node *node, const struct net_request *request);
+
+/* node.c: a node's standing */
+void node_init(struct node *node, struct net *net, unsigned index);
+bool node_is_ready(const struct node *node, rl_ns now);
+bool node_is_settled(const struct node *node);
+void node_up(struct conn *conn);
+void node_down(struct conn *conn, int verdict, const char *text);
+void node_tell(struct node *node, rl_ns now);
+const struct net_call *conn_oldest(const struct conn *conn); /* whose answer is awaited on this connection */
+
+/* send.c: calls on their way out and their answers */
+void node_keep(struct node *node, struct net_call *call);
+void node_expire_kept(struct node *node);
+void node_send_kept(struct node *node);
+void node_retry_memory(struct node *node);
+void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
+void call_reply(struct conn *conn);
+void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
+void call_failed(struct net *net, struct net_call *call, int verdict);
+
+/* log.c */
+__attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, const char *format, ...);
+
+#endif

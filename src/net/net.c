@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * The client's net as a whole: opening, the event loop's steps, closing. */
+#include "net/net.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/conn.h"
+
+/* A handler may arm a timer that is due at once; the loop must still come back to the sockets. */
+enum { TIMERS_PER_PROCESS = 1024 };
+
+/* ---- opening and closing ---- */
+
+static bool open_descriptors(struct net *net, struct net_error *error) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)CONN_KICK << 56};
+    net->epoll = epoll_create1(EPOLL_CLOEXEC);
+    net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (net->epoll >= 0 && net->kick >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, net->kick, &event) == 0) return true;
+    error->result = REDLOCK_SYSTEM;
+    snprintf(error->text, sizeof(error->text), "cannot create an epoll set and an eventfd: %s", strerror(errno));
+    return false;
+}
+
+static void close_descriptor(int fd) {
+    if (fd >= 0) close(fd);
+}
+
+static void free_net(struct net *net) {
+    for (unsigned i = 0; i < net->nodes; i++) url_free(&net->node[i].url);
+    close_descriptor(net->epoll);
+    close_descriptor(net->kick);
+    close_descriptor(net->timer);
+    tls_context_free(net->tls);
+    buffer_free(&net->scratch);
+    explicit_bzero(net->random, sizeof(net->random));
+    free(net);
+}
+
+static bool open_nodes(struct net *net, const struct net_options *options, struct net_error *error) {
+    struct url urls[RL_NODES_MAX];
+    bool tls = options->tls_ca_file || options->tls_cert_file || options->tls_key_file;
+    if (urls_parse(options->nodes, urls, &net->nodes, error) != REDLOCK_OK) return false;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        node_init(&net->node[i], net, i);
+        net->node[i].url = urls[i];
+        tls = tls || urls[i].kind == URL_TLS;
+    }
+    if (!tls) return true;
+    net->tls = tls_context_new(options, error);
+    return net->tls != NULL;
+}
+
+int net_open(struct net **net, const struct net_options *options, const struct net_handlers *handlers,
+             struct net_error *error) {
+    struct net *new = calloc(1, sizeof(*new));
+    if (!new) {
+        error->result = REDLOCK_NO_MEMORY;
+        snprintf(error->text, sizeof(error->text), "out of memory");
+        return error->result;
+    }
+    new->epoll = new->kick = new->timer = -1;
+    new->handlers = *handlers;
+    new->log_level = options->log_level;
+    new->connect_timeout = options->connect_timeout;
+    new->stall_timeout = options->stall_timeout;
+    if (!open_nodes(new, options, error) || !open_descriptors(new, error)) {
+        free_net(new);
+        return error->result;
+    }
+    /* By the timer, so that no handler runs in here. */
+    for (unsigned i = 0; i < new->nodes; i++) timers_set(&new->timers, &new->node[i].main.retry, net_now(new));
+    new->pending = true;
+    net_kick(new);
+    *net = new;
+    return REDLOCK_OK;
+}
+
+static void close_node(struct net *net, struct node *node) {
+    struct call_queue all = node->main.calls, transactions;
+    struct net_call *call;
+    conn_close(&node->main, conn_has_unanswered_write(&node->main));
+    conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
+    node->main.calls = (struct call_queue){NULL, NULL};
+    node->main.writes = 0;
+    transactions = transaction_take_all(node);
+    calls_append(&all, &transactions);
+    calls_append(&all, &node->kept);
+    while ((call = calls_pop(&all))) call_failed(net, call, REDLOCK_VERDICT_DISCONNECTED);
+    buffer_free(&node->main.out);
+    buffer_free(&node->main.cipher);
+    buffer_free(&node->aux.out);
+    buffer_free(&node->aux.cipher);
+}
+
+void net_close(struct net *net, bool forked) {
+    if (!net) return;
+    net->closing = true;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        if (forked) {
+            conn_free_forked(&net->node[i].main);
+            conn_free_forked(&net->node[i].aux);
+        } else {
+            close_node(net, &net->node[i]);
+        }
+    }
+    free_net(net);
+}
+
+/* ---- clock, randomness, timers ---- */
+
+unsigned net_nodes(const struct net *net) { return net->nodes; }
+
+rl_ns net_now(struct net *net) {
+    struct timespec now;
+    (void)net;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool refill_random(struct net *net) {
+    ssize_t got;
+    do {
+        got = getrandom(net->random, sizeof(net->random), 0);
+    } while (got < 0 && errno == EINTR);
+    net->random_left = got == (ssize_t)sizeof(net->random) ? sizeof(net->random) : 0;
+    return net->random_left > 0;
+}
+
+int net_random(struct net *net, void *buf, size_t n) {
+    unsigned char *to = buf;
+    while (n > 0) {
+        if (net->random_left == 0 && !refill_random(net)) return -1;
+        size_t part = n < net->random_left ? n : net->random_left;
+        unsigned char *from = net->random + net->random_left - part;
+        memcpy(to, from, part);
+        explicit_bzero(from, part); /* tokens come from here: no byte is used twice, none lies about */
+        net->random_left -= part;
+        to += part;
+        n -= part;
+    }
+    return 0;
+}
+
+void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) { timers_set(&net->timers, timer, at); }
+
+rl_ns net_next_timer(struct net *net) { return net->pending ? 0 : timers_next(&net->timers); }
+
+static void arm_timer(struct net *net) {
+    rl_ns at = timers_next(&net->timers);
+    if (net->timer < 0 || at == net->timer_at) return;
+    struct itimerspec when = {0};
+    if (at != RL_NEVER) {
+        when.it_value.tv_sec = (time_t)(at / 1000000000);
+        when.it_value.tv_nsec = (long)(at % 1000000000);
+    }
+    if (at <= 0) when.it_value.tv_nsec = 1; /* all zero would disarm it */
+    timerfd_settime(net->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    net->timer_at = at;
+}
+
+int net_fd(struct net *net) {
+    if (net->timer >= 0) return net->epoll;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)CONN_TIMER << 56};
+    int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (timer < 0) return -1;
+    if (epoll_ctl(net->epoll, EPOLL_CTL_ADD, timer, &event) != 0) {
+        close(timer);
+        return -1;
+    }
+    net->timer = timer;
+    net->timer_at = RL_NEVER;
+    arm_timer(net);
+    return net->epoll;
+}
+
+/* ---- waiting ---- */
+
+static void wait_ms(int epoll, int timeout, struct net_batch *batch) {
+    struct epoll_event events[sizeof(batch->item) / sizeof(batch->item[0])];
+    int count = epoll_wait(epoll, events, (int)(sizeof(events) / sizeof(events[0])), timeout);
+    batch->count = count > 0 ? count : 0;
+    for (int i = 0; i < batch->count; i++) {
+        batch->item[i].events = events[i].events;
+        batch->item[i].what = events[i].data.u64;
+    }
+}
+
+/* May run beside net_process() in another thread: reads nothing of the net but what never changes. */
+void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
+    int timeout = -1;
+    if (until != RL_NEVER) {
+        rl_ns left = until - net_now(net);
+        rl_ns ms = left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS; /* rounded up: too early would spin */
+        timeout = ms > INT_MAX ? INT_MAX : (int)ms;
+    }
+    wait_ms(net->epoll, timeout, batch);
+}
+
+void net_kick(struct net *net) {
+    uint64_t one = 1;
+    ssize_t written = write(net->kick, &one, sizeof(one));
+    (void)written; /* fails only when the counter is full: then it is readable already */
+}
+
+/* ---- working ---- */
+
+static void handle(struct net *net, uint64_t what, uint32_t events) {
+    uint64_t ignored;
+    unsigned kind = (unsigned)(what >> 56), index = (unsigned)(what >> 48) & 0xff;
+    if (kind == CONN_KICK || kind == CONN_TIMER) {
+        int fd = kind == CONN_KICK ? net->kick : net->timer;
+        ssize_t got = read(fd, &ignored, sizeof(ignored));
+        (void)got; /* nothing there: another thread's process was first */
+        return;
+    }
+    if (index >= net->nodes) return;
+    struct conn *conn = kind == CONN_MAIN ? &net->node[index].main : &net->node[index].aux;
+    if (conn->generation == (uint32_t)what) conn_event(conn, events);
+}
+
+static void fire_timers(struct net *net) {
+    struct net_timer *timer;
+    rl_ns now = net_now(net);
+    for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++) timer->fire(timer);
+}
+
+static void look_after(struct node *node) {
+    conn_poll_resolver(&node->main);
+    conn_poll_resolver(&node->aux);
+    conn_give_up_broken(&node->aux);
+    conn_give_up_broken(&node->main);
+    transaction_pump(node);
+}
+
+void net_process(struct net *net, const struct net_batch *batch) {
+    struct net_batch own;
+    if (!batch) {
+        wait_ms(net->epoll, 0, &own);
+        batch = &own;
+    }
+    net->pending = false;
+    for (int i = 0; i < batch->count; i++) handle(net, batch->item[i].what, batch->item[i].events);
+    fire_timers(net);
+    for (unsigned i = 0; i < net->nodes; i++) look_after(&net->node[i]);
+    for (unsigned i = 0; i < net->nodes; i++) node_tell(&net->node[i], net_now(net));
+    net_flush(net);
+}
+
+/* Calls no handler: a connection for transactions is opened, and a broken one given up, by net_process(). */
+void net_flush(struct net *net) {
+    for (unsigned i = 0; i < net->nodes; i++) {
+        struct node *node = &net->node[i];
+        if (node->tx.calls.head && node->tx.stage == TX_IDLE) {
+            if (node->aux.state == CONN_READY) {
+                transaction_pump(node);
+            } else if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0 && node->main.state == CONN_READY) {
+                net->pending = true;
+                net_kick(net);
+            }
+        }
+        if (buffer_bytes(&node->main.out) > 0) conn_flush(&node->main);
+        if (buffer_bytes(&node->aux.out) > 0) conn_flush(&node->aux);
+    }
+    arm_timer(net);
+}

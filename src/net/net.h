@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * All connections of one client: the seam between the protocol and the world. Only src/net knows
+ * sockets, TLS, the codec, clocks and the kernel's randomness; the simulator implements this header
+ * with a world of its own, so nothing above may assume more than is said here.
+ *
+ * No locking inside: the caller serialises every call on one `struct net` except net_wait() and
+ * net_kick(), which may run while another thread holds the caller's mutex.
+ */
+#ifndef RL_NET_H
+#define RL_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/core.h"
+
+struct net;
+
+struct net_bytes {
+    const void *data;
+    size_t bytes;
+};
+
+enum net_op {
+    NET_ACQUIRE, /* one key: SET key token NX PX ttl. Several: all or nothing (a script, or WATCH/MULTI) */
+    NET_EXTEND,  /* compare-and-pexpire on all keys; never shortens */
+    NET_RELEASE, /* compare-and-delete of each key */
+    NET_PEEK,    /* PTTL of the key that ends last */
+    NET_LOOK,    /* first key: its first bytes and PTTL */
+    NET_SCAN     /* keys under a prefix: SCAN cursor MATCH prefix* */
+};
+
+/* A request and all it points to stays as it is until every call made with it is done: it may be encoded
+ * again (NOSCRIPT, reconnect). */
+struct net_request {
+    enum net_op op;
+    const struct net_bytes *keys; /* whole keys, prefix included */
+    size_t keys_count;
+    struct net_bytes token;
+    int64_t ttl_ms;
+    uint64_t cursor;              /* NET_SCAN */
+};
+
+/* One request at one node, embedded in the caller's memory; queued without allocation. */
+struct net_call {
+    struct net_call *next;              /* net's own */
+    const struct net_request *request;  /* net's own */
+    void *owner;                        /* the caller's */
+    rl_ns due;                          /* net's own */
+    rl_ns keep_until;                   /* net's own */
+    uint64_t order;                     /* net's own */
+    uint8_t node;                       /* set by net_send */
+    uint8_t tag;                        /* the caller's */
+    bool busy;                          /* set by net_send, cleared just before the handler is called */
+    uint8_t state;                      /* net's own */
+};
+
+struct net_reply {
+    int verdict;          /* enum redlock_verdict */
+    int64_t remaining_ms; /* PEEK, LOOK: -1 no TTL, -2 no key */
+    struct net_bytes value; /* LOOK: at most REDLOCK_TOKEN_BYTES_MAX first bytes; valid during the handler */
+    bool truncated;
+    const struct net_bytes *items; /* SCAN; valid during the handler */
+    size_t items_count;
+    uint64_t cursor;
+};
+
+struct net_timer {
+    rl_ns at;          /* net's own */
+    size_t index;      /* net's own; 0: not armed */
+    struct net_timer *child, *next, *prev; /* net's own: arming a timer never needs memory */
+    void (*fire)(struct net_timer *timer);
+};
+
+struct net_handlers {
+    /* A call is done (its memory is the caller's again). Never called from within net_send(). */
+    void (*reply)(void *context, struct net_call *call, const struct net_reply *reply);
+    /* What net_ready() or net_settled() says of a node has changed. */
+    void (*node)(void *context, unsigned node);
+    void (*log)(void *context, int level, const char *text);
+    void *context;
+};
+
+struct net_options {
+    const char *nodes;              /* the URL list */
+    rl_ns connect_timeout, stall_timeout;
+    const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
+    int log_level;
+};
+
+struct net_error {
+    int result; /* enum redlock_result */
+    char text[512];
+};
+
+/* Parses the URLs, reads the TLS files, starts connecting. On failure *net is left alone. */
+int net_open(struct net **net, const struct net_options *options, const struct net_handlers *handlers, struct net_error *error);
+/* Gives up connections with an unanswered write by a reset, closes the others, finishes every call still out
+ * with DISCONNECTED through the handler, frees all. With `forked` it frees memory only, touches no connection
+ * and calls no handler. */
+void net_close(struct net *net, bool forked);
+
+unsigned net_nodes(const struct net *net);
+rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME */
+int net_random(struct net *net, void *buf, size_t n); /* getrandom(2), buffered; 0, or -1 */
+
+rl_mask net_ready(struct net *net, rl_ns now);   /* connected and no answer overdue */
+rl_mask net_settled(struct net *net);            /* connected, or the last try to connect has failed */
+rl_mask net_busy_writes(struct net *net);        /* nodes with an unanswered ACQUIRE, EXTEND or RELEASE, or one that waits for memory */
+
+struct net_node_status {
+    const char *url;  /* without password */
+    int verdict;      /* GRANTED when ready, else why not */
+    char run_id[41];
+    char version[16];
+    char text[160];
+    bool uses_transactions;
+    uint64_t reconnects;
+};
+void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status *status);
+
+/* Queues the request on each node of the mask; calls[i] is node i's. Returns the nodes that took it; the others
+ * (not connected; no memory) were not touched. `due`: when an answer is overdue. A RELEASE is also taken by a node that
+ * is not connected: it is kept until the connection is up again, or until `keep_until`, and then done with DISCONNECTED.
+ * Order on one node is the order of net_send(), whatever way the node is spoken to. Nothing is written before
+ * net_flush() or the end of net_process(). */
+rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due, rl_ns keep_until);
+void net_flush(struct net *net);
+
+void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at); /* RL_NEVER disarms */
+
+/* Sleeps until a socket has work, a timer is due, `until`, or net_kick(). Holds nothing of `net` that
+ * net_process() changes. The batch is what it saw: pass it to net_process() of the same net. */
+struct net_batch {
+    int count;
+    struct { uint32_t events; uint64_t what; } item[32];
+};
+rl_ns net_next_timer(struct net *net);
+void net_wait(struct net *net, rl_ns until, struct net_batch *batch);
+void net_process(struct net *net, const struct net_batch *batch); /* NULL: look without sleeping */
+void net_kick(struct net *net);
+/* One descriptor, readable when net_process() has work, timers included (armed by net_process/net_flush once this was called). */
+int net_fd(struct net *net);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * A node's standing: whether it may be asked, and if not, why. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/conn.h"
+#include "net/verdict.h"
+
+const struct net_call *conn_oldest(const struct conn *conn) {
+    return conn->kind == CONN_MAIN ? conn->calls.head : conn->node->tx.calls.head;
+}
+
+/* Ready means that a SET sent now has a fair chance: connected, nothing overdue on either way, and no release that
+ * still waits to be sent (a SET must not overtake it). */
+bool node_is_ready(const struct node *node, rl_ns now) {
+    const struct net_call *main = node->main.calls.head, *tx = node->tx.calls.head;
+    if (node->main.state != CONN_READY || node->main.broken || node->kept.head) return false;
+    return !(main && main->due < now) && !(tx && tx->due < now);
+}
+
+bool node_is_settled(const struct node *node) { return node->main.state == CONN_READY || node->failed; }
+
+void node_tell(struct node *node, rl_ns now) {
+    bool ready = node_is_ready(node, now), settled = node_is_settled(node);
+    if (ready == node->told_ready && settled == node->told_settled) return;
+    node->told_ready = ready;
+    node->told_settled = settled;
+    node->net->handlers.node(node->net->handlers.context, node->index);
+}
+
+/* One server under two addresses would vote twice. The first listed counts. */
+static bool is_twice_listed(struct conn *conn) {
+    struct node *node = conn->node;
+    struct net *net = node->net;
+    if (conn->run_id[0] == '\0') return false;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        struct node *other = &net->node[i];
+        if (other == node || other->main.state != CONN_READY || strcmp(other->run_id, conn->run_id) != 0) continue;
+        char text[160];
+        const char *first = i < node->index ? other->url.text : node->url.text;
+        snprintf(text, sizeof(text), "same server as %.110s; list it once", first);
+        if (i < node->index) {
+            conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED, text);
+            return true;
+        }
+        conn_break(&other->main, REDLOCK_VERDICT_TWICE_LISTED, text);
+    }
+    return false;
+}
+
+void node_up(struct conn *conn) {
+    struct node *node = conn->node;
+    struct net *net = node->net;
+    if (conn->kind == CONN_MAIN && is_twice_listed(conn)) return;
+    conn->state = CONN_READY;
+    conn->backoff = 0;
+    timers_set(&net->timers, &conn->deadline, RL_NEVER);
+    if (conn->kind == CONN_AUX) return;
+    memcpy(node->run_id, conn->run_id, sizeof(node->run_id));
+    node->uses_transactions = conn->scripting_refused;
+    if (node->was_ready) node->reconnects++;
+    node->was_ready = true;
+    node->failed = false;
+    node->verdict = node->logged = REDLOCK_VERDICT_GRANTED;
+    node->text[0] = '\0';
+    net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text, node->version[0] ? node->version : "unknown",
+            node->uses_transactions ? ", scripting refused: using transactions" : "");
+    node_send_kept(node);
+}
+
+static void main_down(struct node *node, int verdict, const char *text, bool was_up) {
+    struct net *net = node->net;
+    struct call_queue lost = node->main.calls, transactions;
+    node->failed = !was_up || verdict == REDLOCK_VERDICT_TWICE_LISTED;
+    node->verdict = verdict;
+    snprintf(node->text, sizeof(node->text), "%s", text);
+    if (verdict != node->logged)
+        net_log(net, REDLOCK_LOG_WARNING, "%s: %s: %s", node->url.text, verdict_text(verdict), text);
+    node->logged = verdict;
+    /* One life for both connections: what the next server behind this address allows is asked anew. */
+    if (node->aux.state != CONN_DOWN) conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
+    timers_set(&net->timers, &node->aux.retry, RL_NEVER);
+    node->aux.backoff = 0;
+    node->main.calls = (struct call_queue){NULL, NULL};
+    node->main.writes = 0;
+    node->answered = node->sent;
+    transactions = transaction_take_all(node);
+    calls_append(&lost, &transactions);
+    node_lose_calls(node, &lost, verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
+}
+
+void node_down(struct conn *conn, int verdict, const char *text) {
+    struct node *node = conn->node;
+    if (conn->kind == CONN_MAIN) {
+        main_down(node, verdict, text, node->verdict == REDLOCK_VERDICT_GRANTED);
+        return;
+    }
+    net_log(node->net, REDLOCK_LOG_INFO, "%s: second connection: %s", node->url.text, text);
+    transaction_lost(node, verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
+}
+
+static void memory_fired(struct net_timer *timer) {
+    struct node *node = (struct node *)((char *)timer - offsetof(struct node, memory_timer));
+    if (node->main.state != CONN_READY) return;
+    node_send_kept(node);
+    transaction_pump(node);
+}
+
+static void keep_fired(struct net_timer *timer) {
+    node_expire_kept((struct node *)((char *)timer - offsetof(struct node, keep_timer)));
+}
+
+void node_init(struct node *node, struct net *net, unsigned index) {
+    node->net = net;
+    node->index = index;
+    node->verdict = REDLOCK_VERDICT_CONNECTING;
+    node->memory_timer.fire = memory_fired;
+    node->keep_timer.fire = keep_fired;
+    conn_init(&node->main, node, CONN_MAIN);
+    conn_init(&node->aux, node, CONN_AUX);
+}
+
+rl_mask net_ready(struct net *net, rl_ns now) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (node_is_ready(&net->node[i], now)) mask |= rl_bit(i);
+    return mask;
+}
+
+rl_mask net_settled(struct net *net) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (node_is_settled(&net->node[i])) mask |= rl_bit(i);
+    return mask;
+}
+
+static bool has_write(const struct call_queue *queue) {
+    for (const struct net_call *call = queue->head; call; call = call->next)
+        if (call->request->op <= NET_RELEASE) return true;
+    return false;
+}
+
+static bool waits_for_memory(const struct node *node) { return node->kept.head && node->main.state == CONN_READY; }
+
+rl_mask net_busy_writes(struct net *net) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (net->node[i].main.writes > 0 || has_write(&net->node[i].tx.calls) || waits_for_memory(&net->node[i])) mask |= rl_bit(i);
+    return mask;
+}
+
+void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status *status) {
+    assert(index < net->nodes);
+    const struct node *node = &net->node[index];
+    memset(status, 0, sizeof(*status));
+    status->url = node->url.text;
+    status->verdict = node->verdict;
+    if (node->main.state == CONN_READY && !node_is_ready(node, now)) status->verdict = REDLOCK_VERDICT_TIMEOUT;
+    memcpy(status->run_id, node->run_id, sizeof(status->run_id));
+    memcpy(status->version, node->version, sizeof(status->version));
+    memcpy(status->text, node->text, sizeof(status->text));
+    status->uses_transactions = node->uses_transactions;
+    status->reconnects = node->reconnects;
+}

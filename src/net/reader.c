@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * hiredis hands each piece of a reply to one of the functions below. A piece's bytes are copied to the arena:
+ * the reader's own buffer moves between the parts of a reply that comes in several reads. Slots and arena grow
+ * only for a reply larger than any before on this connection (SCAN), up to fixed limits.
+ */
+#include "net/reader.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+
+enum { SLOTS_AT_FIRST = 80, ARENA_BYTES_AT_FIRST = 4096 };
+
+static bool grow_slots(struct reader *reader) {
+    size_t capacity = reader->slots_capacity * 2;
+    struct reply_slot *slots = realloc(reader->slots, capacity * sizeof(*slots));
+    if (slots) reader->slots = slots;
+    struct net_bytes *bytes = realloc(reader->bytes, capacity * sizeof(*bytes));
+    if (bytes) reader->bytes = bytes;
+    if (!slots || !bytes) return false;
+    reader->slots_capacity = capacity;
+    return true;
+}
+
+static bool grow_arena(struct reader *reader, size_t bytes) {
+    size_t capacity = reader->arena_capacity;
+    while (capacity - reader->arena_bytes < bytes) capacity *= 2;
+    char *arena = realloc(reader->arena, capacity);
+    if (!arena) return false;
+    reader->arena = arena;
+    reader->arena_capacity = capacity;
+    return true;
+}
+
+/* hiredis only asks that an object is not NULL; the slot's number plus one is. */
+static void *new_slot(const redisReadTask *task, enum reply_type type, int64_t integer) {
+    struct reader *reader = task->privdata;
+    if (reader->slots_count == READER_ELEMENTS_MAX) {
+        reader->oversized = true;
+        return NULL;
+    }
+    if (reader->slots_count == reader->slots_capacity && !grow_slots(reader)) {
+        reader->no_memory = true;
+        return NULL;
+    }
+    size_t at = reader->slots_count++;
+    reader->slots[at] = (struct reply_slot){type, integer};
+    reader->bytes[at] = (struct net_bytes){NULL, 0};
+    return (void *)(uintptr_t)(at + 1);
+}
+
+static void *on_string(const redisReadTask *task, char *text, size_t bytes) {
+    struct reader *reader = task->privdata;
+    enum reply_type type = REPLY_OTHER;
+    if (task->type == REDIS_REPLY_STRING) type = REPLY_STRING;
+    if (task->type == REDIS_REPLY_STATUS) type = REPLY_STATUS;
+    if (task->type == REDIS_REPLY_ERROR) type = REPLY_ERROR;
+    void *object = new_slot(task, type, 0);
+    if (!object) return NULL;
+    if (reader->arena_capacity - reader->arena_bytes < bytes && !grow_arena(reader, bytes)) {
+        reader->no_memory = true;
+        return NULL;
+    }
+    if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, text, bytes);
+    reader->bytes[reader->slots_count - 1].bytes = bytes;
+    reader->arena_bytes += bytes;
+    return object;
+}
+
+static void *on_elements(const redisReadTask *task, size_t elements) {
+    struct reader *reader = task->privdata;
+    if (elements > READER_ELEMENTS_MAX) {
+        reader->oversized = true;
+        return NULL;
+    }
+    return new_slot(task, REPLY_ARRAY, (int64_t)elements);
+}
+
+static void *on_integer(const redisReadTask *task, long long value) { return new_slot(task, REPLY_INTEGER, value); }
+static void *on_nil(const redisReadTask *task) { return new_slot(task, REPLY_NIL, 0); }
+static void on_free(void *object) { (void)object; }
+
+/* The functions' types are the only thing that differs between hiredis 0.14 and 1.x. */
+#if HIREDIS_MAJOR >= 1
+static void *on_array(const redisReadTask *task, size_t elements) { return on_elements(task, elements); }
+static void *on_double(const redisReadTask *task, double value, char *text, size_t bytes) {
+    (void)value, (void)text, (void)bytes;
+    return new_slot(task, REPLY_OTHER, 0);
+}
+static void *on_bool(const redisReadTask *task, int value) {
+    (void)value;
+    return new_slot(task, REPLY_OTHER, 0);
+}
+static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_double, on_nil, on_bool, on_free};
+static int task_type(const redisReader *hiredis) { return hiredis->task[hiredis->ridx]->type; }
+#else
+static void *on_array(const redisReadTask *task, int elements) { return on_elements(task, (size_t)elements); }
+static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_nil, on_free};
+static int task_type(const redisReader *hiredis) { return hiredis->rstack[hiredis->ridx].type; }
+#endif
+
+bool reader_open(struct reader *reader) {
+    memset(reader, 0, sizeof(*reader));
+    reader->slots_capacity = SLOTS_AT_FIRST;
+    reader->arena_capacity = ARENA_BYTES_AT_FIRST;
+    reader->slots = malloc(SLOTS_AT_FIRST * sizeof(*reader->slots));
+    reader->bytes = malloc(SLOTS_AT_FIRST * sizeof(*reader->bytes));
+    reader->arena = malloc(ARENA_BYTES_AT_FIRST);
+    reader->hiredis = redisReaderCreateWithFunctions(&functions);
+    if (reader->slots && reader->bytes && reader->arena && reader->hiredis && reader->hiredis->buf) {
+        reader->hiredis->privdata = reader;
+        return true;
+    }
+    reader_close(reader);
+    return false;
+}
+
+void reader_close(struct reader *reader) {
+    if (reader->hiredis) redisReaderFree(reader->hiredis);
+    free(reader->slots);
+    free(reader->bytes);
+    free(reader->arena);
+    memset(reader, 0, sizeof(*reader));
+}
+
+bool reader_feed(struct reader *reader, const char *data, size_t bytes) {
+    reader->pending += bytes;
+    return redisReaderFeed(reader->hiredis, data, bytes) == REDIS_OK;
+}
+
+/* A string that announces more than we accept is refused at once, not after it has all come. */
+static bool announces_too_much(const redisReader *hiredis) {
+    if (hiredis->ridx < 0 || task_type(hiredis) != REDIS_REPLY_STRING) return false;
+    size_t announced = 0;
+    for (size_t at = hiredis->pos; at < hiredis->len && hiredis->buf[at] >= '0' && hiredis->buf[at] <= '9'; at++) {
+        announced = announced * 10 + (size_t)(hiredis->buf[at] - '0');
+        if (announced > READER_REPLY_BYTES_MAX) return true;
+    }
+    return false;
+}
+
+static void locate_bytes(struct reader *reader) {
+    char *at = reader->arena;
+    for (size_t i = 0; i < reader->slots_count; i++) {
+        reader->bytes[i].data = at;
+        at += reader->bytes[i].bytes;
+    }
+}
+
+enum reader_status reader_next(struct reader *reader) {
+    if (reader->whole) reader->slots_count = reader->arena_bytes = 0;
+    reader->whole = false;
+    void *object = NULL;
+    int outcome = redisReaderGetReply(reader->hiredis, &object);
+    size_t left = reader->hiredis->len - reader->hiredis->pos;
+    if (reader->oversized) return READER_OVERSIZED;
+    if (reader->no_memory) return READER_NO_MEMORY;
+    if (outcome != REDIS_OK) return reader->hiredis->err == REDIS_ERR_OOM ? READER_NO_MEMORY : READER_MALFORMED;
+    if (!object) {
+        bool too_much = reader->pending > READER_REPLY_BYTES_MAX || announces_too_much(reader->hiredis);
+        return too_much ? READER_OVERSIZED : READER_MORE;
+    }
+    reader->pending = left;
+    reader->whole = true;
+    locate_bytes(reader);
+    return READER_REPLY;
+}
+
+bool reader_is_status(const struct reader *reader, size_t slot, const char *text) {
+    return slot < reader->slots_count && reader->slots[slot].type == REPLY_STATUS &&
+           reader->bytes[slot].bytes == strlen(text) && memcmp(reader->bytes[slot].data, text, strlen(text)) == 0;
+}

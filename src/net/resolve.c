@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The job is shared by the asker and the thread, and freed by whoever lets go last: getaddrinfo cannot be
+ * interrupted, so a client that closes leaves the thread to finish by itself.
+ */
+#include "net/resolve.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct resolve_job {
+    atomic_int holders;
+    atomic_bool done;
+    int kick_fd;
+    const char *failure;
+    struct addresses addresses;
+    char *host;
+    char port[6];
+};
+
+static int look_up(const char *host, const char *port, int flags, struct addresses *addresses) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV}, *list = NULL;
+    int error = getaddrinfo(host, port, &hints, &list);
+    addresses->count = 0;
+    if (error != 0) return error;
+    for (struct addrinfo *each = list; each && addresses->count < RESOLVE_ADDRESSES_MAX; each = each->ai_next) {
+        if (each->ai_addrlen > sizeof(addresses->each[0].at)) continue;
+        memcpy(&addresses->each[addresses->count].at, each->ai_addr, each->ai_addrlen);
+        addresses->each[addresses->count++].bytes = each->ai_addrlen;
+    }
+    freeaddrinfo(list);
+    return 0;
+}
+
+bool resolve_numeric(const char *host, const char *port, struct addresses *addresses) {
+    return look_up(host, port, AI_NUMERICHOST, addresses) == 0 && addresses->count > 0;
+}
+
+static void let_go(struct resolve_job *job) {
+    if (atomic_fetch_sub_explicit(&job->holders, 1, memory_order_acq_rel) != 1) return;
+    close(job->kick_fd);
+    free(job->host);
+    free(job);
+}
+
+static void *run(void *argument) {
+    struct resolve_job *job = argument;
+    int error = look_up(job->host, job->port, 0, &job->addresses);
+    if (error != 0)
+        job->failure = gai_strerror(error);
+    else if (job->addresses.count == 0)
+        job->failure = "no address";
+    atomic_store_explicit(&job->done, true, memory_order_release);
+    uint64_t one = 1;
+    ssize_t written = write(job->kick_fd, &one, sizeof(one));
+    (void)written; /* fails only when the counter is full: then the descriptor is readable already */
+    let_go(job);
+    return NULL;
+}
+
+/* The thread must take none of the host program's signals: all are blocked while it is made, and it inherits that. */
+static int start_thread(struct resolve_job *job) {
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    if (pthread_attr_init(&attributes) != 0) return -1;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, &attributes, run, job);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+struct resolve_job *resolve_start(const char *host, const char *port, int kick_fd) {
+    struct resolve_job *job = calloc(1, sizeof(*job));
+    if (!job) return NULL;
+    job->kick_fd = -1;
+    job->host = strdup(host);
+    strncpy(job->port, port, sizeof(job->port) - 1);
+    if (job->host) job->kick_fd = fcntl(kick_fd, F_DUPFD_CLOEXEC, 3);
+    atomic_init(&job->holders, 2);
+    if (job->kick_fd >= 0 && start_thread(job) == 0) return job;
+    if (job->kick_fd >= 0) close(job->kick_fd);
+    free(job->host);
+    free(job);
+    return NULL;
+}
+
+bool resolve_done(const struct resolve_job *job, struct addresses *addresses, const char **failure) {
+    if (!atomic_load_explicit(&job->done, memory_order_acquire)) return false;
+    *addresses = job->addresses;
+    *failure = job->failure;
+    return true;
+}
+
+void resolve_drop(struct resolve_job *job, bool forked) {
+    if (forked) atomic_store(&job->holders, 1);
+    let_go(job);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Calls on their way out, and their answers.
+ *
+ * Order on one node is the order of net_send(). Two things could break it, and are kept from it:
+ * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after it. A release may
+ *   (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind its own RELEASE would leave a key that
+ *   nobody deletes; so where a later call of the same owner is queued, the call fails instead (verdict ERROR).
+ * - Where transactions are used, a SET on the main connection could overtake a release that waits its turn on the
+ *   other. A request that shares a key with a waiting transaction waits behind it, in the same queue.
+ */
+#include <assert.h>
+
+#include "net/command.h"
+#include "net/conn.h"
+#include "net/verdict.h"
+
+enum { CALL_SENT_WHOLE = 1 }; /* net_call.state: the script went as EVAL */
+
+/* ---- queues ---- */
+
+void calls_push(struct call_queue *queue, struct net_call *call) {
+    call->next = NULL;
+    if (queue->tail)
+        queue->tail->next = call;
+    else
+        queue->head = call;
+    queue->tail = call;
+}
+
+struct net_call *calls_pop(struct call_queue *queue) {
+    struct net_call *call = queue->head;
+    if (!call) return NULL;
+    queue->head = call->next;
+    if (!queue->head) queue->tail = NULL;
+    call->next = NULL;
+    return call;
+}
+
+void calls_append(struct call_queue *queue, struct call_queue *more) {
+    if (!more->head) return;
+    if (queue->tail)
+        queue->tail->next = more->head;
+    else
+        queue->head = more->head;
+    queue->tail = more->tail;
+    *more = (struct call_queue){NULL, NULL};
+}
+
+void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
+    call->busy = false;
+    call->next = NULL;
+    net->handlers.reply(net->handlers.context, call, reply);
+}
+
+void call_failed(struct net *net, struct net_call *call, int verdict) {
+    struct net_reply reply = {.verdict = verdict, .remaining_ms = -2};
+    call_done(net, call, &reply);
+}
+
+/* ---- kept releases ---- */
+
+static void watch_kept(struct node *node) {
+    rl_ns at = RL_NEVER;
+    for (const struct net_call *call = node->kept.head; call; call = call->next)
+        if (call->keep_until < at) at = call->keep_until;
+    timers_set(&node->net->timers, &node->keep_timer, at);
+}
+
+void node_keep(struct node *node, struct net_call *call) {
+    calls_push(&node->kept, call);
+    if (node->keep_timer.index == 0 || call->keep_until < node->keep_timer.at)
+        timers_set(&node->net->timers, &node->keep_timer, call->keep_until);
+}
+
+/* Handlers are told last, when nothing of the node is between two states: they may send anew. */
+static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
+    struct net_call *call;
+    while ((call = calls_pop(queue))) call_failed(net, call, verdict);
+}
+
+void node_expire_kept(struct node *node) {
+    struct call_queue all = node->kept, over = {NULL, NULL};
+    struct net_call *call;
+    rl_ns now = net_now(node->net);
+    node->kept = (struct call_queue){NULL, NULL};
+    while ((call = calls_pop(&all))) calls_push(call->keep_until <= now ? &over : &node->kept, call);
+    watch_kept(node);
+    fail_all(node->net, &over, REDLOCK_VERDICT_DISCONNECTED);
+}
+
+void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
+    struct call_queue kept = {NULL, NULL}, over = {NULL, NULL};
+    struct net_call *call;
+    rl_ns now = net_now(node->net);
+    while ((call = calls_pop(lost)))
+        calls_push(call->request->op == NET_RELEASE && call->keep_until > now ? &kept : &over, call);
+    calls_append(&kept, &node->kept); /* what was sent came before what was not */
+    node->kept = kept;
+    watch_kept(node);
+    fail_all(node->net, &over, verdict);
+}
+
+void node_retry_memory(struct node *node) {
+    timers_set(&node->net->timers, &node->memory_timer, net_now(node->net) + NET_MEMORY_RETRY);
+}
+
+/* ---- sending ---- */
+
+static bool goes_by_transaction(const struct node *node, const struct net_request *request) {
+    return (node->uses_transactions && command_needs_script(request)) || transaction_conflicts(node, request);
+}
+
+static void expect(struct node *node, struct net_call *call, uint8_t state) {
+    call->state = state;
+    node->sent++;
+    if (command_is_write(call->request)) node->main.writes++;
+    calls_push(&node->main.calls, call);
+    conn_watch_calls(&node->main);
+}
+
+/* `encoded` NULL: encode it here. False: no memory, nothing happened. */
+static bool post(struct node *node, struct net_call *call, const struct buffer *encoded) {
+    if (goes_by_transaction(node, call->request)) {
+        transaction_add(node, call);
+        return true;
+    }
+    struct buffer *out = &node->main.out;
+    bool done = encoded ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX)
+                        : command_encode(call->request, false, out, NET_WIRE_BYTES_MAX);
+    if (done) expect(node, call, 0);
+    return done;
+}
+
+void node_send_kept(struct node *node) {
+    while (node->kept.head) {
+        struct net_call *next = node->kept.head->next;
+        struct net_call *call = node->kept.head;
+        if (!post(node, call, NULL)) {
+            node_retry_memory(node);
+            break;
+        }
+        node->kept.head = next;
+        if (!next) node->kept.tail = NULL;
+    }
+    watch_kept(node);
+}
+
+/* True when the node took the call; else it was not touched. */
+static bool send_one(struct node *node, struct net_call *call, const struct buffer *encoded) {
+    bool up = node->main.state == CONN_READY && !node->main.broken && !node->kept.head;
+    bool release = call->request->op == NET_RELEASE;
+    if (!up && !release) return false;
+    if (up && (encoded || goes_by_transaction(node, call->request)) && post(node, call, encoded)) return true;
+    if (!release) return false;
+    node_keep(node, call);
+    /* With the connection up, only memory failed. */
+    if (node->main.state == CONN_READY) node_retry_memory(node);
+    return true;
+}
+
+rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due,
+                 rl_ns keep_until) {
+    rl_mask taken = 0;
+    if (net->closing) return 0;
+    assert(request->keys_count <= REDLOCK_RESOURCES_MAX);
+    buffer_clear(&net->scratch);
+    bool encoded = command_encode(request, false, &net->scratch, NET_WIRE_BYTES_MAX);
+    for (unsigned i = 0; i < net->nodes; i++) {
+        if (!(nodes & rl_bit(i))) continue;
+        struct net_call before = calls[i], *call = &calls[i];
+        assert(!call->busy);
+        call->request = request;
+        call->due = due;
+        call->keep_until = keep_until;
+        call->node = (uint8_t)i;
+        call->busy = true;
+        if (send_one(&net->node[i], call, encoded ? &net->scratch : NULL))
+            taken |= rl_bit(i);
+        else
+            *call = before;
+    }
+    buffer_clear(&net->scratch);
+    return taken;
+}
+
+/* ---- answers ---- */
+
+static struct net_call *take_first(struct conn *conn) {
+    struct net_call *call = calls_pop(&conn->calls);
+    conn->node->answered++;
+    conn->replies = 0;
+    if (command_is_write(call->request)) conn->writes--;
+    return call;
+}
+
+static void send_whole(struct conn *conn) {
+    struct node *node = conn->node;
+    struct net_call *call = take_first(conn);
+    bool release = call->request->op == NET_RELEASE;
+    for (const struct net_call *later = conn->calls.head; later && !release; later = later->next) {
+        if (later->owner != call->owner) continue;
+        call_failed(node->net, call, REDLOCK_VERDICT_ERROR);
+        return;
+    }
+    if (command_encode(call->request, true, &conn->out, NET_WIRE_BYTES_MAX)) {
+        expect(node, call, CALL_SENT_WHOLE);
+    } else if (release) {
+        node_keep(node, call);
+        node_retry_memory(node);
+    } else {
+        call_failed(node->net, call, REDLOCK_VERDICT_NO_MEMORY);
+    }
+}
+
+/* One reply on a main connection that is ready. */
+void call_reply(struct conn *conn) {
+    struct net_call *call = conn->calls.head;
+    const struct reader *reader = &conn->reader;
+    if (!call) {
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer that nothing was asked for");
+        return;
+    }
+    if (reader_is_error(reader) && command_needs_script(call->request) && call->state != CALL_SENT_WHOLE &&
+        verdict_is_noscript(reader->bytes[0].data, reader->bytes[0].bytes)) {
+        send_whole(conn);
+        return;
+    }
+    if (!command_answer(call->request, conn->replies, reader, &conn->answer)) {
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
+        return;
+    }
+    if (++conn->replies < command_replies(call->request)) return;
+    struct net_reply answer = conn->answer;
+    call_done(conn->node->net, take_first(conn), &answer);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A pairing heap: every timer is no later than its children. `child` is the first child, `next` the next
+ * sibling, `prev` the previous sibling or, for a first child, the parent. `index` is 1 while armed.
+ */
+#include "net/timers.h"
+
+static struct net_timer *join(struct net_timer *a, struct net_timer *b) {
+    if (!a) return b;
+    if (!b) return a;
+    if (b->at < a->at) {
+        struct net_timer *later = a;
+        a = b;
+        b = later;
+    }
+    b->prev = a;
+    b->next = a->child;
+    if (a->child) a->child->prev = b;
+    a->child = b;
+    a->next = a->prev = NULL;
+    return a;
+}
+
+/* Joins a list of siblings: in pairs from the left, then all pairs from the right. Both passes are loops:
+ * a long list must not become a deep recursion. */
+static struct net_timer *join_all(struct net_timer *first) {
+    struct net_timer *pairs = NULL;
+    while (first) {
+        struct net_timer *a = first, *b = a->next;
+        first = b ? b->next : NULL;
+        a->next = a->prev = NULL;
+        if (b) b->next = b->prev = NULL;
+        struct net_timer *pair = join(a, b);
+        pair->next = pairs;
+        pairs = pair;
+    }
+    struct net_timer *root = NULL;
+    while (pairs) {
+        struct net_timer *pair = pairs;
+        pairs = pair->next;
+        pair->next = NULL;
+        root = join(root, pair);
+    }
+    return root;
+}
+
+static void take_out(struct timers *timers, struct net_timer *timer) {
+    struct net_timer *below = join_all(timer->child);
+    if (timers->root == timer) {
+        timers->root = below;
+    } else {
+        if (timer->prev->child == timer)
+            timer->prev->child = timer->next;
+        else
+            timer->prev->next = timer->next;
+        if (timer->next) timer->next->prev = timer->prev;
+        timers->root = join(timers->root, below);
+    }
+    timer->child = timer->next = timer->prev = NULL;
+    timer->index = 0;
+}
+
+void timers_set(struct timers *timers, struct net_timer *timer, rl_ns at) {
+    if (timer->index != 0) {
+        if (timer->at == at) return;
+        take_out(timers, timer);
+    }
+    timer->at = at;
+    if (at == RL_NEVER) return;
+    timer->child = timer->next = timer->prev = NULL;
+    timer->index = 1;
+    timers->root = join(timers->root, timer);
+}
+
+rl_ns timers_next(const struct timers *timers) { return timers->root ? timers->root->at : RL_NEVER; }
+
+struct net_timer *timers_due(struct timers *timers, rl_ns now) {
+    struct net_timer *timer = timers->root;
+    if (!timer || timer->at > now) return NULL;
+    take_out(timers, timer);
+    return timer;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * Timers as a pairing heap whose links live in the timers: arming one never needs memory and cannot fail. */
+#ifndef RL_NET_TIMERS_H
+#define RL_NET_TIMERS_H
+
+#include "net/net.h"
+
+struct timers {
+    struct net_timer *root; /* the earliest; NULL: none is armed */
+};
+
+/* Arms, moves, or with RL_NEVER disarms. */
+void timers_set(struct timers *timers, struct net_timer *timer, rl_ns at);
+rl_ns timers_next(const struct timers *timers);
+/* Takes out and returns the earliest timer due at `now`, or NULL. */
+struct net_timer *timers_due(struct timers *timers, rl_ns now);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "redlock.h"
+
+struct tls_context {
+    SSL_CTX *openssl;
+    char *server_name;
+};
+
+struct tls {
+    SSL *openssl;
+    BIO *incoming, *outgoing; /* owned by openssl */
+    unsigned long error;
+};
+
+static const char *reason_of(unsigned long code) {
+    const char *reason = code ? ERR_reason_error_string(code) : NULL;
+    return reason ? reason : "unknown error";
+}
+
+/* OpenSSL's own message for a missing file is a riddle; errno's is not. */
+static bool readable(const char *what, const char *path, struct net_error *error) {
+    char byte;
+    FILE *file = fopen(path, "re");
+    bool good = file && (fread(&byte, 1, 1, file) == 1 || !ferror(file));
+    int why = errno;
+    if (file) fclose(file);
+    if (good) return true;
+    error->result = REDLOCK_BAD_ARGUMENT;
+    snprintf(error->text, sizeof(error->text), "cannot read the TLS %s file %.300s: %s", what, path, strerror(why));
+    return false;
+}
+
+static bool refuse_file(const char *what, const char *path, struct net_error *error) {
+    error->result = REDLOCK_BAD_ARGUMENT;
+    snprintf(error->text, sizeof(error->text), "the TLS %s file %.300s cannot be used (PEM is expected): %s", what, path,
+             reason_of(ERR_peek_last_error()));
+    return false;
+}
+
+/* An encrypted key would make OpenSSL ask for its password on the terminal. */
+static int no_password(char *buf, int size, int rwflag, void *context) {
+    (void)buf, (void)size, (void)rwflag, (void)context;
+    return -1;
+}
+
+static bool load_trust(SSL_CTX *openssl, const struct net_options *options, struct net_error *error) {
+    if (!options->tls_ca_file) {
+        SSL_CTX_set_default_verify_paths(openssl);
+        return true;
+    }
+    if (!readable("CA", options->tls_ca_file, error)) return false;
+    return SSL_CTX_load_verify_locations(openssl, options->tls_ca_file, NULL) == 1 ||
+           refuse_file("CA", options->tls_ca_file, error);
+}
+
+static bool load_identity(SSL_CTX *openssl, const struct net_options *options, struct net_error *error) {
+    const char *cert = options->tls_cert_file, *key = options->tls_key_file;
+    if (!cert && !key) return true;
+    if (!cert || !key) {
+        error->result = REDLOCK_BAD_ARGUMENT;
+        snprintf(error->text, sizeof(error->text), "a TLS client certificate needs both files: the %s is missing",
+                 cert ? "key" : "certificate");
+        return false;
+    }
+    if (!readable("certificate", cert, error) || !readable("key", key, error)) return false;
+    if (SSL_CTX_use_certificate_chain_file(openssl, cert) != 1) return refuse_file("certificate", cert, error);
+    if (SSL_CTX_use_PrivateKey_file(openssl, key, SSL_FILETYPE_PEM) != 1) return refuse_file("key", key, error);
+    return SSL_CTX_check_private_key(openssl) == 1 || refuse_file("key", key, error);
+}
+
+struct tls_context *tls_context_new(const struct net_options *options, struct net_error *error) {
+    struct tls_context *context = calloc(1, sizeof(*context));
+    SSL_CTX *openssl = SSL_CTX_new(TLS_client_method());
+    if (options->tls_server_name && context) context->server_name = strdup(options->tls_server_name);
+    if (!context || !openssl || (options->tls_server_name && !context->server_name)) {
+        error->result = REDLOCK_NO_MEMORY;
+        snprintf(error->text, sizeof(error->text), "out of memory while preparing TLS");
+        if (context) free(context->server_name);
+        free(context);
+        SSL_CTX_free(openssl);
+        ERR_clear_error();
+        return NULL;
+    }
+    context->openssl = openssl;
+    SSL_CTX_set_min_proto_version(openssl, TLS1_2_VERSION);
+    SSL_CTX_set_verify(openssl, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_mode(openssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_default_passwd_cb(openssl, no_password);
+    ERR_clear_error();
+    if (load_trust(openssl, options, error) && load_identity(openssl, options, error)) return context;
+    ERR_clear_error();
+    tls_context_free(context);
+    return NULL;
+}
+
+void tls_context_free(struct tls_context *context) {
+    if (!context) return;
+    SSL_CTX_free(context->openssl);
+    free(context->server_name);
+    free(context);
+}
+
+static bool expect_name(SSL *openssl, const char *name) {
+    unsigned char address[16];
+    if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(openssl), name) == 1;
+    return SSL_set1_host(openssl, name) == 1 && SSL_set_tlsext_host_name(openssl, name) == 1;
+}
+
+struct tls *tls_new(struct tls_context *context, const char *host) {
+    struct tls *tls = calloc(1, sizeof(*tls));
+    if (!tls) return NULL;
+    tls->openssl = SSL_new(context->openssl);
+    tls->incoming = BIO_new(BIO_s_mem());
+    tls->outgoing = BIO_new(BIO_s_mem());
+    if (!tls->openssl || !tls->incoming || !tls->outgoing) {
+        BIO_free(tls->incoming);
+        BIO_free(tls->outgoing);
+        SSL_free(tls->openssl);
+        free(tls);
+        ERR_clear_error();
+        return NULL;
+    }
+    SSL_set_bio(tls->openssl, tls->incoming, tls->outgoing);
+    SSL_set_connect_state(tls->openssl);
+    if (expect_name(tls->openssl, context->server_name ? context->server_name : host)) return tls;
+    tls_free(tls);
+    ERR_clear_error();
+    return NULL;
+}
+
+void tls_free(struct tls *tls) {
+    if (!tls) return;
+    SSL_free(tls->openssl);
+    free(tls);
+}
+
+/* The error queue is the thread's, shared with the host program: cleared before each call, read after it. */
+static enum tls_status status_of(struct tls *tls, int outcome) {
+    if (outcome > 0) return TLS_OK;
+    switch (SSL_get_error(tls->openssl, outcome)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE: return TLS_MORE;
+    case SSL_ERROR_ZERO_RETURN: return TLS_CLOSED;
+    default: break;
+    }
+    tls->error = ERR_peek_last_error();
+    ERR_clear_error();
+    return TLS_FAILED;
+}
+
+enum tls_status tls_handshake(struct tls *tls) {
+    ERR_clear_error();
+    return status_of(tls, SSL_do_handshake(tls->openssl));
+}
+
+bool tls_feed(struct tls *tls, const char *cipher, size_t bytes) {
+    if (BIO_write(tls->incoming, cipher, (int)bytes) == (int)bytes) return true;
+    ERR_clear_error();
+    return false;
+}
+
+enum tls_status tls_read(struct tls *tls, char *plain, size_t capacity, size_t *bytes) {
+    ERR_clear_error();
+    return status_of(tls, SSL_read_ex(tls->openssl, plain, capacity, bytes));
+}
+
+enum tls_status tls_write(struct tls *tls, const char *plain, size_t bytes, size_t *written) {
+    ERR_clear_error();
+    return status_of(tls, SSL_write_ex(tls->openssl, plain, bytes, written));
+}
+
+bool tls_drain(struct tls *tls, struct buffer *cipher, size_t limit) {
+    char *data;
+    long bytes = BIO_get_mem_data(tls->outgoing, &data);
+    if (bytes <= 0) return true;
+    if (!buffer_append(cipher, data, (size_t)bytes, limit)) return false;
+    (void)BIO_reset(tls->outgoing);
+    return true;
+}
+
+void tls_failure(struct tls *tls, char *text, size_t bytes) {
+    long verification = SSL_get_verify_result(tls->openssl);
+    if (verification != X509_V_OK)
+        snprintf(text, bytes, "the server's certificate was refused: %s", X509_verify_cert_error_string(verification));
+    else
+        snprintf(text, bytes, "TLS failed: %s", reason_of(tls->error));
+}

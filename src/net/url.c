@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A list may be cut in the middle of a password (an unencoded comma), so a part that does not parse is shown only
+ * when no part of the list can carry a password, that is when there is no '@' anywhere in it.
+ */
+#include "net/url.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include <uriparser/Uri.h>
+
+#include "redlock.h"
+
+static const char separators[] = ", \t\r\n\v\f";
+static const char known[] = "redis://[user:password@]host[:port][/db], rediss://... (TLS) or unix:///path[?db=n]";
+
+struct parse {
+    struct net_error *error;
+    unsigned number; /* of the node, from 1 */
+    bool secretive;
+};
+
+__attribute__((format(printf, 2, 3))) static int refuse(const struct parse *parse, const char *format, ...) {
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    parse->error->result = REDLOCK_BAD_ARGUMENT;
+    snprintf(parse->error->text, sizeof(parse->error->text), "node %u: %s", parse->number, text);
+    return REDLOCK_BAD_ARGUMENT;
+}
+
+static int no_memory(const struct parse *parse) {
+    parse->error->result = REDLOCK_NO_MEMORY;
+    snprintf(parse->error->text, sizeof(parse->error->text), "out of memory while reading the list of nodes");
+    return REDLOCK_NO_MEMORY;
+}
+
+static size_t length_of(const UriTextRangeA *range) {
+    return range->first ? (size_t)(range->afterLast - range->first) : 0;
+}
+
+/* Percent-decoded copy; NULL when memory fails. */
+static char *decoded(const char *first, size_t bytes) {
+    char *text = strndup(first ? first : "", bytes);
+    if (text) uriUnescapeInPlaceA(text);
+    return text;
+}
+
+static bool has_encoded_nul(const char *text) { return strstr(text, "%00") != NULL; }
+
+static int take_userinfo(const struct parse *parse, const UriTextRangeA *info, struct url *url) {
+    if (!info->first || length_of(info) == 0) return REDLOCK_OK;
+    const char *colon = memchr(info->first, ':', length_of(info));
+    if (!colon)
+        return refuse(parse, "a user without a password; write user:password@host, or :password@host for a password alone");
+    if (colon > info->first && !(url->user = decoded(info->first, (size_t)(colon - info->first)))) return no_memory(parse);
+    url->password = decoded(colon + 1, (size_t)(info->afterLast - colon - 1));
+    return url->password ? REDLOCK_OK : no_memory(parse);
+}
+
+static int take_db(const struct parse *parse, const char *text, size_t bytes, struct url *url) {
+    if (bytes == 0 || bytes >= sizeof(url->db) || strspn(text, "0123456789") < bytes)
+        return refuse(parse, "the database must be a number, as in redis://host:6379/0 or unix:///path?db=0");
+    while (bytes > 1 && *text == '0') text++, bytes--;
+    memcpy(url->db, text, bytes);
+    url->db[bytes] = '\0';
+    return REDLOCK_OK;
+}
+
+static int take_port(const struct parse *parse, const UriTextRangeA *port, struct url *url) {
+    strcpy(url->port, "6379");
+    size_t bytes = length_of(port);
+    if (bytes == 0) return REDLOCK_OK;
+    char text[8] = "";
+    if (bytes < sizeof(text)) memcpy(text, port->first, bytes);
+    long value = strtol(text, NULL, 10);
+    if (value < 1 || value > 65535) return refuse(parse, "the port must be a number from 1 to 65535");
+    snprintf(url->port, sizeof(url->port), "%u", (unsigned)value & 0xffff);
+    return REDLOCK_OK;
+}
+
+static int take_host(const struct parse *parse, const UriUriA *uri, struct url *url) {
+    if (uri->hostData.ipFuture.first) return refuse(parse, "this kind of address is not supported");
+    if (length_of(&uri->hostText) == 0) return refuse(parse, "no host; write redis://host[:port]");
+    url->host = decoded(uri->hostText.first, length_of(&uri->hostText));
+    if (!url->host) return no_memory(parse);
+    for (char *at = url->host; *at; at++) *at = (char)tolower((unsigned char)*at);
+    return take_port(parse, &uri->portText, url);
+}
+
+static int take_tcp(const struct parse *parse, const UriUriA *uri, struct url *url) {
+    int result = take_host(parse, uri, url);
+    if (result != REDLOCK_OK) return result;
+    if (uri->query.first) return refuse(parse, "options after '?' are known for unix:// only; the database is host/db here");
+    const UriPathSegmentA *path = uri->pathHead;
+    if (!path || (length_of(&path->text) == 0 && !path->next)) return REDLOCK_OK;
+    if (path->next) return refuse(parse, "one number, the database, may follow the host, as in redis://host:6379/0");
+    return take_db(parse, path->text.first, length_of(&path->text), url);
+}
+
+static int take_unix(const struct parse *parse, const UriUriA *uri, struct url *url) {
+    if (length_of(&uri->hostText) > 0 || !uri->pathHead || length_of(&uri->pathHead->text) == 0)
+        return refuse(parse, "a socket's path begins after three slashes, as in unix:///run/redis.sock");
+    const UriPathSegmentA *last = uri->pathHead;
+    while (last->next) last = last->next;
+    const char *first = uri->pathHead->text.first - 1; /* the '/' before it */
+    url->path = decoded(first, (size_t)(last->text.afterLast - first));
+    if (!url->path) return no_memory(parse);
+    if (strlen(url->path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return refuse(parse, "the socket's path is longer than the system allows (%zu bytes)",
+                      sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+    if (!uri->query.first) return REDLOCK_OK;
+    if (length_of(&uri->query) < 3 || memcmp(uri->query.first, "db=", 3) != 0)
+        return refuse(parse, "the only option of unix:// is ?db=n");
+    return take_db(parse, uri->query.first + 3, length_of(&uri->query) - 3, url);
+}
+
+static int take_text(const struct parse *parse, const char *scheme, struct url *url) {
+    char authority[400] = "", db[16] = "";
+    bool v6 = url->host && strchr(url->host, ':');
+    if (url->kind != URL_UNIX)
+        snprintf(authority, sizeof(authority), "%s%s%s:%s", v6 ? "[" : "", url->host, v6 ? "]" : "", url->port);
+    if (url->db[0]) snprintf(db, sizeof(db), "%s%s", url->kind == URL_UNIX ? "?db=" : "/", url->db);
+    if (asprintf(&url->text, "%s://%s%s%s%s%s", scheme, url->user ? url->user : "", url->user ? "@" : "", authority,
+                 url->path ? url->path : "", db) >= 0)
+        return REDLOCK_OK;
+    url->text = NULL;
+    return no_memory(parse);
+}
+
+static int take_parts(const struct parse *parse, const char *scheme, const UriUriA *uri, struct url *url) {
+    if (uri->fragment.first) return refuse(parse, "a '#' must be written %%23");
+    int result = take_userinfo(parse, &uri->userInfo, url);
+    if (result == REDLOCK_OK) result = url->kind == URL_UNIX ? take_unix(parse, uri, url) : take_tcp(parse, uri, url);
+    return result == REDLOCK_OK ? take_text(parse, scheme, url) : result;
+}
+
+static int parse_scheme(const struct parse *parse, const char *text, char scheme[16], enum url_kind *kind) {
+    static const char *const names[] = {[URL_TCP] = "redis", [URL_TLS] = "rediss", [URL_UNIX] = "unix"};
+    const char *colon = strstr(text, "://");
+    if (!colon)
+        return parse->secretive ? refuse(parse, "no scheme; write %s, with a comma or '@' in a password percent-encoded", known)
+                                : refuse(parse, "\"%.100s\" has no scheme; write redis://%.100s", text, text);
+    size_t bytes = (size_t)(colon - text);
+    for (*kind = URL_TCP; *kind <= URL_UNIX; (*kind)++)
+        if (strlen(names[*kind]) == bytes && strncasecmp(text, names[*kind], bytes) == 0) {
+            strcpy(scheme, names[*kind]);
+            return REDLOCK_OK;
+        }
+    if (parse->secretive) return refuse(parse, "unknown scheme; write %s", known);
+    return refuse(parse, "unknown scheme \"%.*s\"; write %s", bytes > 40 ? 40 : (int)bytes, text, known);
+}
+
+static int parse_one(const struct parse *parse, const char *text, struct url *url) {
+    char scheme[16];
+    UriUriA uri;
+    const char *where = NULL;
+    int result = parse_scheme(parse, text, scheme, &url->kind);
+    if (result != REDLOCK_OK) return result;
+    if (has_encoded_nul(text)) return refuse(parse, "%%00 cannot be part of a user, a password or a path");
+    int outcome = uriParseSingleUriA(&uri, text, &where);
+    if (outcome == URI_ERROR_MALLOC) return no_memory(parse);
+    if (outcome != URI_SUCCESS) {
+        if (!parse->secretive) return refuse(parse, "\"%.100s\" is not a URL; write %s", text, known);
+        return refuse(parse, "not a URL; write %s, and percent-encode ':', '@', '/', '#', '%%' and ',' in user and password",
+                      known);
+    }
+    result = take_parts(parse, scheme, &uri, url);
+    uriFreeUriMembersA(&uri);
+    return result;
+}
+
+/* One server is one vote, whatever database of it is named. */
+static bool same_server(const struct url *a, const struct url *b) {
+    if (a->path || b->path) return a->path && b->path && strcmp(a->path, b->path) == 0;
+    return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0;
+}
+
+static int add_one(struct parse *parse, const char *text, struct url *urls, unsigned *count) {
+    parse->number = *count + 1;
+    if (*count == RL_NODES_MAX) {
+        refuse(parse, "too many nodes; at most %d can be listed", RL_NODES_MAX);
+        return REDLOCK_BAD_ARGUMENT;
+    }
+    struct url *url = &urls[(*count)++];
+    memset(url, 0, sizeof(*url));
+    int result = parse_one(parse, text, url);
+    for (unsigned i = 0; result == REDLOCK_OK && i + 1 < *count; i++)
+        if (same_server(&urls[i], url))
+            result = refuse(parse, "%.200s is listed twice (it is node %u too); list each server once", url->text, i + 1);
+    return result;
+}
+
+int urls_parse(const char *list, struct url urls[RL_NODES_MAX], unsigned *count, struct net_error *error) {
+    struct parse parse = {.error = error, .secretive = list && strchr(list, '@')};
+    int result = REDLOCK_OK;
+    *count = 0;
+    for (const char *at = list ? list : ""; result == REDLOCK_OK;) {
+        at += strspn(at, separators);
+        size_t bytes = strcspn(at, separators);
+        if (bytes == 0) break;
+        char *text = strndup(at, bytes);
+        result = text ? add_one(&parse, text, urls, count) : no_memory(&parse);
+        free(text);
+        at += bytes;
+    }
+    if (result == REDLOCK_OK && *count == 0) {
+        result = error->result = REDLOCK_BAD_ARGUMENT;
+        snprintf(error->text, sizeof(error->text), "no nodes given; list at least one, as %s", known);
+    }
+    if (result == REDLOCK_OK) return result;
+    while (*count > 0) url_free(&urls[--*count]);
+    return result;
+}
+
+void url_free(struct url *url) {
+    if (url->password) explicit_bzero(url->password, strlen(url->password));
+    free(url->text);
+    free(url->user);
+    free(url->password);
+    free(url->host);
+    free(url->path);
+    memset(url, 0, sizeof(*url));
+}

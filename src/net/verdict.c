@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/verdict.h"
+
+#include <string.h>
+
+#include "redlock.h"
+
+/* The first word of an error is its code. It must be the whole word: BUSY is a server stuck in a script,
+ * BUSYKEY and BUSYGROUP are not. */
+static const struct {
+    const char *code;
+    int verdict;
+} codes[] = {
+    {"NOAUTH", REDLOCK_VERDICT_AUTH},
+    {"WRONGPASS", REDLOCK_VERDICT_AUTH},
+    {"NOPERM", REDLOCK_VERDICT_NOPERM},
+    {"OOM", REDLOCK_VERDICT_OOM},
+    {"MISCONF", REDLOCK_VERDICT_MISCONF},
+    {"READONLY", REDLOCK_VERDICT_READONLY},
+    {"LOADING", REDLOCK_VERDICT_LOADING},
+    {"BUSY", REDLOCK_VERDICT_BUSY},
+    {"NOREPLICAS", REDLOCK_VERDICT_NOREPLICAS},
+    {"WRONGTYPE", REDLOCK_VERDICT_WRONGTYPE},
+    {"MOVED", REDLOCK_VERDICT_CLUSTER},
+    {"ASK", REDLOCK_VERDICT_CLUSTER},
+    {"CLUSTERDOWN", REDLOCK_VERDICT_CLUSTER},
+    {"CROSSSLOT", REDLOCK_VERDICT_CLUSTER},
+    {"TRYAGAIN", REDLOCK_VERDICT_CLUSTER},
+    {"MASTERDOWN", REDLOCK_VERDICT_MASTERDOWN},
+};
+
+/* Errors under the general code ERR, by what follows it. */
+static const struct {
+    const char *beginning;
+    int verdict;
+} sentences[] = {
+    {"ERR max number of clients", REDLOCK_VERDICT_MAXCLIENTS},
+    {"ERR invalid password", REDLOCK_VERDICT_AUTH},
+    {"ERR operation not permitted", REDLOCK_VERDICT_AUTH}, /* before 2.8 said NOAUTH */
+    {"ERR Client sent AUTH, but no password is set", REDLOCK_VERDICT_AUTH},
+    {"ERR AUTH <password> called without any password configured", REDLOCK_VERDICT_AUTH},
+};
+
+static bool begins(const char *text, size_t bytes, const char *beginning) {
+    size_t length = strlen(beginning);
+    return bytes >= length && memcmp(text, beginning, length) == 0;
+}
+
+static const char *find(const char *text, size_t bytes, const char *what) {
+    return memmem(text, bytes, what, strlen(what));
+}
+
+static int verdict_of_code(const char *text, size_t bytes) {
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        size_t length = strlen(codes[i].code);
+        if (begins(text, bytes, codes[i].code) && (bytes == length || text[length] == ' ')) return codes[i].verdict;
+    }
+    return REDLOCK_VERDICT_ERROR;
+}
+
+/* Before version 7 an error inside a script comes wrapped:
+ *   ERR Error running script (call to f_<sha>): @user_script:3: WRONGTYPE Operation against ...
+ * with, for some, the '-' of the wire left in. Every word after the wrapping is tried as a code. */
+static int verdict_in_script(const char *text, size_t bytes) {
+    const char *at = find(text, bytes, "@user_script");
+    if (!at) return REDLOCK_VERDICT_ERROR;
+    const char *end = text + bytes;
+    if (find(text, bytes, "can't run this command")) return REDLOCK_VERDICT_NOPERM;
+    while (at && at < end) {
+        if (*at == '-') at++;
+        int verdict = verdict_of_code(at, (size_t)(end - at));
+        if (verdict != REDLOCK_VERDICT_ERROR) return verdict;
+        at = memchr(at, ' ', (size_t)(end - at));
+        if (at) at++;
+    }
+    return REDLOCK_VERDICT_ERROR;
+}
+
+int verdict_of_error(const char *text, size_t bytes) {
+    int verdict = verdict_of_code(text, bytes);
+    if (verdict != REDLOCK_VERDICT_ERROR) return verdict;
+    for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
+        if (begins(text, bytes, sentences[i].beginning)) return sentences[i].verdict;
+    return begins(text, bytes, "ERR ") ? verdict_in_script(text, bytes) : REDLOCK_VERDICT_ERROR;
+}
+
+bool verdict_is_noscript(const char *text, size_t bytes) { return begins(text, bytes, "NOSCRIPT"); }
+
+bool verdict_is_unknown_command(const char *text, size_t bytes) { return begins(text, bytes, "ERR unknown command"); }
+
+const char *verdict_text(int verdict) {
+    switch (verdict) {
+#define TEXT(name, value, text)                                                                                        \
+    case value: return text;
+        REDLOCK_VERDICTS(TEXT)
+#undef TEXT
+    default: return "unknown";
+    }
+}

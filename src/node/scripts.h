@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What one node does with a request, as Lua for a stock server. The texts are made from the .lua files
+ * beside this header when the build is configured; their comments say what each returns.
+ */
+#ifndef RL_NODE_SCRIPTS_H
+#define RL_NODE_SCRIPTS_H
+
+#include <stddef.h>
+
+enum node_script { NODE_ACQUIRE_MANY = 0, NODE_EXTEND, NODE_RELEASE, NODE_SCRIPTS };
+
+struct node_script_text {
+    const char *text;
+    size_t bytes;
+    const char *sha1; /* 40 hex digits, as EVALSHA wants it */
+};
+
+/* Each takes any number of keys; with none it changes nothing, so that `EVAL text 0` only loads it. */
+extern const struct node_script_text node_scripts[NODE_SCRIPTS];
+
+#endif

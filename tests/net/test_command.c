@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * Requests as bytes on the wire, binary keys and tokens included. */
+#include "world.h"
+
+#include <string.h>
+
+#include "net/command.h"
+#include "node/scripts.h"
+
+static void expect(const struct net_request *request, bool whole, const char *text, size_t bytes) {
+    struct buffer out = {0};
+    assert_true(command_encode(request, whole, &out, (size_t)1 << 20));
+    assert_int_equal(buffer_bytes(&out), bytes);
+    assert_memory_equal(buffer_data(&out), text, bytes);
+    buffer_free(&out);
+}
+
+#define EXPECT(request, whole, text) expect(request, whole, text, sizeof(text) - 1)
+
+static void test_encoding(void **state) {
+    struct net_bytes keys[2] = {{"k\0\r\n", 4}, {"l", 1}};
+    struct net_request request = {NET_ACQUIRE, keys, 1, {"t\0k", 3}, 12345, 0};
+    (void)state;
+    EXPECT(&request, false, "*6\r\n$3\r\nSET\r\n$4\r\nk\0\r\n\r\n$3\r\nt\0k\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n12345\r\n");
+    request.op = NET_PEEK;
+    request.keys_count = 2;
+    EXPECT(&request, false, "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nl\r\n");
+    assert_int_equal(command_replies(&request), 2);
+    request.op = NET_LOOK;
+    EXPECT(&request, false,
+           "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*4\r\n$8\r\nGETRANGE\r\n$4\r\nk\0\r\n\r\n$1\r\n0\r\n$4\r\n1024\r\n");
+    struct net_bytes prefix = {"a*[?\\\0b", 7};
+    struct net_request scan = {NET_SCAN, &prefix, 1, {NULL, 0}, 0, UINT64_MAX};
+    EXPECT(&scan, false,
+           "*6\r\n$4\r\nSCAN\r\n$20\r\n18446744073709551615\r\n$5\r\nMATCH\r\n$12\r\na\\*\\[\\?\\\\\0b*\r\n$5\r\nCOUNT\r\n$2\r\n50\r\n");
+}
+
+static void test_limit(void **state) {
+    struct net_bytes key = {"k", 1};
+    struct net_request request = {NET_ACQUIRE, &key, 1, {"t", 1}, 1000, 0};
+    struct buffer out = {0};
+    (void)state;
+    assert_false(command_encode(&request, false, &out, 10));
+    assert_int_equal(buffer_bytes(&out), 0);
+    buffer_free(&out);
+}
+
+static bool feed(struct reader *reader, const struct net_request *request, unsigned nth, const char *text,
+                 struct net_reply *answer) {
+    assert_true(reader_feed(reader, text, strlen(text)));
+    assert_int_equal(reader_next(reader), READER_REPLY);
+    return command_answer(request, nth, reader, answer);
+}
+
+static void test_answers(void **state) {
+    static const struct {
+        enum net_op op;
+        size_t keys;
+        const char *text;
+        int verdict; /* NONE: not an answer to it */
+    } table[] = {
+        {NET_ACQUIRE, 1, "+OK\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, 1, "$-1\r\n", REDLOCK_VERDICT_DENIED},
+        {NET_ACQUIRE, 1, "-OOM x\r\n", REDLOCK_VERDICT_OOM},
+        {NET_ACQUIRE, 1, "+QUEUED\r\n", REDLOCK_VERDICT_NONE},
+        {NET_ACQUIRE, 1, ":1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_ACQUIRE, 2, ":1\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, 2, ":0\r\n", REDLOCK_VERDICT_DENIED},
+        {NET_ACQUIRE, 2, ":-1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_ACQUIRE, 2, "+OK\r\n", REDLOCK_VERDICT_NONE},
+        {NET_EXTEND, 1, ":1\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_EXTEND, 1, ":0\r\n", REDLOCK_VERDICT_ABSENT},
+        {NET_EXTEND, 1, ":-1\r\n", REDLOCK_VERDICT_DENIED},
+        {NET_EXTEND, 1, ":2\r\n", REDLOCK_VERDICT_NONE},
+        {NET_RELEASE, 1, "$1\r\n1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_PEEK, 1, ":-3\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SCAN, 1, "*2\r\n$1\r\nx\r\n*0\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n*1\r\n$1\r\na\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SCAN, 1, "*0\r\n", REDLOCK_VERDICT_NONE},
+    };
+    struct reader reader;
+    struct net_bytes keys[2] = {{"k", 1}, {"l", 1}};
+    (void)state;
+    assert_true(reader_open(&reader));
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct net_request request = {table[i].op, keys, table[i].keys, {"t", 1}, 1000, 0};
+        struct net_reply answer;
+        bool right = feed(&reader, &request, 0, table[i].text, &answer);
+        assert_int_equal(right, table[i].verdict != REDLOCK_VERDICT_NONE);
+        if (right) assert_int_equal(answer.verdict, table[i].verdict);
+    }
+    reader_close(&reader);
+}
+
+/* An error among several replies is the answer, wherever it stands. */
+static void test_first_error_of_several(void **state) {
+    struct reader reader;
+    struct net_bytes keys[2] = {{"k", 1}, {"l", 1}};
+    struct net_request peek = {NET_PEEK, keys, 2, {NULL, 0}, 0, 0};
+    struct net_reply answer;
+    (void)state;
+    assert_true(reader_open(&reader));
+    assert_true(feed(&reader, &peek, 0, "-NOPERM x\r\n", &answer));
+    assert_true(feed(&reader, &peek, 1, ":5\r\n", &answer));
+    assert_int_equal(answer.verdict, REDLOCK_VERDICT_NOPERM);
+    assert_true(feed(&reader, &peek, 0, ":5\r\n", &answer));
+    assert_true(feed(&reader, &peek, 1, "-NOPERM x\r\n", &answer));
+    assert_int_equal(answer.verdict, REDLOCK_VERDICT_NOPERM);
+    reader_close(&reader);
+}
+
+static void test_scripts_have_their_hashes(void **state) {
+    (void)state;
+    for (int i = 0; i < NODE_SCRIPTS; i++) {
+        assert_int_equal(strlen(node_scripts[i].text), node_scripts[i].bytes);
+        assert_int_equal(strlen(node_scripts[i].sha1), 40);
+        assert_null(strstr(node_scripts[i].text, "--"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_encoding),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_first_error_of_several),
+        cmocka_unit_test(test_scripts_have_their_hashes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * What real servers rarely do: half replies, garbage, silence, closing in the middle, answers nobody asked for. */
+#include "fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GREETED = 5 };
+
+static void begin(struct fake *fake, struct world *world) {
+    char url[64];
+    fake_open(fake);
+    fake_url(fake, url, sizeof(url));
+    world_open_urls(world, url);
+    fake_greet(fake, world);
+    world_until_ready(world, 1);
+}
+
+static void end(struct fake *fake, struct world *world) {
+    if (world->net) world_close(world);
+    fake_close(fake);
+}
+
+static void test_half_replies(void **state) {
+    static const char reply[] = "+OK\r\n$-1\r\n";
+    struct fake fake;
+    struct world world;
+    struct ask first, second;
+    (void)state;
+    begin(&fake, &world);
+    ask_init(&first, NET_ACQUIRE, "a", "t", 1000);
+    ask_init(&second, NET_ACQUIRE, "b", "t", 1000);
+    ask_send(&world, &first, 1, 1000, 0);
+    ask_send(&world, &second, 1, 1000, 0);
+    fake_await(&fake, &world, GREETED + 2);
+    for (size_t i = 0; i < sizeof(reply) - 1; i++) {
+        assert_int_equal(first.done, i > 4 ? 1 : 0);
+        assert_int_equal(second.done, 0);
+        fake_say(&fake, reply + i, 1);
+        world_for(&world, 3);
+    }
+    assert_int_equal(first.verdicts[0], REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(second.verdicts[0], REDLOCK_VERDICT_DENIED);
+    end(&fake, &world);
+}
+
+/* The connection ends by a reset, the acquisition with the verdict, the release on the next connection. */
+static void expect_end(const char *bad, size_t bytes, int verdict) {
+    struct fake fake;
+    struct world world;
+    struct ask set, release;
+    begin(&fake, &world);
+    ask_init(&set, NET_ACQUIRE, "a", "t", 1000);
+    ask_init(&release, NET_RELEASE, "a", "t", 0);
+    ask_send(&world, &set, 1, 1000, 0);
+    ask_send(&world, &release, 1, 1000, 4000);
+    fake_await(&fake, &world, GREETED + 2);
+    fake_say(&fake, bad, bytes);
+    world_until_done(&world, &set, 1);
+    assert_int_equal(set.verdicts[0], verdict);
+    assert_int_equal(release.done, 0);
+    assert_int_equal(fake_await_end(&fake, &world), FAKE_RESET);
+    fake_greet(&fake, &world);
+    fake_await(&fake, &world, GREETED + 1);
+    fake_tell(&fake, ":1\r\n");
+    world_until_done(&world, &release, 1);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_GRANTED);
+    end(&fake, &world);
+}
+
+static void test_bad_answers(void **state) {
+    static const char *const bad[] = {
+        "garbage\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        ":1\r\n",                 /* not an answer to SET */
+        "$3\r\nabc\r\n",
+        "*1\r\n+OK\r\n",
+        "+QUEUED\r\n",
+        "$-7\r\n",
+        ":\r\n",
+        "$2000000\r\n",           /* announced, beyond the limit */
+        "*1000000\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+deep\r\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) expect_end(bad[i], strlen(bad[i]), REDLOCK_VERDICT_PROTOCOL);
+    expect_end("+O\0K\r\n", 6, REDLOCK_VERDICT_PROTOCOL);
+}
+
+static void test_endless_answer(void **state) {
+    struct fake fake;
+    struct world world;
+    struct ask set;
+    char line[16384];
+    (void)state;
+    begin(&fake, &world);
+    ask_init(&set, NET_ACQUIRE, "a", "t", 1000);
+    ask_send(&world, &set, 1, 4000, 0);
+    fake_await(&fake, &world, GREETED + 1);
+    memset(line, 'x', sizeof(line));
+    line[0] = '+';
+    for (int i = 0; i < 100 && set.done == 0; i++) {
+        fake_say(&fake, line, sizeof(line));
+        world_for(&world, 1);
+        line[0] = 'x';
+    }
+    world_until_done(&world, &set, 1);
+    assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_PROTOCOL);
+    end(&fake, &world);
+}
+
+static void test_unasked_answer(void **state) {
+    struct fake fake;
+    struct world world;
+    (void)state;
+    begin(&fake, &world);
+    fake_tell(&fake, "+OK\r\n");
+    assert_int_equal(fake_await_end(&fake, &world), FAKE_FIN); /* nothing of ours was under way: a plain close */
+    assert_int_equal(world_node(&world, 0).verdict, REDLOCK_VERDICT_PROTOCOL);
+    fake_greet(&fake, &world);
+    world_until_ready(&world, 1);
+    assert_int_equal(world_node(&world, 0).reconnects, 1);
+    end(&fake, &world);
+}
+
+static void test_closed_within_an_answer(void **state) {
+    struct fake fake;
+    struct world world;
+    struct ask set;
+    (void)state;
+    begin(&fake, &world);
+    ask_init(&set, NET_ACQUIRE, "a", "t", 1000);
+    ask_send(&world, &set, 1, 1000, 0);
+    fake_await(&fake, &world, GREETED + 1);
+    fake_tell(&fake, "+O");
+    fake_hang_up(&fake);
+    world_until_done(&world, &set, 1);
+    assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_DISCONNECTED);
+    end(&fake, &world);
+}
+
+static void test_one_bad_node_is_one_bad_node(void **state) {
+    struct fake good, bad;
+    struct world world;
+    struct ask set;
+    char urls[128];
+    (void)state;
+    fake_open(&good);
+    fake_open(&bad);
+    snprintf(urls, sizeof(urls), "redis://127.0.0.1:%d,redis://127.0.0.1:%d", good.port, bad.port);
+    world_open_urls(&world, urls);
+    fake_greet(&good, &world);
+    fake_greet(&bad, &world);
+    world_until_ready(&world, 3);
+    ask_init(&set, NET_ACQUIRE, "a", "t", 1000);
+    assert_int_equal(ask_send(&world, &set, 3, 1000, 0), 3);
+    fake_await(&good, &world, GREETED + 1);
+    fake_await(&bad, &world, GREETED + 1);
+    fake_tell(&bad, "?\r\n");
+    world_until_done(&world, &set, 1);
+    fake_tell(&good, "+OK\r\n");
+    world_until_done(&world, &set, 2);
+    assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(set.verdicts[1], REDLOCK_VERDICT_PROTOCOL);
+    assert_int_equal(world_node(&world, 0).reconnects, 0);
+    world_close(&world);
+    fake_close(&good);
+    fake_close(&bad);
+}
+
+static void test_closing(void **state) {
+    struct fake fake;
+    struct world world;
+    struct ask set, peek;
+    (void)state;
+    begin(&fake, &world);
+    world_close(&world);
+    assert_int_equal(fake_await_end(&fake, &world), FAKE_FIN);
+    end(&fake, &world);
+
+    begin(&fake, &world);
+    ask_init(&peek, NET_PEEK, "a", "", 0);
+    ask_send(&world, &peek, 1, 1000, 0);
+    fake_await(&fake, &world, GREETED + 1);
+    world_close(&world);
+    assert_int_equal(peek.verdicts[0], REDLOCK_VERDICT_DISCONNECTED);
+    assert_int_equal(fake_await_end(&fake, &world), FAKE_FIN);
+    end(&fake, &world);
+
+    begin(&fake, &world);
+    ask_init(&set, NET_ACQUIRE, "a", "t", 1000);
+    ask_send(&world, &set, 1, 1000, 0);
+    fake_await(&fake, &world, GREETED + 1);
+    world_close(&world);
+    assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_DISCONNECTED);
+    assert_int_equal(fake_await_end(&fake, &world), FAKE_RESET);
+    end(&fake, &world);
+}
+
+static void expect_refusal(const char *first_words, int verdict, const char *text) {
+    struct fake fake;
+    struct world world;
+    char url[100];
+    fake_open(&fake);
+    snprintf(url, sizeof(url), "redis://:secret@127.0.0.1:%d", fake.port);
+    world_open_urls(&world, url);
+    fake_accept(&fake, &world);
+    fake_await(&fake, &world, GREETED + 1);
+    fake_tell(&fake, first_words);
+    world_until_verdict(&world, 0, verdict);
+    if (!strstr(world_node(&world, 0).text, text)) fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
+    assert_null(strstr(world_node(&world, 0).text, "secret"));
+    assert_null(strstr(world.log, "secret"));
+    assert_int_equal(net_settled(world.net), 1);
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
+    end(&fake, &world);
+}
+
+static void test_refused_handshakes(void **state) {
+    (void)state;
+    expect_refusal("-ERR max number of clients reached\r\n", REDLOCK_VERDICT_MAXCLIENTS, "max number");
+    expect_refusal("-DENIED Redis is running in protected mode\r\n", REDLOCK_VERDICT_AUTH, "protected mode");
+    expect_refusal("-ERR invalid password\r\n", REDLOCK_VERDICT_AUTH, "wrong user or password");
+    expect_refusal("-ERR unknown command `AUTH`, with args beginning with: `secret`\r\n", REDLOCK_VERDICT_AUTH, "");
+    expect_refusal("+OK\r\n-LOADING Redis is loading the dataset in memory\r\n", REDLOCK_VERDICT_LOADING, "loading");
+    expect_refusal("+OK\r\n-NOPERM no INFO\r\n-MASTERDOWN Link with MASTER is down\r\n", REDLOCK_VERDICT_MASTERDOWN, "down");
+    expect_refusal("+OK\r\n-BUSY Redis is busy running a script\r\n", REDLOCK_VERDICT_BUSY, "busy");
+    expect_refusal("+OK\r\n:1\r\n", REDLOCK_VERDICT_PROTOCOL, "INFO");
+}
+
+static void test_silent_handshake(void **state) {
+    struct fake fake;
+    struct world world;
+    char url[64];
+    (void)state;
+    fake_open(&fake);
+    fake_url(&fake, url, sizeof(url));
+    struct net_options options = world_options(url);
+    options.connect_timeout = 100 * RL_MS;
+    world_open(&world, &options);
+    assert_int_equal(net_settled(world.net), 0);
+    world_until_verdict(&world, 0, REDLOCK_VERDICT_TIMEOUT);
+    assert_int_equal(net_settled(world.net), 1);
+    end(&fake, &world);
+}
+
+/* A node that does not tell who it is may hold locks all the same. */
+static void test_info_forbidden(void **state) {
+    struct fake fake;
+    struct world world;
+    char url[64];
+    (void)state;
+    fake_open(&fake);
+    fake_url(&fake, url, sizeof(url));
+    world_open_urls(&world, url);
+    fake_accept(&fake, &world);
+    fake_await(&fake, &world, GREETED);
+    fake_tell(&fake, "-NOPERM this user has no permissions\r\n:1\r\n:0\r\n:0\r\n:0\r\n");
+    world_until_ready(&world, 1);
+    assert_string_equal(world_node(&world, 0).run_id, "");
+    assert_false(world_node(&world, 0).uses_transactions);
+    end(&fake, &world);
+}
+
+static void test_noscript_before_a_release(void **state) {
+    struct fake fake;
+    struct world world;
+    struct ask set, release;
+    (void)state;
+    begin(&fake, &world);
+    ask_init(&set, NET_ACQUIRE, "a b", "t", 1000);
+    ask_init(&release, NET_RELEASE, "a b", "t", 0);
+    set.calls[0].owner = &set;
+    release.calls[0].owner = &set; /* one lock's */
+    ask_send(&world, &set, 1, 1000, 0);
+    ask_send(&world, &release, 1, 1000, 1000);
+    fake_await(&fake, &world, GREETED + 2);
+    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    world_until_done(&world, &set, 1);
+    assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ERROR);
+    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    fake_await(&fake, &world, GREETED + 3); /* the release again, and nothing else */
+    assert_null(memmem(fake.input + fake.input_bytes - 60, 60, "PX", 2));
+    fake_tell(&fake, ":0\r\n");
+    world_until_done(&world, &set, 2);
+    assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ABSENT);
+    assert_int_equal(fake.seen, GREETED + 3);
+
+    /* NOSCRIPT to an EVAL is an error like any other: no loop. */
+    ask_init(&set, NET_ACQUIRE, "a b", "t", 1000);
+    ask_send(&world, &set, 1, 1000, 0);
+    fake_await(&fake, &world, GREETED + 4);
+    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    fake_await(&fake, &world, GREETED + 5);
+    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    world_until_done(&world, &set, 1);
+    assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ERROR);
+    end(&fake, &world);
+}
+
+static void test_a_peer_that_does_not_read(void **state) {
+    enum { CALLS = 20 };
+    static struct ask sets[CALLS];
+    struct fake fake;
+    struct world world;
+    size_t bytes = 1 << 20, taken = 0;
+    char *token = calloc(1, bytes + 1);
+    (void)state;
+    memset(token, 't', bytes);
+    begin(&fake, &world);
+    for (unsigned i = 0; i < CALLS; i++) {
+        ask_init(&sets[i], NET_ACQUIRE, "a", token, 1000);
+        taken += ask_send(&world, &sets[i], 1, 4000, 0);
+    }
+    /* The limit is on what waits here: what the kernel took does not count. */
+    assert_in_range(taken, 15, CALLS);
+    fake_await(&fake, &world, GREETED + taken);
+    for (size_t i = 0; i < taken; i++) fake_tell(&fake, "+OK\r\n");
+    world_until_done(&world, &sets[taken - 1], 1);
+    free(token);
+    end(&fake, &world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_half_replies),
+        cmocka_unit_test(test_bad_answers),
+        cmocka_unit_test(test_endless_answer),
+        cmocka_unit_test(test_unasked_answer),
+        cmocka_unit_test(test_closed_within_an_answer),
+        cmocka_unit_test(test_one_bad_node_is_one_bad_node),
+        cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_refused_handshakes),
+        cmocka_unit_test(test_silent_handshake),
+        cmocka_unit_test(test_info_forbidden),
+        cmocka_unit_test(test_noscript_before_a_release),
+        cmocka_unit_test(test_a_peer_that_does_not_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
