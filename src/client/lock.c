@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A lock as its user sees it: made, taken, extended, released, asked, freed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/* ---- making and freeing ---- */
+
+static void lock_destroy(struct redlock_lock *lock) { free(lock); }
+
+void lock_unref(struct redlock_lock *lock) {
+    if (--lock->refs == 0) lock_destroy(lock);
+}
+
+static bool resources_valid(const struct redlock_client *client, const struct redlock_bytes *resources, size_t count,
+                            struct redlock_error *error) {
+    if (count < 1 || count > REDLOCK_RESOURCES_MAX) {
+        fail(error, REDLOCK_BAD_ARGUMENT, "a lock is on 1 to %d resources, not on %zu", REDLOCK_RESOURCES_MAX, count);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!resources[i].data || resources[i].bytes == 0) {
+            fail(error, REDLOCK_BAD_ARGUMENT, "the resource is empty: give it a name of 1 to %d bytes",
+                 REDLOCK_RESOURCE_BYTES_MAX);
+            return false;
+        }
+        if (resources[i].bytes + client->options.key_prefix_bytes > REDLOCK_RESOURCE_BYTES_MAX) {
+            fail(error, REDLOCK_BAD_ARGUMENT, "the resource has %zu bytes with its key prefix; at most %d are allowed",
+                 resources[i].bytes + client->options.key_prefix_bytes, REDLOCK_RESOURCE_BYTES_MAX);
+            return false;
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (resources[i].bytes == resources[j].bytes &&
+                memcmp(resources[i].data, resources[j].data, resources[i].bytes) == 0) {
+                fail(error, REDLOCK_BAD_ARGUMENT, "resource %zu is the same as resource %zu: name each once", i + 1, j + 1);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* One allocation: the lock, its keys, their bytes, the owner. */
+static struct redlock_lock *lock_alloc(const struct redlock_client *client, const struct redlock_bytes *resources,
+                                       size_t count, const struct redlock_lock_options *options) {
+    size_t prefix = client->options.key_prefix_bytes, bytes = 0;
+    for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
+    struct redlock_lock *lock = calloc(1, sizeof *lock + count * sizeof lock->keys[0] + bytes + options->owner_bytes);
+    if (!lock) return NULL;
+    lock->keys = (struct net_bytes *)(void *)(lock + 1);
+    lock->keys_count = count;
+    unsigned char *at = (unsigned char *)(lock->keys + count);
+    for (size_t i = 0; i < count; i++) {
+        lock->keys[i] = (struct net_bytes){at, prefix + resources[i].bytes};
+        if (prefix) memcpy(at, client->key_prefix, prefix);
+        memcpy(at + prefix, resources[i].data, resources[i].bytes);
+        at += lock->keys[i].bytes;
+    }
+    lock->options = *options;
+    lock->options.owner = NULL;
+    if (options->owner_bytes) lock->options.owner = memcpy(at, options->owner, options->owner_bytes);
+    return lock;
+}
+
+static rl_ns node_timeout(const struct redlock_client *client, int64_t ttl_ms) {
+    if (client->options.node_timeout_ms) return client->options.node_timeout_ms * RL_MS;
+    rl_ns timeout = ttl_ms * RL_MS / 20;
+    if (timeout > 50 * RL_MS) return 50 * RL_MS;
+    return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
+}
+
+/* A win that would be told lost in the same breath is no win. */
+static rl_ns validity_min(const struct redlock_lock_options *options) {
+    int64_t ms = options->lost_margin_ms + 1;
+    return (options->validity_ms_min > ms ? options->validity_ms_min : ms) * RL_MS;
+}
+
+int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes *resources, size_t count,
+                           const struct redlock_lock_options *options, struct redlock_lock **out,
+                           struct redlock_error *error) {
+    struct redlock_lock_options checked;
+    if (!client || !resources || !out)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "redlock_lock_new: client, resource and lock must be given");
+    if (client->fork_generation != fork_generation())
+        return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+    if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
+    if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
+    struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
+    if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
+    lock->client = client;
+    lock->refs = 1;
+    lock->terms = (struct rl_terms){
+        .nodes = (uint8_t)client->nodes,
+        .ttl = checked.ttl_ms * RL_MS,
+        .drift_ppm = client->options.drift_ppm,
+        .drift_fixed = client->options.drift_ms * RL_MS,
+        .node_timeout = node_timeout(client, checked.ttl_ms),
+        .validity_min = validity_min(&checked),
+    };
+    lock_timer_init(lock);
+    *out = lock;
+    return REDLOCK_OK;
+}
+
+int redlock_lock_new(struct redlock_client *client, const void *resource, size_t bytes,
+                     const struct redlock_lock_options *options, struct redlock_lock **lock, struct redlock_error *error) {
+    const struct redlock_bytes one = {resource, bytes};
+    return redlock_lock_new_multi(client, &one, 1, options, lock, error);
+}
+
+/* Lets go of the machine: what is under way on the connections ends by itself. */
+static void forget(struct redlock_lock *lock) {
+    acquiring_remove(lock);
+    net_timer_set(lock->client->net, &lock->timer, RL_NEVER);
+    lock->phase = PHASE_FREE;
+    lock_drop_round(lock);
+}
+
+void redlock_lock_free(struct redlock_lock *lock) {
+    if (!lock) return;
+    struct redlock_client *client = lock->client;
+    if (client_enter(client) != REDLOCK_OK) { /* in a child: the connections are the parent's */
+        free(lock->round);
+        free(lock);
+        return;
+    }
+    atomic_store(&lock->freed, true);
+    lock->op = lock->extension = (struct op){0};
+    if (lock->phase == PHASE_ACQUIRING) lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
+    if (lock->phase == PHASE_LEASED) {
+        lock->phase = PHASE_RELEASING;
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_RELEASE});
+    }
+    forget(lock);
+    client_hush(client, lock);
+    lock_unref(lock);
+    client_leave(client);
+}
+
+/* ---- operations ---- */
+
+static void op_begin(struct op *op, redlock_done_fn *done, void *context) {
+    *op = (struct op){.active = true, .done = done, .context = context};
+}
+
+/* Turns a started operation into a blocking one. The mutex is held; it is given back. */
+static int await(struct redlock_client *client, struct op *op) {
+    if (op->active) {
+        struct waiter waiter;
+        waiter_init(&waiter);
+        op->waiter = &waiter;
+        client_wait(client, &waiter);
+        waiter_destroy(&waiter);
+    }
+    int result = op->result;
+    *op = (struct op){0};
+    client_leave_telling(client);
+    return result;
+}
+
+static int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context) {
+    struct redlock_client *client = lock->client;
+    if (wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
+    if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    if (client->twice_listed) return REDLOCK_TWICE_LISTED;
+    rl_ns now = net_now(client->net);
+    struct rl_event start = {.type = RL_EVENT_START};
+    if (net_random(client->net, &start.seed, sizeof start.seed) != 0) return REDLOCK_SYSTEM;
+    const struct redlock_lock_options *o = &lock->options;
+    const struct rl_retry_rules rules = {
+        .retries_max = o->retry_count_max ? o->retry_count_max : UINT32_MAX,
+        .deadline = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS ? RL_NEVER : now + wait_ms * RL_MS,
+        .delay_min = o->retry_delay_ms_min * RL_MS,
+        .delay_max = o->retry_delay_ms_max * RL_MS,
+        .connect_timeout = client->options.connect_timeout_ms * RL_MS,
+    };
+    op_begin(&lock->op, done, context);
+    lock->abort_result = REDLOCK_OK;
+    lock->phase = PHASE_ACQUIRING;
+    rl_acquire_init(&lock->acquire, &lock->terms, &rules);
+    acquiring_add(lock);
+    lock_step(lock, start);
+    return REDLOCK_OK;
+}
+
+static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done, void *context) {
+    if (ttl_ms == 0) ttl_ms = lock->options.ttl_ms;
+    if (ttl_ms < REDLOCK_TTL_MS_MIN || ttl_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
+    if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
+    if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
+    op_begin(&lock->extension, done, context);
+    lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
+    return REDLOCK_OK;
+}
+
+static int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
+    if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
+    if (lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
+    op_begin(&lock->op, done, context);
+    lock->phase = PHASE_RELEASING;
+    lock_step(lock, (struct rl_event){.type = RL_EVENT_RELEASE});
+    return REDLOCK_OK;
+}
+
+int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
+    struct redlock_client *client = lock->client;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = acquire_begin(lock, wait_ms, NULL, NULL);
+    if (result == REDLOCK_OK) return await(client, &lock->op);
+    client_leave(client);
+    return result;
+}
+
+int redlock_try(struct redlock_lock *lock) { return redlock_acquire(lock, 0); }
+
+int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
+    struct redlock_client *client = lock->client;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = extend_begin(lock, ttl_ms, NULL, NULL);
+    if (result == REDLOCK_OK) return await(client, &lock->extension);
+    client_leave(client);
+    return result;
+}
+
+int redlock_release(struct redlock_lock *lock) {
+    struct redlock_client *client = lock->client;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = release_begin(lock, NULL, NULL);
+    if (result == REDLOCK_OK) return await(client, &lock->op);
+    client_leave(client);
+    return result;
+}
+
+int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context) {
+    struct redlock_client *client = lock->client;
+    if (!done) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = acquire_begin(lock, wait_ms, done, context);
+    client_leave(client);
+    return result;
+}
+
+int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done, void *context) {
+    struct redlock_client *client = lock->client;
+    if (!done) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = extend_begin(lock, ttl_ms, done, context);
+    client_leave(client);
+    return result;
+}
+
+int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
+    struct redlock_client *client = lock->client;
+    if (!done) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = release_begin(lock, done, context);
+    client_leave(client);
+    return result;
+}
+
+void redlock_cancel(struct redlock_lock *lock) {
+    if (client_enter(lock->client) != REDLOCK_OK) return;
+    if (lock->phase == PHASE_ACQUIRING) lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
+    client_leave(lock->client);
+}
+
+int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t bytes) {
+    struct redlock_client *client = lock->client;
+    if (!token || bytes < 1 || bytes > REDLOCK_TOKEN_BYTES_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = lock->phase == PHASE_FREE && !lock->op.active ? lock_fresh_round(lock, token, bytes) : REDLOCK_BUSY;
+    if (result == REDLOCK_OK) lease_begin(lock, 0, rl_all(client->nodes));
+    client_leave(client);
+    return result;
+}
+
+int redlock_lock_disown(struct redlock_lock *lock) {
+    struct redlock_client *client = lock->client;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = REDLOCK_OK;
+    if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active) result = REDLOCK_BUSY;
+    else if (lock->phase == PHASE_FREE) result = REDLOCK_LOST;
+    else forget(lock);
+    client_leave(client);
+    return result;
+}
+
+/* ---- asking ---- */
+
+enum redlock_state redlock_lock_state(struct redlock_lock *lock) {
+    static const enum redlock_state leased[] = {
+        [RL_LEASE_NONE] = REDLOCK_STATE_FREE,       [RL_LEASE_HELD] = REDLOCK_STATE_HELD,
+        [RL_LEASE_UNSURE] = REDLOCK_STATE_UNSURE,   [RL_LEASE_LOST] = REDLOCK_STATE_LOST,
+        [RL_LEASE_RELEASING] = REDLOCK_STATE_RELEASING, [RL_LEASE_RELEASED] = REDLOCK_STATE_FREE,
+    };
+    if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_STATE_FREE;
+    enum redlock_state state = REDLOCK_STATE_FREE;
+    if (lock->phase == PHASE_ACQUIRING) state = REDLOCK_STATE_ACQUIRING;
+    else if (lock->phase == PHASE_RELEASING) state = REDLOCK_STATE_RELEASING;
+    else if (lock->phase == PHASE_LEASED) state = leased[lock->lease.state];
+    pthread_mutex_unlock(&lock->client->mutex);
+    return state;
+}
+
+static rl_ns validity(struct redlock_lock *lock, rl_ns *now) {
+    if (client_enter(lock->client) != REDLOCK_OK) return 0;
+    *now = net_now(lock->client->net);
+    rl_ns left = lock->phase == PHASE_LEASED ? rl_lease_validity(&lock->lease, *now) : 0;
+    pthread_mutex_unlock(&lock->client->mutex);
+    return left;
+}
+
+int64_t redlock_validity_ms(struct redlock_lock *lock) {
+    rl_ns now;
+    return validity(lock, &now) / RL_MS;
+}
+
+int64_t redlock_validity_end_ns(struct redlock_lock *lock) {
+    rl_ns now = 0;
+    rl_ns left = validity(lock, &now);
+    return left > 0 ? now + left : 0;
+}
+
+struct redlock_bytes redlock_token(struct redlock_lock *lock) {
+    struct redlock_bytes token = {NULL, 0};
+    if (client_enter(lock->client) != REDLOCK_OK) return token;
+    if (lock->phase == PHASE_LEASED && lock->round) token = (struct redlock_bytes){lock->round->token, lock->round->token_bytes};
+    pthread_mutex_unlock(&lock->client->mutex);
+    return token;
+}
+
+size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) {
+    if (client_enter(lock->client) != REDLOCK_OK) return 0;
+    size_t nodes = lock->terms.nodes;
+    for (size_t i = 0; i < nodes && i < count; i++) verdicts[i] = lock->verdicts[i];
+    pthread_mutex_unlock(&lock->client->mutex);
+    return nodes;
+}

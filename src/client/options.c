@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Defaults and limits. A value outside its range is refused with a sentence, never clipped.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+
+int fail(struct redlock_error *error, int result, const char *format, ...) {
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        error->result = result;
+        vsnprintf(error->text, sizeof error->text, format, args);
+        va_end(args);
+    }
+    return result;
+}
+
+void redlock_client_options_init(struct redlock_client_options *options) {
+    *options = (struct redlock_client_options){
+        .size = sizeof *options,
+        .connect_timeout_ms = 1000,
+        .stall_timeout_ms = 5000,
+        .drift_ppm = 10000,
+        .drift_ms = 2,
+        .service_thread = 1,
+        .log_level = REDLOCK_LOG_WARNING,
+    };
+}
+
+void redlock_lock_options_init(struct redlock_lock_options *options) {
+    *options = (struct redlock_lock_options){
+        .size = sizeof *options,
+        .ttl_ms = 30000,
+        .validity_ms_min = 1,
+        .renew = 1,
+        .lost_margin_ms = -1,
+        .retry_delay_ms_min = 50,
+        .retry_delay_ms_max = 250,
+    };
+}
+
+/* Copies a caller's struct, which may be of an older header (shorter) or of a newer one (longer, and then what we
+ * do not know must be zero). The smallest ever published size is the one of 0.1. */
+static bool copy_sized(void *to, size_t known, const void *from, size_t given, size_t least) {
+    if (given < least) return false;
+    const unsigned char *bytes = from;
+    for (size_t i = known; i < given; i++) {
+        if (bytes[i]) return false;
+    }
+    memcpy(to, from, given < known ? given : known);
+    return true;
+}
+
+static bool in_range(struct redlock_error *error, const char *name, int64_t value, int64_t least, int64_t most) {
+    if (value >= least && value <= most) return true;
+    fail(error, REDLOCK_BAD_ARGUMENT, "%s is %lld; it must be between %lld and %lld", name, (long long)value,
+         (long long)least, (long long)most);
+    return false;
+}
+
+bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
+                    struct redlock_error *error) {
+    redlock_client_options_init(to);
+    if (from && !copy_sized(to, sizeof *to, from, from->size, sizeof *to)) {
+        fail(error, REDLOCK_BAD_ARGUMENT,
+             "client options of an unknown size: fill them with redlock_client_options_init()");
+        return false;
+    }
+    to->size = sizeof *to;
+    if (!in_range(error, "node_timeout_ms", to->node_timeout_ms, 0, 60000)) return false;
+    if (!in_range(error, "connect_timeout_ms", to->connect_timeout_ms, 1, 600000)) return false;
+    if (!in_range(error, "stall_timeout_ms", to->stall_timeout_ms, 10, 600000)) return false;
+    if (!in_range(error, "drift_ppm", to->drift_ppm, 0, 500000)) return false;
+    if (!in_range(error, "drift_ms", to->drift_ms, 0, 60000)) return false;
+    if (to->key_prefix && to->key_prefix_bytes == 0) to->key_prefix_bytes = strlen(to->key_prefix);
+    if (!to->key_prefix) to->key_prefix_bytes = 0;
+    if (to->key_prefix_bytes >= REDLOCK_RESOURCE_BYTES_MAX) {
+        fail(error, REDLOCK_BAD_ARGUMENT, "the key prefix is longer than %d bytes", REDLOCK_RESOURCE_BYTES_MAX - 1);
+        return false;
+    }
+    if (!to->tls_cert_file != !to->tls_key_file) {
+        fail(error, REDLOCK_BAD_ARGUMENT, "a TLS client certificate needs both tls_cert_file and tls_key_file");
+        return false;
+    }
+    return true;
+}
+
+static bool owner_valid(struct redlock_lock_options *to, struct redlock_error *error) {
+    if (to->owner && to->owner_bytes == 0) to->owner_bytes = strlen(to->owner);
+    if (!to->owner) to->owner_bytes = 0;
+    if (to->owner_bytes <= REDLOCK_OWNER_BYTES_MAX) return true;
+    fail(error, REDLOCK_BAD_ARGUMENT, "the owner has %zu bytes; at most %d are kept in the token", to->owner_bytes,
+         REDLOCK_OWNER_BYTES_MAX);
+    return false;
+}
+
+bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
+                  const struct redlock_lock_options *from, struct redlock_error *error) {
+    redlock_lock_options_init(to);
+    if (from && !copy_sized(to, sizeof *to, from, from->size, sizeof *to)) {
+        fail(error, REDLOCK_BAD_ARGUMENT, "lock options of an unknown size: fill them with redlock_lock_options_init()");
+        return false;
+    }
+    to->size = sizeof *to;
+    if (!in_range(error, "ttl_ms", to->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX)) return false;
+    if (!in_range(error, "validity_ms_min", to->validity_ms_min, 0, to->ttl_ms - 1)) return false;
+    if (to->lost_margin_ms == -1) to->lost_margin_ms = to->ttl_ms / 10 < 1000 ? to->ttl_ms / 10 : 1000;
+    if (!in_range(error, "lost_margin_ms", to->lost_margin_ms, 0, to->ttl_ms - 1)) return false;
+    if (to->renew_interval_ms == 0) to->renew_interval_ms = to->ttl_ms / 3;
+    if (!in_range(error, "renew_interval_ms", to->renew_interval_ms, 1, to->ttl_ms - 1)) return false;
+    if (!in_range(error, "hold_ms_max", to->hold_ms_max, 0, INT64_C(366) * 86400000)) return false;
+    if (!in_range(error, "retry_delay_ms_max", to->retry_delay_ms_max, 0, REDLOCK_TTL_MS_MAX)) return false;
+    if (!in_range(error, "retry_delay_ms_min", to->retry_delay_ms_min, 0, to->retry_delay_ms_max)) return false;
+    if (client->options.node_timeout_ms >= to->ttl_ms) {
+        fail(error, REDLOCK_BAD_ARGUMENT,
+             "the node timeout (%lld ms) must be far below the TTL (%lld ms): shorten the one or lengthen the other",
+             (long long)client->options.node_timeout_ms, (long long)to->ttl_ms);
+        return false;
+    }
+    int64_t drift_ms = to->ttl_ms * client->options.drift_ppm / 1000000 + client->options.drift_ms;
+    int64_t wanted_ms = to->validity_ms_min > to->lost_margin_ms ? to->validity_ms_min : to->lost_margin_ms + 1;
+    if (drift_ms + wanted_ms >= to->ttl_ms) {
+        fail(error, REDLOCK_BAD_ARGUMENT,
+             "a TTL of %lld ms leaves no validity: drift takes %lld ms, and validity_ms_min and lost_margin_ms ask for %lld ms",
+             (long long)to->ttl_ms, (long long)drift_ms, (long long)wanted_ms);
+        return false;
+    }
+    return owner_valid(to, error);
+}
