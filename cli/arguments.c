@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "arguments.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "message.h"
+#include "nearest.h"
+
+#define ENTRIES_MAX 40
+#define LONG_BASE 256
+
+static const struct option_entry *find_letter(const struct command *command, int letter) {
+    for (size_t i = 0; i < option_entries_count; i++) {
+        const struct option_entry *entry = &option_entries[i];
+        if ((entry->commands & command->bit) != 0 && entry->letter == letter) return entry;
+    }
+    return NULL;
+}
+
+/* Room for "+:" and two characters an option. */
+static void build(const struct command *command, struct option *longs, char *letters) {
+    size_t count = 0;
+    assert(option_entries_count < ENTRIES_MAX);
+    if (command->runs_another) *letters++ = '+';
+    *letters++ = ':';
+    for (size_t i = 0; i < option_entries_count; i++) {
+        const struct option_entry *entry = &option_entries[i];
+        if ((entry->commands & command->bit) == 0) continue;
+        int has = entry->argument != NULL ? required_argument : no_argument;
+        longs[count++] = (struct option){entry->name, has, NULL, LONG_BASE + (int)i};
+        if (entry->letter == 0) continue;
+        *letters++ = (char)entry->letter;
+        if (entry->argument != NULL) *letters++ = ':';
+    }
+    longs[count] = (struct option){0};
+    *letters = '\0';
+}
+
+static void unknown_option(const struct command *command, const char *word) {
+    char name[64];
+    snprintf(name, sizeof name, "%s", word + (strncmp(word, "--", 2) == 0 ? 2 : 0));
+    name[strcspn(name, "=")] = '\0';
+    struct nearest nearest;
+    nearest_init(&nearest, name);
+    for (size_t i = 0; i < option_entries_count; i++) {
+        if ((option_entries[i].commands & command->bit) != 0) nearest_offer(&nearest, option_entries[i].name);
+    }
+    if (nearest.best != NULL && word[1] == '-') {
+        complain("unknown option '--%s' of 'redlock %s'; did you mean '--%s'?", name, command->name, nearest.best);
+    } else {
+        complain("unknown option '%.60s' of 'redlock %s'; try 'redlock %s --help'", word, command->name, command->name);
+    }
+}
+
+static void refuse(const struct command *command, int what, char **argv) {
+    const char *word = argv[optind - 1];
+    char letter[] = {'-', (char)optopt, '\0'};
+    const char *name = optopt > 0 && optopt < LONG_BASE ? letter : word;
+    if (what == ':') {
+        complain("option '%.60s' of 'redlock %s' wants a value; try 'redlock %s --help'", name, command->name, command->name);
+    } else if (optopt >= LONG_BASE) {
+        complain("option '%.60s' of 'redlock %s' takes no value", word, command->name);
+    } else {
+        unknown_option(command, name);
+    }
+}
+
+int arguments_read(const struct command *command, struct settings *settings, int argc, char **argv) {
+    struct option longs[ENTRIES_MAX];
+    char letters[2 * ENTRIES_MAX + 3];
+    build(command, longs, letters);
+    opterr = 0;
+    optind = 1;
+    int what;
+    while ((what = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        if (what == '?' || what == ':') {
+            refuse(command, what, argv);
+            return -1;
+        }
+        const struct option_entry *entry = what >= LONG_BASE ? &option_entries[what - LONG_BASE] : find_letter(command, what);
+        char reason[256];
+        if (entry->set(settings, optarg, reason, sizeof reason) != 0) {
+            complain("--%s: %s", entry->name, reason);
+            return -1;
+        }
+    }
+    return optind;
+}
+
+void arguments_help(const struct command *command) {
+    printf("usage: redlock %s %s\n\n%s\n\nOptions:\n", command->name, command->synopsis, command->summary);
+    for (size_t i = 0; i < option_entries_count; i++) {
+        const struct option_entry *entry = &option_entries[i];
+        if ((entry->commands & command->bit) == 0) continue;
+        char left[64], letter[8] = "    ";
+        if (entry->letter != 0) snprintf(letter, sizeof letter, "-%c, ", entry->letter);
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, entry->name, entry->argument != NULL ? " " : "",
+                 entry->argument != NULL ? entry->argument : "");
+        printf("  %-34s %s\n", left, entry->help);
+    }
+    printf("\nDurations: 500ms, 30s, 2m, 1h, or plain seconds. The manual: man redlock.\n");
+}

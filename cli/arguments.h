@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The commands, and their command lines read by getopt_long() from the table of options.
+ */
+#ifndef CLI_ARGUMENTS_H
+#define CLI_ARGUMENTS_H
+
+#include "settings.h"
+
+struct command {
+    const char *name;
+    unsigned bit;
+    const char *synopsis; /* after "redlock NAME" */
+    const char *summary;
+    bool runs_another; /* options end at the first operand: what follows is a command's */
+    /* argv[0..argc) are the operands. Returns the exit status. */
+    int (*main)(struct settings *settings, int argc, char **argv);
+};
+
+/* Reads the options after the command's name. Returns the index of the first operand, or -1 after a message. */
+int arguments_read(const struct command *command, struct settings *settings, int argc, char **argv);
+void arguments_help(const struct command *command);
+
+#endif

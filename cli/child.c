@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exit_codes.h"
+#include "message.h"
+
+/* Between fork and exec: async-signal-safe calls only. */
+static _Noreturn void become(const struct child_plan *plan, pid_t parent, int report) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(EXIT_CANNOT_RUN); /* it died before the line above took effect */
+    if (plan->terminal >= 0) tcsetpgrp(plan->terminal, getpid()); /* SIGTTOU is still blocked here */
+    signals_restore(plan->inherited);
+    execvpe(plan->argv[0], plan->argv, plan->environment);
+    int error = errno;
+    ssize_t written = write(report, &error, sizeof error);
+    (void)written;
+    _exit(EXIT_CANNOT_RUN);
+}
+
+static int exec_error(int report) {
+    int error = 0;
+    ssize_t got;
+    do {
+        got = read(report, &error, sizeof error);
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof error ? error : 0; /* closed by exec: nothing to read */
+}
+
+pid_t child_start(const struct child_plan *plan, int *failed) {
+    int report[2];
+    *failed = EXIT_SYSTEM;
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        complain("cannot start '%s': %s", plan->argv[0], strerror(errno));
+        return -1;
+    }
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) become(plan, parent, report[1]);
+    int error = errno;
+    close(report[1]);
+    if (child > 0) {
+        setpgid(child, child); /* both sides do it: whoever comes first, it is done before either goes on */
+        error = exec_error(report[0]);
+    }
+    close(report[0]);
+    if (child > 0 && error == 0) return child;
+    complain("cannot run '%s': %s", plan->argv[0], strerror(error));
+    if (child < 0) return -1;
+    waitpid(child, NULL, 0);
+    *failed = error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+    return -1;
+}
+
+bool group_lives(pid_t group) { return group > 0 && (kill(-group, 0) == 0 || errno == EPERM); }
+
+void group_signal(pid_t group, int signal) {
+    if (group > 0) kill(-group, signal);
+}
+
+void group_terminate(pid_t group) {
+    group_signal(group, SIGTERM);
+    group_signal(group, SIGCONT);
+}
+
+extern char **environ;
+
+static bool is_replaced(const char *variable, char *const *added, size_t count) {
+    size_t name = strcspn(variable, "=") + 1;
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(variable, added[i], name) == 0) return true;
+    }
+    return false;
+}
+
+char **environment_with(char *const *added, size_t count) {
+    size_t kept = 0;
+    for (char **variable = environ; *variable != NULL; variable++) kept++;
+    char **all = calloc(kept + count + 1, sizeof *all);
+    if (all == NULL) return NULL;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) all[used++] = added[i];
+    for (char **variable = environ; *variable != NULL; variable++) {
+        if (!is_replaced(*variable, added, count)) all[used++] = *variable;
+    }
+    return all;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "settings.h"
+
+/* argv[0..argc) are the operands; the exit status is returned. */
+int command_run(struct settings *settings, int argc, char **argv);
+int command_acquire(struct settings *settings, int argc, char **argv);
+int command_extend(struct settings *settings, int argc, char **argv);
+int command_release(struct settings *settings, int argc, char **argv);
+int command_show(struct settings *settings, int argc, char **argv);
+int command_up(struct settings *settings, int argc, char **argv);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "config.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nearest.h"
+
+#define CONFIG_FILE "/etc/redlock.conf"
+
+/* inih as distributions build it tells its handler no line number: the reader counts. */
+struct reading {
+    struct settings *settings;
+    FILE *file;
+    const char *path;
+    int line;
+    bool failed;
+    char *error;
+    size_t error_size;
+};
+
+static void __attribute__((format(printf, 2, 3))) fail(struct reading *reading, const char *format, ...) {
+    if (reading->failed) return; /* the first is what the reader mends first */
+    reading->failed = true;
+    char reason[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    snprintf(reading->error, reading->error_size, "%s:%d: %s", reading->path, reading->line, reason);
+}
+
+static char *next_line(char *buffer, int size, void *context) {
+    struct reading *reading = context;
+    if (reading->failed || fgets(buffer, size, reading->file) == NULL) return NULL;
+    reading->line++;
+    size_t length = strlen(buffer);
+    if (length == (size_t)size - 1 && buffer[length - 1] != '\n') {
+        fail(reading, "line longer than %d bytes; give each node a `nodes = URL` line of its own", size - 2);
+        return NULL;
+    }
+    return buffer;
+}
+
+static const struct option_entry *find_key(const char *name) {
+    for (size_t i = 0; i < option_entries_count; i++) {
+        if (option_entries[i].in_file && strcmp(option_entries[i].name, name) == 0) return &option_entries[i];
+    }
+    return NULL;
+}
+
+static void unknown_key(struct reading *reading, const char *name) {
+    struct nearest nearest;
+    nearest_init(&nearest, name);
+    for (size_t i = 0; i < option_entries_count; i++) {
+        if (option_entries[i].in_file) nearest_offer(&nearest, option_entries[i].name);
+    }
+    if (nearest.best != NULL) {
+        fail(reading, "unknown key '%.60s'; did you mean '%s'?", name, nearest.best);
+    } else {
+        fail(reading, "unknown key '%.60s'; redlock.1 lists the keys under FILES", name);
+    }
+}
+
+static int handle(void *context, const char *section, const char *name, const char *value) {
+    struct reading *reading = context;
+    if (reading->failed) return 1;
+    if (section[0] != '\0') {
+        fail(reading, "section [%.60s]: this file has no sections", section);
+        return 1;
+    }
+    const struct option_entry *entry = find_key(name);
+    if (entry == NULL) {
+        unknown_key(reading, name);
+        return 1;
+    }
+    if (value == NULL || value[0] == '\0') {
+        /* `nodes =` and the URLs on indented lines below it is a good way to write a list. */
+        if (strcmp(name, "nodes") != 0) fail(reading, "'%s' has no value", name);
+        return 1;
+    }
+    char reason[256];
+    if (entry->set(reading->settings, value, reason, sizeof reason) != 0) fail(reading, "%s: %s", name, reason);
+    return 1;
+}
+
+int config_load(struct settings *settings, char *error, size_t error_size) {
+    const char *named = getenv("REDLOCK_CONFIG");
+    const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        if (errno == ENOENT && path != named) return 0;
+        snprintf(error, error_size, "cannot read the configuration file %s: %s", path, strerror(errno));
+        return -1;
+    }
+    struct reading reading = {.settings = settings, .file = file, .path = path, .error = error, .error_size = error_size};
+    int result = ini_parse_stream(next_line, &reading, handle, &reading);
+    bool broken = ferror(file) != 0;
+    fclose(file);
+    if (!reading.failed && broken) {
+        reading.line++;
+        fail(&reading, "cannot read: %s", strerror(errno));
+    }
+    if (!reading.failed && result != 0) {
+        reading.line = result > 0 ? result : reading.line;
+        fail(&reading, "not a `name = value` line");
+    }
+    if (reading.failed) return -1;
+    settings->config_nodes = settings->nodes;
+    settings->nodes = NULL; /* -N starts a list of its own */
+    return 0;
+}

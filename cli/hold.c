@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * acquire, extend, release: a lock that outlives the process that took it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "exit_codes.h"
+#include "message.h"
+#include "session.h"
+#include "signals.h"
+
+struct taking {
+    bool done;
+    int result;
+};
+
+static void taken(void *context, struct redlock_lock *lock, int result) {
+    (void)lock;
+    *(struct taking *)context = (struct taking){true, result};
+}
+
+/* A try that is given up by ^C takes back what it had: hence the loop, and signals as descriptors.
+ * Returns the result; *interrupted is the signal that ended it, or 0. */
+static int take(struct session *session, struct redlock_lock *lock, int64_t wait_ms, int signal_fd, int *interrupted) {
+    struct taking taking = {0};
+    int result = redlock_acquire_start(lock, wait_ms, taken, &taking);
+    if (result != REDLOCK_OK) return result;
+    struct pollfd fds[] = {{.fd = redlock_client_fd(session->client), .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
+    bool shut_out = false;
+    while (!taking.done) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR) redlock_cancel(lock);
+        for (int signal; (signal = signals_next(signal_fd)) != 0;) {
+            if (signal == SIGTSTP) raise(SIGSTOP); /* ^Z is read here, not acted upon by the kernel */
+            if (!signal_is_passed_on(signal)) continue;
+            *interrupted = signal;
+            redlock_cancel(lock);
+        }
+        result = redlock_process(session->client);
+        if (result != REDLOCK_OK) return result;
+        if (!taking.done && !shut_out && session_shut_out(session)) {
+            shut_out = true;
+            redlock_cancel(lock);
+        }
+    }
+    if (taking.result == REDLOCK_CANCELLED && *interrupted == 0) return REDLOCK_NO_QUORUM;
+    return taking.result;
+}
+
+static json_t *token_json(json_t *object, struct redlock_bytes token) {
+    json_t *text = json_stringn(token.data, token.bytes);
+    if (text != NULL) {
+        json_object_set_new(object, "token", text);
+        return object;
+    }
+    /* JSON has no bytes that are not UTF-8: such a token is told in hexadecimal. */
+    char *hex = malloc(token.bytes * 2 + 1);
+    if (hex == NULL) return object;
+    for (size_t i = 0; i < token.bytes; i++) snprintf(hex + 2 * i, 3, "%02x", ((const unsigned char *)token.data)[i]);
+    json_object_set_new(object, "token_hex", json_string(hex));
+    free(hex);
+    return object;
+}
+
+static int print_json(struct session *session, struct redlock_lock *lock, const char *resource, struct redlock_bytes token,
+                      int64_t validity_ms) {
+    char name[REDLOCK_RESOURCE_BYTES_MAX + 1];
+    json_t *object = json_object(), *nodes = json_array();
+    json_t *plain = json_string(resource);
+    json_object_set_new(object, "resource",
+                        plain != NULL ? plain : json_string(printable(name, sizeof name, resource, strlen(resource))));
+    if (token.bytes > 0) token_json(object, token);
+    if (validity_ms >= 0) {
+        json_object_set_new(object, "validity_ms", json_integer(validity_ms));
+        json_object_set_new(object, "ttl_ms", json_integer(session->settings->ttl_ms));
+    }
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    size_t count = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(nodes, json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict", verdict_name(verdicts[i])));
+    }
+    json_object_set_new(object, "nodes", nodes);
+    int result = json_dumpf(object, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(object);
+    return result;
+}
+
+/* 0 when all of it has reached whoever reads it. */
+static int print_lock(struct session *session, struct redlock_lock *lock, const char *resource) {
+    struct redlock_bytes token = redlock_token(lock);
+    int64_t validity_ms = redlock_validity_ms(lock);
+    if (session->settings->json) {
+        if (print_json(session, lock, resource, token, validity_ms) != 0) return -1;
+    } else {
+        fwrite(token.data, 1, token.bytes, stdout);
+        printf(" %" PRId64 "\n", validity_ms);
+    }
+    return fflush(stdout) == 0 && ferror(stdout) == 0 ? 0 : -1;
+}
+
+static void not_renewed(void *context, struct redlock_lock_options *options) {
+    options->renew = 0;
+    options->owner = context;
+    options->owner_bytes = context != NULL ? strlen(context) : 0;
+}
+
+static int one_resource(struct settings *settings, const char *command, int argc, char **argv) {
+    if (argc == 1) return resource_check(settings, argv[0]);
+    complain(argc == 0 ? "redlock %s wants a resource; try 'redlock %s --help'"
+                       : "redlock %s takes one resource; try 'redlock %s --help'",
+             command, command);
+    return EXIT_USAGE_ERROR;
+}
+
+static int acquire_with(struct session *session, struct redlock_lock *lock, const char *resource, int signal_fd) {
+    const struct settings *settings = session->settings;
+    int interrupted = 0;
+    int result = take(session, lock, settings->wait_ms == WAIT_UNSET ? 0 : settings->wait_ms, signal_fd, &interrupted);
+    if (result == REDLOCK_CANCELLED) return EXIT_BY_SIGNAL + interrupted;
+    if (result != REDLOCK_OK) return session_failure(session, lock, resource, result);
+    if (interrupted != 0) return EXIT_BY_SIGNAL + interrupted; /* won and unwanted: freeing it releases it */
+    if (print_lock(session, lock, resource) != 0) {
+        complain("cannot write the token, so the lock is released again: %s", strerror(errno));
+        clearerr(stdout);
+        return EXIT_SYSTEM;
+    }
+    result = redlock_lock_disown(lock);
+    if (result == REDLOCK_OK) return EXIT_OK;
+    complain("the lock was lost before it could be handed over");
+    return EXIT_LOST;
+}
+
+int command_acquire(struct settings *settings, int argc, char **argv) {
+    int status = one_resource(settings, "acquire", argc, argv);
+    if (status != 0) return status;
+    struct inherited_signals inherited;
+    signals_take(&inherited);
+    int signal_fd = signals_open(&inherited);
+    if (signal_fd < 0) return EXIT_SYSTEM;
+    struct session session;
+    status = session_open(&session, settings);
+    if (status == 0) {
+        char owner[REDLOCK_OWNER_BYTES_MAX + 1];
+        default_owner(settings, owner, sizeof owner);
+        struct redlock_lock *lock = NULL;
+        status = session_lock(&session, argv[0], not_renewed, owner, &lock);
+        if (status == 0) status = acquire_with(&session, lock, argv[0], signal_fd);
+        redlock_lock_free(lock);
+        session_close(&session);
+    }
+    close(signal_fd);
+    return status;
+}
+
+/* ---- a lock of somebody's token -------------------------------------------------------- */
+
+struct token {
+    unsigned char bytes[REDLOCK_TOKEN_BYTES_MAX + 2]; /* one for a newline, one to see that it is too long */
+    size_t count;
+};
+
+static int token_is_fit(struct token *token, const char *from) {
+    if (token->count == 0) {
+        complain("the token %s is empty; it is what redlock acquire printed", from);
+        return EXIT_USAGE_ERROR;
+    }
+    if (token->count > REDLOCK_TOKEN_BYTES_MAX) {
+        complain("the token %s is longer than %d bytes", from, REDLOCK_TOKEN_BYTES_MAX);
+        return EXIT_USAGE_ERROR;
+    }
+    return 0;
+}
+
+static int token_from_input(struct token *token) {
+    while (token->count < sizeof token->bytes) {
+        ssize_t got = read(STDIN_FILENO, token->bytes + token->count, sizeof token->bytes - token->count);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            complain("cannot read the token from standard input: %s", strerror(errno));
+            return EXIT_SYSTEM;
+        }
+        if (got == 0) break;
+        token->count += (size_t)got;
+    }
+    if (token->count > 0 && token->count < sizeof token->bytes && token->bytes[token->count - 1] == '\n') token->count--;
+    return token_is_fit(token, "on standard input");
+}
+
+static int token_from_text(struct token *token, const char *text, const char *from) {
+    size_t length = strlen(text);
+    token->count = length < sizeof token->bytes ? length : sizeof token->bytes;
+    memcpy(token->bytes, text, token->count);
+    return token_is_fit(token, from);
+}
+
+/* Takes a lone `-` out of the operands. */
+static bool wants_input(int *argc, char **argv) {
+    int kept = 0;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], "-") != 0) argv[kept++] = argv[i];
+    }
+    bool found = kept < *argc;
+    *argc = kept;
+    return found;
+}
+
+static int find_token(const struct settings *settings, bool input, struct token *token) {
+    token->count = 0;
+    if (input) return token_from_input(token);
+    if (settings->token != NULL) return token_from_text(token, settings->token, "given by --token");
+    const char *environment = getenv("REDLOCK_TOKEN");
+    if (environment != NULL) return token_from_text(token, environment, "in REDLOCK_TOKEN");
+    complain("no token; put it in REDLOCK_TOKEN, or give '-' and send it on standard input");
+    return EXIT_USAGE_ERROR;
+}
+
+typedef int adopted_fn(struct session *session, struct redlock_lock *lock, const char *resource);
+
+static int with_adopted(struct settings *settings, const char *command, int argc, char **argv, adopted_fn *act) {
+    bool input = wants_input(&argc, argv);
+    int status = one_resource(settings, command, argc, argv);
+    if (status != 0) return status;
+    struct token token;
+    if ((status = find_token(settings, input, &token)) != 0) return status;
+    struct session session;
+    if ((status = session_open(&session, settings)) != 0) return status;
+    struct redlock_lock *lock = NULL;
+    status = session_lock(&session, argv[0], not_renewed, NULL, &lock);
+    if (status == 0) {
+        session_connect(&session);
+        int result = redlock_lock_adopt(lock, token.bytes, token.count);
+        status = result == REDLOCK_OK ? act(&session, lock, argv[0]) : session_failure(&session, lock, argv[0], result);
+    }
+    redlock_lock_free(lock);
+    session_close(&session);
+    return status;
+}
+
+static int extend_adopted(struct session *session, struct redlock_lock *lock, const char *resource) {
+    int result = redlock_extend(lock, 0);
+    int64_t validity_ms = redlock_validity_ms(lock);
+    int status = result == REDLOCK_OK ? EXIT_OK : session_failure(session, lock, resource, result);
+    if (status == EXIT_OK && session->settings->json) {
+        print_json(session, lock, resource, (struct redlock_bytes){0}, validity_ms);
+    } else if (status == EXIT_OK) {
+        printf("%" PRId64 "\n", validity_ms);
+    }
+    /* Freeing it would release what the caller still holds. */
+    redlock_lock_disown(lock);
+    return status;
+}
+
+static int release_adopted(struct session *session, struct redlock_lock *lock, const char *resource) {
+    int result = redlock_release(lock);
+    if (result != REDLOCK_OK) return session_failure(session, lock, resource, result);
+    if (session->settings->json) print_json(session, lock, resource, (struct redlock_bytes){0}, -1);
+    return EXIT_OK;
+}
+
+int command_extend(struct settings *settings, int argc, char **argv) {
+    return with_adopted(settings, "extend", argc, argv, extend_adopted);
+}
+
+int command_release(struct settings *settings, int argc, char **argv) {
+    return with_adopted(settings, "release", argc, argv, release_adopted);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "janitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "message.h"
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk) {
+    (void)status;
+    (void)type;
+    (void)walk;
+    remove(path);
+    return 0; /* go on: what is still in use is tried again */
+}
+
+/* A server that is being killed may still create its log: hence several passes. */
+static void remove_tree(const char *directory) {
+    const struct timespec pause = {.tv_nsec = 10000000};
+    for (int i = 0; i < 200; i++) {
+        nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        if (access(directory, F_OK) != 0) return;
+        nanosleep(&pause, NULL);
+    }
+    complain("cannot remove %s", directory);
+}
+
+static _Noreturn void watch(int pipe, const char *directory, bool remove) {
+    prctl(PR_SET_NAME, "redlock-janitor");
+    setpgid(0, 0);
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL); /* ^C ends the others; this one is there for afterwards */
+    /* A pipe on standard output must close when `redlock up` dies, not when we do. */
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+    }
+    pid_t group = 0, told;
+    ssize_t got;
+    while ((got = read(pipe, &told, sizeof told)) != 0) {
+        if (got == (ssize_t)sizeof told) group = told;
+        if (got < 0 && errno != EINTR) break;
+    }
+    if (group > 0) kill(-group, SIGKILL);
+    kill(0, SIGTERM); /* our group: the servers. They have PDEATHSIG as well; this one is blocked here */
+    if (remove) remove_tree(directory);
+    _exit(0);
+}
+
+int janitor_start(struct janitor *janitor, const char *directory, bool remove) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        complain("cannot start: %s", strerror(errno));
+        return -1;
+    }
+    janitor->pid = fork();
+    if (janitor->pid == 0) {
+        close(ends[1]);
+        watch(ends[0], directory, remove);
+    }
+    int error = errno;
+    close(ends[0]);
+    janitor->pipe = ends[1];
+    if (janitor->pid > 0) {
+        setpgid(janitor->pid, janitor->pid);
+        return 0;
+    }
+    close(ends[1]);
+    complain("cannot start: %s", strerror(error));
+    return -1;
+}
+
+void janitor_watch(const struct janitor *janitor, pid_t group) {
+    ssize_t written = write(janitor->pipe, &group, sizeof group);
+    (void)written; /* a janitor that was killed cannot be told */
+}
+
+void janitor_finish(struct janitor *janitor) {
+    janitor_watch(janitor, 0);
+    close(janitor->pipe);
+    while (waitpid(janitor->pid, NULL, 0) < 0 && errno == EINTR) continue;
+}

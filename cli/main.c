@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * redlock(1): distributed locks on the command line.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <redlock.h>
+
+#include "arguments.h"
+#include "commands.h"
+#include "config.h"
+#include "exit_codes.h"
+#include "message.h"
+#include "nearest.h"
+
+static const struct command commands[] = {
+    {"run", COMMAND_RUN, "[options] RESOURCE [--] COMMAND [ARGUMENT ...]", "Hold the lock, renewed, while COMMAND runs.", true,
+     command_run},
+    {"acquire", COMMAND_ACQUIRE, "[options] RESOURCE", "Take the lock and leave it held; print its token and validity.", false,
+     command_acquire},
+    {"extend", COMMAND_EXTEND, "[options] RESOURCE [-]", "Extend a lock by its token.", false, command_extend},
+    {"release", COMMAND_RELEASE, "[options] RESOURCE [-]", "Release a lock by its token.", false, command_release},
+    {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false, command_show},
+    {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]", "Start a local quorum of servers, for COMMAND or until ^C.", true,
+     command_up},
+};
+static const size_t commands_count = sizeof commands / sizeof commands[0];
+
+static int help(void) {
+    printf("usage: redlock COMMAND [options] ...\n\n"
+           "Distributed locks held on a majority of independent Redis or Valkey servers.\n\nCommands:\n");
+    for (size_t i = 0; i < commands_count; i++) printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+    printf("  %-9s %s\n  %-9s %s\n", "help", "This text, or a command's: redlock help run.", "version", "The version.");
+    printf("\nNodes: -N URL[,URL...], else REDLOCK_NODES, else the file REDLOCK_CONFIG names, else /etc/redlock.conf.\n"
+           "Exit status: 75 held by another, 69 no quorum, 80 lost, 64 usage, 78 configuration.\n"
+           "To try it out: redlock up -- redlock run -v hello -- date\n");
+    return EXIT_OK;
+}
+
+static const struct command *find_command(const char *name) {
+    struct nearest nearest;
+    nearest_init(&nearest, name);
+    for (size_t i = 0; i < commands_count; i++) {
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+        nearest_offer(&nearest, commands[i].name);
+    }
+    if (nearest.best != NULL) {
+        complain("unknown command '%.60s'; did you mean '%s'?", name, nearest.best);
+    } else {
+        complain("unknown command '%.60s'; try 'redlock help'", name);
+    }
+    return NULL;
+}
+
+static int run_command(const struct command *command, int argc, char **argv) {
+    struct settings settings;
+    settings_init(&settings);
+    char config_error[1024] = "";
+    /* The command line comes last, and its mistakes and --help are told first. `up` needs no nodes. */
+    if (command->bit != COMMAND_UP) config_load(&settings, config_error, sizeof config_error);
+    int first = arguments_read(command, &settings, argc, argv);
+    int status = EXIT_OK;
+    if (first < 0) {
+        status = EXIT_USAGE_ERROR;
+    } else if (settings.help) {
+        arguments_help(command);
+    } else if (config_error[0] != '\0') {
+        complain("%s", config_error);
+        status = EXIT_CONFIG;
+    } else {
+        status = command->main(&settings, argc - first, argv + first);
+    }
+    settings_free(&settings);
+    return status;
+}
+
+static int dispatch(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (name == NULL) {
+        complain("no command; try 'redlock help'");
+        return EXIT_USAGE_ERROR;
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 || strcmp(name, "version") == 0) {
+        printf("redlock %s\n", redlock_version());
+        return EXIT_OK;
+    }
+    bool asks = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
+    if (asks && argc < 3) return help();
+    const struct command *command = find_command(asks ? argv[2] : name);
+    if (command == NULL) return EXIT_USAGE_ERROR;
+    if (!asks) return run_command(command, argc - 1, argv + 1);
+    arguments_help(command);
+    return EXIT_OK;
+}
+
+int main(int argc, char **argv) {
+    int status = dispatch(argc, argv);
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) return status;
+    complain("cannot write the result: %s", strerror(errno));
+    return status == EXIT_OK ? EXIT_SYSTEM : status;
+}

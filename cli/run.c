@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The front of `redlock run`.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <redlock.h>
+
+#include "child.h"
+#include "commands.h"
+#include "exit_codes.h"
+#include "message.h"
+#include "session.h"
+#include "terminal.h"
+
+int note_send(int socket, enum note_kind kind, int value, const struct outcome *outcome) {
+    struct note note;
+    memset(&note, 0, sizeof note);
+    note.kind = kind;
+    note.value = value;
+    if (outcome != NULL) note.outcome = *outcome;
+    return send(socket, &note, sizeof note, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof note ? 0 : -1;
+}
+
+int note_read(int socket, struct note *note) {
+    ssize_t got = recv(socket, note, sizeof *note, MSG_DONTWAIT);
+    if (got == (ssize_t)sizeof *note) return 1;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+    return -1;
+}
+
+struct front {
+    const struct settings *settings;
+    struct terminal terminal;
+    int socket, signal_fd;
+    pid_t holder, group; /* group 0: the command does not run */
+    bool holder_gone, socket_closed, has_result, passed_interrupt, lent_once;
+    struct outcome outcome;
+};
+
+static void on_continue(struct front *front) {
+    if (front->group == 0) return;
+    if (terminal_is_ours(&front->terminal)) terminal_lend(&front->terminal, front->group);
+    note_send(front->socket, NOTE_SIGNAL, SIGCONT, NULL);
+}
+
+static void on_signal(struct front *front, int signal) {
+    switch (signal) {
+    case SIGCHLD:
+        /* Orphans come to us when the holder is gone. */
+        for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) > 0;) {
+            if (pid == front->holder) front->holder_gone = true;
+        }
+        break;
+    case SIGCONT: on_continue(front); break;
+    case SIGTSTP:
+        if (front->group == 0) {
+            raise(SIGSTOP); /* ^Z while waiting: the command is not started before the job goes on */
+        } else {
+            note_send(front->socket, NOTE_SIGNAL, SIGTSTP, NULL);
+        }
+        break;
+    default:
+        if (signal == SIGINT) front->passed_interrupt = true;
+        note_send(front->socket, NOTE_SIGNAL, signal, NULL);
+        break;
+    }
+}
+
+static void on_note(struct front *front, const struct note *note) {
+    switch (note->kind) {
+    case NOTE_TAKEN:
+        /* The command takes the terminal itself, before it runs; we learn of its group only afterwards. */
+        front->terminal.lent = terminal_is_ours(&front->terminal);
+        front->lent_once = front->terminal.lent;
+        note_send(front->socket, NOTE_START, front->terminal.lent, NULL);
+        break;
+    case NOTE_STARTED: front->group = note->value; break;
+    case NOTE_STOPPED:
+        if (front->terminal.fd >= 0) terminal_stop_job(&front->terminal, front->group, note->value);
+        break;
+    case NOTE_RESULT:
+        front->outcome = note->outcome;
+        front->has_result = true;
+        break;
+    case NOTE_START:
+    case NOTE_SIGNAL: break;
+    }
+}
+
+static void follow(struct front *front) {
+    while (!front->holder_gone) {
+        struct pollfd fds[] = {{.fd = front->signal_fd, .events = POLLIN},
+                               {.fd = front->socket_closed ? -1 : front->socket, .events = POLLIN}};
+        poll(fds, 2, -1);
+        /* Notes first: the holder's last one comes before its SIGCHLD. */
+        struct note note;
+        int got;
+        while (!front->socket_closed && (got = note_read(front->socket, &note)) != 0) {
+            if (got > 0) on_note(front, &note);
+            front->socket_closed = got < 0;
+        }
+        for (int signal; (signal = signals_next(front->signal_fd)) != 0;) on_signal(front, signal);
+    }
+    struct note note;
+    while (!front->socket_closed && note_read(front->socket, &note) > 0) on_note(front, &note);
+}
+
+/* Somebody killed the holder. The command died with it, by PDEATHSIG; the rest of its group is ended here. */
+static void end_orphans(struct front *front) {
+    const struct timespec pause = {.tv_nsec = 5000000};
+    for (int i = 0; i < 400 && group_lives(front->group); i++) {
+        group_signal(front->group, SIGKILL);
+        nanosleep(&pause, NULL);
+        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    }
+    while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    complain("the process that held the lock was killed: the command is ended; the lock ends with its TTL");
+    front->outcome = (struct outcome){.kind = OUTCOME_LOST, .exit = EXIT_LOST, .command_status = -1, .command_signal = SIGKILL};
+    if (front->group == 0) front->outcome.command_signal = 0;
+}
+
+/* ^C went to the command's group alone. A script that called us must see it as well, or it would go on with its
+ * next line: so it is told to our whole job, as the terminal would have done. */
+static void share_interrupt(const struct front *front) {
+    if (!front->lent_once || front->passed_interrupt) return;
+    if (front->outcome.kind != OUTCOME_COMMAND || front->outcome.command_signal != SIGINT) return;
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGINT);
+    sigaction(SIGINT, &plain, NULL);
+    kill(0, SIGINT);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+}
+
+static int finish(struct front *front) {
+    if (!front->has_result) end_orphans(front);
+    terminal_take(&front->terminal, front->group);
+    const char *path = front->settings->status_file;
+    if (path != NULL && outcome_write(&front->outcome, path) != 0 && front->outcome.exit == EXIT_OK) return EXIT_SYSTEM;
+    share_interrupt(front);
+    return front->outcome.exit;
+}
+
+static int start(struct front *front, struct run_plan *plan) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        complain("cannot start: %s", strerror(errno));
+        return EXIT_SYSTEM;
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    terminal_open(&front->terminal);
+    front->holder = fork();
+    if (front->holder == 0) {
+        close(ends[0]);
+        close(front->signal_fd);
+        plan->socket = ends[1];
+        plan->terminal = front->terminal.fd;
+        exit(holder_main(plan));
+    }
+    close(ends[1]);
+    front->socket = ends[0];
+    if (front->holder > 0) return 0;
+    complain("cannot start: %s", strerror(errno));
+    return EXIT_SYSTEM;
+}
+
+static int refused(const struct settings *settings, int status) {
+    struct outcome outcome = {.kind = outcome_of_exit(status, -1), .exit = status, .command_status = -1};
+    if (settings->status_file != NULL) outcome_write(&outcome, settings->status_file);
+    return status;
+}
+
+int command_run(struct settings *settings, int argc, char **argv) {
+    int status = argc > 0 ? resource_check(settings, argv[0]) : EXIT_USAGE_ERROR;
+    if (argc == 0) complain("redlock run wants a resource and a command; try 'redlock run --help'");
+    if (status != 0) return refused(settings, status);
+    char **command = argv + 1;
+    if (*command != NULL && strcmp(*command, "--") == 0) command++;
+    if (*command == NULL) {
+        complain("redlock run wants a command after the resource; try 'redlock run --help'");
+        return refused(settings, EXIT_USAGE_ERROR);
+    }
+    struct inherited_signals inherited;
+    signals_take(&inherited);
+    char owner[REDLOCK_OWNER_BYTES_MAX + 1];
+    default_owner(settings, owner, sizeof owner);
+    struct front front = {.settings = settings, .signal_fd = signals_open(&inherited), .socket = -1, .terminal = {.fd = -1}};
+    struct run_plan plan = {.settings = settings, .resource = argv[0], .argv = command, .owner = owner, .inherited = &inherited};
+    status = front.signal_fd < 0 ? EXIT_SYSTEM : start(&front, &plan);
+    if (status == 0) {
+        follow(&front);
+        status = finish(&front);
+    } else {
+        refused(settings, status);
+    }
+    terminal_close(&front.terminal);
+    if (front.socket >= 0) close(front.socket);
+    if (front.signal_fd >= 0) close(front.signal_fd);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "session.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "exit_codes.h"
+#include "message.h"
+
+size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
+
+static void log_line(void *context, enum redlock_log_level level, const char *text) {
+    (void)context;
+    (void)level;
+    complain("%s", text);
+}
+
+static const char *find_nodes(const struct settings *settings) {
+    if (settings->nodes != NULL) return settings->nodes;
+    const char *environment = getenv("REDLOCK_NODES");
+    if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0') return environment;
+    return settings->config_nodes;
+}
+
+int session_open(struct session *session, const struct settings *settings) {
+    *session = (struct session){.settings = settings, .nodes = find_nodes(settings)};
+    if (session->nodes == NULL) {
+        complain("no nodes. Name them by -N redis://HOST:PORT,..., or in REDLOCK_NODES, or by `nodes =` lines in the "
+                 "file REDLOCK_CONFIG names, or in /etc/redlock.conf. To try it out: redlock up");
+        return EXIT_CONFIG;
+    }
+    struct redlock_client_options options;
+    redlock_client_options_init(&options);
+    options.service_thread = 0;
+    options.node_timeout_ms = settings->node_timeout_ms;
+    options.connect_timeout_ms = settings->connect_timeout_ms;
+    options.key_prefix = settings->prefix;
+    options.tls_ca_file = settings->tls_ca_file;
+    options.tls_cert_file = settings->tls_cert_file;
+    options.tls_key_file = settings->tls_key_file;
+    options.tls_server_name = settings->tls_server_name;
+    if (settings->verbose) {
+        options.log = log_line;
+        options.log_level = REDLOCK_LOG_INFO;
+    }
+    struct redlock_error error;
+    int result = redlock_client_open(session->nodes, &options, &session->client, &error);
+    if (result == REDLOCK_OK) return 0;
+    complain("%s", error.text);
+    return result == REDLOCK_NO_MEMORY ? EXIT_SYSTEM : EXIT_CONFIG;
+}
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void session_connect(struct session *session) {
+    const int64_t slice = 10, stragglers = session->settings->node_timeout_ms > 0 ? session->settings->node_timeout_ms : 50;
+    const int count = (int)redlock_client_nodes(session->client), quorum = (int)quorum_of((size_t)count);
+    const int64_t until = now_ms() + session->settings->connect_timeout_ms;
+    int64_t majority_since = INT64_MAX;
+    for (int64_t now = now_ms(); now < until; now = now_ms()) {
+        int ready = redlock_client_wait_ready(session->client, slice);
+        if (ready < 0 || ready == count || now_ms() < now + slice) return; /* sooner than asked: all is settled */
+        if (ready >= quorum && majority_since == INT64_MAX) majority_since = now;
+        if (majority_since != INT64_MAX && now - majority_since >= stragglers) return;
+    }
+}
+
+void session_close(struct session *session) {
+    redlock_client_free(session->client);
+    session->client = NULL;
+}
+
+int resource_check(const struct settings *settings, const char *resource) {
+    size_t bytes = strlen(resource), prefix = settings->prefix != NULL ? strlen(settings->prefix) : 0;
+    if (bytes == 0) {
+        complain("the resource is empty; give the lock a name");
+        return EXIT_USAGE_ERROR;
+    }
+    if (prefix + bytes > REDLOCK_RESOURCE_BYTES_MAX) {
+        complain("the resource is too long: %zu bytes with its prefix, at most %d; use a digest of it", prefix + bytes,
+                 REDLOCK_RESOURCE_BYTES_MAX);
+        return EXIT_USAGE_ERROR;
+    }
+    return 0;
+}
+
+int session_lock(struct session *session, const char *resource, lock_options_fn *change, void *context,
+                 struct redlock_lock **lock) {
+    struct redlock_lock_options options;
+    redlock_lock_options_init(&options);
+    options.ttl_ms = session->settings->ttl_ms;
+    options.retry_delay_ms_min = session->settings->retry_delay_ms_min;
+    options.retry_delay_ms_max = session->settings->retry_delay_ms_max;
+    if (change != NULL) change(context, &options);
+    struct redlock_error error;
+    int result = redlock_lock_new(session->client, resource, strlen(resource), &options, lock, &error);
+    if (result == REDLOCK_OK) return 0;
+    complain("%s", error.text);
+    return result == REDLOCK_BAD_ARGUMENT ? EXIT_USAGE_ERROR : EXIT_SYSTEM;
+}
+
+const char *node_url(struct session *session, size_t node) {
+    struct redlock_node_status status = {.size = sizeof status};
+    if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return "?";
+    return status.url;
+}
+
+/* An attempt asks only nodes that are connected: of the others the connection knows better. */
+static int node_verdict(struct session *session, size_t node, int verdict, char *detail, size_t size) {
+    struct redlock_node_status status = {.size = sizeof status};
+    detail[0] = '\0';
+    if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return verdict;
+    bool unasked = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_CONNECTING;
+    if (unasked || status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
+    if (verdict == status.verdict && verdict != REDLOCK_VERDICT_GRANTED && status.text[0] != '\0') {
+        snprintf(detail, size, " (%s)", status.text);
+    }
+    return verdict;
+}
+
+/* Says nothing when `speak` is false, and still tells whether a password was refused. */
+static bool report_nodes(struct session *session, const int *verdicts, size_t count, bool speak) {
+    bool auth = false;
+    for (size_t i = 0; i < count; i++) {
+        char detail[200];
+        int verdict = node_verdict(session, i, verdicts[i], detail, sizeof detail);
+        auth = auth || verdict == REDLOCK_VERDICT_AUTH;
+        if (speak || verdict == REDLOCK_VERDICT_TWICE_LISTED) {
+            complain("  %s: %s%s", node_url(session, i), redlock_verdict_text(verdict), detail);
+        }
+    }
+    return auth;
+}
+
+static int failure(struct session *session, const int *verdicts, size_t count, const char *resource, int result) {
+    char name[200];
+    const struct settings *settings = session->settings;
+    bool speak = !settings->quiet || (result != REDLOCK_HELD && result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED);
+    if (speak) complain("%s: %s", printable(name, sizeof name, resource, strlen(resource)), redlock_result_text(result));
+    switch (result) {
+    case REDLOCK_HELD: report_nodes(session, verdicts, count, speak); return (int)settings->conflict_exit_code;
+    case REDLOCK_NO_QUORUM:
+    case REDLOCK_EXPIRED:
+        if (!report_nodes(session, verdicts, count, speak)) return EXIT_NO_QUORUM;
+        complain("a node refuses the password: mend it in the node's URL (redis://USER:PASSWORD@HOST)");
+        if (!speak) report_nodes(session, verdicts, count, true);
+        return EXIT_CONFIG;
+    case REDLOCK_TWICE_LISTED: report_nodes(session, verdicts, count, false); return EXIT_CONFIG;
+    case REDLOCK_LOST:
+    case REDLOCK_LIMIT: return EXIT_LOST;
+    case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
+    default: return EXIT_SYSTEM;
+    }
+}
+
+int session_failure(struct session *session, struct redlock_lock *lock, const char *resource, int result) {
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    size_t count = redlock_client_nodes(session->client);
+    if (lock != NULL) redlock_verdicts(lock, verdicts, count);
+    return failure(session, verdicts, count, resource, result);
+}
+
+int session_unseen(struct session *session, const struct redlock_view *views, const char *resource, int result) {
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    size_t count = redlock_client_nodes(session->client);
+    for (size_t i = 0; i < count; i++) verdicts[i] = views[i].verdict;
+    return failure(session, verdicts, count, resource, result);
+}
+
+bool session_shut_out(struct session *session) {
+    size_t count = redlock_client_nodes(session->client), refusing = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
+        if (status.verdict == REDLOCK_VERDICT_AUTH) refusing++;
+    }
+    return count - refusing < quorum_of(count);
+}
+
+const char *verdict_name(int verdict) {
+    static const struct {
+        int value;
+        const char *name;
+    } names[] = {
+#define ROW(symbol, number, text) {number, #symbol},
+        REDLOCK_VERDICTS(ROW)
+#undef ROW
+    };
+    static char lower[32];
+    const size_t head = strlen("REDLOCK_VERDICT_");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].value != verdict) continue;
+        snprintf(lower, sizeof lower, "%s", names[i].name + head);
+        for (char *at = lower; *at != '\0'; at++) *at = (char)tolower((unsigned char)*at);
+        return lower;
+    }
+    return "unknown";
+}
+
+void default_owner(const struct settings *settings, char *out, size_t size) {
+    char host[65] = "";
+    if (settings->owner != NULL) {
+        snprintf(out, size, "%s", settings->owner);
+        return;
+    }
+    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') snprintf(host, sizeof host, "localhost");
+    snprintf(out, size, "%s:%ld", host, (long)getpid());
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <redlock.h>
+
+#include "duration.h"
+#include "exit_codes.h"
+
+void settings_init(struct settings *settings) {
+    *settings = (struct settings){.ttl_ms = 30000,
+                                  .wait_ms = WAIT_UNSET,
+                                  .connect_timeout_ms = 1000,
+                                  .retry_delay_ms_min = 50,
+                                  .retry_delay_ms_max = 250,
+                                  .kill_after_ms = 5000,
+                                  .grace_ms = -1,
+                                  .restart_after_ms = -1,
+                                  .conflict_exit_code = EXIT_HELD,
+                                  .count = 5};
+}
+
+void settings_free(struct settings *settings) {
+    char *owned[] = {settings->nodes,         settings->config_nodes, settings->prefix,       settings->owner,
+                     settings->tls_ca_file,   settings->tls_cert_file, settings->tls_key_file, settings->tls_server_name,
+                     settings->token,         settings->status_file,  settings->dir,          settings->server};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
+}
+
+static int replace(char **field, const char *value, char *error, size_t size) {
+    char *copy = strdup(value);
+    if (copy == NULL) {
+        snprintf(error, size, "out of memory");
+        return -1;
+    }
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+static int append_nodes(char **field, const char *value, char *error, size_t size) {
+    if (*field == NULL) return replace(field, value, error, size);
+    char *joined = NULL;
+    if (asprintf(&joined, "%s,%s", *field, value) < 0) {
+        snprintf(error, size, "out of memory");
+        return -1;
+    }
+    free(*field);
+    *field = joined;
+    return 0;
+}
+
+static int within(int64_t *field, const char *value, int64_t least, int64_t most, const char *range, char *error, size_t size) {
+    int64_t ms = 0;
+    if (duration_parse(value, &ms, error, size) != 0) return -1;
+    if (ms < least || ms > most) {
+        snprintf(error, size, "'%.60s' is out of range: %s", value, range);
+        return -1;
+    }
+    *field = ms;
+    return 0;
+}
+
+static int number(int64_t *field, const char *value, int64_t least, int64_t most, char *error, size_t size) {
+    char *end = NULL;
+    errno = 0;
+    long long given = strtoll(value, &end, 10);
+    if (errno != 0 || end == value || *end != '\0' || given < least || given > most) {
+        snprintf(error, size, "'%.60s' is no number from %" PRId64 " to %" PRId64, value, least, most);
+        return -1;
+    }
+    *field = given;
+    return 0;
+}
+
+#define SETTER(name) static int name(struct settings *s, const char *value, char *error, size_t size)
+#define SETTER_TEXT(name, field) SETTER(name) { return replace(&s->field, value, error, size); }
+#define SETTER_FLAG(name, field, to) \
+    SETTER(name) { (void)value; (void)error; (void)size; s->field = (to); return 0; }
+
+SETTER(set_nodes) { return append_nodes(&s->nodes, value, error, size); }
+SETTER_TEXT(set_prefix, prefix)
+SETTER_TEXT(set_tls_ca_file, tls_ca_file)
+SETTER_TEXT(set_tls_cert_file, tls_cert_file)
+SETTER_TEXT(set_tls_key_file, tls_key_file)
+SETTER_TEXT(set_tls_server_name, tls_server_name)
+SETTER_TEXT(set_token, token)
+SETTER_TEXT(set_status_file, status_file)
+SETTER_TEXT(set_dir, dir)
+SETTER_TEXT(set_server, server)
+SETTER_FLAG(set_nonblock, wait_ms, 0)
+SETTER_FLAG(set_quiet, quiet, true)
+SETTER_FLAG(set_verbose, verbose, true)
+SETTER_FLAG(set_json, json, true)
+SETTER_FLAG(set_tokens, tokens, true)
+SETTER_FLAG(set_help, help, true)
+SETTER(set_ttl) { return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "a TTL is from 10ms to 24h", error, size); }
+SETTER(set_wait) {
+    if (strcmp(value, "forever") == 0) {
+        s->wait_ms = REDLOCK_WAIT_FOREVER;
+        return 0;
+    }
+    return within(&s->wait_ms, value, 0, DURATION_MS_MAX, "", error, size);
+}
+SETTER(set_node_timeout) { return within(&s->node_timeout_ms, value, 1, 60000, "a node timeout is from 1ms to 60s", error, size); }
+SETTER(set_connect_timeout) { return within(&s->connect_timeout_ms, value, 1, 60000, "a connect timeout is from 1ms to 60s", error, size); }
+SETTER(set_kill_after) { return within(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--kill-after is from 0 to 24h", error, size); }
+SETTER(set_grace) { return within(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h", error, size); }
+SETTER(set_max_hold) { return within(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX, "a maximum hold is at least 10ms", error, size); }
+SETTER(set_restart_after) { return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--restart-after is from 0 to 24h", error, size); }
+SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
+SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
+
+SETTER(set_owner) {
+    if (strlen(value) > REDLOCK_OWNER_BYTES_MAX) {
+        snprintf(error, size, "an owner is at most %d bytes long, not %zu", REDLOCK_OWNER_BYTES_MAX, strlen(value));
+        return -1;
+    }
+    return replace(&s->owner, value, error, size);
+}
+
+SETTER(set_on_lost) {
+    if (strcmp(value, "term") != 0 && strcmp(value, "ignore") != 0) {
+        snprintf(error, size, "'%.60s' is neither term nor ignore", value);
+        return -1;
+    }
+    s->on_lost_ignore = value[0] == 'i';
+    return 0;
+}
+
+SETTER(set_retry_delay) {
+    char least[64];
+    const char *dash = strchr(value, '-');
+    if (dash == NULL || (size_t)(dash - value) >= sizeof least) {
+        snprintf(error, size, "'%.60s' is no range of durations; write it as 50ms-250ms", value);
+        return -1;
+    }
+    memcpy(least, value, (size_t)(dash - value));
+    least[dash - value] = '\0';
+    int64_t from = 0, to = 0;
+    if (duration_parse(least, &from, error, size) != 0 || duration_parse(dash + 1, &to, error, size) != 0) return -1;
+    if (from < 1 || from > to || to > 60000) {
+        snprintf(error, size, "'%.60s' is out of range: from 1ms to 60s, the lesser first", value);
+        return -1;
+    }
+    s->retry_delay_ms_min = from;
+    s->retry_delay_ms_max = to;
+    return 0;
+}
+
+#define TAKERS (COMMAND_RUN | COMMAND_ACQUIRE)
+#define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
+#define CLIENTS (LOCKERS | COMMAND_SHOW)
+#define ALL (CLIENTS | COMMAND_UP)
+
+const struct option_entry option_entries[] = {
+    {"nodes", 'N', "URL[,URL...]", CLIENTS, true, set_nodes, "the nodes; may be repeated"},
+    {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND, true, set_ttl, "time to live of the lock (30s)"},
+    {"wait", 'w', "DURATION", TAKERS, true, set_wait, "how long to try; 0: once (run: forever, acquire: 0)"},
+    {"nonblock", 'n', NULL, TAKERS, false, set_nonblock, "the same as --wait 0"},
+    {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict, "exit status when held by another (75)"},
+    {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
+    {"retry-delay", 0, "MIN-MAX", TAKERS, true, set_retry_delay, "random delay before a retry (50ms-250ms)"},
+    {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token, "the token; others can see it: prefer REDLOCK_TOKEN or -"},
+    {"max-hold", 0, "DURATION", COMMAND_RUN, true, set_max_hold, "give the lock up this long after taking it"},
+    {"kill-after", 'k', "DURATION", COMMAND_RUN, true, set_kill_after, "from TERM to KILL (5s)"},
+    {"grace", 'g', "DURATION", COMMAND_RUN, true, set_grace, "TERM comes this long before validity ends (kill-after + 1s)"},
+    {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost, "term: end the command; ignore: let it run (term)"},
+    {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file, "write the outcome there as JSON"},
+    {"count", 'n', "N", COMMAND_UP, false, set_count, "how many servers (5)"},
+    {"dir", 'd', "DIR", COMMAND_UP, false, set_dir, "keep the servers' files there; absent or empty"},
+    {"server", 0, "FILE", COMMAND_UP, false, set_server, "the server program (redis-server, else valkey-server)"},
+    {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after, "start a server that died again, this long after"},
+    {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
+    {"node-timeout", 0, "DURATION", CLIENTS, true, set_node_timeout, "wait for one node (ttl/20, at most 50ms)"},
+    {"connect-timeout", 0, "DURATION", CLIENTS, true, set_connect_timeout, "wait for a connection to a node (1s)"},
+    {"tls-ca-file", 0, "FILE", CLIENTS, true, set_tls_ca_file, "certificates to trust for rediss://"},
+    {"tls-cert-file", 0, "FILE", CLIENTS, true, set_tls_cert_file, "client certificate"},
+    {"tls-key-file", 0, "FILE", CLIENTS, true, set_tls_key_file, "its private key"},
+    {"tls-server-name", 0, "NAME", CLIENTS, true, set_tls_server_name, "name to verify instead of the URL's host"},
+    {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
+    {"json", 'j', NULL, CLIENTS & ~(unsigned)COMMAND_RUN, false, set_json, "results for machines"},
+    {"quiet", 'q', NULL, ALL, false, set_quiet, "no word about a lock that is not to be had"},
+    {"verbose", 'v', NULL, ALL, false, set_verbose, "tell what happens"},
+    {"help", 'h', NULL, ALL, false, set_help, "this text"},
+};
+const size_t option_entries_count = sizeof option_entries / sizeof option_entries[0];

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a command is to do: defaults, then the configuration file, then the command line. One table describes
+ * every option: its names, which commands take it, whether the file may set it, and its line in --help.
+ */
+#ifndef CLI_SETTINGS_H
+#define CLI_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum command_bit {
+    COMMAND_RUN = 1,
+    COMMAND_ACQUIRE = 2,
+    COMMAND_EXTEND = 4,
+    COMMAND_RELEASE = 8,
+    COMMAND_SHOW = 16,
+    COMMAND_UP = 32
+};
+
+#define WAIT_UNSET INT64_MIN
+
+struct settings {
+    char *nodes;        /* -N, joined by commas; NULL: none given */
+    char *config_nodes; /* `nodes =` of the file */
+    char *prefix, *owner;
+    char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
+    char *token, *status_file;
+    char *dir, *server;
+    int64_t ttl_ms;
+    int64_t wait_ms; /* WAIT_UNSET: the command's own default */
+    int64_t node_timeout_ms, connect_timeout_ms;
+    int64_t retry_delay_ms_min, retry_delay_ms_max;
+    int64_t kill_after_ms, grace_ms, max_hold_ms; /* grace -1: unset */
+    int64_t restart_after_ms;                     /* -1: never */
+    int64_t conflict_exit_code, count;
+    bool on_lost_ignore, quiet, verbose, json, tokens, help;
+};
+
+void settings_init(struct settings *settings);
+void settings_free(struct settings *settings);
+
+struct option_entry {
+    const char *name; /* without dashes; also the key in the file */
+    int letter;       /* 0: none */
+    const char *argument; /* NULL: a flag */
+    unsigned commands;
+    bool in_file;
+    /* 0, or -1 with the reason. `value` is NULL for a flag. */
+    int (*set)(struct settings *settings, const char *value, char *error, size_t error_size);
+    const char *help;
+};
+extern const struct option_entry option_entries[];
+extern const size_t option_entries_count;
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "terminal.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+void terminal_open(struct terminal *terminal) {
+    /* Not standard input: that may be a pipe or a file while the job is in a terminal all the same. */
+    *terminal = (struct terminal){.fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)};
+}
+
+void terminal_close(struct terminal *terminal) {
+    if (terminal->fd >= 0) close(terminal->fd);
+    terminal->fd = -1;
+}
+
+bool terminal_is_ours(const struct terminal *terminal) {
+    return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == getpgrp();
+}
+
+void terminal_lend(struct terminal *terminal, pid_t group) {
+    terminal->lent = tcsetpgrp(terminal->fd, group) == 0;
+}
+
+void terminal_take(struct terminal *terminal, pid_t group) {
+    /* Only from the command: a shell that has moved on to another job keeps it. */
+    if (terminal->lent && (group <= 0 || tcgetpgrp(terminal->fd) == group)) tcsetpgrp(terminal->fd, getpgrp());
+    terminal->lent = false;
+}
+
+void terminal_stop_job(struct terminal *terminal, pid_t group, int signal) {
+    terminal_take(terminal, group);
+    if (signal == SIGSTOP) {
+        raise(SIGSTOP);
+        return;
+    }
+    /* Blocked signals do not stop: let this one through for a moment, with its default action. */
+    sigset_t one, before;
+    struct sigaction plain = {.sa_handler = SIG_DFL}, old;
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    sigaction(signal, &plain, &old);
+    kill(0, signal);
+    sigprocmask(SIG_UNBLOCK, &one, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    sigaction(signal, &old, NULL);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a majority of nodes agrees on: a function of what they were seen to hold.
+ */
+#ifndef CLI_VERDICT_H
+#define CLI_VERDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <redlock.h>
+
+enum standing { STANDING_HELD, STANDING_FREE, STANDING_SPLIT, STANDING_UNKNOWN };
+
+struct majority {
+    enum standing standing;
+    size_t holder;        /* HELD: a view that has its token */
+    size_t votes;         /* HELD: nodes that hold that token */
+    size_t answered;
+    int64_t remaining_ms; /* HELD: until fewer than a majority hold it; -1: never ends */
+};
+
+struct majority majority_of(const struct redlock_view *views, size_t count);
+
+#endif

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The configuration file, and which of the places wins."""
+import json
+
+import pytest
+
+CONFIG = 78
+BAD_FILES = [
+    ("nodez = redis://a", "1: unknown key 'nodez'; did you mean 'nodes'?"),
+    ("# comment\n\nkill_after = 5s\n", "3: unknown key 'kill_after'; did you mean 'kill-after'?"),
+    ("colour = green\n", "1: unknown key 'colour'; redlock.1 lists the keys"),
+    ("token = secret\n", "1: unknown key 'token'"),
+    ("ttl = 10 parsecs\n", "1: ttl: '10 parsecs' has no unit"),
+    ("ttl = 5s\nttl =\n", "2: 'ttl' has no value"),
+    ("ttl = 5s\nwhat is this\n", "2: not a `name = value` line"),
+    ("[section]\nttl = 5s\n", "2: section [section]: this file has no sections"),
+    ("on-lost = maybe\n", "1: on-lost: 'maybe' is neither term nor ignore"),
+    ("nodes = " + "r" * 300, "1: line longer than"),
+]
+
+
+@pytest.mark.parametrize("text, message", BAD_FILES)
+def test_bad_file(redlock, tmp_path, text, message):
+    path = tmp_path / "redlock.conf"
+    path.write_text(text)
+    done = redlock("acquire", "x", environ={"REDLOCK_CONFIG": str(path), "REDLOCK_NODES": "redis://127.0.0.1:1"})
+    assert f"{path}:{message}" in done.stderr.decode()
+    assert done.returncode == CONFIG
+
+
+def test_a_named_file_must_be_there(redlock):
+    done = redlock("acquire", "x", environ={"REDLOCK_CONFIG": "/does/not/exist"})
+    assert "cannot read the configuration file /does/not/exist" in done.stderr.decode()
+    assert done.returncode == CONFIG
+
+
+def test_usage_is_told_before_the_file(redlock):
+    assert redlock("acquire", "--bad", "x", environ={"REDLOCK_CONFIG": "/does/not/exist"}).returncode == 64
+
+
+@pytest.mark.parametrize("layout", ["one line each", "indented list"])
+def test_nodes_and_defaults_of_the_file(redlock, quorum, resource, tmp_path, layout):
+    path = tmp_path / "redlock.conf"
+    urls = [server.url for server in quorum.servers]
+    if layout == "indented list":
+        nodes = "nodes =\n" + "".join(f"  {url}\n" for url in urls)
+    else:
+        nodes = "".join(f"nodes = {url}\n" for url in urls)
+    path.write_text(f"# ours\n{nodes}ttl = 20s\nprefix = lock:\nowner = file\n")
+    done = redlock("acquire", "--json", resource, environ={"REDLOCK_CONFIG": str(path)})
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [node["url"] for node in result["nodes"]] == urls
+    assert result["ttl_ms"] == 20000
+    assert result["token"].endswith(":file")
+    assert quorum.holder(f"lock:{resource}") == result["token"].encode()
+
+
+def test_which_place_wins(redlock, quorum, resource, tmp_path):
+    path = tmp_path / "redlock.conf"
+    path.write_text("nodes = redis://127.0.0.1:1\nttl = 20s\n")
+    file = {"REDLOCK_CONFIG": str(path)}
+    assert redlock("acquire", resource, environ=file).returncode == 69
+    environment = {**file, "REDLOCK_NODES": quorum.nodes}
+    done = redlock("acquire", "--json", resource, environ=environment)
+    assert json.loads(done.stdout)["ttl_ms"] == 20000  # the file's, though the nodes are not
+    done = redlock("acquire", "-N", "redis://127.0.0.1:2", "-t", "7s", resource, environ=environment)
+    assert done.returncode == 69
+    assert "127.0.0.1:2" in done.stderr.decode()
+    repeated = [word for server in quorum.servers for word in ("-N", server.url)]
+    done = redlock("acquire", "--json", "-t", "7s", *repeated, resource + "2", environ=environment)
+    assert json.loads(done.stdout)["ttl_ms"] == 7000
+    assert len(json.loads(done.stdout)["nodes"]) == 5

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The manual, --help, the completion and the configuration keys say the same."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
+PAGE = SOURCE / "docs" / "redlock.1"
+COMMANDS = ["run", "acquire", "extend", "release", "show", "up"]
+# mandoc takes "--" in an example for a dash, and knows no manuals that are not installed here.
+JUDGED = ("verbatim \"--\"", "outdated mandoc.db", "unknown manual", "referenced manual not found")
+
+
+def manual():
+    if shutil.which("mandoc") is None:
+        pytest.skip("mandoc is not installed")
+    text = subprocess.run(["mandoc", "-T", "utf8", "-O", "width=300", PAGE], capture_output=True, check=True, encoding="utf-8").stdout
+    return re.sub(".\x08", "", text).replace("‐", "-").replace("−", "-")
+
+
+def section(text, name):
+    return re.search(rf"^{name}\n(.*?)(?=^\S)", text, re.S | re.M).group(1)
+
+
+def help_of(redlock, command):
+    return redlock(command, "--help").stdout.decode()
+
+
+def options_of(redlock, command):
+    """{long name: letter or None} of --help."""
+    return {name: letter or None
+            for letter, name in re.findall(r"^  (?:-(.), |    )--([a-z-]+)", help_of(redlock, command), re.M)}
+
+
+def test_page_is_well_formed():
+    if shutil.which("mandoc") is None:
+        pytest.skip("mandoc is not installed")
+    lint = subprocess.run(["mandoc", "-T", "lint", PAGE], capture_output=True, text=True, check=False).stdout
+    assert [line for line in lint.splitlines() if not any(judged in line for judged in JUDGED)] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_synopsis_is_that_of_help(redlock, command):
+    usage = help_of(redlock, command).splitlines()[0].removeprefix("usage: ")
+    synopsis = [" ".join(line.split()) for line in section(manual(), "SYNOPSIS").splitlines()]
+    assert usage in synopsis
+
+
+def test_commands_are_those_of_help(redlock):
+    listed = re.findall(r"^  (\w+) ", section(redlock("help").stdout.decode() + "\nend", "Commands:"), re.M)
+    synopsis = re.findall(r"^ +redlock (\w+)", section(manual(), "SYNOPSIS"), re.M)
+    assert listed == COMMANDS + ["help", "version"]
+    assert synopsis == listed
+
+
+def test_every_option_is_in_the_manual_and_no_other(redlock):
+    known = {}
+    for command in COMMANDS:
+        for name, letter in options_of(redlock, command).items():
+            known.setdefault(name, letter)
+    assert len(known) > 20
+    text = manual()
+    documented = dict.fromkeys(re.findall(r"--([a-z][a-z-]+)", section(text, "DESCRIPTION")))
+    assert set(documented) == set(known)
+    for name, letter in known.items():
+        if letter:
+            assert re.search(rf"^ +-{letter} .*--{name}\b|^ +-{letter}, --{name}\b", text, re.M), name
+
+
+def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
+    files = section(manual(), "FILES")
+    # The keys are the option names that the file accepts.
+    names = {name for command in COMMANDS for name in options_of(redlock, command)}
+    path = tmp_path / "redlock.conf"
+    for name in sorted(names):
+        path.write_text(f"{name} = \x01\n")
+        message = redlock("show", "x", environ={"REDLOCK_CONFIG": str(path)}).stderr.decode()
+        accepted = f"unknown key '{name}'" not in message
+        listed = re.search(rf"(?<![\w-]){name}(?![\w-])", files) is not None
+        # A word of the prose may be an option's name; a key must be listed.
+        assert listed or not accepted, name
+        assert accepted or name in ("help", "quiet", "json", "verbose", "tokens", "token", "nonblock", "status-file", "count", "dir",
+                                    "server", "restart-after"), name
+
+
+def complete(*words):
+    script = (f"export PATH={shutil.os.path.dirname(os.environ['REDLOCK_BIN'])}:$PATH; source {SOURCE}/packaging/completion/redlock.bash; "
+              'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _redlock; printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(["bash", "--norc", "-c", script, "bash", *words], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_completion(redlock):
+    assert complete("redlock", "r") == ["run", "release"]
+    assert complete("redlock", "") == COMMANDS + ["help", "version"]
+    assert complete("redlock", "run", "--") == [f"--{name}" for name in options_of(redlock, "run")]
+    assert complete("redlock", "up", "--res") == ["--restart-after"]
+    assert complete("redlock", "run", "--on-lost", "") == ["term", "ignore"]
+    assert "true" in complete("redlock", "run", "-t", "5s", "x", "tru")
+    assert "true" in complete("redlock", "up", "-n", "3", "--", "tru")
+
+
+def test_completion_passes_shellcheck():
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed")
+    done = subprocess.run(["shellcheck", SOURCE / "packaging" / "completion" / "redlock.bash"], capture_output=True, text=True, check=False)
+    assert done.stdout == ""

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""run: the command's status, signals, streams and surroundings."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BINARY, Redlock
+from processes import children, gone, holder_of, state, zombies_below
+from servers import until
+
+HELD, NO_QUORUM = 75, 69
+
+
+def started(process, path):
+    """Waits for the command to have written its process id, and returns it."""
+    until(lambda: path.exists() and path.read_text().endswith("\n"), what="the command")
+    assert process.poll() is None
+    return int(path.read_text())
+
+
+@pytest.mark.parametrize("script, status", [("exit 0", 0), ("exit 3", 3), ("exit 75", 75), ("kill -TERM $$", 143), ("kill -KILL $$", 137)])
+def test_status_of_the_command(locked, quorum, resource, script, status):
+    done = locked("run", resource, "--", "sh", "-c", script)
+    assert (done.returncode, done.stdout, done.stderr) == (status, b"", b"")
+    assert quorum.values(resource) == [None] * 5
+
+
+@pytest.mark.parametrize("command, status, message", [("/does/not/exist", 127, "No such file"), ("redlock-no-such-command", 127, "No such file"),
+                                                      ("/etc/passwd", 126, "Permission denied"), ("/", 126, "Permission denied")])
+def test_command_that_cannot_be_run(locked, quorum, resource, tmp_path, command, status, message):
+    report = tmp_path / "status"
+    done = locked("run", "--status-file", str(report), resource, command)
+    assert done.returncode == status
+    assert f"cannot run '{command}': {message}" in done.stderr.decode()
+    assert json.loads(report.read_text())["outcome"] == "not-run"
+    assert quorum.values(resource) == [None] * 5
+
+
+def test_holds_the_lock_meanwhile(locked, quorum, resource, tmp_path):
+    pid = tmp_path / "pid"
+    process = locked.start("run", "-t", "600ms", "-o", "me", resource, "--", "sh", "-c", f"echo $$ >{pid}; exec sleep 2")
+    started(process, pid)
+    token = quorum.holder(resource)
+    assert token.endswith(b":me")
+    end = time.monotonic() + 1.5  # more than twice the TTL: it is renewed
+    while time.monotonic() < end:
+        assert quorum.holder(resource) == token
+        time.sleep(0.05)
+    assert process.wait(10) == 0
+    assert quorum.values(resource) == [None] * 5
+
+
+def test_environment_of_the_command(locked, quorum, resource):
+    done = locked("run", "-t", "20s", resource, "--", "sh", "-c",
+                  'echo "$REDLOCK_RESOURCE"; echo "$REDLOCK_TOKEN"; echo "$REDLOCK_NODES"; redlock=$1; "$redlock" extend -t 60s "$REDLOCK_RESOURCE"',
+                  "sh", BINARY, environ={"REDLOCK_TOKEN": "an outer lock's"})
+    name, token, nodes, validity = done.stdout.decode().splitlines()
+    assert (name, nodes) == (resource, quorum.nodes)
+    assert len(token) > 40
+    assert int(validity) > 55000
+    assert done.returncode == 0
+
+
+def test_streams_and_descriptors_are_passed_through(locked, resource):
+    data = os.urandom(300000)
+    assert locked("run", resource, "cat", input=data).stdout == data
+    reading, writing = os.pipe()
+    done = locked("run", resource, "--", "bash", "-c", f"echo hello >&{writing}", pass_fds=[writing])
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"hello\n"  # and its end: nobody else has the descriptor
+    assert done.returncode == 0
+
+
+def test_command_inherits_no_descriptor_of_ours(locked, resource):
+    done = locked("run", resource, "ls", "/proc/self/fd")
+    assert done.stdout.split() == [b"0", b"1", b"2", b"3"]  # 3 is what ls reads
+
+
+def test_signal_dispositions_are_as_inherited(locked, resource):
+    report = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
+
+    def ignore_pipe():
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    for prepare in (None, ignore_pipe):
+        plain = subprocess.run(report, capture_output=True, preexec_fn=prepare, check=True).stdout
+        assert locked("run", resource, *report, preexec_fn=prepare).stdout == plain
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"])
+def test_signals_are_passed_on(locked, quorum, resource, tmp_path, name):
+    pid = tmp_path / "pid"
+    script = f"trap 'echo got {name}; exit 9' {name}; echo $$ >{pid}; while :; do sleep 0.02; done"
+    process = locked.start("run", resource, "--", "bash", "-c", script)
+    started(process, pid)
+    process.send_signal(getattr(signal, f"SIG{name}"))
+    assert process.communicate(timeout=10)[0] == b"got %s\n" % name.encode()
+    assert process.returncode == 9
+    assert quorum.values(resource) == [None] * 5
+
+
+def test_signals_while_waiting_cancel(locked, quorum, resource, tmp_path):
+    holder = locked("acquire", resource).stdout.split()[0]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        report = tmp_path / "status"
+        process = locked.start("run", "--status-file", str(report), resource, "touch", str(tmp_path / "ran"))
+        until(lambda: holder_of(process.pid))
+        time.sleep(0.2)  # somewhere amid its tries
+        process.send_signal(number)
+        assert process.wait(5) == 128 + number
+        assert json.loads(report.read_text()) == {"outcome": "cancelled", "exit": 128 + number, "command_status": None,
+                                                  "command_signal": None}
+    assert quorum.values(resource) == [holder] * 5
+    assert not (tmp_path / "ran").exists()
+
+
+def test_signals_that_are_ignored_stay_ignored(locked, resource, tmp_path):
+    assert locked("acquire", "-t", "1s", resource).returncode == 0
+    pid = tmp_path / "pid"
+    process = locked.start("run", resource, "--", "sh", "-c", f"echo $$ >{pid}; sleep 0.5; exit 6",
+                           preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    until(lambda: holder_of(process.pid))
+    process.send_signal(signal.SIGHUP)  # while waiting, and while the command runs
+    until(pid.exists)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(5) == 6
+
+
+def test_mutual_exclusion_of_many(locked, resource, tmp_path):
+    witness = tmp_path / "witness"
+    script = f"set -C; : >{witness} || exit 99; sleep 0.02; rm {witness}"
+    processes = [locked.start("run", resource, "--", "sh", "-c", script) for _ in range(6)]
+    assert [process.wait(30) for process in processes] == [0] * 6
+
+
+def test_held_by_another(locked, resource, tmp_path):
+    assert locked("acquire", resource).returncode == 0
+    report = tmp_path / "status"
+    done = locked("run", "-n", "--status-file", str(report), resource, "true")
+    assert done.returncode == HELD
+    assert "held by another" in done.stderr.decode()
+    assert json.loads(report.read_text()) == {"outcome": "held", "exit": 75, "command_status": None, "command_signal": None}
+    assert locked("run", "-q", "-n", "-E", "9", resource, "true").stderr == b""
+    assert locked("run", "-q", "-n", "-E", "9", resource, "true").returncode == 9
+    assert locked("run", "-w", "300ms", resource, "true").returncode == HELD
+
+
+def test_verbose_wait_names_the_holder(locked, resource):
+    assert locked("acquire", "-o", "backup on host1", resource).returncode == 0
+    done = locked("run", "-v", "-w", "1s", resource, "true")
+    assert f"waiting for '{resource}': held by backup on host1, for 29." in done.stderr.decode()
+    assert done.returncode == HELD
+
+
+@pytest.mark.parametrize("status", [69, 75, 80])
+def test_status_file_tells_the_commands_status_from_ours(locked, resource, tmp_path, status):
+    report = tmp_path / "status"
+    assert locked("run", "--status-file", str(report), resource, "--", "sh", "-c", f"exit {status}").returncode == status
+    assert json.loads(report.read_text()) == {"outcome": "command", "exit": status, "command_status": status, "command_signal": None}
+    assert report.read_text().count("\n") == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["status"]
+
+
+def test_status_file_of_other_ends(locked, redlock, resource, tmp_path):
+    report = tmp_path / "status"
+    locked("run", "--status-file", str(report), resource, "--", "sh", "-c", "kill -9 $$")
+    assert json.loads(report.read_text()) == {"outcome": "command", "exit": 137, "command_status": None, "command_signal": 9}
+    redlock("run", "--status-file", str(report), resource, "true")
+    assert json.loads(report.read_text())["outcome"] == "config"
+    locked("run", "--status-file", str(report), "", "true")
+    assert json.loads(report.read_text())["outcome"] == "usage"
+    done = locked("run", "--status-file", "/does/not/exist", resource, "true")
+    assert done.returncode == 71
+    assert b"cannot write the status file" in done.stderr
+
+
+def test_three_of_five_stopped(own_quorum, resource, tmp_path):
+    for server in own_quorum.servers[:3]:
+        server.pause()
+    report = tmp_path / "status"
+    begun = time.monotonic()
+    done = Redlock(own_quorum.nodes)("run", "-n", "--status-file", str(report), resource, "true")
+    assert done.returncode == NO_QUORUM
+    assert time.monotonic() - begun < 2.5
+    assert json.loads(report.read_text())["outcome"] == "no-quorum"
+    assert [server.ask("GET", resource) for server in own_quorum.servers[3:]] == [None, None]
+
+
+def test_no_zombies_and_orphans_are_ended(locked, quorum, resource, tmp_path):
+    pid = tmp_path / "pid"
+    # The shell leaves children of its own behind again and again; the last outlives it.
+    script = f"for i in 1 2 3; do (sh -c 'sleep 0.05 &'); done; echo $$ >{pid}; sleep 0.5; sh -c 'trap \"\" HUP; echo $$ >{pid}.last; exec sleep 60' & sleep 0.3"
+    process = locked.start("run", resource, "--", "sh", "-c", script)
+    started(process, pid)
+    time.sleep(0.3)
+    assert zombies_below(process.pid) == []
+    last = int(until(lambda: (tmp_path / "pid.last").exists() and (tmp_path / "pid.last").read_text()))
+    assert process.wait(10) == 0
+    assert state(last) is None
+    assert quorum.values(resource) == [None] * 5
+
+
+def test_group_that_ignores_term_is_killed_under_the_lock(locked, quorum, resource, tmp_path):
+    pid = tmp_path / "pid"
+    script = f"(trap '' TERM; sh -c 'echo $PPID >{pid}'; while :; do sleep 0.05; done) & while [ ! -s {pid} ]; do sleep 0.01; done"
+    process = locked.start("run", "-k", "400ms", resource, "--", "sh", "-c", script)
+    straggler = int(until(lambda: pid.exists() and pid.read_text()))
+    assert quorum.holder(resource)  # the lock protects what the straggler does, too
+    assert process.wait(10) == 0
+    assert gone(straggler)
+    assert quorum.values(resource) == [None] * 5
+
+
+def test_stdin_ignored_children_leave_nothing(locked, resource):
+    process = locked.start("run", resource, "true")
+    assert process.wait(10) == 0
+    assert children(process.pid) == []

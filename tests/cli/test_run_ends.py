@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""run under SIGKILL: nothing outlives it, and the next one gets its turn."""
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from processes import gone, holder_of
+from servers import until
+
+LOST = 80
+FAMILY = "echo $$ >{0}.child; sh -c 'echo $$ >{0}.grandchild; exec sleep 60' & wait"
+
+
+def family(process, path):
+    """The pids of the command and of its child, once both run; and the holder's."""
+    pids = []
+    for name in ("child", "grandchild"):
+        file = path.with_name(f"{path.name}.{name}")
+        pids.append(int(until(lambda: file.exists() and file.read_text().endswith("\n") and file.read_text())))
+    return *pids, holder_of(process.pid)
+
+
+def all_gone(*pids):
+    return until(lambda: all(gone(pid) for pid in pids), 8, "the end of all")
+
+
+def test_sigkill_of_the_front_ends_all(locked, quorum, resource, tmp_path):
+    process = locked.start("run", resource, "--", "sh", "-c", FAMILY.format(tmp_path / "pid"))
+    child, grandchild, holder = family(process, tmp_path / "pid")
+    process.kill()
+    process.wait()
+    all_gone(child, grandchild, holder)
+    assert until(lambda: quorum.values(resource) == [None] * 5)
+
+
+def test_sigkill_of_the_front_ends_what_ignores_term(locked, quorum, resource, tmp_path):
+    process = locked.start("run", "-k", "300ms", resource, "--", "sh", "-c", "trap '' TERM; " + FAMILY.format(tmp_path / "pid"))
+    child, grandchild, holder = family(process, tmp_path / "pid")
+    process.kill()
+    process.wait()
+    time.sleep(0.1)
+    assert not gone(child)  # it ignores TERM, and KILL is not due
+    assert quorum.holder(resource)
+    all_gone(child, grandchild, holder)
+    assert until(lambda: quorum.values(resource) == [None] * 5)
+
+
+def test_sigkill_of_the_front_while_waiting(locked, quorum, resource, tmp_path):
+    token = locked("acquire", resource).stdout.split()[0]
+    process = locked.start("run", resource, "touch", str(tmp_path / "ran"))
+    holder = until(lambda: holder_of(process.pid))
+    time.sleep(0.2)
+    process.kill()
+    process.wait()
+    all_gone(holder)
+    assert quorum.values(resource) == [token] * 5
+    assert not (tmp_path / "ran").exists()
+
+
+def test_sigkill_of_the_holder(locked, resource, tmp_path):
+    report = tmp_path / "status"
+    process = locked.start("run", "--status-file", str(report), resource, "--", "sh", "-c", FAMILY.format(tmp_path / "pid"))
+    child, grandchild, holder = family(process, tmp_path / "pid")
+    os.kill(holder, signal.SIGKILL)
+    assert process.wait(5) == LOST
+    assert gone(child) and gone(grandchild)
+    assert b"was killed" in process.stderr.read()
+    assert json.loads(report.read_text())["outcome"] == "lost"
+
+
+@pytest.mark.parametrize("first", ["front", "holder"])
+def test_sigkill_of_both_lets_the_next_in_when_the_ttl_ends(locked, quorum, resource, tmp_path, first):
+    pid = tmp_path / "pid"
+    process = locked.start("run", "-t", "2s", resource, "--", "sh", "-c", f"echo $$ >{pid}; exec sleep 60")
+    child = int(until(lambda: pid.exists() and pid.read_text()))
+    holder = holder_of(process.pid)
+    waiter = locked.start("run", resource, "--", "date", "+%s.%N")
+    time.sleep(0.3)
+    # Stopped first, so that neither can react to the other's death.
+    os.kill(holder, signal.SIGSTOP)
+    os.kill(process.pid, signal.SIGSTOP)
+    for victim in ((process.pid, holder) if first == "front" else (holder, process.pid)):
+        os.kill(victim, signal.SIGKILL)
+    process.wait()
+    all_gone(child, holder)
+    # A majority has let go when the third of five keys has ended.
+    ends = time.time() + sorted(server.ask("PTTL", resource) for server in quorum.servers)[2] / 1000
+    output, _ = waiter.communicate(timeout=10)
+    assert waiter.returncode == 0
+    assert ends - 0.05 < float(output) < ends + 0.3

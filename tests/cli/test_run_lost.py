@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""run when the lock is lost: the command is told in time, and nobody else's lock is touched."""
+import json
+import os
+import signal
+import time
+
+from conftest import Redlock
+from processes import holder_of
+from servers import until
+
+LOST = 80
+TRAP = "trap 'date +%s.%N; exit 5' TERM; echo $$ >{0}; while :; do sleep 0.02; done"
+
+
+def start(redlock, pid, *arguments, script=TRAP):
+    process = redlock.start("run", *arguments, "--", "bash", "-c", script.format(pid))
+    until(lambda: pid.exists() and pid.read_text())
+    return process
+
+
+def test_holder_stopped_past_its_ttl(locked, quorum, resource, tmp_path):
+    report = tmp_path / "status"
+    process = start(locked, tmp_path / "pid", "-t", "700ms", "--status-file", str(report), resource)
+    holder = holder_of(process.pid)
+    os.kill(holder, signal.SIGSTOP)
+    done = locked("acquire", "-t", "30s", "-w", "5s", resource)
+    assert done.returncode == 0
+    other = done.stdout.split()[0]
+    told = time.time()
+    os.kill(holder, signal.SIGCONT)
+    output, errors = process.communicate(timeout=5)
+    assert process.returncode == LOST
+    assert float(output) - told < 0.5  # at once
+    assert b"is lost; the command is ended" in errors
+    assert quorum.values(resource) == [other] * 5
+    assert json.loads(report.read_text()) == {"outcome": "lost", "exit": 80, "command_status": 5, "command_signal": None}
+
+
+def test_killed_inside_the_validity_when_term_is_ignored(own_quorum, resource, tmp_path):
+    script = "trap '' TERM; echo $$ >{0}; while :; do date +%s.%N; sleep 0.02; done"
+    process = start(Redlock(own_quorum.nodes), tmp_path / "pid", "-t", "3s", "-k", "500ms", resource, script=script)
+    for server in own_quorum.servers[:3]:
+        server.pause()
+    # Extended no later than now: by then, and by any clock, the keys of the live ones end the latest.
+    ends = time.time() + 3.0
+    output, errors = process.communicate(timeout=10)
+    assert process.returncode == LOST
+    last = float(output.split()[-1])
+    assert last < ends
+    assert b"is lost; the command is ended" in errors
+
+
+def test_told_by_the_grace_before_the_end(own_quorum, resource, tmp_path):
+    process = start(Redlock(own_quorum.nodes), tmp_path / "pid", "-t", "4s", "-k", "100ms", "--grace", "1500ms", resource)
+    for server in own_quorum.servers[:3]:
+        server.pause()
+    stopped = time.time()
+    output, _ = process.communicate(timeout=10)
+    assert process.returncode == LOST
+    # Last renewed at most a third of the TTL (1.33 s) before they stopped, and validity is the TTL less 42 ms of drift:
+    # told between 4 - 1.33 - 1.5 - 0.1 and 4 - 1.5 seconds afterwards.
+    assert 1.0 < float(output) - stopped < 2.6
+
+
+def test_keys_removed_by_somebody(locked, quorum, resource, tmp_path):
+    process = start(locked, tmp_path / "pid", "-t", "1s", resource)
+    for server in quorum.servers:
+        server.ask("DEL", resource)
+    assert process.wait(5) == LOST
+    assert quorum.values(resource) == [None] * 5  # not resurrected
+
+
+def test_keys_removed_under_a_command_that_ends_before_renewal(locked, quorum, resource, tmp_path):
+    process = start(locked, tmp_path / "pid", "-t", "60s", resource, script="echo $$ >{0}; sleep 0.5; exit 0")
+    for server in quorum.servers:
+        server.ask("SET", resource, "another's")
+    assert process.wait(5) == LOST
+    assert b"no longer ours" in process.stderr.read()
+    assert quorum.values(resource) == [b"another's"] * 5
+
+
+def test_on_lost_ignore(locked, quorum, resource, tmp_path):
+    process = start(locked, tmp_path / "pid", "-t", "600ms", "--on-lost", "ignore", resource, script="echo $$ >{0}; sleep 1.5; exit 4")
+    for server in quorum.servers:
+        server.ask("SET", resource, "another's")
+    assert process.wait(5) == 4
+    assert b"the command goes on without it" in process.stderr.read()
+    assert quorum.values(resource) == [b"another's"] * 5
+
+
+def test_max_hold(locked, quorum, resource, tmp_path):
+    begun = time.monotonic()
+    process = start(locked, tmp_path / "pid", "-t", "1s", "-k", "100ms", "--grace", "200ms", "--max-hold", "2s", resource)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == LOST
+    assert 1.2 < time.monotonic() - begun < 2.3
+    assert b"the maximum hold of 2.0 s is over; the command is ended" in errors
+    assert until(lambda: quorum.values(resource) == [None] * 5)
+
+
+def test_stopped_command_is_ended_too(locked, quorum, resource, tmp_path):
+    pid = tmp_path / "pid"
+    process = start(locked, pid, "-t", "1s", resource)
+    os.kill(int(pid.read_text()), signal.SIGSTOP)
+    for server in quorum.servers:
+        server.ask("DEL", resource)
+    assert process.wait(5) == LOST
+
+
+def test_a_minority_lost_is_no_loss(own_quorum, resource, tmp_path):
+    script = "echo $$ >{0}; sleep 2"
+    process = start(Redlock(own_quorum.nodes), tmp_path / "pid", "-t", "900ms", resource, script=script)
+    for server in own_quorum.servers[:2]:
+        server.pause()
+    assert process.wait(10) == 0

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Job control as a person at a terminal meets it: an interactive bash on a pseudo-terminal."""
+import os
+import pty
+import re
+import select
+import signal
+import time
+
+import pytest
+
+from conftest import BINARY
+from processes import gone, state
+from servers import until
+
+PROMPT = b"ready> "
+
+
+class Terminal:
+    """bash -i on a terminal of its own."""
+
+    def __init__(self, environ):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.clear()
+            os.environ.update({**environ, "PS1": PROMPT.decode(), "TERM": "dumb", "redlock": BINARY})
+            os.execvp("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
+        self.seen = b""
+        self.expect(PROMPT)
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, pattern, seconds=10):
+        """Reads on until the pattern has come; returns what came up to its end."""
+        end = time.monotonic() + seconds
+        while True:
+            found = re.search(pattern, self.seen)
+            if found:
+                text, self.seen = self.seen[:found.end()], self.seen[found.end():]
+                return text.replace(b"\r\n", b"\n")
+            assert time.monotonic() < end, f"{pattern!r} did not come; seen: {self.seen!r}"
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    self.seen += os.read(self.fd, 65536)
+                except OSError as error:
+                    raise AssertionError(f"the terminal closed; seen: {self.seen!r}") from error
+
+    def command(self, line):
+        """Runs a line to its end and returns its output."""
+        self.type(line + "\n")
+        self.expect(b"\n")  # the echo
+        return self.expect(PROMPT)[:-len(PROMPT)].decode()
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+@pytest.fixture
+def terminal(locked):
+    shell = Terminal(locked.environ)
+    yield shell
+    shell.close()
+
+
+def pid_in(path):
+    return int(until(lambda: path.exists() and path.read_text().endswith("\n") and path.read_text()))
+
+
+def test_stop_resume_interrupt(terminal, quorum, resource, tmp_path):
+    pid = tmp_path / "pid"
+    terminal.type(f"$redlock run -t 600ms {resource} -- sh -c 'echo $$ >{pid}; exec sleep 60'\n")
+    command = pid_in(pid)
+    token = until(lambda: quorum.holder(resource))
+    terminal.seen = b""
+    terminal.type("\x1a")  # ^Z
+    assert b"Stopped" in terminal.expect(PROMPT)
+    assert state(command) == "T"
+    assert "Stopped" in terminal.command("jobs")
+    end = time.monotonic() + 1.5  # more than two TTLs
+    while time.monotonic() < end:
+        assert quorum.holder(resource) == token
+        time.sleep(0.05)
+    terminal.type("fg\n")
+    until(lambda: state(command) == "S")
+    assert quorum.holder(resource) == token
+    terminal.type("\x03")  # ^C
+    terminal.expect(PROMPT)
+    assert terminal.command("echo status $?") == "status 130\n"
+    assert gone(command)
+    assert until(lambda: quorum.values(resource) == [None] * 5)
+
+
+def test_stop_twice_and_go_on_in_the_background(terminal, resource, tmp_path):
+    pid = tmp_path / "pid"
+    terminal.type(f"$redlock run {resource} -- bash -c 'echo $$ >{pid}; while [ ! -e {pid}.end ]; do sleep 0.05; done; exit 7'\n")
+    command = pid_in(pid)
+    for _ in range(2):
+        terminal.seen = b""
+        terminal.type("\x1a")
+        terminal.expect(PROMPT)
+        assert state(command) == "T"
+        terminal.type("fg\n")
+        until(lambda: state(command) != "T")
+    terminal.seen = b""
+    terminal.type("\x1a")
+    terminal.expect(PROMPT)
+    terminal.command("bg")
+    until(lambda: state(command) != "T")
+    assert "Running" in terminal.command("jobs")
+    (tmp_path / "pid.end").touch()
+    terminal.type("wait %1; echo status $?\n")
+    terminal.expect(b"status 7\r?\n")
+
+
+def test_background_command_that_reads_is_stopped_until_fg(terminal, resource, tmp_path):
+    pid = tmp_path / "pid"
+    terminal.command(f"$redlock run {resource} -- sh -c 'echo $$ >{pid}; read line; echo \"<$line>\"' &")
+    command = pid_in(pid)
+    until(lambda: state(command) == "T")
+    until(lambda: "Stopped" in terminal.command("jobs"))
+    terminal.type("fg\n")
+    until(lambda: state(command) == "S")
+    terminal.type("typed\n")
+    terminal.expect(b"<typed>")
+    terminal.expect(PROMPT)
+
+
+def test_command_reads_the_terminal(terminal, resource, tmp_path):
+    pid = tmp_path / "pid"
+    terminal.type(f"$redlock run {resource} -- sh -c 'echo $$ >{pid}; read line; echo \"<$line>\"; exit 3'\n")
+    pid_in(pid)
+    terminal.type("typed\n")
+    terminal.expect(b"<typed>")
+    terminal.expect(PROMPT)
+    assert terminal.command("echo status $?") == "status 3\n"
+    assert terminal.command("echo the shell has its terminal again") == "the shell has its terminal again\n"
+
+
+def test_interrupt_while_waiting(terminal, locked, quorum, resource):
+    token = locked("acquire", resource).stdout.split()[0]
+    terminal.type(f"$redlock run -v {resource} true\n")
+    terminal.expect(b"held by ")
+    terminal.type("\x03")
+    terminal.expect(PROMPT)
+    assert terminal.command("echo status $?") == "status 130\n"
+    assert until(lambda: quorum.values(resource) == [token] * 5)
+
+
+def test_stopped_while_waiting_does_not_start(terminal, locked, quorum, resource, tmp_path):
+    locked("acquire", "-t", "1500ms", resource)
+    ran = tmp_path / "ran"
+    terminal.type(f"$redlock run -v {resource} touch {ran}\n")
+    terminal.expect(b"held by ")
+    terminal.type("\x1a")
+    assert b"Stopped" in terminal.expect(PROMPT)
+    until(lambda: b":" in (quorum.holder(resource) or b"") and min(server.ask("PTTL", resource) for server in quorum.servers) > 10000)
+    time.sleep(0.2)
+    assert not ran.exists()  # it has the lock, and does not use it before the job goes on
+    terminal.command("fg")
+    assert ran.exists()
+
+
+def test_interrupt_ends_the_script_that_called(terminal, resource, tmp_path):
+    pid = tmp_path / "pid"
+    script = tmp_path / "script"
+    script.write_text(f"$redlock run {resource} -- sh -c 'echo $$ >{pid}; exec sleep 60'\necho the next line\n")
+    terminal.type(f"bash {script}\n")
+    pid_in(pid)
+    terminal.seen = b""
+    terminal.type("\x03")
+    assert b"the next line" not in terminal.expect(PROMPT)
+
+
+def test_stop_stops_the_script_that_called(terminal, resource, tmp_path):
+    pid = tmp_path / "pid"
+    script = tmp_path / "script"
+    script.write_text(f"$redlock run {resource} -- sh -c 'echo $$ >{pid}; exec sleep 60'\necho the next line\n")
+    terminal.type(f"sh {script}\n")
+    command = pid_in(pid)
+    terminal.seen = b""
+    terminal.type("\x1a")
+    assert b"Stopped" in terminal.expect(PROMPT)
+    terminal.type("fg\n")
+    until(lambda: state(command) == "S")
+    terminal.type("\x03")
+    terminal.expect(PROMPT)
+    assert gone(command)
+
+
+def test_up_with_an_interactive_command(terminal, room, tmp_path):
+    pid = tmp_path / "pid"
+    environ = " ".join(f"{name}={room.environ[name]}" for name in ("TMPDIR", room.mark.split("=")[0]))
+    terminal.type(f"{environ} $redlock up -n 1 -- sh -c 'echo $$ >{pid}; read line; echo \"<$line>\"; exec sleep 60'\n")
+    command = pid_in(pid)
+    terminal.type("\x1a")
+    assert b"Stopped" in terminal.expect(PROMPT)
+    assert state(command) == "T"
+    terminal.type("fg\n")
+    until(lambda: state(command) == "S")
+    terminal.type("typed\n")
+    terminal.expect(b"<typed>")
+    terminal.type("\x03")
+    terminal.expect(PROMPT)
+    assert terminal.command("echo status $?") == "status 130\n"
+    assert room.leftovers() == []

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""up: a quorum that works, and nothing of it left however it ends."""
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+from conftest import BINARY, Redlock
+from servers import until
+
+
+@pytest.fixture
+def up(room):
+    return Redlock(environ=room.environ)
+
+
+def listens(port):
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", int(port))) == 0
+
+
+def ports_in(nodes):
+    return re.findall(r"redis://127\.0\.0\.1:(\d+)", nodes)
+
+
+def begin(up, path, *arguments, script="sleep 60", **more):
+    """Starts up with a command; returns it and the ports, when the command runs."""
+    process = up.start("up", *arguments, "--", "sh", "-c", f"echo $REDLOCK_NODES >{path}; {script}", **more)
+    until(lambda: path.exists() and path.read_text().endswith("\n") or process.poll() is not None)
+    assert process.poll() is None, process.stderr.read()
+    return process, ports_in(path.read_text())
+
+
+def nothing_left(room, ports):
+    assert room.leftovers() == []
+    # A process that is being killed loses its environment, by which it is found, a moment before its sockets.
+    until(lambda: not any(listens(port) for port in ports), 2, "the end of every port")
+
+
+def test_runs_a_command_with_a_quorum(up, room, tmp_path):
+    script = 'echo "$REDLOCK_NODES"; ls "$REDLOCK_UP_DIR"; "$1" acquire -q x >&2 && "$1" run -n y true && cat "$REDLOCK_UP_DIR"/node-3/port; exit 4'
+    done = up("up", "-n", "3", "--", "sh", "-c", script, "sh", BINARY)
+    assert done.returncode == 4, done.stderr
+    nodes, *directories, port = done.stdout.decode().split()
+    assert len(ports_in(nodes)) == 3
+    assert directories == ["node-1", "node-2", "node-3"]
+    assert port == ports_in(nodes)[2]
+    nothing_left(room, ports_in(nodes))
+
+
+@pytest.mark.parametrize("script, status", [("kill -9 $$", 137), ("kill -SEGV $$", 139), ("exit 0", 0)])
+def test_crash_of_the_command(up, room, script, status):
+    assert up("up", "-n", "1", "--", "sh", "-c", script).returncode == status
+    nothing_left(room, [])
+
+
+@pytest.mark.parametrize("command, status", [("/does/not/exist", 127), ("/etc/passwd", 126)])
+def test_command_that_cannot_be_run(up, room, command, status):
+    done = up("up", "-n", "1", "--", command)
+    assert done.returncode == status
+    assert f"cannot run '{command}'" in done.stderr.decode()
+    nothing_left(room, [])
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "KILL"])
+def test_signal_with_a_command(up, room, tmp_path, name):
+    process, ports = begin(up, tmp_path / "nodes", script="sleep 60 & sleep 60")
+    assert len(ports) == 5 and all(listens(port) for port in ports)
+    number = getattr(signal, f"SIG{name}")
+    process.send_signal(number)
+    assert process.wait(10) == (-number if name == "KILL" else 128 + number)
+    nothing_left(room, ports)
+
+
+def test_sigkill_of_the_command(up, room, tmp_path):
+    process, ports = begin(up, tmp_path / "nodes", "-n", "3", script="echo $$ >&2; sleep 60 & sleep 60")
+    os.kill(int(process.stderr.readline()), signal.SIGKILL)
+    assert process.wait(10) == 137
+    nothing_left(room, ports)
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "KILL"])
+def test_signal_without_a_command(up, room, name):
+    process = up.start("up", "-n", "3")
+    export = process.stdout.readline().decode()
+    found = re.fullmatch(r"export REDLOCK_NODES='(\S+)'\n", export)
+    assert found, process.stderr.read()
+    ports = ports_in(found.group(1))
+    assert len(ports) == 3 and all(listens(port) for port in ports)
+    assert Redlock(found.group(1))("acquire", "x").returncode == 0
+    process.send_signal(getattr(signal, f"SIG{name}"))
+    assert process.wait(10) == (-signal.SIGKILL if name == "KILL" else 0)
+    nothing_left(room, ports)
+
+
+def test_signal_while_starting(up, room):
+    for delay in (0.0, 0.01, 0.03, 0.06, 0.1):
+        process = up.start("up", "-q")
+        time.sleep(delay)
+        process.terminate()
+        assert process.wait(10) in (0, 143, -15)
+        assert room.leftovers() == []
+
+
+def test_stopped_servers_are_ended_too(up, room, tmp_path):
+    process, ports = begin(up, tmp_path / "nodes", "-n", "3", script="kill -STOP $(cat $REDLOCK_UP_DIR/node-*/pid); sleep 60")
+    time.sleep(0.2)
+    process.terminate()
+    assert process.wait(10) == 143
+    nothing_left(room, ports)
+
+
+def test_servers_do_not_hold_inherited_descriptors(up, tmp_path):
+    reading, writing = os.pipe()
+    # The command closes its own copy; up's goes with it; what the servers and the janitor hold would be seen here.
+    process, _ = begin(up, tmp_path / "nodes", "-n", "1", script=f"exec bash -c 'exec {writing}>&-; sleep 60'", pass_fds=[writing])
+    os.close(writing)
+    process.kill()
+    process.wait()
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b""
+
+
+def test_a_dead_server_is_told_and_started_again_on_its_port(up, room, tmp_path):
+    process, ports = begin(up, tmp_path / "nodes", "-n", "3", "--restart-after", "300ms",
+                           script="p=$REDLOCK_UP_DIR/node-2/pid; cat $p; kill -9 $(cat $p); sleep 60")
+    old = process.stdout.readline().strip()
+    assert b"node-2 (port %s) was ended by signal 9; starting it again in 300 ms" % ports[1].encode() in process.stderr.readline()
+    assert not listens(ports[1])
+    until(lambda: listens(ports[1]))
+    pid = next(room.directory.glob("*/node-2/pid")).read_text().strip()
+    assert pid != old.decode()
+    process.terminate()
+    assert process.wait(10) == 143
+    nothing_left(room, ports)
+
+
+def test_a_dead_server_stays_dead_by_default(up, room, tmp_path):
+    process, ports = begin(up, tmp_path / "nodes", "-n", "3", script="kill -9 $(cat $REDLOCK_UP_DIR/node-1/pid); sleep 60")
+    line = process.stderr.readline()
+    assert line == b"redlock: node-1 (port %s) was ended by signal 9\n" % ports[0].encode()
+    time.sleep(0.3)
+    assert not listens(ports[0])
+    process.terminate()
+    process.wait(10)
+    nothing_left(room, ports)
+
+
+def test_directory_is_kept(up, tmp_path):
+    directory = tmp_path / "quorum"
+    for _ in range(2):
+        done = up("up", "-n", "1", "--dir", str(directory), "--", "sh", "-c", 'echo "$REDLOCK_UP_DIR"')
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.decode().strip() == str(directory)
+        assert sorted(entry.name for entry in (directory / "node-1").iterdir()) == ["pid", "port", "redis.log"]
+        again = up("up", "-n", "1", "--dir", str(directory), "--", "true")
+        assert again.returncode == 64
+        assert b"name one that is absent or empty" in again.stderr
+        for entry in sorted(directory.rglob("*"), reverse=True):  # an empty one will do
+            entry.rmdir() if entry.is_dir() else entry.unlink()
+
+
+def test_no_server_program(up, room, tmp_path):
+    done = up("up", "--", "true", environ={"PATH": str(tmp_path)})
+    assert done.returncode == 78
+    assert b"neither redis-server nor valkey-server is in PATH; install one" in done.stderr
+    done = up("up", "--server", "/does/not/exist", "--", "true")
+    assert (done.returncode, b"/does/not/exist" in done.stderr) == (78, True)
+    nothing_left(room, [])
+
+
+def test_server_that_does_not_start(up, room, tmp_path):
+    broken = tmp_path / "broken-server"
+    broken.write_text("#!/bin/sh\necho 'no such thing today' >\"$PWD/x\" 2>/dev/null\nexit 3\n")
+    broken.chmod(0o755)
+    done = up("up", "-n", "2", "--server", str(broken), "--", "true", cwd=tmp_path)
+    assert done.returncode == 71
+    assert b"does not start" in done.stderr
+    nothing_left(room, [])

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Bad input: a message that names the problem and the cure, and exit 64 or 78."""
+import pytest
+
+from servers import Quorum, Server
+
+NODES = "redis://127.0.0.1:1"
+USAGE, CONFIG, NO_QUORUM = 64, 78, 69
+
+BAD_COMMAND_LINES = [
+    ([], "no command"),
+    (["rnu"], "did you mean 'run'"),
+    (["frobnicate"], "unknown command 'frobnicate'; try 'redlock help'"),
+    (["doctor"], "unknown command"),
+    (["run"], "wants a resource"),
+    (["run", "x"], "wants a command"),
+    (["run", "x", "--"], "wants a command"),
+    (["run", "--tll", "5s", "x", "true"], "did you mean '--ttl'"),
+    (["acquire", "-Z", "x"], "unknown option '-Z'"),
+    (["acquire", "--ttl"], "wants a value"),
+    (["acquire", "-t"], "option '-t' of 'redlock acquire' wants a value"),
+    (["acquire", "--quiet=1", "x"], "takes no value"),
+    (["acquire"], "wants a resource"),
+    (["acquire", "x", "y"], "takes one resource"),
+    (["acquire", "--count", "3", "x"], "unknown option '--count'"),
+    (["acquire", "-t", "0", "x"], "'0' is out of range: a TTL is from 10ms to 24h"),
+    (["acquire", "-t", "9ms", "x"], "out of range"),
+    (["acquire", "-t", "25h", "x"], "out of range"),
+    (["acquire", "-t", "-5", "x"], "'-5' is negative"),
+    (["acquire", "-t", "10 parsecs", "x"], "'10 parsecs' has no unit that is known here; write a duration as 500ms, 30s"),
+    (["acquire", "-t", "soon", "x"], "'soon' is no duration"),
+    (["acquire", "-t", "", "x"], "'' is no duration"),
+    (["acquire", "-t", ".", "x"], "'.' is no duration"),
+    (["acquire", "-t", "1e3", "x"], "no unit"),
+    (["acquire", "-t", "99999999999999999999h", "x"], "is too long"),
+    (["acquire", "-w", "9223372036854775807", "x"], "is too long"),
+    (["acquire", "--retry-delay", "50ms", "x"], "no range of durations"),
+    (["acquire", "--retry-delay", "250ms-50ms", "x"], "the lesser first"),
+    (["acquire", "-E", "256", "x"], "no number from 0 to 255"),
+    (["acquire", "-E", "7x", "x"], "no number from 0 to 255"),
+    (["acquire", "-o", "o" * 129, "x"], "at most 128 bytes"),
+    (["acquire", ""], "the resource is empty"),
+    (["acquire", "r" * 65537], "at most 65536"),
+    (["acquire", "-p", "prefix", "r" * 65531], "65537 bytes with its prefix"),
+    (["run", "", "true"], "the resource is empty"),
+    (["run", "--on-lost", "panic", "x", "true"], "neither term nor ignore"),
+    (["release", "x"], "no token; put it in REDLOCK_TOKEN"),
+    (["release", "--token", "", "x"], "token given by --token is empty"),
+    (["release", "x", "-"], "token on standard input is empty"),
+    (["extend", "--token", "t" * 1025, "x"], "longer than 1024 bytes"),
+    (["up", "-n", "16"], "no number from 1 to 15"),
+    (["up", "-n", "0"], "no number from 1 to 15"),
+    (["up", "--server"], "wants a value"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", BAD_COMMAND_LINES, ids=lambda value: str(value)[:60])
+def test_bad_command_line(redlock, arguments, message):
+    done = redlock(*arguments, environ={"REDLOCK_NODES": NODES})
+    assert message in done.stderr.decode()
+    assert (done.returncode, done.stdout) == (USAGE, b"")
+
+
+BAD_NODES = [
+    ("", "no nodes."),
+    (",".join(f"redis://127.0.0.1:{port}" for port in range(1, 17)), "16"),
+    ("redis://127.0.0.1:1,redis://127.0.0.1:1", "127.0.0.1:1"),
+    ("redis://127.0.0.1:notaport", "notaport"),
+    ("redis://127.0.0.1:99999", "the port must be a number"),
+    ("127.0.0.1:6379", "127.0.0.1:6379"),
+    ("http://127.0.0.1:1", "http"),
+    ("redis://", "redis://"),
+]
+
+
+@pytest.mark.parametrize("nodes, message", BAD_NODES)
+@pytest.mark.parametrize("by_option", [True, False], ids=["-N", "REDLOCK_NODES"])
+def test_bad_nodes(redlock, nodes, message, by_option):
+    if by_option and nodes:
+        done = redlock("acquire", "-N", nodes, "x")
+    else:
+        done = redlock("acquire", "x", environ={"REDLOCK_NODES": nodes})
+    assert message in done.stderr.decode()
+    assert (done.returncode, done.stdout) == (CONFIG, b"")
+
+
+def test_no_nodes_names_the_four_ways_and_up(redlock):
+    text = redlock("acquire", "x").stderr.decode()
+    for way in ("-N", "REDLOCK_NODES", "REDLOCK_CONFIG", "/etc/redlock.conf", "redlock up"):
+        assert way in text
+
+
+def test_a_password_in_a_bad_url_is_not_told(redlock):
+    for nodes in ("redis://:geheim@127.0.0.1:notaport", "redis://u:geheim@h:1,redis://u:geheim@h:1"):
+        done = redlock("acquire", "-N", nodes, "x")
+        assert done.returncode == CONFIG
+        assert b"geheim" not in done.stderr + done.stdout
+
+
+def test_one_server_under_two_names(redlock):
+    with Quorum(2) as servers:
+        port = servers[0].port
+        done = redlock("acquire", "-N", f"redis://127.0.0.1:{port},redis://localhost:{port},{servers[1].url}", "x")
+        assert "listed twice" in done.stderr.decode()
+        assert f":{port}" in done.stderr.decode()
+        assert done.returncode == CONFIG
+        assert servers.values("x") == [None, None]
+
+
+def test_unreadable_tls_file(redlock):
+    for options in (["--tls-ca-file", "/does/not/exist.pem"],
+                    ["--tls-cert-file", "/does/not/exist.pem", "--tls-key-file", "/does/not/exist.pem"]):
+        done = redlock("acquire", "-N", "rediss://127.0.0.1:1", *options, "x")
+        assert "/does/not/exist.pem" in done.stderr.decode()
+        assert done.returncode == CONFIG
+
+
+def test_wrong_password_names_the_node_not_the_password(redlock):
+    server = Server("--requirepass", "richtig")
+    try:
+        url = f"redis://:geheim@127.0.0.1:{server.port}"
+        for arguments in (["acquire", "x"], ["run", "x", "true"], ["run", "-q", "x", "true"], ["acquire", "-w", "20s", "x"]):
+            done = redlock(*arguments, environ={"REDLOCK_NODES": url}, timeout=10)
+            assert f"127.0.0.1:{server.port}" in done.stderr.decode()
+            assert "password" in done.stderr.decode()
+            assert b"geheim" not in done.stderr
+            assert done.returncode == CONFIG
+    finally:
+        server.close()
+
+
+def test_unreachable_nodes_are_named(redlock):
+    done = redlock("acquire", "-N", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "x")
+    assert done.returncode == NO_QUORUM
+    for port in (1, 2, 3):
+        assert f"  redis://127.0.0.1:{port}: connection refused" in done.stderr.decode()
+    assert redlock("acquire", "-q", "-N", NODES, "x").stderr == b""
+
+
+@pytest.mark.parametrize("arguments", [["help"], ["--help"], ["-h"], ["version"], ["--version"], ["run", "--help"], ["help", "up"]])
+def test_help_and_version_exit_0(redlock, arguments):
+    done = redlock(*arguments, environ={"REDLOCK_CONFIG": "/does/not/exist"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout
+
+
+def test_output_that_cannot_be_written_is_an_error(redlock):
+    with open("/dev/full", "wb") as full:
+        import subprocess
+
+        from conftest import BINARY
+        done = subprocess.run([BINARY, "help"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 71
+    assert b"cannot write" in done.stderr
