@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The examples on real servers: they do what they say, also when the lock is taken, and leave no key.
+
+usage: examples.py BUILD_DIR CASE
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+BUILD = pathlib.Path(sys.argv[1])
+CASES = {
+    # case: (shell to run inside `redlock up`, exit status, what the output must hold)
+    "ten_lines": ('"$EXAMPLES/ten_lines" && redlock show nightly', 0, ["nightly: ok, sure for ", "here the work is done", "free"]),
+    "ten_lines_no_nodes": ('REDLOCK_NODES= "$EXAMPLES/ten_lines"', 78, []),
+    "event_loop": ('"$EXAMPLES/event_loop" tide 1500 && redlock show tide', 0, ["acquired: ok", "renewed", "released: ok", "free"]),
+    # Taken elsewhere with a TTL beyond the ten seconds that it waits.
+    "event_loop_held": ('redlock acquire -t 60 tide >/dev/null && "$EXAMPLES/event_loop" tide 10', 75, ["acquired: held by another"]),
+}
+
+
+def main():
+    shell, status, words = CASES[sys.argv[2]]
+    environ = {**os.environ, "PATH": f"{BUILD}/cli:{os.environ['PATH']}", "EXAMPLES": str(BUILD / "examples")}
+    done = subprocess.run(["redlock", "up", "-n", "3", "--", "sh", "-c", shell], env=environ, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    said = done.stdout + done.stderr
+    assert done.returncode == status, f"exit status {done.returncode}, expected {status}:\n{said}"
+    for word in words:
+        assert word in said, f"'{word}' is not in:\n{said}"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Does the layering check notice? Each violation is planted in a small tree of its own and must be named."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CHECKER = pathlib.Path(__file__).with_name("layering.py")
+HEALTHY = {
+    "include/redlock.h": "#include <stdint.h>\n",
+    "src/core/core.h": "#include <stdint.h>\nint rl_sum(int *n);\n",
+    "src/core/sum.c": '#include "core/core.h"\n#include <string.h>\nint rl_sum(int *n) { int a[64]; memcpy(a, n, sizeof a); return a[*n]; }\n',
+    "src/net/net.h": '#include "core/core.h"\n',
+    "src/net/url.h": "struct url;\n",
+    "src/net/net.c": '#include "net.h"\n#include <hiredis/hiredis.h>\n#include <sys/socket.h>\n',
+    "src/client/client.c": "#include <redlock.h>\n#include <pthread.h>\n#include \"net/net.h\"\n",
+    "cli/main.c": "#include <redlock.h>\n#include <stdio.h>\n#include \"main.h\"\n",
+    "cli/main.h": "struct options;\n",
+}
+# (file, line added to it, what the check must say)
+PLANTED = [
+    ("src/core/sum.c", "#include <stdio.h>", "core includes <stdio.h>"),
+    ("src/core/sum.c", '#include "net/net.h"', "src/core must not know src/net/net.h"),
+    ("src/core/sum.c", "#include <redlock.h>", "src/core must not know include/redlock.h"),
+    ("src/core/sum.c", "int time(int *); int rl_now(void); int rl_now(void) { return time(0); }", "core's objects use time"),
+    ("src/client/client.c", "#include <sys/socket.h>", "only src/net may include <sys/socket.h>"),
+    ("src/client/client.c", "#  include <sys/epoll.h>", "only src/net may include <sys/epoll.h>"),
+    ("src/client/client.c", "#include <hiredis/hiredis.h>", "only src/net may include <hiredis/hiredis.h>"),
+    ("src/client/client.c", "#include <openssl/ssl.h>", "only src/net may include <openssl/ssl.h>"),
+    ("src/client/client.c", '#include "net/url.h"', "through src/net/net.h only"),
+    ("src/client/client.c", '#include "../../cli/main.h"', "src/client must not know cli/main.h"),
+    ("src/net/net.c", '#include "../../cli/main.h"', "src/net must not know cli/main.h"),
+    ("cli/main.c", '#include "core/core.h"', "cli must not know src/core/core.h"),
+    ("cli/main.c", '#include "../src/net/net.h"', "cli must not know src/net/net.h"),
+    ("cli/main.c", "#include <hiredis/hiredis.h>", "only src/net may include <hiredis/hiredis.h>"),
+    ("include/redlock.h", "#include <hiredis/hiredis.h>", "include/redlock.h: includes hiredis/hiredis.h"),
+]
+
+
+def check(root, planted=None):
+    """Builds the small tree, with the line planted in one file; returns the checker's status and words."""
+    for name, text in HEALTHY.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + (planted[1] + "\n" if planted and planted[0] == name else ""))
+    objects = []
+    if not planted or "#" not in planted[1]:
+        objects = [str(root / "sum.o")]
+        subprocess.run([os.environ.get("CC", "cc"), "-c", "-I", root / "src", root / "src/core/sum.c", "-o", objects[0]], check=True)
+    done = subprocess.run([sys.executable, CHECKER, root, *objects], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def main():
+    failed = 0
+    for planted in [None, *PLANTED]:
+        with tempfile.TemporaryDirectory() as directory:
+            status, words = check(pathlib.Path(directory), planted)
+        expected = (1, planted[2]) if planted else (0, "the layers hold")
+        if status != expected[0] or expected[1] not in words:
+            failed += 1
+            print(f"planted {planted}: expected {expected}, got ({status}, {words!r})")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# What `cmake --install` puts into a prefix is enough to build and run a program of somebody else, found by pkg-config
+# and by CMake, shared and static, also after the prefix was moved.
+# usage: package.sh BUILD_DIR C_COMPILER VERSION [SANITIZERS]
+set -euo pipefail
+build=$1 compiler=$2 version=$3 sanitize=${4:-}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+flags=()
+if [ -n "$sanitize" ]; then flags=("-fsanitize=$sanitize"); fi
+if grep -q -- --coverage "$build/CMakeCache.txt"; then flags+=(--coverage); fi
+
+cmake --install "$build" --prefix "$scratch/first" > "$scratch/install.log"
+mv "$scratch/first" "$scratch/prefix"
+prefix=$scratch/prefix
+libdir=$(dirname "$(find "$prefix" -name 'libredlock.so')")
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+
+cat > "$scratch/consumer.c" <<'C'
+#include <redlock.h>
+#include <stdio.h>
+int main(void) {
+    struct redlock_client *client = NULL;
+    struct redlock_error error;
+    int result = redlock_client_open("gopher://nowhere", NULL, &client, &error);
+    printf("%s %d\n", redlock_version(), result);
+    return result == REDLOCK_BAD_ARGUMENT ? 0 : 1;
+}
+C
+expect() { # what, command...
+    local said
+    said=$("${@:2}")
+    [ "$said" = "$version -6" ] || { echo "$1: said '$said', not '$version -6'"; exit 1; }
+    echo "$1: works"
+}
+
+[ "$(pkg-config --modversion redlock)" = "$version" ]
+read -ra shared <<< "$(pkg-config --cflags --libs redlock)"
+"$compiler" "${flags[@]}" -o "$scratch/pc-shared" "$scratch/consumer.c" "${shared[@]}" "-Wl,-rpath,$libdir"
+expect "pkg-config, shared" "$scratch/pc-shared"
+[[ $(ldd "$scratch/pc-shared") == *libredlock.so.* ]] || { echo "pkg-config, shared: not linked to the shared library"; exit 1; }
+# Who links the shared library need not know what it is made of.
+if [[ ${shared[*]} == *hiredis* ]]; then echo "pkg-config --libs names hiredis"; exit 1; fi
+
+read -ra static <<< "$(pkg-config --static --cflags --libs redlock)"
+"$compiler" "${flags[@]}" -o "$scratch/pc-static" "$scratch/consumer.c" "${static[@]/#-lredlock/-l:libredlock.a}"
+expect "pkg-config, static" "$scratch/pc-static"
+if [[ $(ldd "$scratch/pc-static") == *libredlock* ]]; then echo "pkg-config, static: linked to the shared library"; exit 1; fi
+
+mkdir "$scratch/consumer"
+cat > "$scratch/consumer/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.22)
+project(consumer C)
+if(STATIC)
+  find_package(redlock 0.1 REQUIRED COMPONENTS static)
+  set(library redlock::static)
+else()
+  find_package(redlock 0.1 REQUIRED)
+  set(library redlock::redlock)
+endif()
+add_executable(consumer ../consumer.c)
+target_link_libraries(consumer PRIVATE ${library})
+CMAKE
+for static in OFF ON; do
+    if ! { cmake -G Ninja -S "$scratch/consumer" -B "$scratch/cmake-$static" -DSTATIC=$static \
+        -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_C_FLAGS="${flags[*]}" \
+        && cmake --build "$scratch/cmake-$static"; } > "$scratch/cmake.log" 2>&1; then
+        cat "$scratch/cmake.log"
+        exit 1
+    fi
+    expect "find_package, static $static" "$scratch/cmake-$static/consumer"
+done
+
+installed=$("$prefix/bin/redlock" --version)
+[[ $installed == *"$version"* ]] || { echo "redlock --version says '$installed', not $version"; exit 1; }
+[ -s "$prefix/share/man/man1/redlock.1" ]
+bash -n "$prefix/share/bash-completion/completions/redlock"
+echo "the command line, its manual page and its completion are there"

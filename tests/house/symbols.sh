@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# libredlock.so exports what packaging/symbols.txt lists, and redlock.h declares just that. A line that disappears
+# from the list breaks programs: it takes a new soname.
+# usage: symbols.sh LIBRARY SOURCE_DIR
+set -euo pipefail
+export LC_ALL=C
+list=$2/packaging/symbols.txt
+sort -c -u "$list"
+exported=$(nm -D --defined-only --format=posix "$1" | awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }' | sort)
+diff -u --label packaging/symbols.txt "$list" --label "exported by $(basename "$1")" - <<< "$exported"
+declared=$(tr '\n' ' ' < "$2/include/redlock.h" | sed 's/REDLOCK_API/\n&/g' | sed -n 's/^REDLOCK_API [^(;]*\(redlock_[a-z_]*\)(.*/\1/p' | sort)
+diff -u --label packaging/symbols.txt "$list" --label "declared in redlock.h" - <<< "$declared"
+echo "$(wc -l < "$list") symbols, as listed"

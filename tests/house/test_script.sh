@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# scripts/test must be able to fail. It runs here with a cmake and a ctest that do as they are told, in a build
+# directory of its own; what is looked at is its exit status, its last line, and which phases it ran.
+# usage: test_script.sh SOURCE_DIR
+set -euo pipefail
+source=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir "$scratch/bin"
+
+cat > "$scratch/bin/cmake" <<'SH'
+#!/bin/sh
+echo "cmake $*" >> "$SCRATCH/calls"
+case "$*" in *"$CMAKE_FAILS_AT"*) [ -n "$CMAKE_FAILS_AT" ] && { echo "error: planted"; exit 1; } ;; esac
+exit 0
+SH
+cat > "$scratch/bin/ctest" <<'SH'
+#!/bin/sh
+echo "ctest $*" >> "$SCRATCH/calls"
+while [ $# -gt 0 ]; do
+    [ "$1" = --output-junit ] && out=$2
+    shift
+done
+[ -n "$CTEST_COUNTS" ] || exit "$CTEST_STATUS"
+set -- $CTEST_COUNTS
+printf '<testsuite name="x"\n\ttests="%s"\n\tfailures="%s"\n\tdisabled="0"\n\tskipped="%s"\n>\n' "$1" "$2" "$3" > "$out"
+exit "$CTEST_STATUS"
+SH
+chmod +x "$scratch/bin/cmake" "$scratch/bin/ctest"
+
+failures=0
+# try WHAT STATUS LAST-LINE CMAKE_FAILS_AT CTEST_COUNTS CTEST_STATUS [OPTION...]
+try() {
+    local what=$1 status=$2 last=$3 got=0
+    rm -rf "$scratch/build" "$scratch/calls"
+    SCRATCH=$scratch CMAKE_FAILS_AT=$4 CTEST_COUNTS=$5 CTEST_STATUS=$6 PATH=$scratch/bin:$PATH \
+        "$source/scripts/test" --build-dir "$scratch/build" "${@:7}" > "$scratch/out" 2>&1 || got=$?
+    if [ $got -ne "$status" ] || [ "$(tail -n 1 "$scratch/out")" != "$last" ]; then
+        echo "$what: exit status $got (expected $status), output:"
+        cat "$scratch/out"
+        failures=$((failures + 1))
+    fi
+}
+
+try "all well" 0 "30 passed, 0 failed" "" "10 0 0" 0
+builds=$(grep -c '^cmake --build' "$scratch/calls")
+[ "$builds" -eq 4 ] || { echo "all well: $builds builds, not 4"; failures=$((failures + 1)); }
+try "skipped is not passed" 0 "24 passed, 0 failed, 6 skipped" "" "10 0 2" 0
+try "a test fails" 1 "27 passed, 3 failed" "" "10 1 0" 8
+try "quick: a test fails" 1 "9 passed, 1 failed" "" "10 1 0" 8 --quick
+try "ctest fails and counts nothing" 1 "30 passed, 3 failed" "" "10 0 0" 1
+try "ctest dies" 1 "0 passed, 3 failed" "" "" 1
+try "ctest says well and writes no counts" 1 "0 passed, 3 failed" "" "" 0
+try "gcc build fails" 1 "20 passed, 1 failed" "--build $scratch/build/ci-gcc" "10 0 0" 0
+try "clang build fails" 1 "30 passed, 1 failed" "--build $scratch/build/ci-clang" "10 0 0" 0
+try "asan does not configure" 1 "20 passed, 1 failed" "--preset asan" "10 0 0" 0
+try "tsan build fails" 1 "20 passed, 1 failed" "--build $scratch/build/tsan" "10 0 0" 0
+try "bad number" 64 "scripts/test: -j takes a number, at least 1" "" "10 0 0" 0 -j none
+try "no number" 64 "scripts/test: -j takes a number, at least 1" "" "10 0 0" 0 -j
+exit $((failures > 0))

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Every allocation made to fail in turn, while a client is opened, takes a lock, extends it, looks at it, releases it
+ * and is closed. For n = 1, 2, 3, ... until a whole run goes by without a failure: a clear error, no crash, no leak, no
+ * key left behind, no hang, and once memory is there again the same client takes the same lock.
+ *
+ * Linked twice, see failing.h: with --wrap, each and every allocation of the library's own code; with a malloc of our
+ * own, those inside of other libraries too, in growing steps, because TLS makes thousands.
+ */
+#include <arpa/inet.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "failing.h"
+#include "harness.h"
+
+#define NODES 3
+#define TTL_MS 60000 /* what is left behind stays: a key that is gone was deleted */
+#define RUN_SECONDS_MAX 30
+
+enum ending { RELEASED, FREED_WHILE_HELD };
+
+struct scenario {
+    const char *name;
+    struct servers *servers;
+    size_t resources;
+    int service_thread;
+    enum ending ending;
+    enum failing_how how;
+    const char *ca_file; /* TLS when given */
+};
+
+static struct servers scripted, scriptless, encrypted;
+static char ca_file[128];
+static const struct redlock_bytes names[] = {{"first", 5}, {"second", 6}, {"third", 5}};
+static atomic_int connections_lost; /* as far as the library tells in its log, since the run began */
+
+static const char *const no_scripts[] = {"--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", NULL};
+
+static void start_scriptless(void) {
+    scriptless.count = NODES;
+    for (unsigned i = 0; i < NODES; i++) {
+        server_start(&scriptless.at[i], no_scripts);
+        snprintf(scriptless.urls + strlen(scriptless.urls), 40, " redis://127.0.0.1:%d", scriptless.at[i].port);
+    }
+}
+
+static void count_lost(void *context, enum redlock_log_level level, const char *text) {
+    (void)context, (void)text;
+    if (level <= REDLOCK_LOG_WARNING || strstr(text, "second connection")) atomic_fetch_add(&connections_lost, 1);
+}
+
+/* A test that failed may have left anything. */
+static int anew(void **state) {
+    (void)state;
+    failing_end();
+    for (unsigned i = 0; i < NODES; i++) {
+        freeReplyObject(server_ask(&scripted.at[i], "FLUSHALL"));
+        freeReplyObject(server_ask(&scriptless.at[i], "FLUSHALL"));
+    }
+    return 0;
+}
+
+/* ---- what must hold after each step ---- */
+
+static unsigned keys_left(const struct scenario *scenario) {
+    unsigned left = 0;
+    for (unsigned i = 0; i < NODES; i++) left += (unsigned)server_ask_integer(&scenario->servers->at[i], "DBSIZE");
+    return left;
+}
+
+static void assert_no_key(const struct scenario *scenario, struct redlock_client *client, unsigned long n) {
+    double until = now_ms() + 3000;
+    while (keys_left(scenario) > 0 && now_ms() < until) {
+        if (client && !scenario->service_thread) redlock_process(client);
+        nap_ms(5);
+    }
+    if (keys_left(scenario) > 0) fail_msg("%s, allocation %lu: keys are left behind", scenario->name, n);
+}
+
+static void assert_clear(const struct scenario *scenario, unsigned long n, int result, const struct redlock_error *error) {
+    if (result == REDLOCK_OK || result != error->result || strlen(error->text) < 10)
+        fail_msg("%s, allocation %lu: result %d with error %d \"%s\"", scenario->name, n, result, error->result, error->text);
+}
+
+static void assert_one_of(const struct scenario *scenario, unsigned long n, const char *what, int result, const int *allowed) {
+    for (; *allowed != 1; allowed++) {
+        if (*allowed == result) return;
+    }
+    fail_msg("%s, allocation %lu: %s is %d (%s)", scenario->name, n, what, result, redlock_result_text(result));
+}
+
+/* ---- one run ---- */
+
+static int open_one(const struct scenario *scenario, struct redlock_client **client, struct redlock_error *error) {
+    struct redlock_client_options options;
+    redlock_client_options_init(&options);
+    options.service_thread = scenario->service_thread;
+    options.key_prefix = "prefix:";
+    options.log = count_lost;
+    options.log_level = REDLOCK_LOG_INFO;
+    options.tls_ca_file = scenario->ca_file;
+    options.node_timeout_ms = 100;
+    return redlock_client_open(scenario->servers->urls, &options, client, error);
+}
+
+static int new_one(const struct scenario *scenario, struct redlock_client *client, struct redlock_lock **lock,
+                   struct redlock_error *error) {
+    struct redlock_lock_options options = lock_options(TTL_MS);
+    options.owner = "someone";
+    return redlock_lock_new_multi(client, names, scenario->resources, &options, lock, error);
+}
+
+/* A single failed allocation costs one node or the call, never the lock to somebody else (HELD: by a key of our own). */
+static void use(const struct scenario *scenario, unsigned long n, struct redlock_client *client, struct redlock_lock *lock) {
+    static const int taken[] = {REDLOCK_OK, REDLOCK_NO_MEMORY, REDLOCK_NO_QUORUM, 1};
+    static const int released[] = {REDLOCK_OK, REDLOCK_NO_QUORUM, 1};
+    struct redlock_view views[NODES];
+    int result = redlock_try(lock);
+    assert_one_of(scenario, n, "redlock_try()", result, taken);
+    if (result == REDLOCK_OK) {
+        assert_true(redlock_validity_ms(lock) > TTL_MS / 2);
+        assert_one_of(scenario, n, "redlock_extend()", redlock_extend(lock, TTL_MS + 10000), taken);
+        assert_one_of(scenario, n, "redlock_look()", redlock_look(client, "first", 5, views, NODES), taken);
+        if (scenario->ending == RELEASED) assert_one_of(scenario, n, "redlock_release()", redlock_release(lock), released);
+    }
+    if (scenario->ending == FREED_WHILE_HELD) return;
+    if (scenario->how == FAIL_ALL_LATER) failing_end(); /* memory is there again */
+    if (!failing_hit()) return;
+    assert_no_key(scenario, client, n);
+    assert_result(redlock_acquire(lock, 5000), REDLOCK_OK);
+    assert_one_of(scenario, n, "the second redlock_release()", redlock_release(lock), released);
+    assert_no_key(scenario, client, n);
+}
+
+/* Freed without a release: the client's last node timeout must do for it, unless a connection was lost by then. */
+static void assert_no_key_at_the_end(const struct scenario *scenario, unsigned long n) {
+    if (keys_left(scenario) == 0) return;
+    if (atomic_load(&connections_lost) == 0) assert_no_key(scenario, NULL, n);
+    for (unsigned i = 0; i < NODES; i++) freeReplyObject(server_ask(&scenario->servers->at[i], "FLUSHALL"));
+}
+
+/* Returns false when nothing failed: the sweep is over. */
+static bool run_once(const struct scenario *scenario, unsigned long n) {
+    struct redlock_client *client = NULL;
+    struct redlock_lock *lock = NULL;
+    struct redlock_error error = {0};
+    atomic_store(&connections_lost, 0);
+    alarm(RUN_SECONDS_MAX); /* a hang ends the program */
+    failing_begin(n, scenario->how);
+    int result = open_one(scenario, &client, &error);
+    if (result != REDLOCK_OK) {
+        failing_end();
+        assert_clear(scenario, n, result, &error);
+        assert_null(client);
+        return true;
+    }
+    redlock_client_wait_ready(client, 1000);
+    result = new_one(scenario, client, &lock, &error);
+    if (result != REDLOCK_OK) assert_clear(scenario, n, result, &error);
+    else use(scenario, n, client, lock);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    bool hit = failing_hit();
+    failing_end();
+    assert_no_key_at_the_end(scenario, n);
+    return hit;
+}
+
+static bool run(const struct scenario *scenario, unsigned long n) {
+    long before = failing_live();
+    bool hit = run_once(scenario, n);
+    long leaked = failing_live() - before;
+    /* What others keep for later, they keep once. */
+    for (int i = 0; i < 3 && leaked > 0 && !failing_live_is_exact(); i++) {
+        before = failing_live();
+        run_once(scenario, n);
+        leaked = failing_live() - before;
+    }
+    if (leaked != 0 && (leaked > 0 || failing_live_is_exact()))
+        fail_msg("%s, allocation %lu: %ld allocations are leaked", scenario->name, n, leaked);
+    return hit;
+}
+
+/* Where all later ones fail, neighbours differ little, and each run waits for nodes to be connected anew. */
+static unsigned long step_after(const struct scenario *scenario, unsigned long n) {
+    if (scenario->how == FAIL_ALL_LATER) return 1 + n / 12;
+    return failing_live_is_exact() ? 1 : 1 + n / 25;
+}
+
+static void sweep(const struct scenario *scenario) {
+    unsigned long n = 1, runs = 0;
+    double began = now_ms();
+    run_once(scenario, 1000000000); /* what is set up once in a process is set up now */
+    for (; run(scenario, n); runs++) n += step_after(scenario, n);
+    printf("%s: %lu runs, up to allocation %lu, %.1f s\n", scenario->name, runs, n - 1, (now_ms() - began) / 1e3);
+    fflush(stdout);
+    assert_true(runs >= 20); /* a client on three nodes cannot do with less: else nothing was made to fail */
+}
+
+/* ---- tests ---- */
+
+static void one_fails_with_the_service_thread(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"one resource, service thread", &scripted, 1, 1, RELEASED, FAIL_ONE, NULL});
+}
+
+static void one_fails_without_a_thread(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"one resource, no thread", &scripted, 1, 0, RELEASED, FAIL_ONE, NULL});
+}
+
+static void one_fails_and_the_lock_is_freed_while_held(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"freed while held", &scripted, 1, 1, FREED_WHILE_HELD, FAIL_ONE, NULL});
+}
+
+static void one_fails_with_several_resources(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"three resources", &scripted, 3, 1, RELEASED, FAIL_ONE, NULL});
+}
+
+static void one_fails_with_transactions(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"three resources, transactions", &scriptless, 3, 1, RELEASED, FAIL_ONE, NULL});
+}
+
+static void all_later_ones_fail(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"all later ones too", &scripted, 1, 1, RELEASED, FAIL_ALL_LATER, NULL});
+}
+
+static void all_later_ones_fail_with_transactions(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"transactions, all later ones too", &scriptless, 2, 0, RELEASED, FAIL_ALL_LATER, NULL});
+}
+
+static int start(void **state) {
+    (void)state;
+    servers_start(&scripted, NODES);
+    start_scriptless();
+    return 0;
+}
+
+static int stop(void **state) {
+    (void)state;
+    servers_stop(&scripted);
+    servers_stop(&scriptless);
+    servers_stop(&encrypted);
+    return 0;
+}
+
+/* ---- TLS, where failures reach into OpenSSL ---- */
+
+static int free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static bool listens_with_tls(struct server *server, int port) {
+    redisReply *reply = server_ask(server, "CONFIG SET tls-port %d", port);
+    bool listens = reply->type == REDIS_REPLY_STATUS;
+    freeReplyObject(reply);
+    return listens;
+}
+
+/* The certificate is its own authority and lies in the first server's directory. */
+static void start_encrypted(void) {
+    char command[512];
+    servers_start(&encrypted, NODES);
+    const char *dir = encrypted.at[0].dir;
+    snprintf(ca_file, sizeof ca_file, "%s/cert.pem", dir);
+    snprintf(command, sizeof command,
+             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test "
+             "-addext subjectAltName=IP:127.0.0.1 -keyout %s/key.pem -out %s 2>%s/openssl.log", dir, ca_file, dir);
+    assert_int_equal(system(command), 0);
+    encrypted.urls[0] = 0;
+    for (unsigned i = 0; i < NODES; i++) {
+        int port;
+        freeReplyObject(server_ask(&encrypted.at[i], "CONFIG SET tls-auth-clients no tls-cert-file %s tls-key-file %s/key.pem",
+                                   ca_file, dir));
+        do port = free_port();
+        while (!listens_with_tls(&encrypted.at[i], port));
+        snprintf(encrypted.urls + strlen(encrypted.urls), 40, " rediss://127.0.0.1:%d", port);
+    }
+}
+
+static void one_fails_with_tls(void **state) {
+    (void)state;
+    start_encrypted();
+    sweep(&(struct scenario){"TLS", &encrypted, 1, 1, RELEASED, FAIL_ONE, ca_file});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(one_fails_with_the_service_thread, anew),
+        cmocka_unit_test_setup(one_fails_without_a_thread, anew),
+        cmocka_unit_test_setup(one_fails_and_the_lock_is_freed_while_held, anew),
+        cmocka_unit_test_setup(one_fails_with_several_resources, anew),
+        cmocka_unit_test_setup(one_fails_with_transactions, anew),
+        cmocka_unit_test_setup(all_later_ones_fail, anew),
+        cmocka_unit_test_setup(all_later_ones_fail_with_transactions, anew),
+        cmocka_unit_test_setup(one_fails_with_tls, anew),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

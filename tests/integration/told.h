@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a lock told of itself through on_change: how often, and when first and last. Told on another thread.
+ */
+#ifndef TESTS_TOLD_H
+#define TESTS_TOLD_H
+
+#include <stdatomic.h>
+
+#include "harness.h"
+
+struct told {
+    atomic_int count[REDLOCK_CHANGE_LOST + 1];
+    _Atomic double first[REDLOCK_CHANGE_LOST + 1], last[REDLOCK_CHANGE_LOST + 1];
+};
+
+static inline void tell(void *context, struct redlock_lock *lock, enum redlock_change change) {
+    struct told *told = context;
+    (void)lock;
+    told->last[change] = now_ms();
+    if (told->count[change] == 0) told->first[change] = told->last[change];
+    told->count[change]++; /* last: whoever sees the count sees the times */
+}
+
+static inline struct redlock_lock_options told_options(int64_t ttl_ms, struct told *told) {
+    struct redlock_lock_options options = lock_options(ttl_ms);
+    options.on_change = tell;
+    options.on_change_context = told;
+    return options;
+}
+
+#define wait_until(condition, ms)                                                                                      \
+    do {                                                                                                               \
+        double end_ = now_ms() + (double)(ms);                                                                         \
+        while (!(condition)) {                                                                                         \
+            if (now_ms() > end_) fail_msg("not within %g ms: %s", (double)(ms), #condition);                           \
+            nap_ms(2);                                                                                                 \
+        }                                                                                                              \
+    } while (0)
+
+/* Fails with both values. */
+#define assert_less(a, b)                                                                                              \
+    do {                                                                                                               \
+        double a_ = (double)(a), b_ = (double)(b);                                                                     \
+        if (!(a_ < b_)) fail_msg("%s is %g, not less than %s, which is %g", #a, a_, #b, b_);                           \
+    } while (0)
+
+static inline unsigned nodes_ready(struct redlock_client *client) {
+    unsigned ready = 0;
+    for (size_t i = 0; i < redlock_client_nodes(client); i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        assert_result(redlock_client_node(client, i, &status), REDLOCK_OK);
+        ready += status.verdict == REDLOCK_VERDICT_GRANTED;
+    }
+    return ready;
+}
+
+static inline struct redlock_stats stats_of(struct redlock_client *client) {
+    struct redlock_stats stats = {.size = sizeof stats};
+    assert_result(redlock_client_stats(client, &stats), REDLOCK_OK);
+    return stats;
+}
+
+/* When the lock's validity ends as last seen before it was lost, on the scale of now_ms(). */
+static inline double validity_end_until_lost(struct redlock_lock *lock, struct told *told, double ms) {
+    double end = 0, give_up = now_ms() + ms;
+    while (told->count[REDLOCK_CHANGE_LOST] == 0) {
+        double now_end = (double)redlock_validity_end_ns(lock) / 1e6;
+        if (now_end > 0) end = now_end;
+        if (now_ms() > give_up) fail_msg("not told LOST within %g ms", ms);
+        nap_ms(2);
+    }
+    return end;
+}
+
+#endif
