@@ -60,7 +60,8 @@ static void refuse(const struct command *command, int what, char **argv) {
     char letter[] = {'-', (char)optopt, '\0'};
     const char *name = optopt > 0 && optopt < LONG_BASE ? letter : word;
     if (what == ':') {
-        complain("option '%.60s' of 'redlock %s' wants a value; try 'redlock %s --help'", name, command->name, command->name);
+        complain("option '%.60s' of 'redlock %s' wants a value; try 'redlock %s --help'", name, command->name,
+                 command->name);
     } else if (optopt >= LONG_BASE) {
         complain("option '%.60s' of 'redlock %s' takes no value", word, command->name);
     } else {
@@ -80,7 +81,8 @@ int arguments_read(const struct command *command, struct settings *settings, int
             refuse(command, what, argv);
             return -1;
         }
-        const struct option_entry *entry = what >= LONG_BASE ? &option_entries[what - LONG_BASE] : find_letter(command, what);
+        const struct option_entry *entry =
+            what >= LONG_BASE ? &option_entries[what - LONG_BASE] : find_letter(command, what);
         char reason[256];
         if (entry->set(settings, optarg, reason, sizeof reason) != 0) {
             complain("--%s: %s", entry->name, reason);

@@ -16,7 +16,7 @@
 static _Noreturn void become(const struct child_plan *plan, pid_t parent, int report) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(EXIT_CANNOT_RUN); /* it died before the line above took effect */
+    if (getppid() != parent) _exit(EXIT_CANNOT_RUN);              /* it died before the line above took effect */
     if (plan->terminal >= 0) tcsetpgrp(plan->terminal, getpid()); /* SIGTTOU is still blocked here */
     signals_restore(plan->inherited);
     execvpe(plan->argv[0], plan->argv, plan->environment);

@@ -97,7 +97,8 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
         snprintf(error, error_size, "cannot read the configuration file %s: %s", path, strerror(errno));
         return -1;
     }
-    struct reading reading = {.settings = settings, .file = file, .path = path, .error = error, .error_size = error_size};
+    struct reading reading = {
+        .settings = settings, .file = file, .path = path, .error = error, .error_size = error_size};
     int result = ini_parse_stream(next_line, &reading, handle, &reading);
     bool broken = ferror(file) != 0;
     fclose(file);

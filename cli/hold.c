@@ -33,7 +33,8 @@ static int take(struct session *session, struct redlock_lock *lock, int64_t wait
     struct taking taking = {0};
     int result = redlock_acquire_start(lock, wait_ms, taken, &taking);
     if (result != REDLOCK_OK) return result;
-    struct pollfd fds[] = {{.fd = redlock_client_fd(session->client), .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = redlock_client_fd(session->client), .events = POLLIN},
+                           {.fd = signal_fd, .events = POLLIN}};
     bool shut_out = false;
     while (!taking.done) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR) redlock_cancel(lock);
@@ -69,8 +70,8 @@ static json_t *token_json(json_t *object, struct redlock_bytes token) {
     return object;
 }
 
-static int print_json(struct session *session, struct redlock_lock *lock, const char *resource, struct redlock_bytes token,
-                      int64_t validity_ms) {
+static int print_json(struct session *session, struct redlock_lock *lock, const char *resource,
+                      struct redlock_bytes token, int64_t validity_ms) {
     char name[REDLOCK_RESOURCE_BYTES_MAX + 1];
     json_t *object = json_object(), *nodes = json_array();
     json_t *plain = json_string(resource);
@@ -84,7 +85,8 @@ static int print_json(struct session *session, struct redlock_lock *lock, const 
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
     for (size_t i = 0; i < count; i++) {
-        json_array_append_new(nodes, json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict", verdict_name(verdicts[i])));
+        json_array_append_new(
+            nodes, json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict", verdict_name(verdicts[i])));
     }
     json_object_set_new(object, "nodes", nodes);
     int result = json_dumpf(object, stdout, JSON_COMPACT);
@@ -190,7 +192,8 @@ static int token_from_input(struct token *token) {
         if (got == 0) break;
         token->count += (size_t)got;
     }
-    if (token->count > 0 && token->count < sizeof token->bytes && token->bytes[token->count - 1] == '\n') token->count--;
+    if (token->count > 0 && token->count < sizeof token->bytes && token->bytes[token->count - 1] == '\n')
+        token->count--;
     return token_is_fit(token, "on standard input");
 }
 

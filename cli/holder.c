@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <redlock.h>
 
+#include "boottime.h"
 #include "child.h"
 #include "duration.h"
 #include "exit_codes.h"
@@ -22,18 +22,16 @@
 #include "session.h"
 #include "verdict.h"
 
-#define MS INT64_C(1000000)
-#define GROUP_TICK (20 * MS)    /* members of the group that are not our children die unseen */
-#define AFTER_KILL (1000 * MS)  /* KILL needs no longer, but for a process in a dead disk's arms */
-#define TELL_AFTER (500 * MS)   /* with -v: who holds it, when it is not had at once */
+#define GROUP_TICK (20 * MS)   /* members of the group that are not our children die unseen */
+#define AFTER_KILL (1000 * MS) /* KILL needs no longer, but for a process in a dead disk's arms */
+#define TELL_AFTER (500 * MS)  /* with -v: who holds it, when it is not had at once */
 #define TELL_AGAIN (10000 * MS)
-#define NEVER INT64_MAX
 
 enum phase {
-    PHASE_WAITING,   /* for the lock */
-    PHASE_TAKEN,     /* for the front's word */
+    PHASE_WAITING, /* for the lock */
+    PHASE_TAKEN,   /* for the front's word */
     PHASE_RUNNING,
-    PHASE_ENDING,    /* the command is gone, members of its group are not */
+    PHASE_ENDING, /* the command is gone, members of its group are not */
     PHASE_RELEASING,
     PHASE_DONE
 };
@@ -54,12 +52,6 @@ struct holder {
     int64_t validity_end; /* the last that was proved; the library's is 0 once it is lost */
     int64_t kill_at, give_up_at, tell_at;
 };
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -106,7 +98,9 @@ static void command_outcome(struct holder *holder) {
     outcome->command_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     bool ended_for_loss = holder->lost && !holder->settings->on_lost_ignore;
     outcome->kind = ended_for_loss ? OUTCOME_LOST : OUTCOME_COMMAND;
-    outcome->exit = ended_for_loss ? EXIT_LOST : WIFEXITED(status) ? outcome->command_status : EXIT_BY_SIGNAL + outcome->command_signal;
+    outcome->exit = ended_for_loss      ? EXIT_LOST
+                    : WIFEXITED(status) ? outcome->command_status
+                                        : EXIT_BY_SIGNAL + outcome->command_signal;
 }
 
 /* The lock is held until the last of the group is gone: what it protects is in use until then. */
@@ -141,11 +135,12 @@ static bool hold_is_over(struct holder *holder) {
 static void on_lost(struct holder *holder) {
     holder->lost = true;
     char hold[64];
-    const char *then = holder->phase != PHASE_RUNNING           ? ""
-                       : holder->settings->on_lost_ignore       ? "; the command goes on without it"
-                                                                : "; the command is ended";
+    const char *then = holder->phase != PHASE_RUNNING     ? ""
+                       : holder->settings->on_lost_ignore ? "; the command goes on without it"
+                                                          : "; the command is ended";
     if (hold_is_over(holder)) {
-        complain("the maximum hold of %s is over%s", duration_text(hold, sizeof hold, holder->settings->max_hold_ms), then);
+        complain("the maximum hold of %s is over%s", duration_text(hold, sizeof hold, holder->settings->max_hold_ms),
+                 then);
     } else {
         complain("the lock on '%.100s' is lost%s", holder->plan->resource, then);
     }
@@ -172,7 +167,8 @@ static void on_change(void *context, struct redlock_lock *lock, enum redlock_cha
 static void on_failure(struct holder *holder, int result) {
     holder->phase = PHASE_DONE;
     if (holder->cancelled_by != 0 || holder->front_gone) {
-        set_outcome(holder, OUTCOME_CANCELLED, EXIT_BY_SIGNAL + (holder->cancelled_by != 0 ? holder->cancelled_by : SIGKILL));
+        set_outcome(holder, OUTCOME_CANCELLED,
+                    EXIT_BY_SIGNAL + (holder->cancelled_by != 0 ? holder->cancelled_by : SIGKILL));
         return;
     }
     if (result == REDLOCK_CANCELLED && holder->shut_out) result = REDLOCK_NO_QUORUM;
@@ -251,7 +247,8 @@ static void on_start(struct holder *holder, bool lend) {
 static void cancel(struct holder *holder) {
     if (holder->phase == PHASE_WAITING) redlock_cancel(holder->lock);
     if (holder->phase != PHASE_TAKEN) return;
-    set_outcome(holder, OUTCOME_CANCELLED, EXIT_BY_SIGNAL + (holder->cancelled_by != 0 ? holder->cancelled_by : SIGKILL));
+    set_outcome(holder, OUTCOME_CANCELLED,
+                EXIT_BY_SIGNAL + (holder->cancelled_by != 0 ? holder->cancelled_by : SIGKILL));
     begin_release(holder);
 }
 
@@ -288,34 +285,14 @@ static void reap(struct holder *holder) {
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-static void tell_holder(struct holder *holder) {
-    holder->tell_at = now_ns() + TELL_AGAIN;
-    struct redlock_view views[REDLOCK_NODES_MAX];
-    const char *resource = holder->plan->resource;
-    int result = redlock_look(holder->session.client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
-    struct majority majority = majority_of(views, redlock_client_nodes(holder->session.client));
-    if (holder->phase != PHASE_WAITING) return; /* looking took its time, and the lock came */
-    if (result != REDLOCK_OK || majority.standing != STANDING_HELD) {
-        complain("waiting for '%.100s'", resource);
-        return;
-    }
-    const struct redlock_view *view = &views[majority.holder];
-    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
-    char owner[256] = "", left[64];
-    if (view->token_bytes > head && view->token[head - 1] == ':') {
-        printable(owner, sizeof owner, view->token + head, view->token_bytes - head);
-    }
-    complain("waiting for '%.100s': held by %s, for %s more unless renewed", resource, owner[0] != '\0' ? owner : "another",
-             majority.remaining_ms < 0 ? "ever" : duration_text(left, sizeof left, majority.remaining_ms));
-}
-
 static void check_waiting(struct holder *holder) {
     if (holder->phase != PHASE_WAITING) return;
     if (!holder->shut_out && session_shut_out(&holder->session)) {
         holder->shut_out = true;
         redlock_cancel(holder->lock);
     } else if (now_ns() >= holder->tell_at) {
-        tell_holder(holder);
+        holder->tell_at = now_ns() + TELL_AGAIN;
+        tell_waiting(&holder->session, holder->lock, holder->plan->resource);
     }
 }
 
@@ -381,7 +358,8 @@ static int open_lock(struct holder *holder) {
 }
 
 int holder_main(const struct run_plan *plan) {
-    struct holder holder = {.plan = plan, .settings = plan->settings, .kill_at = NEVER, .give_up_at = NEVER, .tell_at = NEVER};
+    struct holder holder = {
+        .plan = plan, .settings = plan->settings, .kill_at = NEVER, .give_up_at = NEVER, .tell_at = NEVER};
     prctl(PR_SET_NAME, "redlock-holder");
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork: orphans of the command come to us, not to the front */

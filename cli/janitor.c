@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "boottime.h"
 #include "message.h"
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk) {
@@ -25,11 +25,10 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 
 /* A server that is being killed may still create its log: hence several passes. */
 static void remove_tree(const char *directory) {
-    const struct timespec pause = {.tv_nsec = 10000000};
     for (int i = 0; i < 200; i++) {
         nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
         if (access(directory, F_OK) != 0) return;
-        nanosleep(&pause, NULL);
+        pause_ms(10);
     }
     complain("cannot remove %s", directory);
 }

@@ -16,15 +16,15 @@
 #include "nearest.h"
 
 static const struct command commands[] = {
-    {"run", COMMAND_RUN, "[options] RESOURCE [--] COMMAND [ARGUMENT ...]", "Hold the lock, renewed, while COMMAND runs.", true,
-     command_run},
-    {"acquire", COMMAND_ACQUIRE, "[options] RESOURCE", "Take the lock and leave it held; print its token and validity.", false,
-     command_acquire},
+    {"run", COMMAND_RUN, "[options] RESOURCE [--] COMMAND [ARGUMENT ...]",
+     "Hold the lock, renewed, while COMMAND runs.", true, command_run},
+    {"acquire", COMMAND_ACQUIRE, "[options] RESOURCE", "Take the lock and leave it held; print its token and validity.",
+     false, command_acquire},
     {"extend", COMMAND_EXTEND, "[options] RESOURCE [-]", "Extend a lock by its token.", false, command_extend},
     {"release", COMMAND_RELEASE, "[options] RESOURCE [-]", "Release a lock by its token.", false, command_release},
     {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false, command_show},
-    {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]", "Start a local quorum of servers, for COMMAND or until ^C.", true,
-     command_up},
+    {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
+     "Start a local quorum of servers, for COMMAND or until ^C.", true, command_up},
 };
 static const size_t commands_count = sizeof commands / sizeof commands[0];
 

@@ -23,8 +23,11 @@ void complain(const char *format, ...) {
 size_t utf8_length(const unsigned char *bytes, size_t count) {
     if (count == 0) return 0;
     const unsigned char first = bytes[0];
-    size_t length = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3
-                    : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+    size_t length = first < 0x80                    ? 1
+                    : first >= 0xc2 && first < 0xe0 ? 2
+                    : first >= 0xe0 && first < 0xf0 ? 3
+                    : first >= 0xf0 && first < 0xf5 ? 4
+                                                    : 0;
     if (length > count) return 0;
     for (size_t i = 1; i < length; i++) {
         if ((bytes[i] & 0xc0) != 0x80) return 0;

@@ -12,7 +12,8 @@
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Bytes as text: well-formed UTF-8 passes, controls and stray bytes become \xNN. A key or an owner is somebody
- * else's data, and must not steer the reader's terminal. Returns `out`, always terminated; cut at the end if need be. */
+ * else's data, and must not steer the reader's terminal. Returns `out`, always terminated; cut at the end if need be.
+ */
 char *printable(char *out, size_t size, const void *bytes, size_t count);
 
 /* Length of the well-formed UTF-8 sequence at the start of `bytes`, 0 if there is none. */

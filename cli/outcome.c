@@ -22,12 +22,15 @@ enum outcome_kind outcome_of_exit(int status, int conflict) {
 }
 
 static json_t *outcome_json(const struct outcome *outcome) {
-    static const char *const names[] = {"command", "not-run", "held", "no-quorum", "lost", "cancelled", "usage", "config", "system"};
+    static const char *const names[] = {"command",   "not-run", "held",   "no-quorum", "lost",
+                                        "cancelled", "usage",   "config", "system"};
     json_t *object = json_object();
     json_object_set_new(object, "outcome", json_string(names[outcome->kind]));
     json_object_set_new(object, "exit", json_integer(outcome->exit));
-    json_object_set_new(object, "command_status", outcome->command_status < 0 ? json_null() : json_integer(outcome->command_status));
-    json_object_set_new(object, "command_signal", outcome->command_signal == 0 ? json_null() : json_integer(outcome->command_signal));
+    json_object_set_new(object, "command_status",
+                        outcome->command_status < 0 ? json_null() : json_integer(outcome->command_status));
+    json_object_set_new(object, "command_signal",
+                        outcome->command_signal == 0 ? json_null() : json_integer(outcome->command_signal));
     return object;
 }
 

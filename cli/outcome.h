@@ -6,8 +6,8 @@
 #define CLI_OUTCOME_H
 
 enum outcome_kind {
-    OUTCOME_COMMAND,   /* it ran under the lock to its end */
-    OUTCOME_NOT_RUN,   /* it could not be executed */
+    OUTCOME_COMMAND, /* it ran under the lock to its end */
+    OUTCOME_NOT_RUN, /* it could not be executed */
     OUTCOME_HELD,
     OUTCOME_NO_QUORUM,
     OUTCOME_LOST,

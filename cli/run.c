@@ -12,11 +12,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <redlock.h>
 
+#include "boottime.h"
 #include "child.h"
 #include "commands.h"
 #include "exit_codes.h"
@@ -119,15 +119,15 @@ static void follow(struct front *front) {
 
 /* Somebody killed the holder. The command died with it, by PDEATHSIG; the rest of its group is ended here. */
 static void end_orphans(struct front *front) {
-    const struct timespec pause = {.tv_nsec = 5000000};
     for (int i = 0; i < 400 && group_lives(front->group); i++) {
         group_signal(front->group, SIGKILL);
-        nanosleep(&pause, NULL);
+        pause_ms(5);
         while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     }
     while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     complain("the process that held the lock was killed: the command is ended; the lock ends with its TTL");
-    front->outcome = (struct outcome){.kind = OUTCOME_LOST, .exit = EXIT_LOST, .command_status = -1, .command_signal = SIGKILL};
+    front->outcome =
+        (struct outcome){.kind = OUTCOME_LOST, .exit = EXIT_LOST, .command_status = -1, .command_signal = SIGKILL};
     if (front->group == 0) front->outcome.command_signal = 0;
 }
 
@@ -197,8 +197,10 @@ int command_run(struct settings *settings, int argc, char **argv) {
     signals_take(&inherited);
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     default_owner(settings, owner, sizeof owner);
-    struct front front = {.settings = settings, .signal_fd = signals_open(&inherited), .socket = -1, .terminal = {.fd = -1}};
-    struct run_plan plan = {.settings = settings, .resource = argv[0], .argv = command, .owner = owner, .inherited = &inherited};
+    struct front front = {
+        .settings = settings, .signal_fd = signals_open(&inherited), .socket = -1, .terminal = {.fd = -1}};
+    struct run_plan plan = {
+        .settings = settings, .resource = argv[0], .argv = command, .owner = owner, .inherited = &inherited};
     status = front.signal_fd < 0 ? EXIT_SYSTEM : start(&front, &plan);
     if (status == 0) {
         follow(&front);

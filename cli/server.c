@@ -47,7 +47,8 @@ int server_reserve_port(struct server *server) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
         complain("no loopback port is to be had: %s", strerror(errno));
         if (fd >= 0) close(fd);
         return -1;
@@ -58,8 +59,8 @@ int server_reserve_port(struct server *server) {
 }
 
 bool server_listens(const struct server *server) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                                  .sin_port = htons((uint16_t)server->port)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)server->port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
     bool listens = connect(fd, (struct sockaddr *)&address, sizeof address) == 0; /* on loopback this never waits */
@@ -70,8 +71,9 @@ bool server_listens(const struct server *server) {
 static _Noreturn void become(const struct server *server, const char *program, pid_t group, pid_t parent) {
     char port[16];
     snprintf(port, sizeof port, "%d", server->port);
-    const char *arguments[] = {program, "--port", port, "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--appendonly",
-                               "no", "--dir", server->directory, "--logfile", "redis.log", NULL};
+    const char *arguments[] = {
+        program, "--port",       port, "--bind", "127.0.0.1",       "--daemonize", "no",        "--save",
+        "",      "--appendonly", "no", "--dir",  server->directory, "--logfile",   "redis.log", NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     setpgid(0, group);

@@ -14,7 +14,7 @@ struct server {
     unsigned number; /* from 1: node-1 */
     pid_t pid;       /* 0: not running */
     int port;
-    int reserved;    /* a socket bound to the port until the server takes it; -1 */
+    int reserved;     /* a socket bound to the port until the server takes it; -1 */
     int64_t start_at; /* CLOCK_BOOTTIME ns of its restart; INT64_MAX: none is planned */
     unsigned tries;
     char directory[PATH_MAX];

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "boottime.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -54,22 +54,18 @@ int session_open(struct session *session, const struct settings *settings) {
     return result == REDLOCK_NO_MEMORY ? EXIT_SYSTEM : EXIT_CONFIG;
 }
 
-static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void session_connect(struct session *session) {
-    const int64_t slice = 10, stragglers = session->settings->node_timeout_ms > 0 ? session->settings->node_timeout_ms : 50;
+    const int64_t slice_ms = 10,
+                  straggler_ms = session->settings->node_timeout_ms > 0 ? session->settings->node_timeout_ms : 50;
     const int count = (int)redlock_client_nodes(session->client), quorum = (int)quorum_of((size_t)count);
-    const int64_t until = now_ms() + session->settings->connect_timeout_ms;
-    int64_t majority_since = INT64_MAX;
-    for (int64_t now = now_ms(); now < until; now = now_ms()) {
-        int ready = redlock_client_wait_ready(session->client, slice);
-        if (ready < 0 || ready == count || now_ms() < now + slice) return; /* sooner than asked: all is settled */
-        if (ready >= quorum && majority_since == INT64_MAX) majority_since = now;
-        if (majority_since != INT64_MAX && now - majority_since >= stragglers) return;
+    const int64_t until = now_ns() + session->settings->connect_timeout_ms * MS;
+    int64_t majority_since = NEVER;
+    for (int64_t now = now_ns(); now < until; now = now_ns()) {
+        int ready = redlock_client_wait_ready(session->client, slice_ms);
+        if (ready < 0 || ready == count || now_ns() < now + slice_ms * MS)
+            return; /* sooner than asked: all is settled */
+        if (ready >= quorum && majority_since == NEVER) majority_since = now;
+        if (majority_since != NEVER && now - majority_since >= straggler_ms * MS) return;
     }
 }
 
@@ -143,8 +139,10 @@ static bool report_nodes(struct session *session, const int *verdicts, size_t co
 static int failure(struct session *session, const int *verdicts, size_t count, const char *resource, int result) {
     char name[200];
     const struct settings *settings = session->settings;
-    bool speak = !settings->quiet || (result != REDLOCK_HELD && result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED);
-    if (speak) complain("%s: %s", printable(name, sizeof name, resource, strlen(resource)), redlock_result_text(result));
+    bool speak =
+        !settings->quiet || (result != REDLOCK_HELD && result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED);
+    if (speak)
+        complain("%s: %s", printable(name, sizeof name, resource, strlen(resource)), redlock_result_text(result));
     switch (result) {
     case REDLOCK_HELD: report_nodes(session, verdicts, count, speak); return (int)settings->conflict_exit_code;
     case REDLOCK_NO_QUORUM:

@@ -27,9 +27,9 @@ void settings_init(struct settings *settings) {
 }
 
 void settings_free(struct settings *settings) {
-    char *owned[] = {settings->nodes,         settings->config_nodes, settings->prefix,       settings->owner,
-                     settings->tls_ca_file,   settings->tls_cert_file, settings->tls_key_file, settings->tls_server_name,
-                     settings->token,         settings->status_file,  settings->dir,          settings->server};
+    char *owned[] = {settings->nodes,       settings->config_nodes,  settings->prefix,       settings->owner,
+                     settings->tls_ca_file, settings->tls_cert_file, settings->tls_key_file, settings->tls_server_name,
+                     settings->token,       settings->status_file,   settings->dir,          settings->server};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -56,7 +56,8 @@ static int append_nodes(char **field, const char *value, char *error, size_t siz
     return 0;
 }
 
-static int within(int64_t *field, const char *value, int64_t least, int64_t most, const char *range, char *error, size_t size) {
+static int within(int64_t *field, const char *value, int64_t least, int64_t most, const char *range, char *error,
+                  size_t size) {
     int64_t ms = 0;
     if (duration_parse(value, &ms, error, size) != 0) return -1;
     if (ms < least || ms > most) {
@@ -80,9 +81,16 @@ static int number(int64_t *field, const char *value, int64_t least, int64_t most
 }
 
 #define SETTER(name) static int name(struct settings *s, const char *value, char *error, size_t size)
-#define SETTER_TEXT(name, field) SETTER(name) { return replace(&s->field, value, error, size); }
-#define SETTER_FLAG(name, field, to) \
-    SETTER(name) { (void)value; (void)error; (void)size; s->field = (to); return 0; }
+#define SETTER_TEXT(name, field)                                                                                       \
+    SETTER(name) { return replace(&s->field, value, error, size); }
+#define SETTER_FLAG(name, field, to)                                                                                   \
+    SETTER(name) {                                                                                                     \
+        (void)value;                                                                                                   \
+        (void)error;                                                                                                   \
+        (void)size;                                                                                                    \
+        s->field = (to);                                                                                               \
+        return 0;                                                                                                      \
+    }
 
 SETTER(set_nodes) { return append_nodes(&s->nodes, value, error, size); }
 SETTER_TEXT(set_prefix, prefix)
@@ -100,7 +108,9 @@ SETTER_FLAG(set_verbose, verbose, true)
 SETTER_FLAG(set_json, json, true)
 SETTER_FLAG(set_tokens, tokens, true)
 SETTER_FLAG(set_help, help, true)
-SETTER(set_ttl) { return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "a TTL is from 10ms to 24h", error, size); }
+SETTER(set_ttl) {
+    return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "a TTL is from 10ms to 24h", error, size);
+}
 SETTER(set_wait) {
     if (strcmp(value, "forever") == 0) {
         s->wait_ms = REDLOCK_WAIT_FOREVER;
@@ -108,12 +118,25 @@ SETTER(set_wait) {
     }
     return within(&s->wait_ms, value, 0, DURATION_MS_MAX, "", error, size);
 }
-SETTER(set_node_timeout) { return within(&s->node_timeout_ms, value, 1, 60000, "a node timeout is from 1ms to 60s", error, size); }
-SETTER(set_connect_timeout) { return within(&s->connect_timeout_ms, value, 1, 60000, "a connect timeout is from 1ms to 60s", error, size); }
-SETTER(set_kill_after) { return within(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--kill-after is from 0 to 24h", error, size); }
-SETTER(set_grace) { return within(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h", error, size); }
-SETTER(set_max_hold) { return within(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX, "a maximum hold is at least 10ms", error, size); }
-SETTER(set_restart_after) { return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--restart-after is from 0 to 24h", error, size); }
+SETTER(set_node_timeout) {
+    return within(&s->node_timeout_ms, value, 1, 60000, "a node timeout is from 1ms to 60s", error, size);
+}
+SETTER(set_connect_timeout) {
+    return within(&s->connect_timeout_ms, value, 1, 60000, "a connect timeout is from 1ms to 60s", error, size);
+}
+SETTER(set_kill_after) {
+    return within(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--kill-after is from 0 to 24h", error, size);
+}
+SETTER(set_grace) {
+    return within(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h", error, size);
+}
+SETTER(set_max_hold) {
+    return within(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX, "a maximum hold is at least 10ms", error,
+                  size);
+}
+SETTER(set_restart_after) {
+    return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--restart-after is from 0 to 24h", error, size);
+}
 SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
 SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
 
@@ -167,16 +190,19 @@ const struct option_entry option_entries[] = {
     {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict, "exit status when held by another (75)"},
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
     {"retry-delay", 0, "MIN-MAX", TAKERS, true, set_retry_delay, "random delay before a retry (50ms-250ms)"},
-    {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token, "the token; others can see it: prefer REDLOCK_TOKEN or -"},
+    {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,
+     "the token; others can see it: prefer REDLOCK_TOKEN or -"},
     {"max-hold", 0, "DURATION", COMMAND_RUN, true, set_max_hold, "give the lock up this long after taking it"},
     {"kill-after", 'k', "DURATION", COMMAND_RUN, true, set_kill_after, "from TERM to KILL (5s)"},
-    {"grace", 'g', "DURATION", COMMAND_RUN, true, set_grace, "TERM comes this long before validity ends (kill-after + 1s)"},
+    {"grace", 'g', "DURATION", COMMAND_RUN, true, set_grace,
+     "TERM comes this long before validity ends (kill-after + 1s)"},
     {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost, "term: end the command; ignore: let it run (term)"},
     {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file, "write the outcome there as JSON"},
     {"count", 'n', "N", COMMAND_UP, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir, "keep the servers' files there; absent or empty"},
     {"server", 0, "FILE", COMMAND_UP, false, set_server, "the server program (redis-server, else valkey-server)"},
-    {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after, "start a server that died again, this long after"},
+    {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
+     "start a server that died again, this long after"},
     {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
     {"node-timeout", 0, "DURATION", CLIENTS, true, set_node_timeout, "wait for one node (ttl/20, at most 50ms)"},
     {"connect-timeout", 0, "DURATION", CLIENTS, true, set_connect_timeout, "wait for a connection to a node (1s)"},

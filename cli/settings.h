@@ -42,8 +42,8 @@ void settings_init(struct settings *settings);
 void settings_free(struct settings *settings);
 
 struct option_entry {
-    const char *name; /* without dashes; also the key in the file */
-    int letter;       /* 0: none */
+    const char *name;     /* without dashes; also the key in the file */
+    int letter;           /* 0: none */
     const char *argument; /* NULL: a flag */
     unsigned commands;
     bool in_file;

@@ -2,7 +2,6 @@
  *
  * show: each node's holder and what its majority says, of our locks and of anybody's `SET key token NX PX ttl`.
  */
-#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -18,14 +17,6 @@
 
 #define HEAD_BYTES 8
 
-static bool is_ours(const struct redlock_view *view) {
-    if (view->token_bytes < REDLOCK_TOKEN_HEX_BYTES) return false;
-    for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
-        if (!isxdigit(view->token[i])) return false;
-    }
-    return view->token_bytes == REDLOCK_TOKEN_HEX_BYTES || view->token[REDLOCK_TOKEN_HEX_BYTES] == ':';
-}
-
 /* A token is what proves a lock to be one's own: never whole unless asked for, and of a short one less than half. */
 static char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
     size_t shown = view->token_bytes;
@@ -34,12 +25,6 @@ static char *token_text(const struct redlock_view *view, bool whole, char *out, 
     size_t used = strlen(out);
     if (!whole || view->token_truncated) snprintf(out + used, size - used, "…");
     return out;
-}
-
-static char *owner_text(const struct redlock_view *view, char *out, size_t size) {
-    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
-    if (!is_ours(view) || view->token_bytes <= head) return printable(out, size, "", 0);
-    return printable(out, size, view->token + head, view->token_bytes - head);
 }
 
 static char *holder_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
@@ -89,7 +74,8 @@ static void print_majority(struct session *session, const char *name, const stru
     case STANDING_FREE: printf("%s: free\n", name); break;
     case STANDING_SPLIT: printf("%s: split: no majority for any holder\n", name); break;
     case STANDING_UNKNOWN:
-        printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered, count, quorum_of(count));
+        printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered, count,
+               quorum_of(count));
         break;
     }
 }
@@ -107,19 +93,20 @@ static json_t *bytes_json(const void *bytes, size_t count) {
 
 static json_t *view_json(struct session *session, const struct redlock_view *view) {
     json_t *object = json_object();
-    json_object_set_new(object, "verdict", json_string(view->verdict == REDLOCK_VERDICT_GRANTED ? "held"
-                                                                                                 : verdict_name(view->verdict)));
+    json_object_set_new(object, "verdict",
+                        json_string(view->verdict == REDLOCK_VERDICT_GRANTED ? "held" : verdict_name(view->verdict)));
     if (view->verdict != REDLOCK_VERDICT_GRANTED) return object;
     char text[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
     owner_text(view, text, sizeof text);
     if (text[0] != '\0') json_object_set_new(object, "owner", json_string(text));
     json_object_set_new(object, "token", json_string(token_text(view, session->settings->tokens, text, sizeof text)));
-    json_object_set_new(object, "remaining_ms", view->remaining_ms < 0 ? json_null() : json_integer(view->remaining_ms));
+    json_object_set_new(object, "remaining_ms",
+                        view->remaining_ms < 0 ? json_null() : json_integer(view->remaining_ms));
     return object;
 }
 
-static json_t *resource_json(struct session *session, const char *resource, size_t bytes, const struct redlock_view *views,
-                             size_t count) {
+static json_t *resource_json(struct session *session, const char *resource, size_t bytes,
+                             const struct redlock_view *views, size_t count) {
     static const char *const names[] = {"held", "free", "split", "unknown"};
     struct majority majority = majority_of(views, count);
     json_t *object = json_object(), *nodes = json_array();
@@ -127,7 +114,8 @@ static json_t *resource_json(struct session *session, const char *resource, size
     json_object_set_new(object, "verdict", json_string(names[majority.standing]));
     if (majority.standing == STANDING_HELD) {
         json_t *holder = view_json(session, &views[majority.holder]);
-        json_object_set_new(holder, "remaining_ms", majority.remaining_ms < 0 ? json_null() : json_integer(majority.remaining_ms));
+        json_object_set_new(holder, "remaining_ms",
+                            majority.remaining_ms < 0 ? json_null() : json_integer(majority.remaining_ms));
         json_object_del(holder, "verdict");
         json_object_update(object, holder);
         json_decref(holder);

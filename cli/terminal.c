@@ -19,9 +19,7 @@ bool terminal_is_ours(const struct terminal *terminal) {
     return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == getpgrp();
 }
 
-void terminal_lend(struct terminal *terminal, pid_t group) {
-    terminal->lent = tcsetpgrp(terminal->fd, group) == 0;
-}
+void terminal_lend(struct terminal *terminal, pid_t group) { terminal->lent = tcsetpgrp(terminal->fd, group) == 0; }
 
 void terminal_take(struct terminal *terminal, pid_t group) {
     /* Only from the command: a shell that has moved on to another job keeps it. */

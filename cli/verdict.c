@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verdict.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "session.h"
+#include "duration.h"
+#include "message.h"
 
 static bool same_token(const struct redlock_view *a, const struct redlock_view *b) {
-    return a->verdict == REDLOCK_VERDICT_GRANTED && b->verdict == REDLOCK_VERDICT_GRANTED && a->token_bytes == b->token_bytes &&
-           a->token_truncated == b->token_truncated && memcmp(a->token, b->token, a->token_bytes) == 0;
+    return a->verdict == REDLOCK_VERDICT_GRANTED && b->verdict == REDLOCK_VERDICT_GRANTED &&
+           a->token_bytes == b->token_bytes && a->token_truncated == b->token_truncated &&
+           memcmp(a->token, b->token, a->token_bytes) == 0;
 }
 
 static int longest_first(const void *a, const void *b) {
@@ -48,4 +51,34 @@ struct majority majority_of(const struct redlock_view *views, size_t count) {
     }
     if (majority.answered >= quorum) majority.standing = absent >= quorum ? STANDING_FREE : STANDING_SPLIT;
     return majority;
+}
+
+static bool is_ours(const struct redlock_view *view) {
+    if (view->token_bytes < REDLOCK_TOKEN_HEX_BYTES) return false;
+    for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
+        if (!isxdigit(view->token[i])) return false;
+    }
+    return view->token_bytes == REDLOCK_TOKEN_HEX_BYTES || view->token[REDLOCK_TOKEN_HEX_BYTES] == ':';
+}
+
+char *owner_text(const struct redlock_view *view, char *out, size_t size) {
+    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
+    if (!is_ours(view) || view->token_bytes <= head) return printable(out, size, "", 0);
+    return printable(out, size, view->token + head, view->token_bytes - head);
+}
+
+void tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
+    struct redlock_view views[REDLOCK_NODES_MAX];
+    int result = redlock_look(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
+    struct majority majority = majority_of(views, redlock_client_nodes(session->client));
+    if (redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return; /* looking took its time, and the lock came */
+    if (result != REDLOCK_OK || majority.standing != STANDING_HELD) {
+        complain("waiting for '%.100s'", resource);
+        return;
+    }
+    char owner[256], left[64];
+    owner_text(&views[majority.holder], owner, sizeof owner);
+    complain("waiting for '%.100s': held by %s, for %s more unless renewed", resource,
+             owner[0] != '\0' ? owner : "another",
+             majority.remaining_ms < 0 ? "ever" : duration_text(left, sizeof left, majority.remaining_ms));
 }

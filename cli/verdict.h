@@ -11,16 +11,23 @@
 
 #include <redlock.h>
 
+#include "session.h"
+
 enum standing { STANDING_HELD, STANDING_FREE, STANDING_SPLIT, STANDING_UNKNOWN };
 
 struct majority {
     enum standing standing;
-    size_t holder;        /* HELD: a view that has its token */
-    size_t votes;         /* HELD: nodes that hold that token */
+    size_t holder; /* HELD: a view that has its token */
+    size_t votes;  /* HELD: nodes that hold that token */
     size_t answered;
     int64_t remaining_ms; /* HELD: until fewer than a majority hold it; -1: never ends */
 };
 
 struct majority majority_of(const struct redlock_view *views, size_t count);
+
+/* The owner in a token of ours, made printable; "" if there is none. */
+char *owner_text(const struct redlock_view *view, char *out, size_t size);
+/* Looks who holds the resource, and says so to who waits for it. */
+void tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource);
 
 #endif

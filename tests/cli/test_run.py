@@ -9,7 +9,7 @@ import time
 import pytest
 
 from conftest import BINARY, Redlock
-from processes import children, gone, holder_of, state, zombies_below
+from processes import gone, holder_of, state, zombies_below
 from servers import until
 
 HELD, NO_QUORUM = 75, 69
@@ -215,9 +215,3 @@ def test_group_that_ignores_term_is_killed_under_the_lock(locked, quorum, resour
     assert process.wait(10) == 0
     assert gone(straggler)
     assert quorum.values(resource) == [None] * 5
-
-
-def test_stdin_ignored_children_leave_nothing(locked, resource):
-    process = locked.start("run", resource, "true")
-    assert process.wait(10) == 0
-    assert children(process.pid) == []

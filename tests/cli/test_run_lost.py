@@ -52,7 +52,7 @@ def test_killed_inside_the_validity_when_term_is_ignored(own_quorum, resource, t
 
 
 def test_told_by_the_grace_before_the_end(own_quorum, resource, tmp_path):
-    process = start(Redlock(own_quorum.nodes), tmp_path / "pid", "-t", "4s", "-k", "100ms", "--grace", "1500ms", resource)
+    process = start(Redlock(own_quorum.nodes), tmp_path / "pid", "-t", "4s", "-k", "1s", "--grace", "1500ms", resource)
     for server in own_quorum.servers[:3]:
         server.pause()
     stopped = time.time()

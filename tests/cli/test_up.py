@@ -67,7 +67,7 @@ def test_command_that_cannot_be_run(up, room, command, status):
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "KILL"])
 def test_signal_with_a_command(up, room, tmp_path, name):
-    process, ports = begin(up, tmp_path / "nodes", script="sleep 60 & sleep 60")
+    process, ports = begin(up, tmp_path / "nodes", script="sleep 60 & exec sleep 60")
     assert len(ports) == 5 and all(listens(port) for port in ports)
     number = getattr(signal, f"SIG{name}")
     process.send_signal(number)

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The clock of the library: it counts a suspend, and no wall clock decides anything here.
+ */
+#ifndef CLI_BOOTTIME_H
+#define CLI_BOOTTIME_H
+
+#include <stdint.h>
+
+#define MS INT64_C(1000000)
+#define NEVER INT64_MAX
+
+int64_t now_ns(void);
+void pause_ms(int ms);
+
+#endif
