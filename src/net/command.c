@@ -165,7 +165,8 @@ static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_re
     int64_t left = reader->slots[0].integer;
     if (reader->slots[0].type != REPLY_INTEGER || left < -2) return false;
     /* The one that ends last: a key without TTL never ends, no key has ended already. */
-    if (nth == 0 || left == -1 || (answer->remaining_ms != -1 && left > answer->remaining_ms)) answer->remaining_ms = left;
+    if (nth == 0 || left == -1 || (answer->remaining_ms != -1 && left > answer->remaining_ms))
+        answer->remaining_ms = left;
     answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
     return true;
 }
@@ -197,7 +198,8 @@ static bool answer_scan(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
-bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, struct net_reply *answer) {
+bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
+                    struct net_reply *answer) {
     if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
     if (reader_is_error(reader)) {
         answer->verdict = verdict_of_error(reader->bytes[0].data, reader->bytes[0].bytes);
@@ -208,7 +210,9 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
     bool failed = nth > 0 && first_error != REDLOCK_VERDICT_GRANTED && first_error != REDLOCK_VERDICT_ABSENT;
     bool right = false;
     switch (request->op) {
-    case NET_ACQUIRE: right = request->keys_count > 1 ? answer_script(request, reader, answer) : answer_set(reader, answer); break;
+    case NET_ACQUIRE:
+        right = request->keys_count > 1 ? answer_script(request, reader, answer) : answer_set(reader, answer);
+        break;
     case NET_EXTEND:
     case NET_RELEASE: right = answer_script(request, reader, answer); break;
     case NET_PEEK: right = answer_pttl(nth, reader, answer); break;

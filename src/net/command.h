@@ -31,6 +31,7 @@ bool command_is_write(const struct net_request *request);
 bool command_needs_script(const struct net_request *request);
 unsigned command_replies(const struct net_request *request); /* how many replies answer it */
 /* Adds reply `nth` to the answer. False: not a reply to this request; the connection cannot be trusted. */
-bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, struct net_reply *answer);
+bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
+                    struct net_reply *answer);
 
 #endif

@@ -14,23 +14,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
-
 static struct net *net_of(const struct conn *conn) { return conn->node->net; }
 
 /* ---- the beginning ---- */
-
-static void watch(struct conn *conn, uint32_t events) {
-    if (conn->watched == events) return;
-    struct epoll_event event = {.events = events};
-    event.data.u64 = (uint64_t)conn->kind << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
-    int op = conn->watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-    if (epoll_ctl(net_of(conn)->epoll, op, conn->fd, &event) != 0) {
-        conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "epoll_ctl failed");
-        return;
-    }
-    conn->watched = events;
-}
 
 static void set_tcp_options(const struct conn *conn) {
     if (conn->node->url.kind == URL_UNIX) return;
@@ -55,7 +41,7 @@ static void begin_handshake(struct conn *conn) {
     conn_flush(conn);
 }
 
-static void step_tls(struct conn *conn) {
+void conn_step_tls(struct conn *conn) {
     char text[160];
     enum tls_status status = tls_handshake(conn->tls);
     conn_flush(conn); /* also after a failure: the alert tells the server's log why */
@@ -69,7 +55,7 @@ static void step_tls(struct conn *conn) {
 
 static void connected(struct conn *conn) {
     set_tcp_options(conn);
-    watch(conn, EPOLLIN);
+    conn_watch(conn, EPOLLIN);
     if (conn->node->url.kind != URL_TLS) {
         begin_handshake(conn);
         return;
@@ -79,7 +65,7 @@ static void connected(struct conn *conn) {
     if (!conn->tls)
         conn_fail(conn, REDLOCK_VERDICT_TLS, "out of memory, or a server name that cannot be verified");
     else
-        step_tls(conn);
+        conn_step_tls(conn);
 }
 
 static void close_socket(struct conn *conn) {
@@ -106,7 +92,7 @@ static void try_address(struct conn *conn, int why) {
         why = errno;
         if (conn->fd >= 0 && why == EINPROGRESS) {
             conn->state = CONN_CONNECTING;
-            watch(conn, EPOLLOUT);
+            conn_watch(conn, EPOLLOUT);
             return;
         }
     }
@@ -157,117 +143,7 @@ void conn_poll_resolver(struct conn *conn) {
     conn_fail(conn, REDLOCK_VERDICT_NAME, text);
 }
 
-/* ---- reading and writing ---- */
-
-static void take_replies(struct conn *conn) {
-    uint32_t generation = conn->generation;
-    /* What a reply causes may end the connection; another may even have begun. */
-    while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
-        switch (reader_next(&conn->reader)) {
-        case READER_MORE: return;
-        case READER_MALFORMED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "malformed answer"); return;
-        case READER_OVERSIZED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "oversized answer"); return;
-        case READER_NO_MEMORY: conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory"); return;
-        case READER_REPLY: break;
-        }
-        if (conn->state == CONN_HANDSHAKE)
-            handshake_reply(conn);
-        else if (conn->kind == CONN_MAIN)
-            call_reply(conn);
-        else
-            transaction_reply(conn->node);
-    }
-}
-
-static void take_plain(struct conn *conn, const char *data, size_t bytes) {
-    if (!reader_feed(&conn->reader, data, bytes))
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-    else
-        take_replies(conn);
-}
-
-static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
-    char plain[READ_BYTES], text[160];
-    uint32_t generation = conn->generation;
-    if (!tls_feed(conn->tls, data, bytes)) {
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-        return;
-    }
-    if (conn->state == CONN_TLS) step_tls(conn);
-    while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
-        size_t got = 0;
-        enum tls_status status = tls_read(conn->tls, plain, sizeof(plain), &got);
-        if (status == TLS_MORE) return;
-        if (status == TLS_OK) {
-            take_plain(conn, plain, got);
-        } else if (status == TLS_CLOSED) {
-            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, "the server closed the connection");
-        } else {
-            tls_failure(conn->tls, text, sizeof(text));
-            conn_fail(conn, REDLOCK_VERDICT_TLS, text);
-        }
-    }
-}
-
-static void read_socket(struct conn *conn) {
-    char data[READ_BYTES], text[160];
-    uint32_t generation = conn->generation;
-    for (int i = 0; i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
-        ssize_t got = recv(conn->fd, data, sizeof(data), MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-        if (got == 0 && conn->state == CONN_TLS) {
-            conn_fail(conn, REDLOCK_VERDICT_TLS, "the server closed the connection during the TLS handshake");
-        } else if (got <= 0) {
-            snprintf(text, sizeof(text), "%s", got == 0 ? "the server closed the connection" : strerror(errno));
-            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, text);
-        } else if (conn->tls) {
-            take_cipher(conn, data, (size_t)got);
-        } else {
-            take_plain(conn, data, (size_t)got);
-        }
-        if (got > 0 && (size_t)got < sizeof(data)) return;
-    }
-}
-
-/* False: what is left has to wait for the socket, or the connection broke. */
-static bool write_out(struct conn *conn, struct buffer *buffer) {
-    while (buffer_bytes(buffer) > 0) {
-        ssize_t put = send(conn->fd, buffer_data(buffer), buffer_bytes(buffer), MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) {
-            if (errno == EAGAIN || errno == EWOULDBLOCK)
-                watch(conn, EPOLLIN | EPOLLOUT);
-            else
-                conn_break(conn, REDLOCK_VERDICT_DISCONNECTED, strerror(errno));
-            return false;
-        }
-        buffer_consume(buffer, (size_t)put);
-    }
-    return true;
-}
-
-static bool encrypt(struct conn *conn) {
-    while (conn->state >= CONN_HANDSHAKE && buffer_bytes(&conn->out) > 0) {
-        size_t written = 0;
-        enum tls_status status = tls_write(conn->tls, buffer_data(&conn->out), buffer_bytes(&conn->out), &written);
-        if (status == TLS_MORE) break;
-        if (status != TLS_OK) {
-            conn_break(conn, REDLOCK_VERDICT_TLS, "TLS failed while writing");
-            return false;
-        }
-        buffer_consume(&conn->out, written);
-    }
-    if (tls_drain(conn->tls, &conn->cipher, 2 * NET_WIRE_BYTES_MAX)) return true;
-    conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-    return false;
-}
-
-void conn_flush(struct conn *conn) {
-    if (conn->state < CONN_TLS || conn->broken) return;
-    if (conn->tls && !encrypt(conn)) return;
-    if (write_out(conn, conn->tls ? &conn->cipher : &conn->out)) watch(conn, EPOLLIN);
-}
+/* ---- the middle ---- */
 
 void conn_event(struct conn *conn, uint32_t events) {
     if (conn->state == CONN_CONNECTING) {
@@ -282,7 +158,7 @@ void conn_event(struct conn *conn, uint32_t events) {
     }
     if (conn->state < CONN_TLS) return;
     uint32_t generation = conn->generation;
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_socket(conn);
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) conn_read(conn);
     if (conn->generation == generation && conn->state >= CONN_TLS) conn_flush(conn);
 }
 
@@ -301,7 +177,7 @@ void conn_give_up_broken(struct conn *conn) {
     uint32_t generation = conn->generation;
     /* A server that closes after saying why (too many clients, protected mode) fails our write before we have read
      * the reason. */
-    if (conn->state >= CONN_HANDSHAKE && conn->broken == REDLOCK_VERDICT_DISCONNECTED) read_socket(conn);
+    if (conn->state >= CONN_HANDSHAKE && conn->broken == REDLOCK_VERDICT_DISCONNECTED) conn_read(conn);
     if (conn->generation == generation && conn->broken) conn_fail(conn, conn->broken, conn->broken_text);
 }
 

@@ -34,14 +34,7 @@ void calls_append(struct call_queue *queue, struct call_queue *more); /* leaves 
 
 enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER }; /* also tells epoll's items apart */
 
-enum conn_state {
-    CONN_DOWN = 0,
-    CONN_RESOLVING,
-    CONN_CONNECTING,
-    CONN_TLS,
-    CONN_HANDSHAKE,
-    CONN_READY
-};
+enum conn_state { CONN_DOWN = 0, CONN_RESOLVING, CONN_CONNECTING, CONN_TLS, CONN_HANDSHAKE, CONN_READY };
 
 enum { HANDSHAKE_STEPS_MAX = 8 };
 
@@ -54,18 +47,19 @@ struct conn {
     uint32_t watched;    /* what epoll was told */
     struct resolve_job *job;
     struct addresses addresses;
-    unsigned address;    /* the next to try */
+    unsigned address; /* the next to try */
     struct tls *tls;
     struct buffer out;    /* commands not yet written (with TLS: not yet encrypted) */
     struct buffer cipher; /* TLS records not yet written */
     struct reader reader;
-    struct net_timer deadline; /* before READY: the connect timeout. Then: when the oldest call is overdue, or stalled */
+    struct net_timer
+        deadline; /* before READY: the connect timeout. Then: when the oldest call is overdue, or stalled */
     struct net_timer retry;
     rl_ns backoff;
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* replies the handshake waits for */
     unsigned step, steps_count;
-    bool scripting_refused; /* found by the handshake */
-    char run_id[41];        /* found by the handshake */
+    bool scripting_refused;  /* found by the handshake */
+    char run_id[41];         /* found by the handshake */
     struct call_queue calls; /* main only: expected replies, in order */
     unsigned replies;        /* of the first call, so far */
     struct net_reply answer; /* of the first call, so far */
@@ -82,7 +76,7 @@ struct transaction {
     enum transaction_stage stage;
     unsigned replies, awaited, tries;
     struct net_reply answer;
-    int failure;             /* the first error among the replies */
+    int failure; /* the first error among the replies */
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];
     int64_t left_ms[REDLOCK_RESOURCES_MAX];
@@ -94,15 +88,15 @@ struct node {
     struct url url;
     struct conn main, aux;
     struct transaction tx;
-    struct call_queue kept;       /* releases that wait for the connection (or for memory) */
-    struct net_timer keep_timer;  /* when the first of them is given up */
-    struct net_timer memory_timer;/* when sending is tried again after memory has failed */
-    uint64_t sent, answered;      /* calls of the main connection, counted since the start */
-    bool failed;                  /* the last try to connect has failed */
+    struct call_queue kept;        /* releases that wait for the connection (or for memory) */
+    struct net_timer keep_timer;   /* when the first of them is given up */
+    struct net_timer memory_timer; /* when sending is tried again after memory has failed */
+    uint64_t sent, answered;       /* calls of the main connection, counted since the start */
+    bool failed;                   /* the last try to connect has failed */
     bool was_ready;
     bool told_ready, told_settled;
-    int verdict;                  /* while not ready: why */
-    int logged;                   /* the verdict last logged, so that a dead node is not logged at every retry */
+    int verdict; /* while not ready: why */
+    int logged;  /* the verdict last logged, so that a dead node is not logged at every retry */
     char text[160];
     char run_id[41];
     char version[16];
@@ -117,8 +111,8 @@ struct net {
     struct tls_context *tls;
     struct timers timers;
     int epoll, kick, timer;
-    rl_ns timer_at;   /* what the timerfd is set to */
-    bool pending;     /* net_process() has work that no event announces */
+    rl_ns timer_at; /* what the timerfd is set to */
+    bool pending;   /* net_process() has work that no event announces */
     bool closing;
     struct buffer scratch;
     unsigned char random[256];
@@ -132,7 +126,7 @@ void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
 void conn_event(struct conn *conn, uint32_t events);
 void conn_poll_resolver(struct conn *conn);
-void conn_flush(struct conn *conn);
+void conn_step_tls(struct conn *conn);
 /* Marks it; net_process() gives it up. */
 void conn_break(struct conn *conn, int verdict, const char *text);
 void conn_give_up_broken(struct conn *conn);
@@ -143,6 +137,11 @@ void conn_close(struct conn *conn, bool reset);
 void conn_free_forked(struct conn *conn);
 void conn_watch_calls(struct conn *conn); /* arms the deadline for the first call, if it is not armed */
 bool conn_has_unanswered_write(const struct conn *conn);
+
+/* wire.c: its bytes */
+void conn_watch(struct conn *conn, uint32_t events); /* what epoll is to tell of */
+void conn_read(struct conn *conn);
+void conn_flush(struct conn *conn);
 
 /* handshake.c */
 bool handshake_begin(struct conn *conn); /* false: no memory */
@@ -169,6 +168,7 @@ const struct net_call *conn_oldest(const struct conn *conn); /* whose answer is 
 void node_keep(struct node *node, struct net_call *call);
 void node_expire_kept(struct node *node);
 void node_send_kept(struct node *node);
+void call_start_again(struct net_call *call, rl_ns now);
 void node_retry_memory(struct node *node);
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);

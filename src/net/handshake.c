@@ -72,7 +72,8 @@ static void info_field(struct net_bytes info, const char *field, char *value, si
         if (!line_end) line_end = end;
         if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 && at[length] == ':') {
             size_t n = 0;
-            for (at += length + 1; at < line_end && isgraph((unsigned char)*at) && n + 1 < capacity; at++) value[n++] = *at;
+            for (at += length + 1; at < line_end && isgraph((unsigned char)*at) && n + 1 < capacity; at++)
+                value[n++] = *at;
             value[n] = '\0';
             return;
         }
@@ -85,7 +86,8 @@ static void fail(struct conn *conn, const char *what, const struct net_bytes *er
     const char *end = memmem(error->data, error->bytes, ", with args", 11);
     int bytes = (int)(end ? (size_t)(end - (const char *)error->data) : error->bytes);
     if (verdict == REDLOCK_VERDICT_AUTH && !conn->node->url.password)
-        snprintf(text, sizeof(text), "the server wants a password; put it in the URL, as in redis://user:password@host");
+        snprintf(text, sizeof(text),
+                 "the server wants a password; put it in the URL, as in redis://user:password@host");
     else
         snprintf(text, sizeof(text), "%s: %.*s", what, bytes < 110 ? bytes : 110, (const char *)error->data);
     conn_fail(conn, verdict, text);

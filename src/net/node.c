@@ -64,7 +64,8 @@ void node_up(struct conn *conn) {
     node->failed = false;
     node->verdict = node->logged = REDLOCK_VERDICT_GRANTED;
     node->text[0] = '\0';
-    net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text, node->version[0] ? node->version : "unknown",
+    net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text,
+            node->version[0] ? node->version : "unknown",
             node->uses_transactions ? ", scripting refused: using transactions" : "");
     node_send_kept(node);
 }
@@ -146,7 +147,8 @@ static bool waits_for_memory(const struct node *node) { return node->kept.head &
 rl_mask net_busy_writes(struct net *net) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < net->nodes; i++)
-        if (net->node[i].main.writes > 0 || has_write(&net->node[i].tx.calls) || waits_for_memory(&net->node[i])) mask |= rl_bit(i);
+        if (net->node[i].main.writes > 0 || has_write(&net->node[i].tx.calls) || waits_for_memory(&net->node[i]))
+            mask |= rl_bit(i);
     return mask;
 }
 

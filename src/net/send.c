@@ -132,10 +132,18 @@ static bool post(struct node *node, struct net_call *call, const struct buffer *
     return done;
 }
 
+/* Overdue from the start, so that no SET is sent before the answer; but the time to stall begins anew, or a release that
+ * has waited for long would end each new connection at once. */
+void call_start_again(struct net_call *call, rl_ns now) {
+    if (call->due < now) call->due = now;
+}
+
 void node_send_kept(struct node *node) {
+    rl_ns now = net_now(node->net);
     while (node->kept.head) {
         struct net_call *next = node->kept.head->next;
         struct net_call *call = node->kept.head;
+        call_start_again(call, now);
         if (!post(node, call, NULL)) {
             node_retry_memory(node);
             break;

@@ -45,8 +45,8 @@ static bool readable(const char *what, const char *path, struct net_error *error
 
 static bool refuse_file(const char *what, const char *path, struct net_error *error) {
     error->result = REDLOCK_BAD_ARGUMENT;
-    snprintf(error->text, sizeof(error->text), "the TLS %s file %.300s cannot be used (PEM is expected): %s", what, path,
-             reason_of(ERR_peek_last_error()));
+    snprintf(error->text, sizeof(error->text), "the TLS %s file %.300s cannot be used (PEM is expected): %s", what,
+             path, reason_of(ERR_peek_last_error()));
     return false;
 }
 

@@ -219,7 +219,8 @@ static bool take_check(struct node *node) {
         size_t key = nth / 2 - 1;
         const struct net_bytes *value = &reader->bytes[0];
         if (reader->slots[0].type != REPLY_STRING) return false;
-        tx->mine[key] = value->bytes == request->token.bytes && memcmp(value->data, request->token.data, value->bytes) == 0;
+        tx->mine[key] =
+            value->bytes == request->token.bytes && memcmp(value->data, request->token.data, value->bytes) == 0;
     }
     if (nth > 0 && nth % 2 == 0) {
         size_t key = nth / 2 - 1;
@@ -249,7 +250,9 @@ static void conclude(struct node *node, unsigned changes) {
         bool all = tx->changed == changes;
         switch (request->op) {
         case NET_RELEASE:
-            verdict = tx->foreign ? REDLOCK_VERDICT_DENIED : tx->changed ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
+            verdict = tx->foreign   ? REDLOCK_VERDICT_DENIED
+                      : tx->changed ? REDLOCK_VERDICT_GRANTED
+                                    : REDLOCK_VERDICT_ABSENT;
             break;
         case NET_ACQUIRE: verdict = all ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED; break;
         default: verdict = all ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT; break;
@@ -321,6 +324,7 @@ void transaction_pump(struct node *node) {
     if (!first || node->tx.stage != TX_IDLE || node->main.state != CONN_READY || first->order > node->answered) return;
     if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;
+    call_start_again(first, net_now(node->net));
     if (command_needs_script(first->request))
         begin_check(node);
     else

@@ -59,8 +59,10 @@ static int take_userinfo(const struct parse *parse, const UriTextRangeA *info, s
     if (!info->first || length_of(info) == 0) return REDLOCK_OK;
     const char *colon = memchr(info->first, ':', length_of(info));
     if (!colon)
-        return refuse(parse, "a user without a password; write user:password@host, or :password@host for a password alone");
-    if (colon > info->first && !(url->user = decoded(info->first, (size_t)(colon - info->first)))) return no_memory(parse);
+        return refuse(parse,
+                      "a user without a password; write user:password@host, or :password@host for a password alone");
+    if (colon > info->first && !(url->user = decoded(info->first, (size_t)(colon - info->first))))
+        return no_memory(parse);
     url->password = decoded(colon + 1, (size_t)(info->afterLast - colon - 1));
     return url->password ? REDLOCK_OK : no_memory(parse);
 }
@@ -98,7 +100,8 @@ static int take_host(const struct parse *parse, const UriUriA *uri, struct url *
 static int take_tcp(const struct parse *parse, const UriUriA *uri, struct url *url) {
     int result = take_host(parse, uri, url);
     if (result != REDLOCK_OK) return result;
-    if (uri->query.first) return refuse(parse, "options after '?' are known for unix:// only; the database is host/db here");
+    if (uri->query.first)
+        return refuse(parse, "options after '?' are known for unix:// only; the database is host/db here");
     const UriPathSegmentA *path = uri->pathHead;
     if (!path || (length_of(&path->text) == 0 && !path->next)) return REDLOCK_OK;
     if (path->next) return refuse(parse, "one number, the database, may follow the host, as in redis://host:6379/0");
@@ -146,8 +149,9 @@ static int parse_scheme(const struct parse *parse, const char *text, char scheme
     static const char *const names[] = {[URL_TCP] = "redis", [URL_TLS] = "rediss", [URL_UNIX] = "unix"};
     const char *colon = strstr(text, "://");
     if (!colon)
-        return parse->secretive ? refuse(parse, "no scheme; write %s, with a comma or '@' in a password percent-encoded", known)
-                                : refuse(parse, "\"%.100s\" has no scheme; write redis://%.100s", text, text);
+        return parse->secretive
+                   ? refuse(parse, "no scheme; write %s, with a comma or '@' in a password percent-encoded", known)
+                   : refuse(parse, "\"%.100s\" has no scheme; write redis://%.100s", text, text);
     size_t bytes = (size_t)(colon - text);
     for (*kind = URL_TCP; *kind <= URL_UNIX; (*kind)++)
         if (strlen(names[*kind]) == bytes && strncasecmp(text, names[*kind], bytes) == 0) {
@@ -169,7 +173,8 @@ static int parse_one(const struct parse *parse, const char *text, struct url *ur
     if (outcome == URI_ERROR_MALLOC) return no_memory(parse);
     if (outcome != URI_SUCCESS) {
         if (!parse->secretive) return refuse(parse, "\"%.100s\" is not a URL; write %s", text, known);
-        return refuse(parse, "not a URL; write %s, and percent-encode ':', '@', '/', '#', '%%' and ',' in user and password",
+        return refuse(parse,
+                      "not a URL; write %s, and percent-encode ':', '@', '/', '#', '%%' and ',' in user and password",
                       known);
     }
     result = take_parts(parse, scheme, &uri, url);
@@ -194,7 +199,8 @@ static int add_one(struct parse *parse, const char *text, struct url *urls, unsi
     int result = parse_one(parse, text, url);
     for (unsigned i = 0; result == REDLOCK_OK && i + 1 < *count; i++)
         if (same_server(&urls[i], url))
-            result = refuse(parse, "%.200s is listed twice (it is node %u too); list each server once", url->text, i + 1);
+            result =
+                refuse(parse, "%.200s is listed twice (it is node %u too); list each server once", url->text, i + 1);
     return result;
 }
 

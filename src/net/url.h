@@ -9,13 +9,13 @@ enum url_kind { URL_TCP = 0, URL_TLS, URL_UNIX };
 
 struct url {
     enum url_kind kind;
-    char *text;       /* to show: as configured, without the password */
-    char *user;       /* NULL: none */
-    char *password;   /* NULL: none */
-    char *host;       /* lower case; NULL for unix */
-    char *path;       /* unix only */
+    char *text;     /* to show: as configured, without the password */
+    char *user;     /* NULL: none */
+    char *password; /* NULL: none */
+    char *host;     /* lower case; NULL for unix */
+    char *path;     /* unix only */
     char port[6];
-    char db[10];      /* "" and "0": the default, no SELECT */
+    char db[10]; /* "" and "0": the default, no SELECT */
 };
 
 /* Fills urls[0..*count-1]. Else fills the error (BAD_ARGUMENT or NO_MEMORY; never with a password in the text),

@@ -35,7 +35,9 @@ void fake_close(struct fake *fake) {
     free(fake->input);
 }
 
-void fake_url(const struct fake *fake, char *url, size_t size) { snprintf(url, size, "redis://127.0.0.1:%d", fake->port); }
+void fake_url(const struct fake *fake, char *url, size_t size) {
+    snprintf(url, size, "redis://127.0.0.1:%d", fake->port);
+}
 
 static void turn(struct world *world, rl_ns end, const char *what) {
     rl_ns now = net_now(world->net);
@@ -124,11 +126,17 @@ void fake_say(struct fake *fake, const void *data, size_t bytes) {
 
 void fake_tell(struct fake *fake, const char *text) { fake_say(fake, text, strlen(text)); }
 
-void fake_greet(struct fake *fake, struct world *world) {
+void fake_introduce(struct fake *fake, int identity) {
     char info[256], text[300];
+    snprintf(info, sizeof(info), "# Server\r\nredis_version:9.9.9\r\nredis_mode:standalone\r\nrun_id:%040d\r\n",
+             identity);
+    snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(info), info);
+    fake_tell(fake, text);
+}
+
+void fake_greet(struct fake *fake, struct world *world) {
     fake_accept(fake, world);
     fake_await(fake, world, HANDSHAKE_COMMANDS);
-    snprintf(info, sizeof(info), "# Server\r\nredis_version:9.9.9\r\nredis_mode:standalone\r\nrun_id:%040d\r\n", fake->port);
-    snprintf(text, sizeof(text), "$%zu\r\n%s\r\n:1\r\n:0\r\n:0\r\n:0\r\n", strlen(info), info);
-    fake_tell(fake, text);
+    fake_introduce(fake, fake->port);
+    fake_tell(fake, ":1\r\n:0\r\n:0\r\n:0\r\n");
 }

@@ -21,7 +21,8 @@ static void test_encoding(void **state) {
     struct net_bytes keys[2] = {{"k\0\r\n", 4}, {"l", 1}};
     struct net_request request = {NET_ACQUIRE, keys, 1, {"t\0k", 3}, 12345, 0};
     (void)state;
-    EXPECT(&request, false, "*6\r\n$3\r\nSET\r\n$4\r\nk\0\r\n\r\n$3\r\nt\0k\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n12345\r\n");
+    EXPECT(&request, false,
+           "*6\r\n$3\r\nSET\r\n$4\r\nk\0\r\n\r\n$3\r\nt\0k\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n12345\r\n");
     request.op = NET_PEEK;
     request.keys_count = 2;
     EXPECT(&request, false, "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nl\r\n");
@@ -32,7 +33,8 @@ static void test_encoding(void **state) {
     struct net_bytes prefix = {"a*[?\\\0b", 7};
     struct net_request scan = {NET_SCAN, &prefix, 1, {NULL, 0}, 0, UINT64_MAX};
     EXPECT(&scan, false,
-           "*6\r\n$4\r\nSCAN\r\n$20\r\n18446744073709551615\r\n$5\r\nMATCH\r\n$12\r\na\\*\\[\\?\\\\\0b*\r\n$5\r\nCOUNT\r\n$2\r\n50\r\n");
+           "*6\r\n$4\r\nSCAN\r\n$20\r\n18446744073709551615\r\n$5\r\nMATCH\r\n$12\r\na\\*\\[\\?\\\\\0b*\r\n$"
+           "5\r\nCOUNT\r\n$2\r\n50\r\n");
 }
 
 static void test_limit(void **state) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum { GREETED = 5 };
 
@@ -71,20 +72,16 @@ static void expect_end(const char *bad, size_t bytes, int verdict) {
 
 static void test_bad_answers(void **state) {
     static const char *const bad[] = {
-        "garbage\r\n",
-        "HTTP/1.1 400 Bad Request\r\n\r\n",
-        ":1\r\n",                 /* not an answer to SET */
-        "$3\r\nabc\r\n",
-        "*1\r\n+OK\r\n",
-        "+QUEUED\r\n",
-        "$-7\r\n",
-        ":\r\n",
-        "$2000000\r\n",           /* announced, beyond the limit */
-        "*1000000\r\n",
-        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+deep\r\n",
+        "garbage\r\n",   "HTTP/1.1 400 Bad Request\r\n\r\n",
+        ":1\r\n", /* not an answer to SET */
+        "$3\r\nabc\r\n", "*1\r\n+OK\r\n",
+        "+QUEUED\r\n",   "$-7\r\n",
+        ":\r\n",         "$2000000\r\n", /* announced, beyond the limit */
+        "*1000000\r\n",  "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+deep\r\n",
     };
     (void)state;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) expect_end(bad[i], strlen(bad[i]), REDLOCK_VERDICT_PROTOCOL);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        expect_end(bad[i], strlen(bad[i]), REDLOCK_VERDICT_PROTOCOL);
     expect_end("+O\0K\r\n", 6, REDLOCK_VERDICT_PROTOCOL);
 }
 
@@ -224,7 +221,8 @@ static void test_refused_handshakes(void **state) {
     expect_refusal("-ERR invalid password\r\n", REDLOCK_VERDICT_AUTH, "wrong user or password");
     expect_refusal("-ERR unknown command `AUTH`, with args beginning with: `secret`\r\n", REDLOCK_VERDICT_AUTH, "");
     expect_refusal("+OK\r\n-LOADING Redis is loading the dataset in memory\r\n", REDLOCK_VERDICT_LOADING, "loading");
-    expect_refusal("+OK\r\n-NOPERM no INFO\r\n-MASTERDOWN Link with MASTER is down\r\n", REDLOCK_VERDICT_MASTERDOWN, "down");
+    expect_refusal("+OK\r\n-NOPERM no INFO\r\n-MASTERDOWN Link with MASTER is down\r\n", REDLOCK_VERDICT_MASTERDOWN,
+                   "down");
     expect_refusal("+OK\r\n-BUSY Redis is busy running a script\r\n", REDLOCK_VERDICT_BUSY, "busy");
     expect_refusal("+OK\r\n:1\r\n", REDLOCK_VERDICT_PROTOCOL, "INFO");
 }
@@ -322,6 +320,93 @@ static void test_a_peer_that_does_not_read(void **state) {
     end(&fake, &world);
 }
 
+/* ---- where scripts are refused: `second` is the connection for transactions ---- */
+
+static void begin_refusing(struct fake *fake, struct fake *second, struct world *world) {
+    char url[64];
+    fake_open(fake);
+    *second = (struct fake){.listener = fake->listener, .peer = -1, .port = fake->port};
+    fake_url(fake, url, sizeof(url));
+    world_open_urls(world, url);
+    fake_accept(fake, world);
+    fake_await(fake, world, GREETED);
+    fake_introduce(fake, fake->port);
+    fake_tell(fake, "-NOPERM\r\n-NOPERM\r\n-NOPERM\r\n-NOPERM\r\n");
+    world_until_ready(world, 1);
+}
+
+static void end_refusing(struct fake *fake, struct fake *second, struct world *world) {
+    fake_hang_up(second);
+    free(second->input);
+    end(fake, world);
+}
+
+static void test_transaction_waits_for_what_was_sent_before(void **state) {
+    struct fake fake, second;
+    struct world world;
+    struct ask set, release;
+    (void)state;
+    begin_refusing(&fake, &second, &world);
+    ask_init(&set, NET_ACQUIRE, "k", "t", 1000);
+    ask_init(&release, NET_RELEASE, "k", "t", 0);
+    ask_send(&world, &set, 1, 1000, 0);
+    ask_send(&world, &release, 1, 1000, 4000);
+    world_for(&world, 30);
+    assert_int_equal(accept(fake.listener, NULL, NULL), -1); /* not even connected: the SET is unanswered */
+    fake_await(&fake, &world, GREETED + 1);
+    fake_tell(&fake, "+OK\r\n");
+    fake_accept(&second, &world);
+    fake_await(&second, &world, 1);
+    fake_introduce(&second, fake.port);
+    fake_await(&second, &world, 1 + 3); /* WATCH, PTTL, GETRANGE */
+    fake_tell(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
+    fake_await(&second, &world, 1 + 3 + 3); /* MULTI, DEL, EXEC */
+    fake_tell(&second, "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+    world_until_done(&world, &release, 1);
+    assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_GRANTED);
+
+    /* The next: others keep writing the key between our WATCH and EXEC. Three tries, then an error. */
+    ask_init(&release, NET_RELEASE, "k", "t", 0);
+    ask_send(&world, &release, 1, 1000, 4000);
+    for (size_t try = 0; try < 3; try++) {
+        fake_await(&second, &world, 7 + try * 6 + 3);
+        fake_tell(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
+        fake_await(&second, &world, 7 + try * 6 + 6);
+        fake_tell(&second, "+OK\r\n+QUEUED\r\n*-1\r\n");
+    }
+    world_until_done(&world, &release, 1);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_ERROR);
+
+    /* Refused within: EXECABORT only repeats it. */
+    ask_init(&release, NET_EXTEND, "k", "t", 5000);
+    ask_send(&world, &release, 1, 1000, 0);
+    fake_await(&second, &world, 25 + 3);
+    fake_tell(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
+    fake_await(&second, &world, 25 + 6);
+    fake_tell(&second, "+OK\r\n-READONLY x\r\n-EXECABORT y\r\n");
+    world_until_done(&world, &release, 1);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_READONLY);
+    end_refusing(&fake, &second, &world);
+}
+
+static void test_second_connection_to_another_server(void **state) {
+    struct fake fake, second;
+    struct world world;
+    struct ask release;
+    (void)state;
+    begin_refusing(&fake, &second, &world);
+    ask_init(&release, NET_EXTEND, "k", "t", 1000);
+    ask_send(&world, &release, 1, 1000, 0);
+    fake_accept(&second, &world);
+    fake_await(&second, &world, 1);
+    fake_introduce(&second, 7);
+    world_until_done(&world, &release, 1);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_PROTOCOL);
+    world_until_ready(&world, 1);
+    end_refusing(&fake, &second, &world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half_replies),
@@ -336,6 +421,8 @@ int main(void) {
         cmocka_unit_test(test_info_forbidden),
         cmocka_unit_test(test_noscript_before_a_release),
         cmocka_unit_test(test_a_peer_that_does_not_read),
+        cmocka_unit_test(test_transaction_waits_for_what_was_sent_before),
+        cmocka_unit_test(test_second_connection_to_another_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

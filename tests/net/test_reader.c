@@ -19,7 +19,7 @@ static const char stream[] = "+OK\r\n"
                              "+last\r\n";
 
 static void expect(struct reader *reader, unsigned nth) {
-    static const enum reply_type first[] = {REPLY_STATUS, REPLY_ERROR, REPLY_INTEGER, REPLY_NIL,   REPLY_NIL,
+    static const enum reply_type first[] = {REPLY_STATUS, REPLY_ERROR,  REPLY_INTEGER, REPLY_NIL,   REPLY_NIL,
                                             REPLY_STRING, REPLY_STRING, REPLY_ARRAY,   REPLY_ARRAY, REPLY_STATUS};
     static const size_t slots[] = {1, 1, 1, 1, 1, 1, 1, 1, 7, 1};
     assert_int_equal(reader->slots[0].type, first[nth]);
@@ -92,8 +92,9 @@ static enum reader_status outcome(const char *data, size_t bytes) {
 static enum reader_status outcome_of(const char *text) { return outcome(text, strlen(text)); }
 
 static void test_malformed(void **state) {
-    static const char *const bad[] = {"x\r\n", "\r\n", ":abc\r\n", "$abc\r\n", "$-2\r\n", "*-2\r\n", "+OK\r\n?", "*1\r\n!\r\n",
-                                      "$99999999999999999999\r\n"};
+    static const char *const bad[] = {"x\r\n",    "\r\n",        ":abc\r\n",
+                                      "$abc\r\n", "$-2\r\n",     "*-2\r\n",
+                                      "+OK\r\n?", "*1\r\n!\r\n", "$99999999999999999999\r\n"};
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         enum reader_status status = outcome_of(bad[i]);

@@ -187,14 +187,16 @@ static void expect_auth(const struct server *server, const char *userinfo, int v
     snprintf(url, sizeof(url), "redis://%s127.0.0.1:%d", userinfo, server->port);
     world_open_urls(&world, url);
     world_until_verdict(&world, 0, verdict);
-    if (text && !strstr(world_node(&world, 0).text, text)) fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
+    if (text && !strstr(world_node(&world, 0).text, text))
+        fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
     assert_null(strstr(world_node(&world, 0).text, "secret"));
     assert_null(strstr(world.log, "secret"));
     world_close(&world);
 }
 
 static void test_passwords(void **state) {
-    static const char *const arguments[] = {"--requirepass", "secret1", "--user", "ann", "on", ">secret2", "~*", "+@all", NULL};
+    static const char *const arguments[] = {"--requirepass", "secret1", "--user", "ann", "on",
+                                            ">secret2",      "~*",      "+@all",  NULL};
     struct server server = {.password = "secret1"}, open_server = {0};
     (void)state;
     server_start(&server, arguments);

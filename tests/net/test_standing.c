@@ -352,20 +352,13 @@ static void test_kicked_from_another_thread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_and_restarted),
-        cmocka_unit_test(test_killed_with_calls_out),
-        cmocka_unit_test(test_release_kept_until),
-        cmocka_unit_test(test_overdue_is_not_ready),
-        cmocka_unit_test(test_stalled_is_given_up),
-        cmocka_unit_test(test_twice_listed),
-        cmocka_unit_test(test_cluster_mode),
-        cmocka_unit_test(test_too_many_clients),
-        cmocka_unit_test(test_nobody_there),
-        cmocka_unit_test(test_verdicts_of_a_real_server),
-        cmocka_unit_test(test_forked_child_lets_go),
-        cmocka_unit_test(test_given_up_while_a_child_has_the_socket),
-        cmocka_unit_test(test_one_descriptor),
-        cmocka_unit_test(test_kicked_from_another_thread),
+        cmocka_unit_test(test_killed_and_restarted), cmocka_unit_test(test_killed_with_calls_out),
+        cmocka_unit_test(test_release_kept_until),   cmocka_unit_test(test_overdue_is_not_ready),
+        cmocka_unit_test(test_stalled_is_given_up),  cmocka_unit_test(test_twice_listed),
+        cmocka_unit_test(test_cluster_mode),         cmocka_unit_test(test_too_many_clients),
+        cmocka_unit_test(test_nobody_there),         cmocka_unit_test(test_verdicts_of_a_real_server),
+        cmocka_unit_test(test_forked_child_lets_go), cmocka_unit_test(test_given_up_while_a_child_has_the_socket),
+        cmocka_unit_test(test_one_descriptor),       cmocka_unit_test(test_kicked_from_another_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

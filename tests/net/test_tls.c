@@ -14,8 +14,9 @@
 static char ca[128], stranger[128], cert[128], key[128], missing[128], noise[128];
 static char tls_port[8], server_cert[128], server_key[128];
 
-static const char *const arguments[] = {"--tls-port", tls_port, "--tls-cert-file", server_cert, "--tls-key-file", server_key,
-                                        "--tls-ca-cert-file", ca, NULL};
+static const char *const arguments[] = {
+    "--tls-port", tls_port, "--tls-cert-file", server_cert, "--tls-key-file", server_key, "--tls-ca-cert-file",
+    ca,           NULL};
 
 static void path(char *to, const char *name) {
     const char *dir = getenv("REDLOCK_TEST_CERTIFICATES");
@@ -153,7 +154,8 @@ static void expect_bad_file(struct net_options options, const char *says, const 
     assert_int_equal(net_open(&net, &options, &handlers, &error), REDLOCK_BAD_ARGUMENT);
     assert_int_equal(error.result, REDLOCK_BAD_ARGUMENT);
     assert_null(net);
-    if (!strstr(error.text, says) || !strstr(error.text, names)) fail_msg("\"%s\" lacks %s or %s", error.text, says, names);
+    if (!strstr(error.text, says) || !strstr(error.text, names))
+        fail_msg("\"%s\" lacks %s or %s", error.text, says, names);
 }
 
 static void test_bad_files(void **state) {

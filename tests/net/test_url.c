@@ -117,7 +117,8 @@ static const struct bad bad[] = {
     {"redis://1 redis://2 redis://3 redis://4 redis://5 redis://6 redis://7 redis://8 redis://9 redis://10 redis://11 "
      "redis://12 redis://13 redis://14 redis://15 redis://16",
      "at most 15"},
-    {"unix:///aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    {"unix:///"
+     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
      "longer"},
     /* cut in the middle of a password */
     {"redis://:sec,ret@a", "percent-encode"},

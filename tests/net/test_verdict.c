@@ -40,7 +40,8 @@ static const struct {
     /* inside scripts */
     {"WRONGTYPE Operation against a key holding the wrong kind of value script: 4ca2, on @user_script:1.",
      REDLOCK_VERDICT_WRONGTYPE},
-    {"ERR Error running script (call to f_4ca2): @user_script:6: WRONGTYPE Operation against a key", REDLOCK_VERDICT_WRONGTYPE},
+    {"ERR Error running script (call to f_4ca2): @user_script:6: WRONGTYPE Operation against a key",
+     REDLOCK_VERDICT_WRONGTYPE},
     {"ERR Error running script (call to f_4ca2): @user_script:7: @user_script: 7: -OOM command not allowed",
      REDLOCK_VERDICT_OOM},
     {"ERR Error running script (call to f_4ca2): @user_script:7: @user_script: 7: -READONLY You can't write",
@@ -49,13 +50,15 @@ static const struct {
      REDLOCK_VERDICT_MISCONF},
     {"ERR Error running script (call to f_4ca2): @user_script:7: @user_script: 7: -NOREPLICAS Not enough",
      REDLOCK_VERDICT_NOREPLICAS},
-    {"ERR Error running script (call to f_4ca2): @user_script:6: The user executing the script can't run this command or "
+    {"ERR Error running script (call to f_4ca2): @user_script:6: The user executing the script can't run this command "
+     "or "
      "subcommand",
      REDLOCK_VERDICT_NOPERM},
     {"ERR Error running script (call to f_4ca2): @user_script:6: something else", REDLOCK_VERDICT_ERROR},
     {"ERR The user executing the script can't run this command or subcommand script: 4ca2, on @user_script:6.",
      REDLOCK_VERDICT_NOPERM},
-    {"NOPERM ACL failure in script: No permissions to access a key script: 4ca2, on @user_script:1.", REDLOCK_VERDICT_NOPERM},
+    {"NOPERM ACL failure in script: No permissions to access a key script: 4ca2, on @user_script:1.",
+     REDLOCK_VERDICT_NOPERM},
 };
 
 static void test_table(void **state) {

@@ -76,7 +76,9 @@ static bool is_ready(struct world *world, void *context) {
     return (net_ready(world->net, net_now(world->net)) & nodes) == nodes;
 }
 
-void world_until_ready(struct world *world, rl_mask nodes) { world_until(world, is_ready, &nodes, "the nodes are ready"); }
+void world_until_ready(struct world *world, rl_mask nodes) {
+    world_until(world, is_ready, &nodes, "the nodes are ready");
+}
 
 struct net_node_status world_node(struct world *world, unsigned node) {
     struct net_node_status status;

@@ -21,7 +21,7 @@ struct ask {
     struct net_request request;
     struct net_call calls[RL_NODES_MAX];
     int verdicts[RL_NODES_MAX];
-    unsigned done; /* how many handlers ran */
+    unsigned done;                /* how many handlers ran */
     unsigned order[RL_NODES_MAX]; /* the world's count of replies when this one came */
     int64_t remaining_ms;
     unsigned char value[WORLD_VALUE_MAX];

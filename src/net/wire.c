@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * The bytes of one connection: from the socket through TLS to the reader, and back. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "net/conn.h"
+
+enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
+
+static struct net *net_of(const struct conn *conn) { return conn->node->net; }
+
+void conn_watch(struct conn *conn, uint32_t events) {
+    if (conn->watched == events) return;
+    struct epoll_event event = {.events = events};
+    event.data.u64 = (uint64_t)conn->kind << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
+    int op = conn->watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    if (epoll_ctl(net_of(conn)->epoll, op, conn->fd, &event) != 0) {
+        conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "epoll_ctl failed");
+        return;
+    }
+    conn->watched = events;
+}
+
+static void take_replies(struct conn *conn) {
+    uint32_t generation = conn->generation;
+    /* What a reply causes may end the connection; another may even have begun. */
+    while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
+        switch (reader_next(&conn->reader)) {
+        case READER_MORE: return;
+        case READER_MALFORMED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "malformed answer"); return;
+        case READER_OVERSIZED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "oversized answer"); return;
+        case READER_NO_MEMORY: conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory"); return;
+        case READER_REPLY: break;
+        }
+        if (conn->state == CONN_HANDSHAKE)
+            handshake_reply(conn);
+        else if (conn->kind == CONN_MAIN)
+            call_reply(conn);
+        else
+            transaction_reply(conn->node);
+    }
+}
+
+static void take_plain(struct conn *conn, const char *data, size_t bytes) {
+    if (!reader_feed(&conn->reader, data, bytes))
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    else
+        take_replies(conn);
+}
+
+static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
+    char plain[READ_BYTES], text[160];
+    uint32_t generation = conn->generation;
+    if (!tls_feed(conn->tls, data, bytes)) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+        return;
+    }
+    if (conn->state == CONN_TLS) conn_step_tls(conn);
+    while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
+        size_t got = 0;
+        enum tls_status status = tls_read(conn->tls, plain, sizeof(plain), &got);
+        if (status == TLS_MORE) return;
+        if (status == TLS_OK) {
+            take_plain(conn, plain, got);
+        } else if (status == TLS_CLOSED) {
+            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, "the server closed the connection");
+        } else {
+            tls_failure(conn->tls, text, sizeof(text));
+            conn_fail(conn, REDLOCK_VERDICT_TLS, text);
+        }
+    }
+}
+
+void conn_read(struct conn *conn) {
+    char data[READ_BYTES], text[160];
+    uint32_t generation = conn->generation;
+    for (int i = 0; i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
+        ssize_t got = recv(conn->fd, data, sizeof(data), MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (got == 0 && conn->state == CONN_TLS) {
+            conn_fail(conn, REDLOCK_VERDICT_TLS, "the server closed the connection during the TLS handshake");
+        } else if (got <= 0) {
+            snprintf(text, sizeof(text), "%s", got == 0 ? "the server closed the connection" : strerror(errno));
+            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, text);
+        } else if (conn->tls) {
+            take_cipher(conn, data, (size_t)got);
+        } else {
+            take_plain(conn, data, (size_t)got);
+        }
+        if (got > 0 && (size_t)got < sizeof(data)) return;
+    }
+}
+
+/* False: what is left has to wait for the socket, or the connection broke. */
+static bool write_out(struct conn *conn, struct buffer *buffer) {
+    while (buffer_bytes(buffer) > 0) {
+        ssize_t put = send(conn->fd, buffer_data(buffer), buffer_bytes(buffer), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) {
+            if (errno == EAGAIN || errno == EWOULDBLOCK)
+                conn_watch(conn, EPOLLIN | EPOLLOUT);
+            else
+                conn_break(conn, REDLOCK_VERDICT_DISCONNECTED, strerror(errno));
+            return false;
+        }
+        buffer_consume(buffer, (size_t)put);
+    }
+    return true;
+}
+
+static bool encrypt(struct conn *conn) {
+    while (conn->state >= CONN_HANDSHAKE && buffer_bytes(&conn->out) > 0) {
+        size_t written = 0;
+        enum tls_status status = tls_write(conn->tls, buffer_data(&conn->out), buffer_bytes(&conn->out), &written);
+        if (status == TLS_MORE) break;
+        if (status != TLS_OK) {
+            conn_break(conn, REDLOCK_VERDICT_TLS, "TLS failed while writing");
+            return false;
+        }
+        buffer_consume(&conn->out, written);
+    }
+    if (tls_drain(conn->tls, &conn->cipher, 2 * NET_WIRE_BYTES_MAX)) return true;
+    conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    return false;
+}
+
+void conn_flush(struct conn *conn) {
+    if (conn->state < CONN_TLS || conn->broken) return;
+    if (conn->tls && !encrypt(conn)) return;
+    if (write_out(conn, conn->tls ? &conn->cipher : &conn->out)) conn_watch(conn, EPOLLIN);
+}
