@@ -287,6 +287,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_start(struct redlock_lock *lo
 
 /* Takes over a lock that was acquired elsewhere, by its token, so that redlock_extend() and redlock_release()
  * work on it. Proves nothing: until an extension has succeeded the validity is 0. Not renewed before that.
+ * The _start forms ask only the nodes that are connected: see redlock_client_wait_ready().
  * OK, BAD_ARGUMENT (empty or over 1024 bytes), BUSY (in use or held). */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t bytes);
 

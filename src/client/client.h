@@ -140,6 +140,9 @@ void locks_check(struct redlock_client *client);  /* nodes changed: acquisitions
 /* look.c */
 void look_reply(struct net_call *call, const struct net_reply *reply);
 void gatherings_check(struct redlock_client *client);
+/* Waits until every node is connected or has failed; the mutex is held. Returns the nodes that are ready. */
+rl_mask gather(struct redlock_client *client, rl_ns until);
+rl_ns gather_until(struct redlock_client *client); /* now and the connect timeout */
 
 /* call->tag: whose call it is */
 enum call_tag { CALL_VOTE, CALL_UNLOCK, CALL_PEEK, CALL_LOOK };

@@ -218,9 +218,16 @@ int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
 
 int redlock_try(struct redlock_lock *lock) { return redlock_acquire(lock, 0); }
 
+/* Who takes over a token has often just opened the client: the first round waits for the nodes, as acquiring does. */
+static void gather_for_adopted(struct redlock_lock *lock) {
+    if (lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE)
+        gather(lock->client, gather_until(lock->client));
+}
+
 int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    gather_for_adopted(lock);
     int result = extend_begin(lock, ttl_ms, NULL, NULL);
     if (result == REDLOCK_OK) return await(client, &lock->extension);
     client_leave(client);
@@ -230,6 +237,7 @@ int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
 int redlock_release(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    gather_for_adopted(lock);
     int result = release_begin(lock, NULL, NULL);
     if (result == REDLOCK_OK) return await(client, &lock->op);
     client_leave(client);

@@ -24,8 +24,7 @@ void gatherings_check(struct redlock_client *client) {
     for (struct gathering *g = client->gatherings; g; g = g->next) waiter_finish(&g->waiter);
 }
 
-/* The mutex is held. Returns the nodes that are ready. */
-static rl_mask gather(struct redlock_client *client, rl_ns until) {
+rl_mask gather(struct redlock_client *client, rl_ns until) {
     if (net_settled(client->net) != rl_all(client->nodes) && net_now(client->net) < until) {
         struct gathering gathering = {.next = client->gatherings, .timer = {.fire = gathering_late}};
         waiter_init(&gathering.waiter);
@@ -162,7 +161,7 @@ static bool tells(int verdict) {
     return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_WRONGTYPE;
 }
 
-static rl_ns gather_until(struct redlock_client *client) {
+rl_ns gather_until(struct redlock_client *client) {
     return net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
 }
 

@@ -133,9 +133,11 @@ static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
     }
 }
 
-static void verdicts_close(struct redlock_lock *lock) {
+/* A round that ended at its deadline counts the silent nodes as failed; one that was decided earlier does not. */
+static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally) {
     for (unsigned i = 0; i < lock->terms.nodes; i++) {
-        if (lock->verdicts[i] == REDLOCK_VERDICT_NONE) lock->verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
+        if (lock->verdicts[i] == REDLOCK_VERDICT_NONE && (tally->failed & rl_bit(i)))
+            lock->verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
     }
 }
 
@@ -229,7 +231,7 @@ static void acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome)
 }
 
 static void release_over(struct redlock_lock *lock, enum rl_outcome outcome) {
-    verdicts_close(lock);
+    verdicts_close(lock, &lock->lease.unlocking);
     lock->phase = PHASE_FREE;
     lock->client->stats.released += outcome == RL_OUTCOME_OK;
     op_finish(lock, &lock->extension, REDLOCK_LOST);
@@ -241,7 +243,7 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
     net_timer_set(lock->client->net, &lock->timer, actions->wake_at);
     notice(lock, actions->notices);
     if (actions->extend_outcome != RL_OUTCOME_NONE) {
-        if (lock->lease.round.asked) verdicts_close(lock);
+        if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
         if (actions->extend_outcome == RL_OUTCOME_OK) lock->client->stats.extensions++;
         else lock->client->stats.extensions_failed++;
         op_finish(lock, &lock->extension, result_of(actions->extend_outcome));
@@ -256,7 +258,8 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
     uint32_t tries = lock->acquire.tries;
     rl_acquire_step(&lock->acquire, event, now, actions);
     enum rl_attempt_state after = lock->acquire.attempt.state;
-    if (after == RL_ATTEMPT_LOST && before == RL_ATTEMPT_VOTING) verdicts_close(lock);
+    if (after == RL_ATTEMPT_LOST && before == RL_ATTEMPT_VOTING)
+        verdicts_close(lock, &lock->acquire.attempt.tally);
     if (before == RL_ATTEMPT_VOTING && after != RL_ATTEMPT_VOTING) count_votes(lock);
     if (tries > 0 && lock->acquire.tries > tries) lock->client->stats.retries++;
     /* Given up before anyone was asked: the report says why of those that could not be. */
