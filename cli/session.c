@@ -115,7 +115,9 @@ static int node_verdict(struct session *session, size_t node, int verdict, char 
     detail[0] = '\0';
     if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return verdict;
     bool unasked = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_CONNECTING;
-    if (unasked || status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
+    /* A node that is ready and has not answered when the others had decided has said nothing yet. */
+    if (unasked && status.verdict != REDLOCK_VERDICT_GRANTED) verdict = status.verdict;
+    if (status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
     if (verdict == status.verdict && verdict != REDLOCK_VERDICT_GRANTED && status.text[0] != '\0') {
         snprintf(detail, size, " (%s)", status.text);
     }

@@ -160,8 +160,9 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes, const 
  * In a child after fork(2) it frees memory and touches no connection. */
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 
-/* Waits until every node is connected or known to have failed, at most `wait_ms`; returns the number
- * of nodes that are ready, or a negative result. */
+/* Waits until every node is connected or its last try to connect has failed, at most `wait_ms`; returns the number
+ * of nodes that are ready, or a negative result. Nodes that failed are tried again in the background (without a
+ * service thread: by redlock_process()), so to wait for servers that are still starting, call it again. */
 REDLOCK_API int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms);
 
 /* One node as the client sees it now. Strings are valid until the client is freed. */

@@ -329,11 +329,13 @@ static enum rl_vote vote_of(int verdict) {
     }
 }
 
-/* Verdicts are those of the last round: a vote that comes after its attempt was lost is not news. */
+/* Verdicts are those of the last round. Of a lost attempt, a vote that comes in while its keys are cleaned up is told,
+ * unless the node was late already. */
 static bool reportable(const struct redlock_lock *lock, const struct net_call *call) {
     if (lock->phase == PHASE_RELEASING) return call->tag == CALL_UNLOCK;
     if (call->tag != CALL_VOTE) return false;
-    return lock->phase == PHASE_LEASED || lock->acquire.attempt.state != RL_ATTEMPT_LOST;
+    bool lost = lock->phase == PHASE_ACQUIRING && lock->acquire.attempt.state == RL_ATTEMPT_LOST;
+    return !lost || lock->verdicts[call->node] == REDLOCK_VERDICT_NONE;
 }
 
 /* A key that has gone meanwhile ends now; one without a TTL does not say when it ends. */
