@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * This program's own malloc, before glibc's for every shared library too. Not beside a sanitizer: those bring their own.
+ * This program's own malloc, before glibc's for every shared library too. Not beside a sanitizer: those bring their
+ * own.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -15,7 +15,10 @@
 
 bool failing_live_is_exact(void) { return true; }
 
-#define WRAPPED(type, name, ...) type __real_##name(__VA_ARGS__); type __wrap_##name(__VA_ARGS__); type __wrap_##name(__VA_ARGS__)
+#define WRAPPED(type, name, ...)                                                                                       \
+    type __real_##name(__VA_ARGS__);                                                                                   \
+    type __wrap_##name(__VA_ARGS__);                                                                                   \
+    type __wrap_##name(__VA_ARGS__)
 
 static void *no_memory(void) {
     errno = ENOMEM;
@@ -23,9 +26,13 @@ static void *no_memory(void) {
 }
 
 WRAPPED(void *, malloc, size_t bytes) { return fails() ? no_memory() : counted(__real_malloc(bytes)); }
-WRAPPED(void *, calloc, size_t count, size_t bytes) { return fails() ? no_memory() : counted(__real_calloc(count, bytes)); }
+WRAPPED(void *, calloc, size_t count, size_t bytes) {
+    return fails() ? no_memory() : counted(__real_calloc(count, bytes));
+}
 WRAPPED(char *, strdup, const char *text) { return fails() ? no_memory() : counted(__real_strdup(text)); }
-WRAPPED(char *, strndup, const char *text, size_t bytes) { return fails() ? no_memory() : counted(__real_strndup(text, bytes)); }
+WRAPPED(char *, strndup, const char *text, size_t bytes) {
+    return fails() ? no_memory() : counted(__real_strndup(text, bytes));
+}
 
 WRAPPED(void *, realloc, void *block, size_t bytes) {
     if (fails()) return no_memory();
@@ -101,6 +108,7 @@ WRAPPED(void, uriFreeUriMembersA, UriUriA *uri) {
 }
 
 /* A thread needs a stack. */
-WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+        void *argument) {
     return fails() ? EAGAIN : __real_pthread_create(thread, attributes, start, argument);
 }

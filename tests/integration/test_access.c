@@ -27,8 +27,11 @@ static struct redlock_client *open_url(const char *url, const struct redlock_cli
     struct redlock_client_options options;
     struct redlock_client *client = NULL;
     struct redlock_error error = {0};
-    if (given) options = *given;
-    else redlock_client_options_init(&options);
+    if (given)
+        options = *given;
+    else
+        redlock_client_options_init(&options);
+    options.node_timeout_ms = 300;
     logged[0] = '\0';
     options.log = collect_log;
     options.log_context = logged;
@@ -42,7 +45,8 @@ static void assert_works(const char *url, const struct redlock_client_options *o
     struct redlock_client *client = open_url(url, options);
     struct redlock_node_status status = {.size = sizeof status};
     assert_result(redlock_client_node(client, 0, &status), REDLOCK_OK);
-    if (status.verdict != REDLOCK_VERDICT_GRANTED) fail_msg("%s: %s", redlock_verdict_text(status.verdict), status.text);
+    if (status.verdict != REDLOCK_VERDICT_GRANTED)
+        fail_msg("%s: %s", redlock_verdict_text(status.verdict), status.text);
     struct redlock_lock *lock = new_lock(client, "works", NULL);
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_extend(lock, 0), REDLOCK_OK);
@@ -52,8 +56,8 @@ static void assert_works(const char *url, const struct redlock_client_options *o
 }
 
 /* Refused with this verdict, in words that contain `words` and never `secret`. */
-static void assert_refused(const char *url, const struct redlock_client_options *options, int expected, const char *words,
-                           const char *secret) {
+static void assert_refused(const char *url, const struct redlock_client_options *options, int expected,
+                           const char *words, const char *secret) {
     struct redlock_client *client = open_url(url, options);
     struct redlock_lock *lock = new_lock(client, "refused", NULL);
     struct redlock_node_status status = {.size = sizeof status};
@@ -61,8 +65,10 @@ static void assert_refused(const char *url, const struct redlock_client_options 
     assert_result(redlock_try(lock), REDLOCK_NO_QUORUM);
     redlock_verdicts(lock, &verdict, 1);
     assert_result(redlock_client_node(client, 0, &status), REDLOCK_OK);
-    if (verdict != expected) fail_msg("\"%s\" (%s), not \"%s\"", redlock_verdict_text(verdict), status.text, redlock_verdict_text(expected));
-    if (expected != REDLOCK_VERDICT_NOPERM) assert_int_equal(status.verdict, expected); /* that is of one call, not of the node */
+    if (verdict != expected)
+        fail_msg("\"%s\" (%s), not \"%s\"", redlock_verdict_text(verdict), status.text, redlock_verdict_text(expected));
+    if (expected != REDLOCK_VERDICT_NOPERM)
+        assert_int_equal(status.verdict, expected); /* that is of one call, not of the node */
     if (!strstr(status.text, words)) fail_msg("\"%s\" does not say \"%s\"", status.text, words);
     if (secret) {
         assert_null(strstr(status.text, secret));
@@ -117,7 +123,8 @@ static void a_user(void **state) {
 static void the_least_permissions_suffice(void **state) {
     (void)state;
     static const char *const rules[] = {
-        "ACL SETUSER locks on >PASSWORD resetkeys ~lock:* resetchannels -@all +set +get +del +exists +pttl +pexpire +eval "
+        "ACL SETUSER locks on >PASSWORD resetkeys ~lock:* resetchannels -@all +set +get +del +exists +pttl +pexpire "
+        "+eval "
         "+evalsha +info",
         "ACL SETUSER locks on >PASSWORD resetkeys ~lock:* resetchannels -@all +set +getrange +del +pttl +pexpire "
         "+watch +unwatch +multi +exec +discard +info",
@@ -199,7 +206,8 @@ static void assert_twice_listed(const char *urls) {
     for (size_t i = 0; i < redlock_client_nodes(client); i++) {
         struct redlock_node_status status = {.size = sizeof status};
         assert_result(redlock_client_node(client, i, &status), REDLOCK_OK);
-        named = named || (status.verdict == REDLOCK_VERDICT_TWICE_LISTED && strstr(status.text, "same server as redis://"));
+        named =
+            named || (status.verdict == REDLOCK_VERDICT_TWICE_LISTED && strstr(status.text, "same server as redis://"));
     }
     assert_true(named);
     redlock_lock_free(lock);
@@ -219,9 +227,11 @@ static void one_server_listed_twice(void **state) {
     assert_result(redlock_client_open(urls, NULL, &client, &error), REDLOCK_BAD_ARGUMENT);
     assert_non_null(strstr(error.text, "listed twice"));
     assert_null(client);
-    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d,redis://127.0.0.1:%d,redis://localhost:%d", server.port, other.port, server.port);
+    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d,redis://127.0.0.1:%d,redis://localhost:%d", server.port,
+             other.port, server.port);
     assert_twice_listed(urls);
-    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d,redis://127.0.0.1:%d,unix://%s/redis.sock", server.port, other.port, server.dir);
+    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d,redis://127.0.0.1:%d,unix://%s/redis.sock", server.port,
+             other.port, server.dir);
     assert_twice_listed(urls);
     assert_int_equal(server_ask_integer(&server, "EXISTS twice") + server_ask_integer(&other, "EXISTS twice"), 0);
     server_stop(&server);
@@ -243,8 +253,10 @@ static void shell(const char *format, ...) {
 }
 
 static void make_certificate(const char *name, const char *ca, const char *extension) {
-    shell("cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s.key -out %s.csr -subj /CN=%s "
-          ">/dev/null 2>&1 && printf '%s' > %s.ext && openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial "
+    shell("cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s.key -out %s.csr "
+          "-subj /CN=%s "
+          ">/dev/null 2>&1 && printf '%s' > %s.ext && openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key "
+          "-CAcreateserial "
           "-days 2 -extfile %s.ext -out %s.pem >/dev/null 2>&1",
           pki, name, name, name, extension, name, name, ca, ca, name, name);
 }
@@ -262,13 +274,23 @@ static char tls_port[8], secure_url[64];
 
 static int start_secure(void **state) {
     static char files[3][128];
-    static const char *arguments[] = {"--tls-port", tls_port, "--tls-ca-cert-file", files[0], "--tls-cert-file", files[1], "--tls-key-file",
-                                      files[2], "--tls-auth-clients", "yes", NULL};
+    static const char *arguments[] = {"--tls-port",
+                                      tls_port,
+                                      "--tls-ca-cert-file",
+                                      files[0],
+                                      "--tls-cert-file",
+                                      files[1],
+                                      "--tls-key-file",
+                                      files[2],
+                                      "--tls-auth-clients",
+                                      "yes",
+                                      NULL};
     (void)state;
     snprintf(pki, sizeof pki, "/tmp/redlock-test-XXXXXX");
     assert_non_null(mkdtemp(pki));
     for (int i = 0; i < 2; i++)
-        shell("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s.key -out %s.pem -days 2 "
+        shell("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s.key -out "
+              "%s.pem -days 2 "
               "-subj /CN=%s >/dev/null 2>&1",
               pki, i ? "stranger" : "ca", i ? "stranger" : "ca", i ? "stranger" : "ca");
     make_certificate("server", "ca", "subjectAltName=IP:127.0.0.1,DNS:redis.test");
@@ -345,7 +367,8 @@ static void tls_to_a_plain_server(void **state) {
     char url[64];
     struct redlock_client_options options = tls_options("ca.pem", "client");
     snprintf(url, sizeof url, "rediss://127.0.0.1:%d", secure.port);
-    assert_refused(url, &options, REDLOCK_VERDICT_TIMEOUT, "TLS handshake", NULL); /* it waits for the end of our line */
+    assert_refused(url, &options, REDLOCK_VERDICT_TIMEOUT, "TLS handshake",
+                   NULL); /* it waits for the end of our line */
 }
 
 static void assert_bad_tls(const struct redlock_client_options *options, const char *a, const char *b) {
@@ -353,7 +376,8 @@ static void assert_bad_tls(const struct redlock_client_options *options, const c
     struct redlock_error error = {0};
     assert_result(redlock_client_open(secure_url, options, &client, &error), REDLOCK_BAD_ARGUMENT);
     assert_int_equal(error.result, REDLOCK_BAD_ARGUMENT);
-    if (!strstr(error.text, a) || !strstr(error.text, b)) fail_msg("\"%s\" does not say \"%s\" and \"%s\"", error.text, a, b);
+    if (!strstr(error.text, a) || !strstr(error.text, b))
+        fail_msg("\"%s\" does not say \"%s\" and \"%s\"", error.text, a, b);
     assert_null(client);
 }
 
@@ -372,12 +396,8 @@ static void tls_files_that_cannot_be_used(void **state) {
 
 int main(void) {
     const struct CMUnitTest plain[] = {
-        cmocka_unit_test(a_password),
-        cmocka_unit_test(a_user),
-        cmocka_unit_test(the_least_permissions_suffice),
-        cmocka_unit_test(a_database),
-        cmocka_unit_test(a_unix_socket),
-        cmocka_unit_test(one_server_listed_twice),
+        cmocka_unit_test(a_password), cmocka_unit_test(a_user),        cmocka_unit_test(the_least_permissions_suffice),
+        cmocka_unit_test(a_database), cmocka_unit_test(a_unix_socket), cmocka_unit_test(one_server_listed_twice),
     };
     const struct CMUnitTest tls[] = {
         cmocka_unit_test(tls_with_a_client_certificate),

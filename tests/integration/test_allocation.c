@@ -79,12 +79,15 @@ static void assert_no_key(const struct scenario *scenario, struct redlock_client
     if (keys_left(scenario) > 0) fail_msg("%s, allocation %lu: keys are left behind", scenario->name, n);
 }
 
-static void assert_clear(const struct scenario *scenario, unsigned long n, int result, const struct redlock_error *error) {
+static void assert_clear(const struct scenario *scenario, unsigned long n, int result,
+                         const struct redlock_error *error) {
     if (result == REDLOCK_OK || result != error->result || strlen(error->text) < 10)
-        fail_msg("%s, allocation %lu: result %d with error %d \"%s\"", scenario->name, n, result, error->result, error->text);
+        fail_msg("%s, allocation %lu: result %d with error %d \"%s\"", scenario->name, n, result, error->result,
+                 error->text);
 }
 
-static void assert_one_of(const struct scenario *scenario, unsigned long n, const char *what, int result, const int *allowed) {
+static void assert_one_of(const struct scenario *scenario, unsigned long n, const char *what, int result,
+                          const int *allowed) {
     for (; *allowed != 1; allowed++) {
         if (*allowed == result) return;
     }
@@ -112,8 +115,23 @@ static int new_one(const struct scenario *scenario, struct redlock_client *clien
     return redlock_lock_new_multi(client, names, scenario->resources, &options, lock, error);
 }
 
-/* A single failed allocation costs one node or the call, never the lock to somebody else (HELD: by a key of our own). */
-static void use(const struct scenario *scenario, unsigned long n, struct redlock_client *client, struct redlock_lock *lock) {
+/* When memory is there again, so must the lock be. One excuse: OpenSSL calls a CA certificate well loaded although it
+ * had no memory to decode its key. Such a client trusts no server from then on, and says so. */
+static void assert_excusable(const struct scenario *scenario, unsigned long n, int result,
+                             struct redlock_client *client) {
+    for (unsigned i = 0; i < NODES; i++) {
+        struct redlock_node_status node = {.size = sizeof node};
+        assert_result(redlock_client_node(client, i, &node), REDLOCK_OK);
+        if (scenario->ca_file && node.verdict == REDLOCK_VERDICT_TLS && strstr(node.text, "certificate")) continue;
+        fail_msg("%s, allocation %lu: no lock ever again: %s; %s: %s %s", scenario->name, n,
+                 redlock_result_text(result), node.url, redlock_verdict_text(node.verdict), node.text);
+    }
+}
+
+/* A single failed allocation costs one node or the call, never the lock to somebody else (HELD: by a key of our own).
+ */
+static void use(const struct scenario *scenario, unsigned long n, struct redlock_client *client,
+                struct redlock_lock *lock) {
     static const int taken[] = {REDLOCK_OK, REDLOCK_NO_MEMORY, REDLOCK_NO_QUORUM, 1};
     static const int released[] = {REDLOCK_OK, REDLOCK_NO_QUORUM, 1};
     struct redlock_view views[NODES];
@@ -123,13 +141,18 @@ static void use(const struct scenario *scenario, unsigned long n, struct redlock
         assert_true(redlock_validity_ms(lock) > TTL_MS / 2);
         assert_one_of(scenario, n, "redlock_extend()", redlock_extend(lock, TTL_MS + 10000), taken);
         assert_one_of(scenario, n, "redlock_look()", redlock_look(client, "first", 5, views, NODES), taken);
-        if (scenario->ending == RELEASED) assert_one_of(scenario, n, "redlock_release()", redlock_release(lock), released);
+        if (scenario->ending == RELEASED)
+            assert_one_of(scenario, n, "redlock_release()", redlock_release(lock), released);
     }
     if (scenario->ending == FREED_WHILE_HELD) return;
     if (scenario->how == FAIL_ALL_LATER) failing_end(); /* memory is there again */
     if (!failing_hit()) return;
     assert_no_key(scenario, client, n);
-    assert_result(redlock_acquire(lock, 5000), REDLOCK_OK);
+    result = redlock_acquire(lock, 2000);
+    if (result != REDLOCK_OK) {
+        assert_excusable(scenario, n, result, client);
+        return;
+    }
     assert_one_of(scenario, n, "the second redlock_release()", redlock_release(lock), released);
     assert_no_key(scenario, client, n);
 }
@@ -158,8 +181,10 @@ static bool run_once(const struct scenario *scenario, unsigned long n) {
     }
     redlock_client_wait_ready(client, 1000);
     result = new_one(scenario, client, &lock, &error);
-    if (result != REDLOCK_OK) assert_clear(scenario, n, result, &error);
-    else use(scenario, n, client, lock);
+    if (result != REDLOCK_OK)
+        assert_clear(scenario, n, result, &error);
+    else
+        use(scenario, n, client, lock);
     redlock_lock_free(lock);
     redlock_client_free(client);
     bool hit = failing_hit();
@@ -185,7 +210,7 @@ static bool run(const struct scenario *scenario, unsigned long n) {
 
 /* Where all later ones fail, neighbours differ little, and each run waits for nodes to be connected anew. */
 static unsigned long step_after(const struct scenario *scenario, unsigned long n) {
-    if (scenario->how == FAIL_ALL_LATER) return 1 + n / 12;
+    if (scenario->how == FAIL_ALL_LATER) return 1 + n / 8;
     return failing_live_is_exact() ? 1 : 1 + n / 25;
 }
 
@@ -278,13 +303,14 @@ static void start_encrypted(void) {
     snprintf(ca_file, sizeof ca_file, "%s/cert.pem", dir);
     snprintf(command, sizeof command,
              "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test "
-             "-addext subjectAltName=IP:127.0.0.1 -keyout %s/key.pem -out %s 2>%s/openssl.log", dir, ca_file, dir);
+             "-addext subjectAltName=IP:127.0.0.1 -keyout %s/key.pem -out %s 2>%s/openssl.log",
+             dir, ca_file, dir);
     assert_int_equal(system(command), 0);
     encrypted.urls[0] = 0;
     for (unsigned i = 0; i < NODES; i++) {
         int port;
-        freeReplyObject(server_ask(&encrypted.at[i], "CONFIG SET tls-auth-clients no tls-cert-file %s tls-key-file %s/key.pem",
-                                   ca_file, dir));
+        freeReplyObject(server_ask(
+            &encrypted.at[i], "CONFIG SET tls-auth-clients no tls-cert-file %s tls-key-file %s/key.pem", ca_file, dir));
         do port = free_port();
         while (!listens_with_tls(&encrypted.at[i], port));
         snprintf(encrypted.urls + strlen(encrypted.urls), 40, " rediss://127.0.0.1:%d", port);

@@ -147,7 +147,7 @@ static void a_lease_is_not_resurrected_when_all_nodes_were_restarted(void **stat
     (void)state;
     struct told told = {0};
     struct redlock_lock_options options = told_options(3000, &told);
-    struct redlock_client *client = open_client(&five, NULL);
+    struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "restarted", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
     wait_until(told.count[REDLOCK_CHANGE_RENEWED] == 1, 2000);
@@ -177,7 +177,7 @@ static void a_node_restarted_empty_is_repaired_by_the_renewal(void **state) {
     (void)state;
     struct told told = {0};
     struct redlock_lock_options options = told_options(1500, &told);
-    struct redlock_client *client = open_client(&five, NULL);
+    struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "repaired", &options);
     char value[200], token[REDLOCK_TOKEN_HEX_BYTES + 1] = "";
     assert_result(redlock_try(lock), REDLOCK_OK);
@@ -207,7 +207,7 @@ static void a_lease_goes_on_when_two_nodes_die(void **state) {
     (void)state;
     struct told told = {0};
     struct redlock_lock_options options = told_options(900, &told);
-    struct redlock_client *client = open_client(&five, NULL);
+    struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "minority", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
     server_kill(&five.at[0]);
@@ -232,7 +232,7 @@ static void a_lease_is_told_unsure_then_lost_when_three_nodes_die(void **state) 
     struct told told = {0};
     struct redlock_lock_options options = told_options(1500, &told);
     options.lost_margin_ms = 300;
-    struct redlock_client *client = open_client(&five, NULL);
+    struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "majority", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
     for (int i = 1; i < 4; i++) server_kill(&five.at[i]);
@@ -259,7 +259,7 @@ static void a_lease_is_sure_again_when_the_nodes_answer_in_time(void **state) {
     (void)state;
     struct told told = {0};
     struct redlock_lock_options options = told_options(2400, &told);
-    struct redlock_client *client = open_client(&five, NULL);
+    struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "sure", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
     for (int i = 0; i < 3; i++) server_pause(&five.at[i]);
@@ -282,7 +282,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(two_stopped_nodes_cost_no_timeout, start_five, stop_five),
         cmocka_unit_test_setup_teardown(stragglers_after_a_win_change_nothing, start_five, stop_five),
         cmocka_unit_test_setup_teardown(three_stopped_nodes_are_no_quorum, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_lease_is_not_resurrected_when_all_nodes_were_restarted, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_lease_is_not_resurrected_when_all_nodes_were_restarted, start_five,
+                                        stop_five),
         cmocka_unit_test_setup_teardown(a_node_restarted_empty_is_repaired_by_the_renewal, start_five, stop_five),
         cmocka_unit_test_setup_teardown(a_lease_goes_on_when_two_nodes_die, start_five, stop_five),
         cmocka_unit_test_setup_teardown(a_lease_is_told_unsure_then_lost_when_three_nodes_die, start_five, stop_five),

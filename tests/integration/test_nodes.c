@@ -14,8 +14,8 @@ static void start_with(struct servers *servers, unsigned count, const char *cons
     size_t used = 0;
     for (unsigned i = 0; i < count; i++) {
         server_start(&servers->at[i], arguments);
-        used += (size_t)snprintf(servers->urls + used, sizeof servers->urls - used, "%sredis://127.0.0.1:%d", i ? "," : "",
-                                 servers->at[i].port);
+        used += (size_t)snprintf(servers->urls + used, sizeof servers->urls - used, "%sredis://127.0.0.1:%d",
+                                 i ? "," : "", servers->at[i].port);
     }
 }
 
@@ -43,7 +43,7 @@ static void scripts_forgotten_are_loaded_within_the_attempt(void **state) {
     (void)state;
     struct servers five;
     servers_start(&five, 5);
-    struct redlock_client *client = open_client(&five, NULL);
+    struct redlock_client *client = open_calm(&five);
     struct redlock_lock *pair = new_pair(client, "s1", "s2"), *one = new_lock(client, "s3", NULL);
     for (int round = 0; round < 2; round++) {
         flush_scripts(&five);
@@ -136,7 +136,7 @@ static void scripts_renamed_away(void **state) {
     static const char *const arguments[] = {"--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", NULL};
     struct servers three;
     start_with(&three, 3, arguments);
-    struct redlock_client *client = open_client(&three, NULL);
+    struct redlock_client *client = open_calm(&three);
     assert_transactions(client, 1);
     one_lock_works(client, &three);
     several_resources_work(client, &three);
@@ -173,7 +173,7 @@ static void one_node_without_scripts_among_three(void **state) {
     three.at[1].arguments = renamed;
     server_restart(&three.at[1]);
     assert_int_equal(three.at[1].port, port);
-    struct redlock_client *client = open_client(&three, NULL);
+    struct redlock_client *client = open_calm(&three);
     for (size_t i = 0; i < 3; i++) {
         struct redlock_node_status status = {.size = sizeof status};
         assert_result(redlock_client_node(client, i, &status), REDLOCK_OK);
@@ -210,7 +210,7 @@ static void count_done(void *context, struct redlock_lock *lock, int result) {
 /* All are released at once while a stranger takes the keys over, in the other direction. Whatever the order, what the
  * stranger has set must stay. */
 static void releases_spare_strangers(struct servers *single) {
-    struct redlock_client *client = open_client(single, NULL);
+    struct redlock_client *client = open_calm(single);
     struct redlock_lock *locks[MANY];
     for (int round = 0; round < 5; round++) {
         atomic_int counts[3] = {0};
@@ -247,6 +247,39 @@ static void releases_by_transaction_spare_strangers(void **state) {
     servers_stop(&single);
 }
 
+static void count_second(void *context, enum redlock_log_level level, const char *text) {
+    (void)level;
+    if (strstr(text, "second connection")) (*(atomic_int *)context)++;
+}
+
+/* A release that has waited longer than the stall timeout has its full time on the next connection. */
+static void a_release_kept_for_long_arrives_by_transaction(void **state) {
+    (void)state;
+    static const char *const arguments[] = {"--rename-command", "EVAL", "", NULL};
+    struct servers one;
+    static atomic_int failures; /* outlives a failing test's client */
+    start_with(&one, 1, arguments);
+    struct redlock_client_options options;
+    redlock_client_options_init(&options);
+    options.stall_timeout_ms = 200;
+    options.log = count_second;
+    options.log_context = &failures;
+    options.log_level = REDLOCK_LOG_INFO;
+    struct redlock_client *client = open_client(&one, &options);
+    struct redlock_lock *lock = new_lock(client, "late", NULL);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    server_pause(&one.at[0]);
+    assert_result(redlock_release(lock), REDLOCK_NO_QUORUM);
+    nap_ms(800);
+    server_resume(&one.at[0]);
+    wait_until(nodes_ready(client) == 1, 3000);
+    assert_int_equal(servers_holding(&one, "late"), 0);
+    assert_true(failures <= 3);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    servers_stop(&one);
+}
+
 static void releases_by_script_spare_strangers(void **state) {
     (void)state;
     struct servers single;
@@ -273,10 +306,10 @@ static void assert_verdict(int verdict, int expected) {
 
 /* On a connection that was good before, and on one that comes up in the middle of it. */
 static void refused(struct servers *single, const char *how, const char *undo, int expected) {
-    struct redlock_client *before = open_client(single, NULL);
+    struct redlock_client *before = open_calm(single);
     command(&single->at[0], how);
     assert_verdict(verdict_of_try(before), expected);
-    struct redlock_client *after = open_client(single, NULL);
+    struct redlock_client *after = open_calm(single);
     assert_verdict(verdict_of_try(after), expected);
     command(&single->at[0], undo);
     struct redlock_client *clients[] = {before, after};
@@ -318,14 +351,15 @@ static void a_replica_without_its_master(void **state) {
     (void)state;
     command(&single.at[0], "CONFIG SET replica-serve-stale-data no");
     command(&single.at[0], "REPLICAOF 127.0.0.1 1");
-    struct redlock_client *client = open_client(&single, NULL);
+    struct redlock_client *client = open_calm(&single);
     assert_verdict(verdict_of_try(client), REDLOCK_VERDICT_MASTERDOWN);
     redlock_client_free(client);
 }
 
 static void too_few_replicas(void **state) {
     (void)state;
-    refused(&single, "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", REDLOCK_VERDICT_NOREPLICAS);
+    refused(&single, "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0",
+            REDLOCK_VERDICT_NOREPLICAS);
 }
 
 static void no_permission(void **state) {
@@ -354,7 +388,7 @@ static void cannot_persist(void **state) {
 static void busy_with_a_script(void **state) {
     (void)state;
     command(&single.at[0], "CONFIG SET busy-reply-threshold 1");
-    struct redlock_client *client = open_client(&single, NULL);
+    struct redlock_client *client = open_calm(&single);
     redisContext *context = redisConnect("127.0.0.1", single.at[0].port);
     redisReply *reply = NULL;
     int done = 0;
@@ -376,7 +410,7 @@ static void too_many_clients(void **state) {
     (void)state;
     redisContext *context = redisConnect("127.0.0.1", single.at[0].port);
     freeReplyObject(redisCommand(context, "CONFIG SET maxclients 1"));
-    struct redlock_client *client = open_client(&single, NULL);
+    struct redlock_client *client = open_calm(&single);
     assert_verdict(verdict_of_try(client), REDLOCK_VERDICT_MAXCLIENTS);
     freeReplyObject(redisCommand(context, "CONFIG SET maxclients 100"));
     wait_until(nodes_ready(client) == 1, 4000);
@@ -386,12 +420,14 @@ static void too_many_clients(void **state) {
 
 static void still_loading(void **state) {
     (void)state;
-    static const char *const slow[] = {"--key-load-delay", "3000", "--loading-process-events-interval-bytes", "1024", NULL};
-    freeReplyObject(server_ask(&single.at[0], "EVAL %s 0", "for i = 1, 500 do redis.call('SET', 'k' .. i, string.rep('x', 100)) end"));
+    static const char *const slow[] = {"--key-load-delay", "3000", "--loading-process-events-interval-bytes", "1024",
+                                       NULL};
+    freeReplyObject(server_ask(&single.at[0], "EVAL %s 0",
+                               "for i = 1, 500 do redis.call('SET', 'k' .. i, string.rep('x', 100)) end"));
     command(&single.at[0], "SAVE");
     single.at[0].arguments = slow;
     server_restart(&single.at[0]);
-    struct redlock_client *client = open_client(&single, NULL);
+    struct redlock_client *client = open_calm(&single);
     assert_verdict(verdict_of_try(client), REDLOCK_VERDICT_LOADING);
     struct redlock_lock *lock = new_lock(client, "loaded", NULL);
     assert_result(redlock_acquire(lock, 10000), REDLOCK_OK);
@@ -406,14 +442,14 @@ static void a_cluster_node(void **state) {
     snprintf(bus, sizeof bus, "%d", server_free_port());
     single.at[0].arguments = cluster;
     server_restart(&single.at[0]);
-    struct redlock_client *client = open_client(&single, NULL);
+    struct redlock_client *client = open_calm(&single);
     assert_verdict(verdict_of_try(client), REDLOCK_VERDICT_CLUSTER);
     redlock_client_free(client);
 }
 
 static void something_else_under_the_key(void **state) {
     (void)state;
-    struct redlock_client *client = open_client(&single, NULL);
+    struct redlock_client *client = open_calm(&single);
     struct redlock_lock *lock = new_lock(client, "list", NULL);
     struct redlock_view view;
     int verdict;
@@ -441,6 +477,7 @@ int main(void) {
         cmocka_unit_test(scripts_refused_by_acl),
         cmocka_unit_test(one_node_without_scripts_among_three),
         cmocka_unit_test(releases_by_transaction_spare_strangers),
+        cmocka_unit_test(a_release_kept_for_long_arrives_by_transaction),
         cmocka_unit_test(releases_by_script_spare_strangers),
         cmocka_unit_test_setup_teardown(out_of_memory, start_single, stop_single),
         cmocka_unit_test_setup_teardown(a_replica, start_single, stop_single),

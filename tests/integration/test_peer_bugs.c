@@ -27,8 +27,10 @@ static int stop_five(void **state) {
 static int five_anew(void **state) {
     (void)state;
     for (unsigned i = 0; i < five.count; i++) {
-        if (five.at[i].pid == 0) server_restart(&five.at[i]);
-        else server_resume(&five.at[i]);
+        if (five.at[i].pid == 0)
+            server_restart(&five.at[i]);
+        else
+            server_resume(&five.at[i]);
         freeReplyObject(server_ask(&five.at[i], "CONFIG SET maxmemory 0"));
         freeReplyObject(server_ask(&five.at[i], "FLUSHALL"));
     }
@@ -131,8 +133,10 @@ static void even_n_with_a_tie_never_resolves(void **state) {
     two_on(forth, back);
     assert_gone(&five, "tie", 1000);
     int a = five.at[0].port, b = five.at[1].port, c = five.at[2].port, d = five.at[3].port;
-    snprintf(forth, sizeof forth, "redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d", a, b, c, d);
-    snprintf(back, sizeof back, "redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d", d, c, b, a);
+    snprintf(forth, sizeof forth, "redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d",
+             a, b, c, d);
+    snprintf(back, sizeof back, "redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d",
+             d, c, b, a);
     two_on(forth, back);
     assert_gone(&five, "tie", 1000);
 }
@@ -163,7 +167,8 @@ static void a_retry_blocked_by_its_own_key(void **state) {
     struct redlock_client *client = open_client(&three.list, NULL);
     struct redlock_lock_options options = lock_options(30000);
     struct redlock_lock *lock = new_lock(client, "own", &options);
-    /* Node 0 is a stranger's, node 1 grants, node 2 grants and its answer comes late: each try loses with two keys set. */
+    /* Node 0 is a stranger's, node 1 grants, node 2 grants and its answer comes late: each try loses with two keys set.
+     */
     foreign_key(&five.at[0], "own", 300);
     proxy_delay(three.proxy[2], 90);
     double began = now_ms();
@@ -242,8 +247,9 @@ static void one_dead_node_that_fails_the_whole_acquire(void **state) {
     redlock_client_free(before);
     redlock_client_free(after);
     struct servers nonsense = {0}; /* and one that has no address */
-    snprintf(nonsense.urls, sizeof nonsense.urls, "redis://no-such-host.invalid,redis://127.0.0.1:%d,redis://127.0.0.1:%d",
-             five.at[2].port, five.at[3].port);
+    snprintf(nonsense.urls, sizeof nonsense.urls,
+             "redis://no-such-host.invalid,redis://127.0.0.1:%d,redis://127.0.0.1:%d", five.at[2].port,
+             five.at[3].port);
     struct redlock_client *client = open_client(&nonsense, NULL);
     lock = new_lock(client, "nameless", NULL);
     assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * 64 threads share one client, its service thread on, and contend for 100 resources on five nodes, while nodes are
- * killed and come back empty. What must hold is seen by a witness that knows nothing of Redis: whoever is inside the
- * validity of a lock makes a file with O_CREAT | O_EXCL and removes it before the validity ends.
+ * killed and come back empty. Eight more, the rivals, share a second client: on connections of its own its commands
+ * reach the nodes in other orders, which is what votes are there for. What must hold is seen by a witness that knows
+ * nothing of Redis: whoever is inside the validity of a lock makes a file with O_CREAT | O_EXCL and removes it before
+ * the validity ends.
  *
  * Eight seconds by default; by hand a minute, under the sanitizers too:
  *     REDLOCK_THREADS_SECONDS=60 ctest --preset tsan -R integration.threads     (or: test_threads 60)
@@ -15,12 +17,15 @@
 
 #include "harness.h"
 
-#define THREADS 64
+#define SHARERS 64
+#define RIVALS 8
+#define THREADS (SHARERS + RIVALS)
 #define RESOURCES 100
 #define NODES 5
 #define TTL_MS 2000
 #define MARGIN_MS 200
-#define WITNESS_MS_MIN 800 /* with less validity left the witness is not called: this process may be stopped that long */
+#define WITNESS_MS_MIN                                                                                                 \
+    800 /* with less validity left the witness is not called: this process may be stopped that long */
 #define STAYS_MAX 10000
 
 /* A stay inside that lasted longer than its lock (this thread did not run for so long): then the lock was another's,
@@ -32,20 +37,22 @@ struct stay {
 
 struct worker {
     pthread_t thread;
+    struct redlock_client *client;
     unsigned seed;
     pthread_mutex_t mutex; /* over `lock`, so that it can be cancelled by others */
     struct redlock_lock *lock;
 };
 
 static struct servers five;
-static struct redlock_client *client;
+static struct redlock_client *shared, *rival;
 static struct worker workers[THREADS];
 static atomic_bool stop;
 static atomic_int down; /* nodes that are dead now */
 static char dir[] = "/tmp/redlock-test-XXXXXX";
 static int seconds = 8;
 
-static atomic_ulong acquired, acquired_while_down, refused, cancelled, no_quorum, expired, others, witnessed, extended, lost;
+static atomic_ulong acquired, acquired_while_down, refused, cancelled, no_quorum, expired, others, witnessed, extended,
+    lost;
 
 static pthread_mutex_t stays_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct stay overlong[STAYS_MAX], clashes[STAYS_MAX];
@@ -104,7 +111,8 @@ static void stay_inside(struct worker *worker, struct redlock_lock *lock, int re
 static bool excused(const struct stay *clash) {
     for (int i = 0; i < overlong_count; i++) {
         const struct stay *stay = &overlong[i];
-        if (stay->resource == clash->resource && stay->from_ns <= clash->from_ns && clash->from_ns <= stay->to_ns) return true;
+        if (stay->resource == clash->resource && stay->from_ns <= clash->from_ns && clash->from_ns <= stay->to_ns)
+            return true;
     }
     return false;
 }
@@ -157,10 +165,11 @@ static void *work(void *argument) {
         int resource = (int)draw(worker, RESOURCES);
         struct redlock_lock_options options = lock_options(TTL_MS);
         options.renew = (int)draw(worker, 2);
-        options.renew_interval_ms = options.renew ? 5 + draw(worker, 20) : 0; /* often, so that renewals meet releases */
+        options.renew_interval_ms =
+            options.renew ? 5 + draw(worker, 20) : 0; /* often, so that renewals meet releases */
         snprintf(name, sizeof name, "r%d", resource);
         struct redlock_lock *lock = NULL;
-        if (redlock_lock_new(client, name, strlen(name), &options, &lock, NULL) != REDLOCK_OK) abort();
+        if (redlock_lock_new(worker->client, name, strlen(name), &options, &lock, NULL) != REDLOCK_OK) abort();
         show(worker, lock);
         take_turns(worker, lock, resource);
         show(worker, NULL);
@@ -225,10 +234,12 @@ static void bring_all_back(void) {
 
 static void start_workers(void) {
     for (unsigned i = 0; i < THREADS; i++) {
+        workers[i].client = i < SHARERS ? shared : rival;
         workers[i].seed = 7919 * (i + 1);
         pthread_mutex_init(&workers[i].mutex, NULL);
     }
-    for (unsigned i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 }
 
 static void join_workers(void) {
@@ -253,15 +264,18 @@ static void threads_that_share_a_client_exclude_each_other_while_nodes_die(void 
     struct redlock_client_options options;
     redlock_client_options_init(&options);
     options.node_timeout_ms = 200; /* 64 threads on few processors, under a sanitizer too */
-    client = open_client(&five, &options);
+    shared = open_client(&five, &options);
+    rival = open_client(&five, &options);
     assert_non_null(mkdtemp(dir));
     start_workers();
     unsigned kills = kill_nodes_for(seconds * 1e3);
     join_workers();
     struct redlock_stats stats = {.size = sizeof stats};
-    assert_result(redlock_client_stats(client, &stats), REDLOCK_OK);
-    redlock_client_free(client);
-    printf("%d s: %lu acquisitions (%lu while nodes were down), %lu refusals, %lu cancelled, %lu without quorum, %lu expired, "
+    assert_result(redlock_client_stats(shared, &stats), REDLOCK_OK);
+    redlock_client_free(rival);
+    redlock_client_free(shared);
+    printf("%d s: %lu acquisitions (%lu while nodes were down), %lu refusals, %lu cancelled, %lu without quorum, %lu "
+           "expired, "
            "%lu extensions, %lu lost, %lu stays witnessed, %d overlong, %u node kills, %llu reconnects\n",
            seconds, acquired, acquired_while_down, refused, cancelled, no_quorum, expired, extended, lost, witnessed,
            overlong_count, kills, (unsigned long long)stats.reconnects);

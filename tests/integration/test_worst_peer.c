@@ -25,8 +25,10 @@ static int stop_five(void **state) {
 static int five_anew(void **state) {
     (void)state;
     for (unsigned i = 0; i < five.count; i++) {
-        if (five.at[i].pid == 0) server_restart(&five.at[i]);
-        else server_resume(&five.at[i]);
+        if (five.at[i].pid == 0)
+            server_restart(&five.at[i]);
+        else
+            server_resume(&five.at[i]);
         freeReplyObject(server_ask(&five.at[i], "FLUSHALL"));
     }
     return 0;
@@ -190,12 +192,24 @@ static void assert_refused(const char *nodes) {
 
 static void exit_minus_one_in_a_constructor(void **state) {
     (void)state;
-    static const char *const bad[] = {"", " , ", "localhost:6379", "http://localhost", "redis://", "redis://localhost:0",
-                                      "redis://localhost:65536", "redis://localhost:port", "redis://h/db", "unix://",
-                                      "redis://a,redis://a:6379", "redis://h/%zz", "redis://[::1", "redis://a?x=1"};
+    static const char *const bad[] = {"",
+                                      " , ",
+                                      "localhost:6379",
+                                      "http://localhost",
+                                      "redis://",
+                                      "redis://localhost:0",
+                                      "redis://localhost:65536",
+                                      "redis://localhost:port",
+                                      "redis://h/db",
+                                      "unix://",
+                                      "redis://a,redis://a:6379",
+                                      "redis://h/%zz",
+                                      "redis://[::1",
+                                      "redis://a?x=1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_refused(bad[i]);
     char sixteen[400] = "";
-    for (int i = 0; i < 16; i++) snprintf(sixteen + strlen(sixteen), sizeof sixteen - strlen(sixteen), " redis://h%d", i);
+    for (int i = 0; i < 16; i++)
+        snprintf(sixteen + strlen(sixteen), sizeof sixteen - strlen(sixteen), " redis://h%d", i);
     assert_refused(sixteen);
     assert_refused(NULL);
     struct redlock_error error = {0};

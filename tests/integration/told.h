@@ -45,6 +45,14 @@ static inline struct redlock_lock_options told_options(int64_t ttl_ms, struct to
         if (!(a_ < b_)) fail_msg("%s is %g, not less than %s, which is %g", #a, a_, #b, b_);                           \
     } while (0)
 
+/* With more patience than the default, so that a busy machine does not look like a dead node. */
+static inline struct redlock_client *open_calm(const struct servers *servers) {
+    struct redlock_client_options options;
+    redlock_client_options_init(&options);
+    options.node_timeout_ms = 300;
+    return open_client(servers, &options);
+}
+
 static inline unsigned nodes_ready(struct redlock_client *client) {
     unsigned ready = 0;
     for (size_t i = 0; i < redlock_client_nodes(client); i++) {

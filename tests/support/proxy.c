@@ -38,7 +38,6 @@ struct proxy {
     long delay_ms;
     int swallow;
     bool cut, stopping;
-    unsigned long heard;
     struct link links[LINKS_MAX];
     int links_count;
 };
@@ -69,7 +68,9 @@ static void link_end(struct proxy *proxy, int i) {
 
 static void link_begin(struct proxy *proxy) {
     int client = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)proxy->server_port)};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((uint16_t)proxy->server_port)};
     int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (client < 0 || proxy->links_count == LINKS_MAX || connect(server, (struct sockaddr *)&to, sizeof to) != 0) {
         if (client >= 0) close(client);
@@ -103,7 +104,6 @@ static bool take_answer(struct proxy *proxy, struct link *link) {
     ssize_t got = recv(link->server, chunk->data, sizeof chunk->data, 0);
     pthread_mutex_lock(&proxy->mutex);
     bool keep = got > 0 && !proxy->swallow;
-    proxy->heard += got > 0 ? (unsigned long)got : 0;
     chunk->due_ms = now() + (double)proxy->delay_ms;
     pthread_mutex_unlock(&proxy->mutex);
     if (!keep) {
@@ -232,11 +232,4 @@ void proxy_cut(struct proxy *proxy) {
     proxy->cut = true;
     pthread_mutex_unlock(&proxy->mutex);
     kick(proxy);
-}
-
-unsigned long proxy_heard(struct proxy *proxy) {
-    pthread_mutex_lock(&proxy->mutex);
-    unsigned long heard = proxy->heard;
-    pthread_mutex_unlock(&proxy->mutex);
-    return heard;
 }

@@ -15,11 +15,10 @@ int proxy_port(const struct proxy *proxy);
 
 /* What the server says from now on passes `ms` later. */
 void proxy_delay(struct proxy *proxy, long ms);
-/* What the server says from now on is dropped. A stream with a hole is of no use: cut before letting answers pass again. */
+/* What the server says from now on is dropped. A stream with a hole is of no use: cut before letting answers pass
+ * again. */
 void proxy_swallow(struct proxy *proxy, int on);
 /* Ends all connections there are; new ones are welcome. */
 void proxy_cut(struct proxy *proxy);
-/* The server's answers so far, in bytes, passed or not. */
-unsigned long proxy_heard(struct proxy *proxy);
 
 #endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * fork(2) in the middle: the child is refused, the parent notices nothing.
+ */
+#include "told.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct servers three;
+
+static int start_three(void **state) {
+    (void)state;
+    servers_start(&three, 3);
+    return 0;
+}
+
+static int stop_three(void **state) {
+    (void)state;
+    servers_stop(&three);
+    return 0;
+}
+
+/* In the child cmocka must not run on: it says what failed and leaves. */
+#define child_assert(expression)                                                                                       \
+    do {                                                                                                               \
+        if (!(expression)) {                                                                                           \
+            dprintf(2, "%s:%d: in the child: %s\n", __FILE__, __LINE__, #expression);                                  \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+
+static void assert_child_succeeds(pid_t child) {
+    int status = -1;
+    double give_up = now_ms() + 10000;
+    assert_true(child > 0);
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (now_ms() > give_up) {
+            kill(child, SIGKILL);
+            waitpid(child, NULL, 0);
+            fail_msg("the child hangs");
+        }
+        nap_ms(5);
+    }
+    if (status != 0) fail_msg("the child's status is 0x%x", (unsigned)status);
+}
+
+static void no_resource(void *context, const void *resource, size_t bytes) {
+    (void)context, (void)resource, (void)bytes;
+}
+
+static void not_called(void *context, struct redlock_lock *lock, int result) {
+    (void)context, (void)lock, (void)result;
+    dprintf(2, "a callback in the child\n");
+    _exit(1);
+}
+
+static void child_is_refused_everywhere(struct redlock_client *client, struct redlock_lock *lock) {
+    struct redlock_lock *other = NULL;
+    struct redlock_error error = {0};
+    struct redlock_view views[3];
+    struct redlock_node_status status = {.size = sizeof status};
+    struct redlock_stats stats = {.size = sizeof stats};
+    int verdicts[3];
+    child_assert(redlock_client_wait_ready(client, 1000) == REDLOCK_FORKED);
+    child_assert(redlock_client_node(client, 0, &status) == REDLOCK_FORKED);
+    child_assert(redlock_client_stats(client, &stats) == REDLOCK_FORKED);
+    child_assert(redlock_client_fd(client) == -1);
+    child_assert(redlock_process(client) == REDLOCK_FORKED);
+    child_assert(redlock_lock_new(client, "x", 1, NULL, &other, &error) == REDLOCK_FORKED);
+    child_assert(error.result == REDLOCK_FORKED && strstr(error.text, "fork") && strstr(error.text, "open a new one"));
+    child_assert(redlock_try(lock) == REDLOCK_FORKED);
+    child_assert(redlock_acquire(lock, 1000) == REDLOCK_FORKED);
+    child_assert(redlock_extend(lock, 0) == REDLOCK_FORKED);
+    child_assert(redlock_release(lock) == REDLOCK_FORKED);
+    child_assert(redlock_acquire_start(lock, 0, not_called, NULL) == REDLOCK_FORKED);
+    child_assert(redlock_extend_start(lock, 0, not_called, NULL) == REDLOCK_FORKED);
+    child_assert(redlock_release_start(lock, not_called, NULL) == REDLOCK_FORKED);
+    child_assert(redlock_lock_adopt(lock, "t", 1) == REDLOCK_FORKED);
+    child_assert(redlock_lock_disown(lock) == REDLOCK_FORKED);
+    child_assert(redlock_look(client, "x", 1, views, 3) == REDLOCK_FORKED);
+    child_assert(redlock_list(client, no_resource, NULL) == REDLOCK_FORKED);
+    child_assert(redlock_lock_state(lock) == REDLOCK_STATE_FREE);
+    child_assert(redlock_validity_ms(lock) == 0 && redlock_validity_end_ns(lock) == 0);
+    child_assert(redlock_token(lock).data == NULL);
+    child_assert(redlock_verdicts(lock, verdicts, 3) == 0);
+    redlock_cancel(lock);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+static void child_opens_its_own(const char *held) {
+    struct redlock_client *client = NULL;
+    struct redlock_lock *taken = NULL, *own = NULL;
+    child_assert(redlock_client_open(three.urls, NULL, &client, NULL) == REDLOCK_OK);
+    child_assert(redlock_client_wait_ready(client, 2000) == 3);
+    child_assert(redlock_lock_new(client, held, strlen(held), NULL, &taken, NULL) == REDLOCK_OK);
+    child_assert(redlock_lock_new(client, "own", 3, NULL, &own, NULL) == REDLOCK_OK);
+    child_assert(redlock_try(taken) == REDLOCK_HELD);
+    child_assert(redlock_try(own) == REDLOCK_OK);
+    child_assert(redlock_extend(own, 0) == REDLOCK_OK);
+    child_assert(redlock_release(own) == REDLOCK_OK);
+    redlock_lock_free(taken);
+    redlock_lock_free(own);
+    redlock_client_free(client);
+}
+
+static void the_parent_goes_on(struct redlock_client *client, struct redlock_lock *lock, struct told *told) {
+    int renewals = told->count[REDLOCK_CHANGE_RENEWED];
+    wait_until(told->count[REDLOCK_CHANGE_RENEWED] >= renewals + 3, 3000);
+    assert_int_equal(told->count[REDLOCK_CHANGE_UNSURE] + told->count[REDLOCK_CHANGE_LOST], 0);
+    assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
+    assert_int_equal(stats_of(client).reconnects, 0);
+    assert_int_equal(nodes_ready(client), 3);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+static void a_child_beside_a_service_thread(void **state) {
+    (void)state;
+    struct told told = {0};
+    struct redlock_lock_options options = told_options(900, &told);
+    struct redlock_client *client = open_calm(&three);
+    struct redlock_lock *lock = new_lock(client, "forked", &options);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        child_is_refused_everywhere(client, lock);
+        child_opens_its_own("forked");
+        _exit(0);
+    }
+    assert_child_succeeds(child);
+    the_parent_goes_on(client, lock, &told);
+}
+
+static void a_child_of_an_embedding_program(void **state) {
+    (void)state;
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    redlock_client_options_init(&options);
+    options.service_thread = 0;
+    options.node_timeout_ms = 300;
+    assert_result(redlock_client_open(three.urls, &options, &client, NULL), REDLOCK_OK);
+    struct redlock_lock *lock = new_lock(client, "embedded", NULL);
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    assert_true(redlock_client_fd(client) >= 0);
+    pid_t child = fork();
+    if (child == 0) {
+        child_is_refused_everywhere(client, lock);
+        child_opens_its_own("embedded");
+        _exit(0);
+    }
+    assert_child_succeeds(child);
+    assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    assert_int_equal(stats_of(client).reconnects, 0);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+/* A child that lives on with copies of the descriptors keeps nothing of the parent's alive or stuck. */
+static void a_child_that_keeps_the_descriptors(void **state) {
+    (void)state;
+    struct told told = {0};
+    struct redlock_lock_options options = told_options(900, &told);
+    struct redlock_client *client = open_calm(&three);
+    struct redlock_lock *lock = new_lock(client, "kept", &options);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        nap_ms(20000);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    server_restart(&three.at[1]); /* a connection ends and is made again while the child has a copy */
+    wait_until(nodes_ready(client) == 3, 3000);
+    wait_until(servers_holding(&three, "kept") == 3, 2000);
+    int renewals = told.count[REDLOCK_CHANGE_RENEWED];
+    wait_until(told.count[REDLOCK_CHANGE_RENEWED] >= renewals + 2, 3000);
+    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE] + told.count[REDLOCK_CHANGE_LOST], 0);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    assert_int_equal(servers_holding(&three, "kept"), 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+struct traffic {
+    struct redlock_client *client;
+    atomic_bool stop;
+    atomic_int rounds, failed;
+};
+
+static void *make_traffic(void *argument) {
+    struct traffic *traffic = argument;
+    struct redlock_lock *lock = NULL;
+    if (redlock_lock_new(traffic->client, "traffic", 7, NULL, &lock, NULL) != REDLOCK_OK) return NULL;
+    while (!traffic->stop) {
+        if (redlock_acquire(lock, 2000) != REDLOCK_OK || redlock_release(lock) != REDLOCK_OK) traffic->failed++;
+        traffic->rounds++;
+    }
+    redlock_lock_free(lock);
+    return NULL;
+}
+
+/* Other threads are inside the library at the moment of the fork, holding its mutex now and then. */
+static void forks_among_busy_threads(void **state) {
+    (void)state;
+    struct traffic traffic = {.client = open_calm(&three)};
+    struct redlock_lock *lock = new_lock(traffic.client, "busy", NULL);
+    pthread_t thread;
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, make_traffic, &traffic), 0);
+    for (int i = 0; i < 25; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            child_is_refused_everywhere(traffic.client, lock);
+            _exit(0);
+        }
+        assert_child_succeeds(child);
+    }
+    traffic.stop = true;
+    pthread_join(thread, NULL);
+    assert_int_equal(traffic.failed, 0);
+    assert_true(traffic.rounds > 25);
+    assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
+    assert_int_equal(stats_of(traffic.client).reconnects, 0);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(traffic.client);
+}
+
+/* A grandchild of a client that was opened in the child: refused again. */
+static void a_child_of_a_child(void **state) {
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct redlock_client *client = NULL;
+        struct redlock_lock *lock = NULL;
+        child_assert(redlock_client_open(three.urls, NULL, &client, NULL) == REDLOCK_OK);
+        child_assert(redlock_lock_new(client, "grand", 5, NULL, &lock, NULL) == REDLOCK_OK);
+        child_assert(redlock_acquire(lock, 1000) == REDLOCK_OK);
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            child_is_refused_everywhere(client, lock);
+            _exit(0);
+        }
+        int status = -1;
+        child_assert(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+        child_assert(redlock_release(lock) == REDLOCK_OK);
+        redlock_lock_free(lock);
+        redlock_client_free(client);
+        _exit(0);
+    }
+    assert_child_succeeds(child);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_child_beside_a_service_thread),
+        cmocka_unit_test(a_child_of_an_embedding_program),
+        cmocka_unit_test(a_child_that_keeps_the_descriptors),
+        cmocka_unit_test(forks_among_busy_threads),
+        cmocka_unit_test(a_child_of_a_child),
+    };
+    return cmocka_run_group_tests(tests, start_three, stop_three);
+}
