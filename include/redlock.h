@@ -157,7 +157,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes, const 
 
 /* Frees a client. All its locks must have been freed. Waits at most one node timeout for releases
  * under way, then gives up connections whose SET is unanswered with a reset. NULL is fine.
- * In a child after fork(2) it frees memory and touches no connection. */
+ * In a child after fork(2) it touches no connection and frees memory, unless another thread was inside the
+ * library at the moment of the fork: then nothing is freed. Not to be called from a callback. */
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 
 /* Waits until every node is connected or its last try to connect has failed, at most `wait_ms`; returns the number
@@ -217,7 +218,7 @@ enum redlock_state {
 
 /* What on_change may report, always outside the library's mutex: on the service thread, or inside
  * redlock_process() (and inside blocking calls) without one. It may call any function, redlock_lock_free()
- * too. Keep it short: on the service thread it holds up the callbacks of every lock of the client, and,
+ * too, but not redlock_client_free(). Keep it short: on the service thread it holds up the callbacks of every lock of the client, and,
  * while no other thread is in a blocking call, their renewals. */
 enum redlock_change {
     REDLOCK_CHANGE_RENEWED = 1,
@@ -293,7 +294,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_start(struct redlock_lock *lo
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t bytes);
 
 /* Forgets a held lock without releasing it: it lives on until its TTL, or until somebody adopts its token.
- * OK, LOST (not held), BUSY, FORKED. */
+ * OK, LOST (there is none to forget), BUSY, FORKED. */
 REDLOCK_API int redlock_lock_disown(struct redlock_lock *lock);
 
 REDLOCK_API enum redlock_state redlock_lock_state(struct redlock_lock *lock);

@@ -146,7 +146,10 @@ static void drain(struct redlock_client *client) {
 void redlock_client_free(struct redlock_client *client) {
     if (!client) return;
     bool forked = client->fork_generation != fork_generation();
-    if (!forked) {
+    if (forked) {
+        /* Another thread was in the middle of something when it forked: what it left half-changed cannot be freed. */
+        if (pthread_mutex_trylock(&client->mutex) != 0) return;
+    } else {
         service_stop(client);
         drain(client);
     }
@@ -157,6 +160,7 @@ void redlock_client_free(struct redlock_client *client) {
         free(client);
         return;
     }
+    client_untell(client);
     client_destroy(client);
 }
 

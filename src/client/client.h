@@ -41,6 +41,7 @@ struct redlock_client {
 
     pthread_t service;
     bool service_runs, service_parked, stopping;
+    bool service_sleeps;     /* in net_wait(): as the driver, or not yet out of it since a caller took over */
     rl_ns service_until;     /* in a timed sleep on service_cond until then */
     pthread_cond_t service_cond;
 
@@ -119,6 +120,7 @@ void waiter_finish(struct waiter *waiter);        /* done; wakes its thread */
 void waiter_destroy(struct waiter *waiter);
 void client_tell(struct redlock_client *client, struct redlock_lock *lock); /* queues the lock's callbacks */
 void client_hush(struct redlock_client *client, struct redlock_lock *lock); /* no callback of it runs after this */
+void client_untell(struct redlock_client *client); /* the client ends: callbacks that nobody waits for any more */
 int service_start(struct redlock_client *client);
 void service_stop(struct redlock_client *client);
 unsigned fork_generation(void);

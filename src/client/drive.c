@@ -67,9 +67,14 @@ static void drive_once(struct redlock_client *client, enum driver as) {
     client->driver_until = net_next_timer(client->net);
     client->finished = false;
     rl_ns until = client->driver_until;
+    if (as == DRIVER_SERVICE) client->service_sleeps = true;
     pthread_mutex_unlock(&client->mutex);
     net_wait(client->net, until, &batch);
     pthread_mutex_lock(&client->mutex);
+    if (as == DRIVER_SERVICE) {
+        client->service_sleeps = false;
+        pthread_cond_broadcast(&client->told_cond);
+    }
     if (client->driver == as) net_process(client->net, &batch);
 }
 
@@ -79,19 +84,39 @@ static void wake_driver(struct redlock_client *client) {
     client->finished = false;
 }
 
+/* The service thread is on its condition variable, or in net_wait(), where only a kick reaches it. A caller that took
+ * over drains the kick, often before the thread has seen it, and then it sleeps on, until a time that is no longer
+ * true. So a caller kicks once more when it leaves and nobody drains after it; and it does not sleep while there are
+ * callbacks to run (let_service_out). */
+static void wake_service(struct redlock_client *client) {
+    if (client->service_sleeps) net_kick(client->net);
+    else pthread_cond_signal(&client->service_cond);
+}
+
+static void let_service_out(struct redlock_client *client) {
+    client->driver = DRIVER_CALLER; /* nobody else takes over meanwhile */
+    while (client->service_sleeps && client->told_first) {
+        net_kick(client->net);
+        pthread_cond_wait(&client->told_cond, &client->mutex);
+    }
+}
+
 static void hand_over(struct redlock_client *client) {
     client->drives++;
     if (client->waiters) {
         pthread_cond_signal(&client->waiters->cond);
         return;
     }
-    if (client->service_runs && (client->service_parked || net_next_timer(client->net) < client->service_until))
-        pthread_cond_signal(&client->service_cond);
+    if (!client->service_runs) return;
+    if (client->service_sleeps || client->service_parked || net_next_timer(client->net) < client->service_until)
+        wake_service(client);
 }
 
 /* Drives until the waiter is done. Without a service thread, callbacks fall due here too. */
 static void drive_for(struct redlock_client *client, struct waiter *waiter) {
-    while (!waiter->done) {
+    for (;;) {
+        let_service_out(client);
+        if (waiter->done) break;
         drive_once(client, DRIVER_CALLER);
         if (client->service_runs || !client->told_first) continue;
         client->driver = DRIVER_NONE; /* a callback may block and drive itself */
@@ -128,7 +153,7 @@ void client_tell(struct redlock_client *client, struct redlock_lock *lock) {
         client->told_last = &lock->told_next;
         lock->refs++;
     }
-    if (client->service_runs) pthread_cond_signal(&client->service_cond);
+    if (client->service_runs) wake_service(client);
 }
 
 static struct redlock_lock *next_told(struct redlock_client *client) {
@@ -179,6 +204,10 @@ static void tell_all(struct redlock_client *client) {
         if (!lock->freed) tell(client, lock);
         lock_unref(lock);
     }
+}
+
+void client_untell(struct redlock_client *client) {
+    while (client->told_first) lock_unref(next_told(client));
 }
 
 void client_hush(struct redlock_client *client, struct redlock_lock *lock) {
@@ -240,8 +269,9 @@ static void *serve(void *argument) {
             client->service_parked = true;
             pthread_cond_wait(&client->service_cond, &client->mutex);
             client->service_parked = false;
-        } else if (seen != client->drives && net_next_timer(client->net) > net_now(client->net)) {
-            seen = client->drives;
+        } else if (client->driver == DRIVER_CALLER ||
+                   (seen != client->drives && net_next_timer(client->net) > net_now(client->net))) {
+            seen = client->drives; /* beside a caller nobody drives: it would sleep on although it is done */
             linger(client);
         } else {
             drive_once(client, DRIVER_SERVICE);

@@ -27,9 +27,10 @@ static bool resources_valid(const struct redlock_client *client, const struct re
                  REDLOCK_RESOURCE_BYTES_MAX);
             return false;
         }
-        if (resources[i].bytes + client->options.key_prefix_bytes > REDLOCK_RESOURCE_BYTES_MAX) {
-            fail(error, REDLOCK_BAD_ARGUMENT, "the resource has %zu bytes with its key prefix; at most %d are allowed",
-                 resources[i].bytes + client->options.key_prefix_bytes, REDLOCK_RESOURCE_BYTES_MAX);
+        size_t most = REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes; /* no sum: it could wrap */
+        if (resources[i].bytes > most) {
+            fail(error, REDLOCK_BAD_ARGUMENT, "the resource has %zu bytes; at most %zu are allowed (%d with prefix)",
+                 resources[i].bytes, most, REDLOCK_RESOURCE_BYTES_MAX);
             return false;
         }
         for (size_t j = 0; j < i; j++) {
@@ -116,7 +117,6 @@ static void forget(struct redlock_lock *lock) {
     acquiring_remove(lock);
     net_timer_set(lock->client->net, &lock->timer, RL_NEVER);
     lock->phase = PHASE_FREE;
-    lock_drop_round(lock);
 }
 
 void redlock_lock_free(struct redlock_lock *lock) {
@@ -135,6 +135,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
         lock_step(lock, (struct rl_event){.type = RL_EVENT_RELEASE});
     }
     forget(lock);
+    lock_drop_round(lock);
     client_hush(client, lock);
     lock_unref(lock);
     client_leave(client);
@@ -293,7 +294,7 @@ int redlock_lock_disown(struct redlock_lock *lock) {
     int result = REDLOCK_OK;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active) result = REDLOCK_BUSY;
     else if (lock->phase == PHASE_FREE) result = REDLOCK_LOST;
-    else forget(lock);
+    else forget(lock); /* the token's bytes stay until the next acquisition */
     client_leave(client);
     return result;
 }

@@ -167,7 +167,7 @@ rl_ns gather_until(struct redlock_client *client) {
 
 int redlock_look(struct redlock_client *client, const void *resource, size_t bytes, struct redlock_view *views, size_t count) {
     if (!resource || bytes < 1 || !views || count < client->nodes) return REDLOCK_BAD_ARGUMENT;
-    if (bytes + client->options.key_prefix_bytes > REDLOCK_RESOURCE_BYTES_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct look *look = look_new(client, NET_LOOK, resource, bytes);
     unsigned told = 0;

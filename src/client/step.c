@@ -83,9 +83,10 @@ int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes)
     if (!lock->round) lock->round = round_new(lock);
     if (!lock->round) return REDLOCK_NO_MEMORY;
     if (token) {
-        memcpy(lock->round->token, token, bytes);
+        memmove(lock->round->token, token, bytes); /* it may be its own, after redlock_lock_disown() */
         lock->round->token_bytes = (unsigned)bytes;
     } else if (!draw_token(lock, lock->round)) {
+        lock_drop_round(lock); /* its requests say nothing yet, or name an old token */
         return REDLOCK_SYSTEM;
     }
     round_ready(lock, lock->round);
@@ -338,10 +339,12 @@ static bool reportable(const struct redlock_lock *lock, const struct net_call *c
     return !lost || lock->verdicts[call->node] == REDLOCK_VERDICT_NONE;
 }
 
-/* A key that has gone meanwhile ends now; one without a TTL does not say when it ends. */
+/* A key that has gone meanwhile ends now; one without a TTL does not say when it ends, and one with a TTL beyond any
+ * lock's is no lock (and in nanoseconds may be beyond 64 bits). */
 static bool tells_end(const struct net_reply *reply) {
     if (reply->verdict == REDLOCK_VERDICT_ABSENT) return true;
-    return reply->verdict == REDLOCK_VERDICT_GRANTED && reply->remaining_ms >= 0;
+    return reply->verdict == REDLOCK_VERDICT_GRANTED && reply->remaining_ms >= 0 &&
+           reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
 
 static void answer(struct redlock_lock *lock, const struct net_call *call, const struct net_reply *reply) {
