@@ -80,7 +80,7 @@ static void close_socket(struct conn *conn) {
 /* The next address that does not fail at once. */
 static void try_address(struct conn *conn, int why) {
     while (conn->address < conn->addresses.count) {
-        unsigned at = conn->address++;
+        unsigned at = (conn->first + conn->address++) % conn->addresses.count;
         const struct sockaddr *address = (const struct sockaddr *)&conn->addresses.each[at].at;
         close_socket(conn);
         conn->generation++;
@@ -254,6 +254,7 @@ static void deadline_fired(struct net_timer *timer) {
     struct net *net = net_of(conn);
     char text[160];
     if (conn->state != CONN_READY) {
+        conn->first += conn->address; /* one that swallows packets must not keep us from the others for ever */
         snprintf(text, sizeof(text), "no connection within %lld ms (%s)", (long long)(net->connect_timeout / RL_MS),
                  conn->state == CONN_RESOLVING    ? "resolving the host name"
                  : conn->state == CONN_CONNECTING ? "connecting"
@@ -275,7 +276,8 @@ static void deadline_fired(struct net_timer *timer) {
 void conn_watch_calls(struct conn *conn) {
     const struct net_call *oldest = conn_oldest(conn);
     struct net *net = net_of(conn);
-    if (!oldest || conn->state != CONN_READY || conn->deadline.index != 0) return;
+    if (!oldest || conn->state != CONN_READY) return;
+    if (conn->deadline.index != 0 && conn->deadline.at <= oldest->due) return;
     rl_ns at = oldest->due;
     if (at <= net_now(net)) at += net->stall_timeout;
     timers_set(&net->timers, &conn->deadline, at);

@@ -30,9 +30,10 @@ struct call_queue {
 };
 void calls_push(struct call_queue *queue, struct net_call *call);
 struct net_call *calls_pop(struct call_queue *queue);
+void calls_hurry(struct call_queue *queue, rl_ns due);               /* before a call that is due then is pushed */
 void calls_append(struct call_queue *queue, struct call_queue *more); /* leaves `more` empty */
 
-enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER }; /* also tells epoll's items apart */
+enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER, CONN_SLEEPER }; /* also tells epoll's items apart */
 
 enum conn_state { CONN_DOWN = 0, CONN_RESOLVING, CONN_CONNECTING, CONN_TLS, CONN_HANDSHAKE, CONN_READY };
 
@@ -47,7 +48,8 @@ struct conn {
     uint32_t watched;    /* what epoll was told */
     struct resolve_job *job;
     struct addresses addresses;
-    unsigned address; /* the next to try */
+    unsigned address;    /* how many were tried */
+    unsigned first;      /* where to begin: behind the one that used up the last try's time */
     struct tls *tls;
     struct buffer out;    /* commands not yet written (with TLS: not yet encrypted) */
     struct buffer cipher; /* TLS records not yet written */
@@ -110,7 +112,7 @@ struct net {
     rl_ns connect_timeout, stall_timeout;
     struct tls_context *tls;
     struct timers timers;
-    int epoll, kick, timer;
+    int epoll, kick, timer, sleeper;
     rl_ns timer_at; /* what the timerfd is set to */
     bool pending;   /* net_process() has work that no event announces */
     bool closing;

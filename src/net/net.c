@@ -18,16 +18,23 @@
 
 /* A handler may arm a timer that is due at once; the loop must still come back to the sockets. */
 enum { TIMERS_PER_PROCESS = 1024 };
+#define LONG_SLEEP (1000 * RL_MS)
 
 /* ---- opening and closing ---- */
 
+static bool watch_descriptor(const struct net *net, int fd, enum conn_kind kind) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 56};
+    return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
 static bool open_descriptors(struct net *net, struct net_error *error) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)CONN_KICK << 56};
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (net->epoll >= 0 && net->kick >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, net->kick, &event) == 0) return true;
+    net->sleeper = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (net->epoll >= 0 && watch_descriptor(net, net->kick, CONN_KICK) && watch_descriptor(net, net->sleeper, CONN_SLEEPER))
+        return true;
     error->result = REDLOCK_SYSTEM;
-    snprintf(error->text, sizeof(error->text), "cannot create an epoll set and an eventfd: %s", strerror(errno));
+    snprintf(error->text, sizeof(error->text), "cannot create an epoll set, an eventfd and a timerfd: %s", strerror(errno));
     return false;
 }
 
@@ -40,6 +47,7 @@ static void free_net(struct net *net) {
     close_descriptor(net->epoll);
     close_descriptor(net->kick);
     close_descriptor(net->timer);
+    close_descriptor(net->sleeper);
     tls_context_free(net->tls);
     buffer_free(&net->scratch);
     explicit_bzero(net->random, sizeof(net->random));
@@ -68,7 +76,7 @@ int net_open(struct net **net, const struct net_options *options, const struct n
         snprintf(error->text, sizeof(error->text), "out of memory");
         return error->result;
     }
-    new->epoll = new->kick = new->timer = -1;
+    new->epoll = new->kick = new->timer = new->sleeper = -1;
     new->handlers = *handlers;
     new->log_level = options->log_level;
     new->connect_timeout = options->connect_timeout;
@@ -170,11 +178,9 @@ static void arm_timer(struct net *net) {
 
 int net_fd(struct net *net) {
     if (net->timer >= 0) return net->epoll;
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)CONN_TIMER << 56};
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (timer < 0) return -1;
-    if (epoll_ctl(net->epoll, EPOLL_CTL_ADD, timer, &event) != 0) {
-        close(timer);
+    if (!watch_descriptor(net, timer, CONN_TIMER)) {
+        close_descriptor(timer);
         return -1;
     }
     net->timer = timer;
@@ -195,6 +201,13 @@ static void wait_ms(int epoll, int timeout, struct net_batch *batch) {
     }
 }
 
+/* epoll's own timeout does not count the time for which the machine is suspended: after a long sleep the loss of a
+ * lock would be told late. */
+static void wake_after_suspend(const struct net *net, rl_ns until) {
+    struct itimerspec when = {.it_value = {(time_t)(until / 1000000000), (long)(until % 1000000000)}};
+    timerfd_settime(net->sleeper, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
 /* May run beside net_process() in another thread: reads nothing of the net but what never changes. */
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     int timeout = -1;
@@ -202,6 +215,7 @@ void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
         rl_ns left = until - net_now(net);
         rl_ns ms = left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS; /* rounded up: too early would spin */
         timeout = ms > INT_MAX ? INT_MAX : (int)ms;
+        if (left > LONG_SLEEP) wake_after_suspend(net, until);
     }
     wait_ms(net->epoll, timeout, batch);
 }
@@ -217,8 +231,8 @@ void net_kick(struct net *net) {
 static void handle(struct net *net, uint64_t what, uint32_t events) {
     uint64_t ignored;
     unsigned kind = (unsigned)(what >> 56), index = (unsigned)(what >> 48) & 0xff;
-    if (kind == CONN_KICK || kind == CONN_TIMER) {
-        int fd = kind == CONN_KICK ? net->kick : net->timer;
+    if (kind == CONN_KICK || kind == CONN_TIMER || kind == CONN_SLEEPER) {
+        int fd = kind == CONN_KICK ? net->kick : kind == CONN_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
         (void)got; /* nothing there: another thread's process was first */
         return;

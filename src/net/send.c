@@ -37,6 +37,13 @@ struct net_call *calls_pop(struct call_queue *queue) {
     return call;
 }
 
+/* Answers come in order: before one that is due, all those ahead of it are. So the first call's due speaks for all. */
+void calls_hurry(struct call_queue *queue, rl_ns due) {
+    if (!queue->tail || queue->tail->due <= due) return;
+    for (struct net_call *call = queue->head; call; call = call->next)
+        if (call->due > due) call->due = due;
+}
+
 void calls_append(struct call_queue *queue, struct call_queue *more) {
     if (!more->head) return;
     if (queue->tail)
@@ -115,6 +122,7 @@ static void expect(struct node *node, struct net_call *call, uint8_t state) {
     call->state = state;
     node->sent++;
     if (command_is_write(call->request)) node->main.writes++;
+    calls_hurry(&node->main.calls, call->due);
     calls_push(&node->main.calls, call);
     conn_watch_calls(&node->main);
 }

@@ -35,6 +35,7 @@ bool transaction_conflicts(const struct node *node, const struct net_request *re
 
 void transaction_add(struct node *node, struct net_call *call) {
     call->order = node->sent;
+    calls_hurry(&node->tx.calls, call->due);
     calls_push(&node->tx.calls, call);
     conn_watch_calls(&node->aux);
 }

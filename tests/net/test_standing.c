@@ -172,6 +172,33 @@ static void test_twice_listed(void **state) {
     stop(&server, &world);
 }
 
+/* A question that may take long must not hide that the answer behind it is overdue. */
+static void test_overdue_behind_a_patient_call(void **state) {
+    struct server server = {0};
+    struct world world;
+    struct ask look, set;
+    char url[64];
+    (void)state;
+    server_start(&server, NULL);
+    server_url(&server, url, sizeof(url));
+    world_open_urls(&world, url);
+    world_until_ready(&world, 1);
+    server_pause(&server);
+    ask_init(&look, NET_LOOK, "k", "", 0);
+    ask_init(&set, NET_ACQUIRE, "k", "t", 60000);
+    assert_int_equal(ask_send(&world, &look, 1, 60000, 0), 1);
+    assert_int_equal(ask_send(&world, &set, 1, 30, 0), 1);
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
+    unsigned told = world.told[0];
+    world_for(&world, 60);
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
+    assert_int_equal(world.told[0], told + 1); /* by a timer: nothing else happened */
+    server_resume(&server);
+    world_until_done(&world, &set, 1);
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
+    stop(&server, &world);
+}
+
 static void test_cluster_mode(void **state) {
     static const char *const arguments[] = {"--cluster-enabled", "yes", NULL};
     struct server server = {0};
@@ -354,6 +381,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_and_restarted), cmocka_unit_test(test_killed_with_calls_out),
         cmocka_unit_test(test_release_kept_until),   cmocka_unit_test(test_overdue_is_not_ready),
+        cmocka_unit_test(test_overdue_behind_a_patient_call),
         cmocka_unit_test(test_stalled_is_given_up),  cmocka_unit_test(test_twice_listed),
         cmocka_unit_test(test_cluster_mode),         cmocka_unit_test(test_too_many_clients),
         cmocka_unit_test(test_nobody_there),         cmocka_unit_test(test_verdicts_of_a_real_server),
