@@ -174,7 +174,7 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
 
 struct rl_lease_rules {
     rl_ns renew_every;       /* 0: not renewed */
-    rl_ns hold_max;          /* 0: no limit; validity never reaches beyond START + hold_max by renewal */
+    rl_ns hold_max;          /* 0: no limit; validity never reaches beyond START + hold_max */
     uint32_t renewals_max;   /* 0: no limit */
     rl_ns lost_margin;       /* LOST is told this long before validity ends */
 };

@@ -281,6 +281,8 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     lease->adopted = event->validity_end == 0;
     if (lease->adopted) return; /* proves nothing: NONE until an extension does */
     lease->validity_end = event->validity_end;
+    if (lease->rules.hold_max != 0 && now + lease->rules.hold_max < lease->validity_end)
+        lease->validity_end = now + lease->rules.hold_max;
     if (now >= lease->validity_end) {
         actions->notices |= RL_NOTICE_LOST;
         move(lease, RL_LEASE_LOST, now);

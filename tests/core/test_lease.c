@@ -398,8 +398,11 @@ static void test_hold_max(void **state) {
 
     rules.hold_max = 200 * RL_MS; /* shorter than the first TTL */
     begin();
-    tick(300 * RL_MS);
+    assert_int_equal(lease.validity_end, 200 * RL_MS);
+    tick(99 * RL_MS);
     assert_int_equal(actions.extend, 0);
+    tick(100 * RL_MS); /* the margin before that */
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
 }
 
 static void test_renewals_max(void **state) {
