@@ -2,10 +2,8 @@
  *
  * The holder of `redlock run`: the lock, the command, and the end of both. One thread, one loop.
  */
-#include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,14 +15,14 @@
 #include "child.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "job.h"
 #include "message.h"
 #include "run.h"
 #include "session.h"
 #include "verdict.h"
 
-#define GROUP_TICK (20 * MS)   /* members of the group that are not our children die unseen */
-#define AFTER_KILL (1000 * MS) /* KILL needs no longer, but for a process in a dead disk's arms */
-#define TELL_AFTER (500 * MS)  /* with -v: who holds it, when it is not had at once */
+#define TELL_ANYBODY_AFTER (2000 * MS) /* that nobody answers: a wait without end must not be a riddle */
+#define TELL_AFTER (500 * MS)          /* with -v: who holds it, when it is not had at once */
 #define TELL_AGAIN (10000 * MS)
 
 enum phase {
@@ -43,14 +41,12 @@ struct holder {
     struct redlock_lock *lock;
     enum phase phase;
     int signal_fd;
-    bool front_gone, lost, unsure, shut_out;
+    bool front_gone, lost, unsure, shut_out, stop_told;
     int cancelled_by; /* a signal, while no command ran */
-    pid_t child;
-    bool child_exited;
-    int child_status;
+    struct job job;
     struct outcome outcome;
     int64_t validity_end; /* the last that was proved; the library's is 0 once it is lost */
-    int64_t kill_at, give_up_at, tell_at;
+    int64_t tell_at;
 };
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -78,48 +74,19 @@ static void released(void *context, struct redlock_lock *lock, int result) {
 
 static void begin_release(struct holder *holder) {
     holder->phase = PHASE_RELEASING;
-    holder->kill_at = holder->give_up_at = NEVER;
     int result = redlock_release_start(holder->lock, released, holder);
     if (result != REDLOCK_OK) released(holder, holder->lock, result);
 }
 
-/* TERM now, KILL later, but inside what is left of the validity; where nothing is left, --kill-after alone counts. */
-static void end_group(struct holder *holder) {
-    if (holder->kill_at != NEVER || holder->give_up_at != NEVER) return;
-    int64_t now = now_ns(), wait = holder->settings->kill_after_ms * MS, left = holder->validity_end - now;
-    holder->kill_at = now + (left > 0 ? lesser(wait, left) : wait);
-    group_terminate(holder->child);
-}
-
-static void command_outcome(struct holder *holder) {
-    int status = holder->child_status;
-    struct outcome *outcome = &holder->outcome;
-    outcome->command_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    outcome->command_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    bool ended_for_loss = holder->lost && !holder->settings->on_lost_ignore;
-    outcome->kind = ended_for_loss ? OUTCOME_LOST : OUTCOME_COMMAND;
-    outcome->exit = ended_for_loss      ? EXIT_LOST
-                    : WIFEXITED(status) ? outcome->command_status
-                                        : EXIT_BY_SIGNAL + outcome->command_signal;
-}
-
-/* The lock is held until the last of the group is gone: what it protects is in use until then. */
 static void check_group(struct holder *holder) {
     if (holder->phase != PHASE_RUNNING && holder->phase != PHASE_ENDING) return;
-    int64_t now = now_ns();
-    if (now >= holder->kill_at) {
-        holder->kill_at = NEVER;
-        holder->give_up_at = now + AFTER_KILL;
-        group_signal(holder->child, SIGKILL);
-    }
-    if (!holder->child_exited) return;
-    if (group_lives(holder->child) && now < holder->give_up_at) {
+    if (job_is_over(&holder->job)) {
+        holder->outcome = job_outcome(&holder->job, holder->lost && !holder->settings->on_lost_ignore);
+        begin_release(holder);
+    } else if (holder->job.exited) {
         holder->phase = PHASE_ENDING;
-        end_group(holder);
-        return;
+        job_end(&holder->job, holder->validity_end);
     }
-    command_outcome(holder);
-    begin_release(holder);
 }
 
 /* ---- what happens ------------------------------------------------------------------------ */
@@ -144,7 +111,9 @@ static void on_lost(struct holder *holder) {
     } else {
         complain("the lock on '%.100s' is lost%s", holder->plan->resource, then);
     }
-    if (holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore) end_group(holder);
+    if (holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore) {
+        job_end(&holder->job, holder->validity_end);
+    }
 }
 
 static void on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
@@ -189,48 +158,15 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
     note_send(holder->plan->socket, NOTE_TAKEN, 0, NULL);
 }
 
-/* "NAME=bytes". A token of ours holds no NUL: digits, and an owner that came as a string. */
-static char *variable(const char *name, const void *bytes, size_t count) {
-    size_t head = strlen(name);
-    char *text = malloc(head + count + 2);
-    if (text == NULL) return NULL;
-    memcpy(text, name, head);
-    text[head] = '=';
-    memcpy(text + head + 1, bytes, count);
-    text[head + 1 + count] = '\0';
-    return text;
-}
-
-static pid_t start_with(struct holder *holder, bool lend, char *const *added, size_t count, int *failed) {
-    char **environment = environment_with(added, count);
-    if (environment == NULL) return -1;
-    struct child_plan plan = {.argv = holder->plan->argv,
-                              .environment = environment,
-                              .inherited = holder->plan->inherited,
-                              .terminal = lend ? holder->plan->terminal : -1};
-    pid_t child = child_start(&plan, failed);
-    free(environment);
-    return child;
-}
-
 static void start_command(struct holder *holder, bool lend) {
-    struct redlock_bytes token = redlock_token(holder->lock);
-    const char *resource = holder->plan->resource, *nodes = holder->session.nodes;
-    char *added[] = {variable("REDLOCK_RESOURCE", resource, strlen(resource)),
-                     variable("REDLOCK_TOKEN", token.data, token.data != NULL ? token.bytes : 0),
-                     variable("REDLOCK_NODES", nodes, strlen(nodes))};
-    int failed = EXIT_SYSTEM;
-    bool whole = added[0] != NULL && added[1] != NULL && added[2] != NULL;
-    pid_t child = whole ? start_with(holder, lend, added, 3, &failed) : -1;
-    for (size_t i = 0; i < 3; i++) free(added[i]);
-    if (child < 0) {
+    int failed;
+    if (job_start(&holder->job, holder->plan, holder->session.nodes, redlock_token(holder->lock), lend, &failed) != 0) {
         set_outcome(holder, failed == EXIT_SYSTEM ? OUTCOME_SYSTEM : OUTCOME_NOT_RUN, failed);
         begin_release(holder);
         return;
     }
-    holder->child = child;
     holder->phase = PHASE_RUNNING;
-    note_send(holder->plan->socket, NOTE_STARTED, child, NULL);
+    note_send(holder->plan->socket, NOTE_STARTED, holder->job.group, NULL);
 }
 
 static void on_start(struct holder *holder, bool lend) {
@@ -253,8 +189,9 @@ static void cancel(struct holder *holder) {
 }
 
 static void on_signal(struct holder *holder, int signal) {
+    if (signal == SIGCONT) holder->stop_told = false;
     if (holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING) {
-        group_signal(holder->child, signal);
+        group_signal(holder->job.group, signal);
     } else if (signal_is_passed_on(signal) && holder->cancelled_by == 0) {
         holder->cancelled_by = signal;
         cancel(holder);
@@ -264,7 +201,7 @@ static void on_signal(struct holder *holder, int signal) {
 static void on_front_gone(struct holder *holder) {
     holder->front_gone = true;
     if (holder->phase == PHASE_RUNNING) {
-        end_group(holder);
+        job_end(&holder->job, holder->validity_end);
     } else {
         cancel(holder);
     }
@@ -273,13 +210,11 @@ static void on_front_gone(struct holder *holder) {
 static void reap(struct holder *holder) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
-        if (pid != holder->child) continue;
-        if (WIFSTOPPED(status)) {
-            note_send(holder->plan->socket, NOTE_STOPPED, WSTOPSIG(status), NULL);
-            continue;
-        }
-        holder->child_exited = true;
-        holder->child_status = status;
+        int stopped_by = job_reaped(&holder->job, pid, status);
+        /* Told once until the front goes on: in a stopped job it reads nothing, and would stop again for old news. */
+        if (stopped_by == 0 || holder->stop_told) continue;
+        holder->stop_told = true;
+        note_send(holder->plan->socket, NOTE_STOPPED, stopped_by, NULL);
     }
 }
 
@@ -292,14 +227,15 @@ static void check_waiting(struct holder *holder) {
         redlock_cancel(holder->lock);
     } else if (now_ns() >= holder->tell_at) {
         holder->tell_at = now_ns() + TELL_AGAIN;
-        tell_waiting(&holder->session, holder->lock, holder->plan->resource);
+        bool told = tell_waiting(&holder->session, holder->lock, holder->plan->resource);
+        if (told && !holder->settings->verbose) holder->tell_at = NEVER;
     }
 }
 
 static int timeout_ms(const struct holder *holder) {
-    int64_t at = lesser(holder->kill_at, holder->give_up_at), now = now_ns();
-    if (holder->phase == PHASE_ENDING) at = lesser(at, now + GROUP_TICK);
-    if (holder->phase == PHASE_WAITING) at = lesser(at, holder->tell_at);
+    int64_t at = NEVER, now = now_ns();
+    if (holder->phase == PHASE_WAITING) at = holder->tell_at;
+    if (holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING) at = job_due(&holder->job);
     if (at == NEVER) return -1;
     return at <= now ? 0 : (int)lesser((at - now + MS - 1) / MS, 60000);
 }
@@ -329,17 +265,23 @@ static void step(struct holder *holder) {
 
 /* ---- birth ------------------------------------------------------------------------------- */
 
+/* What is to be given up sooner than the TTL ends is taken for that long only: no renewal could shorten it. */
+static int64_t ttl_ms(const struct settings *settings) {
+    return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms) : settings->ttl_ms;
+}
+
 /* TERM comes so early that KILL, --kill-after later, still falls inside the validity; half the TTL is renewal's. */
 static int64_t lost_margin_ms(const struct settings *settings) {
     int64_t grace = settings->grace_ms >= 0 ? settings->grace_ms : settings->kill_after_ms + 1000;
     int64_t margin = grace > settings->kill_after_ms ? grace : settings->kill_after_ms;
-    return lesser(margin, settings->ttl_ms / 2);
+    return lesser(margin, ttl_ms(settings) / 2);
 }
 
 static void lock_options(void *context, struct redlock_lock_options *options) {
     struct holder *holder = context;
     options->owner = holder->plan->owner;
     options->owner_bytes = strlen(holder->plan->owner);
+    options->ttl_ms = ttl_ms(holder->settings);
     options->hold_ms_max = holder->settings->max_hold_ms;
     options->on_change = on_change;
     options->on_change_context = holder;
@@ -358,8 +300,8 @@ static int open_lock(struct holder *holder) {
 }
 
 int holder_main(const struct run_plan *plan) {
-    struct holder holder = {
-        .plan = plan, .settings = plan->settings, .kill_at = NEVER, .give_up_at = NEVER, .tell_at = NEVER};
+    struct holder holder = {.plan = plan, .settings = plan->settings, .tell_at = NEVER};
+    job_init(&holder.job, plan->settings->kill_after_ms);
     prctl(PR_SET_NAME, "redlock-holder");
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork: orphans of the command come to us, not to the front */
@@ -369,10 +311,13 @@ int holder_main(const struct run_plan *plan) {
         set_outcome(&holder, outcome_of_exit(status, -1), status);
         holder.phase = PHASE_DONE;
     }
+    if (!plan->settings->quiet) holder.tell_at = now_ns() + TELL_ANYBODY_AFTER;
     if (plan->settings->verbose) holder.tell_at = now_ns() + TELL_AFTER;
     while (holder.phase != PHASE_DONE) step(&holder);
     redlock_lock_free(holder.lock);
     session_close(&holder.session);
+    /* A job that is stopped has no use for it any more: it ends, and its shell can tell. */
+    if (!holder.front_gone && getppid() == plan->front) kill(plan->front, SIGCONT);
     note_send(plan->socket, NOTE_RESULT, 0, &holder.outcome);
     close(holder.signal_fd);
     return 0;

@@ -3,8 +3,11 @@
  * redlock(1): distributed locks on the command line.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <redlock.h>
 
@@ -95,7 +98,23 @@ static int dispatch(int argc, char **argv) {
     return EXIT_OK;
 }
 
+/* A connection or a message must not land on a number that our caller left closed. Reading or writing there fails
+ * as before, and the commands that we start find it closed as we did. */
+static void fill_standard_descriptors(void) {
+    while (true) {
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fd > STDERR_FILENO || fd < 0) {
+            if (fd >= 0) close(fd);
+            return;
+        }
+        if (fd != STDIN_FILENO) continue;
+        close(fd);
+        if (open("/dev/null", O_WRONLY | O_CLOEXEC) < 0) return;
+    }
+}
+
 int main(int argc, char **argv) {
+    fill_standard_descriptors();
     int status = dispatch(argc, argv);
     if (fflush(stdout) == 0 && ferror(stdout) == 0) return status;
     complain("cannot write the result: %s", strerror(errno));

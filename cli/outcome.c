@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "exit_codes.h"
@@ -34,8 +36,8 @@ static json_t *outcome_json(const struct outcome *outcome) {
     return object;
 }
 
-static int write_line(const char *path, json_t *object) {
-    FILE *file = fopen(path, "we");
+static int write_line(const char *path, const char *mode, json_t *object) {
+    FILE *file = fopen(path, mode);
     if (file == NULL) return -1;
     int failed = json_dumpf(object, file, JSON_COMPACT) != 0;
     failed |= putc('\n', file) == EOF;
@@ -43,20 +45,37 @@ static int write_line(const char *path, json_t *object) {
     return failed ? -1 : 0;
 }
 
-int outcome_write(const struct outcome *outcome, const char *path) {
+static int replace_file(const char *path, json_t *object) {
     char *draft = NULL;
     if (asprintf(&draft, "%s.%ld.tmp", path, (long)getpid()) < 0) {
-        complain("cannot write the status file: out of memory");
+        errno = ENOMEM;
         return -1;
     }
-    json_t *object = outcome_json(outcome);
-    int result = write_line(draft, object);
+    int result = write_line(draft, "we", object);
     if (result == 0) result = rename(draft, path);
-    if (result != 0) {
-        complain("cannot write the status file %s: %s", path, strerror(errno));
-        unlink(draft);
-    }
-    json_decref(object);
+    int error = errno;
+    if (result != 0) unlink(draft);
     free(draft);
+    errno = error;
+    return result;
+}
+
+/* /dev/null, a named pipe, a link: what is no plain file would be destroyed by a new one in its place. */
+static bool is_replaceable(const char *path) {
+    struct stat status;
+    return lstat(path, &status) != 0 || S_ISREG(status.st_mode);
+}
+
+/* Behind /dev/stdout may be a file that holds what the command printed. */
+static int write_in_place(const char *path, json_t *object) {
+    bool shared = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+    return write_line(path, shared ? "ae" : "we", object);
+}
+
+int outcome_write(const struct outcome *outcome, const char *path) {
+    json_t *object = outcome_json(outcome);
+    int result = is_replaceable(path) ? replace_file(path, object) : write_in_place(path, object);
+    if (result != 0) complain("cannot write the status file %s: %s", path, strerror(errno));
+    json_decref(object);
     return result;
 }

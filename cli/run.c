@@ -30,11 +30,15 @@ int note_send(int socket, enum note_kind kind, int value, const struct outcome *
     note.kind = kind;
     note.value = value;
     if (outcome != NULL) note.outcome = *outcome;
-    return send(socket, &note, sizeof note, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof note ? 0 : -1;
+    int flags = MSG_NOSIGNAL | (kind == NOTE_RESULT ? 0 : MSG_DONTWAIT);
+    return send(socket, &note, sizeof note, flags) == (ssize_t)sizeof note ? 0 : -1;
 }
 
 int note_read(int socket, struct note *note) {
-    ssize_t got = recv(socket, note, sizeof *note, MSG_DONTWAIT);
+    ssize_t got;
+    do {
+        got = recv(socket, note, sizeof *note, MSG_DONTWAIT);
+    } while (got < 0 && errno == ECONNRESET); /* it left some of ours unread; its own last notes come after that */
     if (got == (ssize_t)sizeof *note) return 1;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     return -1;
@@ -45,11 +49,12 @@ struct front {
     struct terminal terminal;
     int socket, signal_fd;
     pid_t holder, group; /* group 0: the command does not run */
-    bool holder_gone, socket_closed, has_result, passed_interrupt, lent_once;
+    int stopped_by;      /* the command; 0: not, or our job with it */
+    bool holder_gone, socket_closed, has_result, start_told, passed_interrupt, lent_once;
     struct outcome outcome;
 };
 
-static void on_continue(struct front *front) {
+static void continue_command(struct front *front) {
     if (front->group == 0) return;
     if (terminal_is_ours(&front->terminal)) terminal_lend(&front->terminal, front->group);
     note_send(front->socket, NOTE_SIGNAL, SIGCONT, NULL);
@@ -63,7 +68,7 @@ static void on_signal(struct front *front, int signal) {
             if (pid == front->holder) front->holder_gone = true;
         }
         break;
-    case SIGCONT: on_continue(front); break;
+    case SIGCONT: continue_command(front); break;
     case SIGTSTP:
         if (front->group == 0) {
             raise(SIGSTOP); /* ^Z while waiting: the command is not started before the job goes on */
@@ -84,12 +89,11 @@ static void on_note(struct front *front, const struct note *note) {
         /* The command takes the terminal itself, before it runs; we learn of its group only afterwards. */
         front->terminal.lent = terminal_is_ours(&front->terminal);
         front->lent_once = front->terminal.lent;
+        front->start_told = true;
         note_send(front->socket, NOTE_START, front->terminal.lent, NULL);
         break;
     case NOTE_STARTED: front->group = note->value; break;
-    case NOTE_STOPPED:
-        if (front->terminal.fd >= 0) terminal_stop_job(&front->terminal, front->group, note->value);
-        break;
+    case NOTE_STOPPED: front->stopped_by = note->value; break;
     case NOTE_RESULT:
         front->outcome = note->outcome;
         front->has_result = true;
@@ -97,6 +101,13 @@ static void on_note(struct front *front, const struct note *note) {
     case NOTE_START:
     case NOTE_SIGNAL: break;
     }
+}
+
+static void on_stop(struct front *front) {
+    int signal = front->stopped_by;
+    front->stopped_by = 0;
+    if (signal == 0 || front->has_result || front->terminal.fd < 0) return;
+    if (terminal_stop_job(&front->terminal, front->group, signal)) continue_command(front);
 }
 
 static void follow(struct front *front) {
@@ -111,6 +122,7 @@ static void follow(struct front *front) {
             if (got > 0) on_note(front, &note);
             front->socket_closed = got < 0;
         }
+        on_stop(front);
         for (int signal; (signal = signals_next(front->signal_fd)) != 0;) on_signal(front, signal);
     }
     struct note note;
@@ -125,10 +137,14 @@ static void end_orphans(struct front *front) {
         while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     }
     while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    if (!front->start_told) {
+        complain("the process that holds the lock was killed before the command ran; what it had ends with its TTL");
+        front->outcome = (struct outcome){.kind = OUTCOME_SYSTEM, .exit = EXIT_SYSTEM, .command_status = -1};
+        return;
+    }
     complain("the process that held the lock was killed: the command is ended; the lock ends with its TTL");
     front->outcome =
         (struct outcome){.kind = OUTCOME_LOST, .exit = EXIT_LOST, .command_status = -1, .command_signal = SIGKILL};
-    if (front->group == 0) front->outcome.command_signal = 0;
 }
 
 /* ^C went to the command's group alone. A script that called us must see it as well, or it would go on with its
@@ -160,6 +176,7 @@ static int start(struct front *front, struct run_plan *plan) {
         complain("cannot start: %s", strerror(errno));
         return EXIT_SYSTEM;
     }
+    plan->front = getpid();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     terminal_open(&front->terminal);
     front->holder = fork();

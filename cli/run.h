@@ -7,6 +7,8 @@
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
+#include <sys/types.h>
+
 #include "outcome.h"
 #include "settings.h"
 #include "signals.h"
@@ -26,6 +28,7 @@ struct note {
     struct outcome outcome;
 };
 
+/* A result is waited for; the others are dropped when the other side does not read. */
 int note_send(int socket, enum note_kind kind, int value, const struct outcome *outcome);
 /* 1: a note; 0: none yet; -1: the other side is gone. */
 int note_read(int socket, struct note *note);
@@ -36,6 +39,7 @@ struct run_plan {
     char *const *argv;
     const char *owner;
     const struct inherited_signals *inherited;
+    pid_t front;
     int socket;   /* the holder's end */
     int terminal; /* -1: none */
 };

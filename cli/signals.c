@@ -19,7 +19,7 @@ static void watched_set(sigset_t *set) {
     sigemptyset(set);
     for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++) {
         bool ignored = sigaction(watched[i], NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-        if (!ignored || watched[i] == SIGCHLD) sigaddset(set, watched[i]);
+        if (!ignored || watched[i] == SIGCHLD || watched[i] == SIGCONT) sigaddset(set, watched[i]);
     }
 }
 

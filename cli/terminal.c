@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 void terminal_open(struct terminal *terminal) {
@@ -27,13 +28,8 @@ void terminal_take(struct terminal *terminal, pid_t group) {
     terminal->lent = false;
 }
 
-void terminal_stop_job(struct terminal *terminal, pid_t group, int signal) {
-    terminal_take(terminal, group);
-    if (signal == SIGSTOP) {
-        raise(SIGSTOP);
-        return;
-    }
-    /* Blocked signals do not stop: let this one through for a moment, with its default action. */
+/* Blocked signals do not stop: lets this one through for a moment, with its default action. */
+static void stop_by(int signal) {
     sigset_t one, before;
     struct sigaction plain = {.sa_handler = SIG_DFL}, old;
     sigemptyset(&one);
@@ -43,4 +39,20 @@ void terminal_stop_job(struct terminal *terminal, pid_t group, int signal) {
     sigprocmask(SIG_UNBLOCK, &one, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
     sigaction(signal, &old, NULL);
+}
+
+bool terminal_stop_job(struct terminal *terminal, pid_t group, int signal) {
+    terminal_take(terminal, group);
+    if (signal == SIGSTOP) {
+        raise(SIGSTOP);
+    } else {
+        stop_by(signal);
+    }
+    /* The SIGCONT that ended the stop is blocked, so it is pending. In an orphaned process group nothing stopped. */
+    sigset_t resumed;
+    sigemptyset(&resumed);
+    sigaddset(&resumed, SIGCONT);
+    const struct timespec at_once = {0};
+    bool stopped = sigtimedwait(&resumed, NULL, &at_once) == SIGCONT;
+    return stopped || signal == SIGTSTP;
 }

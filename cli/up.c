@@ -76,11 +76,18 @@ static int make_directory(struct up *up) {
 
 /* ---- the command ------------------------------------------------------------------------- */
 
+static void continue_command(struct up *up) {
+    if (up->child > 0 && terminal_is_ours(&up->terminal)) terminal_lend(&up->terminal, up->child);
+    group_signal(up->child, SIGCONT);
+}
+
 static void reap(struct up *up) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
         if (pid == up->child && WIFSTOPPED(status)) {
-            if (up->terminal.fd >= 0) terminal_stop_job(&up->terminal, up->child, WSTOPSIG(status));
+            if (up->terminal.fd >= 0 && terminal_stop_job(&up->terminal, up->child, WSTOPSIG(status))) {
+                continue_command(up);
+            }
         } else if (pid == up->child) {
             up->child_exited = true;
             up->child_status = status;
@@ -124,8 +131,7 @@ static int start_command(struct up *up, char **argv) {
 static void on_signal(struct up *up, int signal) {
     if (signal == SIGCHLD) return; /* reap() is called in any case */
     if (signal == SIGCONT) {
-        if (up->child > 0 && terminal_is_ours(&up->terminal)) terminal_lend(&up->terminal, up->child);
-        group_signal(up->child, SIGCONT);
+        continue_command(up);
     } else if (signal == SIGTSTP) {
         if (up->child > 0) group_signal(up->child, SIGTSTP);
         if (up->child == 0) raise(SIGSTOP); /* the servers are in another group and serve on */
@@ -176,8 +182,22 @@ static void end_group(struct up *up) {
     terminal_take(&up->terminal, up->child);
 }
 
+/* As shell code: a directory's name may hold a quote. */
+static void print_export(const char *name, const char *value) {
+    printf("export %s='", name);
+    for (const char *at = value; *at != '\0'; at++) {
+        if (*at == '\'') {
+            fputs("'\\''", stdout);
+        } else {
+            putchar(*at);
+        }
+    }
+    fputs("'\n", stdout);
+}
+
 static void print_environment(const struct up *up) {
-    printf("export REDLOCK_NODES='%s'\nexport REDLOCK_UP_DIR='%s'\n", up->quorum.nodes, up->quorum.directory);
+    print_export("REDLOCK_NODES", up->quorum.nodes);
+    print_export("REDLOCK_UP_DIR", up->quorum.directory);
     fflush(stdout);
     if (up->settings->quiet) return;
     for (size_t i = 0; i < up->quorum.count; i++) {

@@ -67,18 +67,26 @@ char *owner_text(const struct redlock_view *view, char *out, size_t size) {
     return printable(out, size, view->token + head, view->token_bytes - head);
 }
 
-void tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
+bool tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
     struct redlock_view views[REDLOCK_NODES_MAX];
     int result = redlock_look(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
     struct majority majority = majority_of(views, redlock_client_nodes(session->client));
-    if (redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return; /* looking took its time, and the lock came */
+    /* Looking took its time, and the lock may have come. */
+    if (redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return false;
+    if (result == REDLOCK_NO_QUORUM) {
+        session_unseen(session, views, resource, result);
+        complain("waiting for a majority to answer; --wait sets a limit");
+        return true;
+    }
+    if (!session->settings->verbose) return false;
     if (result != REDLOCK_OK || majority.standing != STANDING_HELD) {
         complain("waiting for '%.100s'", resource);
-        return;
+        return true;
     }
     char owner[256], left[64];
     owner_text(&views[majority.holder], owner, sizeof owner);
     complain("waiting for '%.100s': held by %s, for %s more unless renewed", resource,
              owner[0] != '\0' ? owner : "another",
              majority.remaining_ms < 0 ? "ever" : duration_text(left, sizeof left, majority.remaining_ms));
+    return true;
 }

@@ -27,7 +27,7 @@ struct majority majority_of(const struct redlock_view *views, size_t count);
 
 /* The owner in a token of ours, made printable; "" if there is none. */
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
-/* Looks who holds the resource, and says so to who waits for it. */
-void tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource);
+/* Tells who waits for the resource that no majority answers; with -v, who holds it. True when there was something. */
+bool tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource);
 
 #endif

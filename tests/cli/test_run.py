@@ -105,6 +105,19 @@ def test_signals_are_passed_on(locked, quorum, resource, tmp_path, name):
     assert quorum.values(resource) == [None] * 5
 
 
+def test_signals_amid_the_release_change_nothing(locked, quorum, resource, tmp_path):
+    """A signal that the holder has not read when it is done must not cost the front its result."""
+    pid = tmp_path / "pid"
+    for _ in range(5):
+        pid.unlink(missing_ok=True)
+        process = locked.start("run", resource, "--", "sh", "-c", f"trap '' USR1; echo $$ >{pid}; sleep 0.05; exit 7")
+        started(process, pid)
+        while process.poll() is None:
+            process.send_signal(signal.SIGUSR1)
+        assert (process.returncode, process.stderr.read()) == (7, b"")
+    assert quorum.values(resource) == [None] * 5
+
+
 def test_signals_while_waiting_cancel(locked, quorum, resource, tmp_path):
     holder = locked("acquire", resource).stdout.split()[0]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
@@ -158,6 +171,19 @@ def test_verbose_wait_names_the_holder(locked, resource):
     assert done.returncode == HELD
 
 
+def test_wait_for_nodes_that_do_not_answer_is_told_once(redlock, resource):
+    nodes = {"REDLOCK_NODES": "redis://127.0.0.1:1"}
+    told = redlock("run", "-w", "3s", resource, "true", environ=nodes).stderr.decode()
+    assert "redis://127.0.0.1:1: connection refused" in told.split("waiting for a majority to answer; --wait sets a limit")[0]
+    assert told.count("waiting for") == 1
+    assert redlock("run", "-q", "-w", "3s", resource, "true", environ=nodes).stderr == b""
+
+
+def test_wait_for_a_holder_is_not_told_unasked(locked, resource):
+    assert locked("acquire", "-t", "3s", resource).returncode == 0
+    assert locked("run", resource, "true").stderr == b""
+
+
 @pytest.mark.parametrize("status", [69, 75, 80])
 def test_status_file_tells_the_commands_status_from_ours(locked, resource, tmp_path, status):
     report = tmp_path / "status"
@@ -178,6 +204,52 @@ def test_status_file_of_other_ends(locked, redlock, resource, tmp_path):
     done = locked("run", "--status-file", "/does/not/exist", resource, "true")
     assert done.returncode == 71
     assert b"cannot write the status file" in done.stderr
+
+
+def test_status_file_that_is_no_plain_file(locked, resource, tmp_path):
+    target, link, fifo = tmp_path / "target", tmp_path / "link", tmp_path / "fifo"
+    link.symlink_to(target)
+    for _ in range(2):
+        assert locked("run", "--status-file", str(link), resource, "true").returncode == 0
+        assert json.loads(target.read_text())["outcome"] == "command"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    assert locked("run", "--status-file", str(fifo), resource, "true").returncode == 0
+    assert json.loads(os.read(reading, 1000))["outcome"] == "command"
+    os.close(reading)
+    assert link.is_symlink() and fifo.is_fifo()
+    # What the command printed into the file behind a descriptor stays.
+    with open(tmp_path / "output", "wb") as output:
+        assert locked.start("run", "--status-file", "/proc/self/fd/1", resource, "echo", "printed", stdout=output).wait(10) == 0
+    printed, status = (tmp_path / "output").read_text().splitlines()
+    assert (printed, json.loads(status)["outcome"]) == ("printed", "command")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_descriptors(locked, quorum, resource, tmp_path, closed):
+    """Nothing of ours may come to lie on their numbers: a message would go to a server."""
+    report = tmp_path / "fds"
+    look = f"ls /proc/$$/fd >{report}"
+    script = f'"$1" run -v {resource} -- bash -c "$2" {closed}'
+    environ = {"PATH": os.environ["PATH"]}
+    plain = locked_shell(locked, f'bash -c "$2" {closed}', look, environ)
+    wanted = report.read_text()
+    done = locked_shell(locked, script, look, environ)
+    assert (plain.returncode, done.returncode) == (0, 0)
+    assert report.read_text() == wanted
+    assert quorum.values(resource) == [None] * 5
+
+
+def locked_shell(locked, script, argument, environ):
+    return subprocess.run(["bash", "-c", script, "bash", BINARY, argument], env={**locked.environ, **environ}, input=b"",
+                          capture_output=True, timeout=30, check=False)
+
+
+def test_closed_output_of_acquire_leaves_no_lock(locked, quorum, resource):
+    done = locked_shell(locked, f'"$1" acquire {resource} >&-', "", {})
+    assert done.returncode == 71
+    assert b"cannot write the token, so the lock is released again: Bad file descriptor" in done.stderr
+    assert quorum.values(resource) == [None] * 5
 
 
 def test_three_of_five_stopped(own_quorum, resource, tmp_path):

@@ -2,15 +2,17 @@
 """run under SIGKILL: nothing outlives it, and the next one gets its turn."""
 import json
 import os
+import pathlib
 import signal
 import time
 
 import pytest
 
 from processes import gone, holder_of
-from servers import until
+from servers import LIBC, until
 
 LOST = 80
+PTRACE_SEIZE = 0x4206
 FAMILY = "echo $$ >{0}.child; sh -c 'echo $$ >{0}.grandchild; exec sleep 60' & wait"
 
 
@@ -69,6 +71,44 @@ def test_sigkill_of_the_holder(locked, resource, tmp_path):
     assert gone(child) and gone(grandchild)
     assert b"was killed" in process.stderr.read()
     assert json.loads(report.read_text())["outcome"] == "lost"
+
+
+def test_sigkill_of_the_holder_while_waiting(locked, quorum, resource, tmp_path):
+    token = locked("acquire", resource).stdout.split()[0]
+    report = tmp_path / "status"
+    process = locked.start("run", "--status-file", str(report), resource, "touch", str(tmp_path / "ran"))
+    os.kill(until(lambda: holder_of(process.pid)), signal.SIGKILL)
+    assert process.wait(5) == 71
+    assert b"was killed before the command ran" in process.stderr.read()
+    assert json.loads(report.read_text())["outcome"] == "system"
+    assert quorum.values(resource) == [token] * 5
+    assert not (tmp_path / "ran").exists()
+
+
+def processor_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_command_beyond_kill_is_waited_for_without_spinning(locked, quorum, resource, tmp_path):
+    pid = tmp_path / "pid"
+    process = locked.start("run", "-k", "0", resource, "--", "sh", "-c", f"echo $$ >{pid}; exec sleep 60")
+    command = int(until(lambda: pid.exists() and pid.read_text()))
+    holder = holder_of(process.pid)
+    # A tracer that does not look keeps the killed from its parent, as a dead disk would.
+    if LIBC.ptrace(PTRACE_SEIZE, command, None, None) != 0:
+        pytest.skip("no process may be traced here")
+    process.kill()
+    process.wait()
+    until(lambda: gone(command))
+    time.sleep(1.2)  # KILL is not waited for longer than a second
+    before = processor_seconds(holder)
+    time.sleep(0.5)
+    assert processor_seconds(holder) - before < 0.1
+    assert quorum.holder(resource)
+    os.waitpid(command, 0)
+    all_gone(command, holder)
+    assert until(lambda: quorum.values(resource) == [None] * 5)
 
 
 @pytest.mark.parametrize("first", ["front", "holder"])

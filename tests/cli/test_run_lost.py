@@ -99,6 +99,16 @@ def test_max_hold(locked, quorum, resource, tmp_path):
     assert until(lambda: quorum.values(resource) == [None] * 5)
 
 
+def test_max_hold_below_the_ttl(locked, quorum, resource, tmp_path):
+    begun = time.monotonic()
+    process = start(locked, tmp_path / "pid", "-k", "100ms", "--grace", "200ms", "--max-hold", "1s", resource)
+    assert max(server.ask("PTTL", resource) for server in quorum.servers) <= 1000
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == LOST
+    assert 0.6 < time.monotonic() - begun < 1.3
+    assert b"the maximum hold of 1.0 s is over; the command is ended" in errors
+
+
 def test_stopped_command_is_ended_too(locked, quorum, resource, tmp_path):
     pid = tmp_path / "pid"
     process = start(locked, pid, "-t", "1s", resource)

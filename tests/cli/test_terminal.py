@@ -17,16 +17,16 @@ PROMPT = b"ready> "
 
 
 class Terminal:
-    """bash -i on a terminal of its own."""
+    """bash -i, or another command, on a terminal of its own."""
 
-    def __init__(self, environ):
+    def __init__(self, environ, *command):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ.clear()
             os.environ.update({**environ, "PS1": PROMPT.decode(), "TERM": "dumb", "redlock": BINARY})
-            os.execvp("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
+            command = command or ("bash", "--norc", "--noprofile", "--noediting", "-i")
+            os.execvp(command[0], command)
         self.seen = b""
-        self.expect(PROMPT)
 
     def type(self, text):
         os.write(self.fd, text.encode())
@@ -61,6 +61,7 @@ class Terminal:
 @pytest.fixture
 def terminal(locked):
     shell = Terminal(locked.environ)
+    shell.expect(PROMPT)
     yield shell
     shell.close()
 
@@ -161,6 +162,52 @@ def test_stopped_while_waiting_does_not_start(terminal, locked, quorum, resource
     assert not ran.exists()  # it has the lock, and does not use it before the job goes on
     terminal.command("fg")
     assert ran.exists()
+
+
+@pytest.mark.parametrize("arguments", [["run", "x"], ["up", "-q", "-n", "1"]], ids=["run", "up"])
+def test_stop_without_a_shell_to_go_on_stops_nothing(locked, tmp_path, arguments):
+    """As under ssh -t or docker run -t, where nobody could continue it."""
+    pid = tmp_path / "pid"
+    script = f"trap 'echo continued' CONT; echo $$ >{pid}; while :; do sleep 0.02; done"
+    alone = Terminal(locked.environ, BINARY, *arguments, "--", "bash", "-c", script)
+    try:
+        command = pid_in(pid)
+        for _ in range(2):
+            alone.type("\x1a")
+            alone.expect(b"continued")
+            until(lambda: state(command) != "T")
+        alone.type("\x03")
+        until(lambda: gone(command))
+    finally:
+        alone.close()
+
+
+def test_lost_while_stopped_ends_the_job(terminal, quorum, resource, tmp_path):
+    pid = tmp_path / "pid"
+    terminal.type(f"$redlock run -t 1s {resource} -- sh -c 'echo $$ >{pid}; exec sleep 60'\n")
+    command = pid_in(pid)
+    terminal.seen = b""
+    terminal.type("\x1a")
+    terminal.expect(PROMPT)
+    for server in quorum.servers:
+        server.ask("DEL", resource)
+    until(lambda: gone(command))
+    until(lambda: "Exit 80" in terminal.command("jobs"))  # without fg
+
+
+def test_many_stops_of_a_command_under_a_stopped_job(terminal, quorum, resource, tmp_path):
+    """cpulimit(1) does so; the result must get through when nobody reads the news of each stop."""
+    pid = tmp_path / "pid"
+    terminal.type(f"$redlock run {resource} -- bash -c 'echo $$ >{pid}; while [ ! -e {pid}.end ]; do sleep 0.01; done; exit 7'\n")
+    command = pid_in(pid)
+    for _ in range(1000):
+        os.kill(command, signal.SIGSTOP)
+        until(lambda: state(command) == "T")
+        time.sleep(0.0005)
+        os.kill(command, signal.SIGCONT)
+    (tmp_path / "pid.end").touch()
+    until(lambda: gone(command))
+    until(lambda: "Exit 7" in terminal.command("jobs"))
 
 
 def test_interrupt_ends_the_script_that_called(terminal, resource, tmp_path):

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
@@ -161,6 +162,16 @@ def test_directory_is_kept(up, tmp_path):
         assert b"name one that is absent or empty" in again.stderr
         for entry in sorted(directory.rglob("*"), reverse=True):  # an empty one will do
             entry.rmdir() if entry.is_dir() else entry.unlink()
+
+
+def test_shell_code_is_quoted(up, tmp_path):
+    directory = tmp_path / "it's here"
+    process = up.start("up", "-q", "-n", "1", "--dir", str(directory))
+    code = process.stdout.readline() + process.stdout.readline()
+    process.terminate()
+    assert process.wait(10) == 0
+    told = subprocess.run(["sh", "-c", code.decode() + 'printf %s "$REDLOCK_UP_DIR"'], capture_output=True, check=True).stdout
+    assert told.decode() == str(directory)
 
 
 def test_no_server_program(up, room, tmp_path):

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "boottime.h"
+#include "child.h"
+#include "exit_codes.h"
+
+#define GROUP_TICK (20 * MS)   /* members of the group that are not our children die unseen */
+#define AFTER_KILL (1000 * MS) /* KILL needs no longer, but for a process in a dead disk's arms */
+
+static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+
+void job_init(struct job *job, int64_t kill_after_ms) {
+    *job = (struct job){.kill_after_ms = kill_after_ms, .kill_at = NEVER, .give_up_at = NEVER};
+}
+
+/* "NAME=bytes". A token of ours holds no NUL: digits, and an owner that came as a string. */
+static char *variable(const char *name, const void *bytes, size_t count) {
+    size_t head = strlen(name);
+    char *text = malloc(head + count + 2);
+    if (text == NULL) return NULL;
+    memcpy(text, name, head);
+    text[head] = '=';
+    memcpy(text + head + 1, bytes, count);
+    text[head + 1 + count] = '\0';
+    return text;
+}
+
+static pid_t start_with(const struct run_plan *plan, bool lend, char *const *added, size_t count, int *failed) {
+    char **environment = environment_with(added, count);
+    if (environment == NULL) return -1;
+    struct child_plan child_plan = {.argv = plan->argv,
+                                    .environment = environment,
+                                    .inherited = plan->inherited,
+                                    .terminal = lend ? plan->terminal : -1};
+    pid_t child = child_start(&child_plan, failed);
+    free(environment);
+    return child;
+}
+
+int job_start(struct job *job, const struct run_plan *plan, const char *nodes, struct redlock_bytes token, bool lend,
+              int *failed) {
+    char *added[] = {variable("REDLOCK_RESOURCE", plan->resource, strlen(plan->resource)),
+                     variable("REDLOCK_TOKEN", token.data, token.data != NULL ? token.bytes : 0),
+                     variable("REDLOCK_NODES", nodes, strlen(nodes))};
+    *failed = EXIT_SYSTEM;
+    bool whole = added[0] != NULL && added[1] != NULL && added[2] != NULL;
+    pid_t child = whole ? start_with(plan, lend, added, 3, failed) : -1;
+    for (size_t i = 0; i < 3; i++) free(added[i]);
+    if (child < 0) return -1;
+    job->group = child;
+    return 0;
+}
+
+int job_reaped(struct job *job, pid_t pid, int status) {
+    if (pid != job->group) return 0;
+    if (WIFSTOPPED(status)) return WSTOPSIG(status);
+    job->exited = true;
+    job->status = status;
+    return 0;
+}
+
+void job_end(struct job *job, int64_t validity_end) {
+    if (job->kill_at != NEVER || job->give_up_at != NEVER) return;
+    int64_t now = now_ns(), wait = job->kill_after_ms * MS, left = validity_end - now;
+    job->kill_at = now + (left > 0 ? lesser(wait, left) : wait);
+    group_terminate(job->group);
+}
+
+bool job_is_over(struct job *job) {
+    int64_t now = now_ns();
+    if (now >= job->kill_at) {
+        job->kill_at = NEVER;
+        job->give_up_at = now + AFTER_KILL;
+        group_signal(job->group, SIGKILL);
+    }
+    return job->exited && (!group_lives(job->group) || now >= job->give_up_at);
+}
+
+int64_t job_due(const struct job *job) {
+    /* A command that KILL does not end is told by SIGCHLD when it ends at last; the others are not given up sooner. */
+    if (!job->exited) return job->kill_at;
+    return lesser(lesser(job->kill_at, job->give_up_at), now_ns() + GROUP_TICK);
+}
+
+struct outcome job_outcome(const struct job *job, bool for_loss) {
+    struct outcome outcome = {.kind = OUTCOME_COMMAND, .command_status = -1};
+    if (WIFEXITED(job->status)) outcome.exit = outcome.command_status = WEXITSTATUS(job->status);
+    if (WIFSIGNALED(job->status)) {
+        outcome.command_signal = WTERMSIG(job->status);
+        outcome.exit = EXIT_BY_SIGNAL + outcome.command_signal;
+    }
+    if (for_loss) {
+        outcome.kind = OUTCOME_LOST;
+        outcome.exit = EXIT_LOST;
+    }
+    return outcome;
+}
