@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "real.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "node/scripts.h"
+#include "servers.h"
+
+struct real {
+    struct server server;
+    redisContext *connection;
+    volatile int64_t *clock_us;
+    char clock_path[32];
+};
+
+static _Noreturn void die(const char *what, const char *why) {
+    fprintf(stderr, "real: %s: %s\n", what, why);
+    abort();
+}
+
+/* ---- its clock -------------------------------------------------------------------------------------------- */
+
+static void open_clock(struct real *real) {
+    snprintf(real->clock_path, sizeof(real->clock_path), "/tmp/redlock-clock-XXXXXX");
+    int fd = mkstemp(real->clock_path);
+    if (fd < 0 || ftruncate(fd, sizeof(int64_t)) != 0) die("the clock's file", real->clock_path);
+    void *map = mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) die("the clock's file", real->clock_path);
+    close(fd);
+    real->clock_us = map;
+}
+
+void real_clock(struct real *real, int64_t now_us) { *real->clock_us = now_us; }
+
+/* ---- questions -------------------------------------------------------------------------------------------- */
+
+static redisReply *ask(struct real *real, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = redisvCommand(real->connection, format, args);
+    va_end(args);
+    if (!reply) die(format, real->connection->errstr);
+    return reply;
+}
+
+static long long ask_integer(struct real *real, const char *format) {
+    redisReply *reply = ask(real, format);
+    if (reply->type != REDIS_REPLY_INTEGER) die(format, reply->str ? reply->str : "no integer");
+    long long value = reply->integer;
+    freeReplyObject(reply);
+    return value;
+}
+
+static void must(struct real *real, const char *format) {
+    redisReply *reply = ask(real, format);
+    if (reply->type != REDIS_REPLY_STATUS) die(format, reply->str ? reply->str : "no status");
+    freeReplyObject(reply);
+}
+
+long long real_count(struct real *real) { return ask_integer(real, "DBSIZE"); }
+
+static void take(struct answer *answer, redisReply *reply) {
+    switch (reply->type) {
+    case REDIS_REPLY_STATUS: answer_line(answer, "%s", reply->str); break;
+    case REDIS_REPLY_NIL: answer_line(answer, "nil"); break;
+    case REDIS_REPLY_INTEGER: answer_line(answer, "(%lld)", reply->integer); break;
+    case REDIS_REPLY_STRING: answer_bytes(answer, (struct node_bytes){reply->str, reply->len}); break;
+    case REDIS_REPLY_ERROR: /* 6.x says "ERR Error running script (...): @user_script: 1: WRONGTYPE ..." */
+        if (strstr(reply->str, "WRONGTYPE"))
+            answer_line(answer, "WRONGTYPE");
+        else
+            answer_line(answer, "error: %s", reply->str);
+        break;
+    default: answer_line(answer, "unexpected reply of type %d", reply->type);
+    }
+    freeReplyObject(reply);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------- */
+
+struct words {
+    int count;
+    const char *word[16];
+    size_t bytes[16];
+    char number[24];
+};
+
+static void word(struct words *words, struct node_bytes bytes) {
+    words->word[words->count] = bytes.data;
+    words->bytes[words->count++] = bytes.bytes;
+}
+
+static void word_text(struct words *words, const char *text) { word(words, (struct node_bytes){text, strlen(text)}); }
+
+static void word_number(struct words *words, int64_t number) {
+    snprintf(words->number, sizeof(words->number), "%" PRId64, number);
+    word_text(words, words->number);
+}
+
+static void send_words(struct real *real, struct words *words, struct answer *answer) {
+    redisReply *reply = redisCommandArgv(real->connection, words->count, words->word, words->bytes);
+    if (!reply) die("a request", real->connection->errstr);
+    take(answer, reply);
+}
+
+static void do_script(struct real *real, enum node_script script, const struct request *request,
+                      struct answer *answer) {
+    static const char *const counts[] = {"0", "1", "2", "3", "4"};
+    _Static_assert(sizeof(counts) / sizeof(counts[0]) == REQUEST_KEYS_MAX + 1, "a text for each count");
+    struct words words = {0};
+    word_text(&words, "EVALSHA");
+    word_text(&words, node_scripts[script].sha1);
+    word_text(&words, counts[request->keys_count]);
+    for (unsigned i = 0; i < request->keys_count; i++) word(&words, request_key(request->keys[i]));
+    word(&words, request_token(request->token));
+    if (script != NODE_RELEASE) word_number(&words, request->number);
+    send_words(real, &words, answer);
+}
+
+static void do_set(struct real *real, const struct request *request, struct answer *answer) {
+    struct words words = {0};
+    word_text(&words, "SET");
+    word(&words, request_key(request->keys[0]));
+    word(&words, request_token(request->token));
+    if (request->op == REQUEST_SET_NX) word_text(&words, "NX");
+    if (request->op != REQUEST_SET) {
+        word_text(&words, "PX");
+        word_number(&words, request->number);
+    }
+    send_words(real, &words, answer);
+}
+
+static void do_key(struct real *real, const char *command, const struct request *request, struct answer *answer) {
+    struct words words = {0};
+    word_text(&words, command);
+    word(&words, request_key(request->keys[0]));
+    if (strcmp(command, "PEXPIRE") == 0) word_number(&words, request->number);
+    if (strcmp(command, "RPUSH") == 0) word_text(&words, "element");
+    if (strcmp(command, "GETRANGE") == 0) {
+        word_text(&words, "0");
+        word_text(&words, "1024");
+    }
+    send_words(real, &words, answer);
+}
+
+/* Active expiry is off but for this, so that it is known which keys it has found. */
+static void expire_due(struct real *real, long long count, struct answer *answer) {
+    must(real, "DEBUG SET-ACTIVE-EXPIRE 1");
+    long long left = real_count(real);
+    for (int i = 0; i < 2000 && left > count; i++) {
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        left = real_count(real);
+    }
+    must(real, "DEBUG SET-ACTIVE-EXPIRE 0");
+    answer_line(answer, "%lld left", left);
+}
+
+void real_do(struct real *real, const struct request *request, long long count, struct answer *answer) {
+    switch (request->op) {
+    case REQUEST_SET_NX:
+    case REQUEST_SET:
+    case REQUEST_SET_PX: do_set(real, request, answer); break;
+    case REQUEST_ACQUIRE_MANY: do_script(real, NODE_ACQUIRE_MANY, request, answer); break;
+    case REQUEST_EXTEND: do_script(real, NODE_EXTEND, request, answer); break;
+    case REQUEST_RELEASE: do_script(real, NODE_RELEASE, request, answer); break;
+    case REQUEST_LOOK:
+        do_key(real, "PTTL", request, answer);
+        do_key(real, "GETRANGE", request, answer);
+        break;
+    case REQUEST_OTHER_TYPE:
+        do_key(real, "DEL", request, answer);
+        do_key(real, "RPUSH", request, answer);
+        break;
+    case REQUEST_PTTL: do_key(real, "PTTL", request, answer); break;
+    case REQUEST_GET: do_key(real, "GET", request, answer); break;
+    case REQUEST_DEL: do_key(real, "DEL", request, answer); break;
+    case REQUEST_PEXPIRE: do_key(real, "PEXPIRE", request, answer); break;
+    case REQUEST_FLUSHALL: take(answer, ask(real, "FLUSHALL")); break;
+    case REQUEST_EXPIRE_DUE: expire_due(real, count, answer); break;
+    case REQUEST_SNAPSHOT: take(answer, ask(real, "SAVE")); break;
+    case REQUEST_RESTORE: take(answer, ask(real, "DEBUG RELOAD NOSAVE")); break;
+    case REQUEST_CLOCK_STEP:
+    case REQUEST_CLOCK_TO_END:
+    case REQUEST_OPS_COUNT: break;
+    }
+}
+
+/* ---- its life --------------------------------------------------------------------------------------------- */
+
+/* Since 7.0 DEBUG needs a permission, by an option that those before do not know. */
+static bool debug_needs_permission(void) {
+    char line[256] = "";
+    FILE *version = popen("redis-server --version", "r");
+    if (!version || !fgets(line, sizeof(line), version)) die("redis-server --version", "says nothing");
+    pclose(version);
+    const char *number = strstr(line, "v=");
+    if (!number) die("redis-server --version", line);
+    return strtol(number + 2, NULL, 10) >= 7;
+}
+
+static void check_clock(struct real *real) {
+    redisReply *reply = ask(real, "TIME");
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) die("TIME", "no two numbers");
+    int64_t us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 + strtoll(reply->element[1]->str, NULL, 10);
+    if (us != *real->clock_us) die("TIME", "the server does not go by the clock of the test");
+    freeReplyObject(reply);
+}
+
+static void load_scripts(struct real *real) {
+    for (int i = 0; i < NODE_SCRIPTS; i++) {
+        redisReply *reply = ask(real, "SCRIPT LOAD %b", node_scripts[i].text, node_scripts[i].bytes);
+        if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, node_scripts[i].sha1) != 0)
+            die("SCRIPT LOAD", reply->str ? reply->str : "no digest");
+        freeReplyObject(reply);
+    }
+}
+
+struct real *real_start(const char *stepclock, int64_t now_us) {
+    static const char *const arguments[] = {"--hz", "500", NULL}; /* so often does active expiry run */
+    static const char *const permitting[] = {"--hz", "500", "--enable-debug-command", "local", NULL};
+    bool permission = debug_needs_permission();
+    struct real *real = calloc(1, sizeof(*real));
+    if (!real) die("memory", "none");
+    open_clock(real);
+    real_clock(real, now_us);
+    setenv("STEPCLOCK_FILE", real->clock_path, 1);
+    setenv("LD_PRELOAD", stepclock, 1);
+    server_start(&real->server, permission ? permitting : arguments);
+    unsetenv("LD_PRELOAD");
+    real->connection = redisConnect("127.0.0.1", real->server.port);
+    if (!real->connection || real->connection->err) die("connect", "failed");
+    unlink(real->clock_path); /* both have it open */
+    check_clock(real);
+    load_scripts(real);
+    must(real, "DEBUG SET-ACTIVE-EXPIRE 0");
+    return real;
+}
+
+void real_reset(struct real *real) {
+    must(real, "FLUSHALL");
+    must(real, "SAVE");
+}
+
+void real_stop(struct real *real) {
+    redisFree(real->connection);
+    server_stop(&real->server);
+    munmap((void *)(uintptr_t)real->clock_us, sizeof(int64_t));
+    free(real);
+}

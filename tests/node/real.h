@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A real redis-server whose wall clock the test holds.
+ */
+#ifndef TESTS_NODE_REAL_H
+#define TESTS_NODE_REAL_H
+
+#include <stdint.h>
+
+#include "request.h"
+
+struct real;
+
+struct real *real_start(const char *stepclock, int64_t now_us); /* the path of the preloaded library */
+void real_stop(struct real *real);
+void real_clock(struct real *real, int64_t now_us);
+/* Empty, with an empty snapshot. */
+void real_reset(struct real *real);
+/* Active expiry ends when `count` keys are left; clocks are not its business. */
+void real_do(struct real *real, const struct request *request, long long count, struct answer *answer);
+long long real_count(struct real *real);
+
+#endif
