@@ -2,21 +2,7 @@
  *
  * Single and classic mode on real servers: taken, refused, extended, released, for 1 to 15 nodes.
  */
-#include "harness.h"
-
-static struct servers five;
-
-static int start_five(void **state) {
-    (void)state;
-    servers_start(&five, 5);
-    return 0;
-}
-
-static int stop_five(void **state) {
-    (void)state;
-    servers_stop(&five);
-    return 0;
-}
+#include "five.h"
 
 static void a_lock_is_taken_on_all_nodes_and_released(void **state) {
     (void)state;

@@ -2,21 +2,8 @@
  *
  * Nodes that are stopped, killed and restarted under locks that are being taken or held.
  */
+#include "five.h"
 #include "told.h"
-
-static struct servers five;
-
-static int start_five(void **state) {
-    (void)state;
-    servers_start(&five, 5);
-    return 0;
-}
-
-static int stop_five(void **state) {
-    (void)state;
-    servers_stop(&five);
-    return 0;
-}
 
 static struct redlock_client *open_patient(int64_t node_timeout_ms) {
     struct redlock_client_options options;

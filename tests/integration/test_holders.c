@@ -2,6 +2,7 @@
  *
  * Holders that are killed, stopped or limited, and those who wait for them.
  */
+#include "five.h"
 #include "told.h"
 
 #include <pthread.h>
@@ -9,20 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static struct servers five;
-
-static int start_five(void **state) {
-    (void)state;
-    servers_start(&five, 5);
-    return 0;
-}
-
-static int stop_five(void **state) {
-    (void)state;
-    servers_stop(&five);
-    return 0;
-}
 
 /* ---- a holder in a process of its own ---- */
 

@@ -6,22 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "harness.h"
+#include "five.h"
 #include "proxy.h"
-
-static struct servers five;
-
-static int start_five(void **state) {
-    (void)state;
-    servers_start(&five, 5);
-    return 0;
-}
-
-static int stop_five(void **state) {
-    (void)state;
-    servers_stop(&five);
-    return 0;
-}
 
 /* Each test finds five running, empty servers. */
 static int five_anew(void **state) {

@@ -6,21 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness.h"
-
-static struct servers five;
-
-static int start_five(void **state) {
-    (void)state;
-    servers_start(&five, 5);
-    return 0;
-}
-
-static int stop_five(void **state) {
-    (void)state;
-    servers_stop(&five);
-    return 0;
-}
+#include "five.h"
 
 static int five_anew(void **state) {
     (void)state;
