@@ -124,6 +124,8 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
 /* Queues the request on each node of the mask; calls[i] is node i's. Returns the nodes that took it; the others
  * (not connected; no memory) were not touched. `due`: when an answer is overdue. A RELEASE is also taken by a node that
  * is not connected: it is kept until the connection is up again, or until `keep_until`, and then done with DISCONNECTED.
+ * One whose connection is lost before the answer came is kept too, and sent again: what it then does not find it may have
+ * deleted the first time, so ABSENT and DENIED become DISCONNECTED.
  * Order on one node is the order of net_send(), whatever way the node is spoken to. Nothing is written before
  * net_flush() or the end of net_process(). */
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due, rl_ns keep_until);

@@ -15,7 +15,11 @@
 #include "net/conn.h"
 #include "net/verdict.h"
 
-enum { CALL_SENT_WHOLE = 1 }; /* net_call.state: the script went as EVAL */
+/* net_call.state, ored */
+enum {
+    CALL_SENT_WHOLE = 1, /* the script went as EVAL */
+    CALL_SENT_BEFORE = 2 /* a release whose connection was lost before the answer came */
+};
 
 /* ---- queues ---- */
 
@@ -54,10 +58,15 @@ void calls_append(struct call_queue *queue, struct call_queue *more) {
     *more = (struct call_queue){NULL, NULL};
 }
 
+/* A key that a release does not find the second time may have been deleted by its own first time, and another's may
+ * have come since: such an answer says nothing of whether the key was ours. */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
+    struct net_reply told = *reply;
+    bool not_found = reply->verdict == REDLOCK_VERDICT_ABSENT || reply->verdict == REDLOCK_VERDICT_DENIED;
+    if (not_found && (call->state & CALL_SENT_BEFORE)) told.verdict = REDLOCK_VERDICT_DISCONNECTED;
     call->busy = false;
     call->next = NULL;
-    net->handlers.reply(net->handlers.context, call, reply);
+    net->handlers.reply(net->handlers.context, call, &told);
 }
 
 void call_failed(struct net *net, struct net_call *call, int verdict) {
@@ -100,8 +109,10 @@ void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
     struct call_queue kept = {NULL, NULL}, over = {NULL, NULL};
     struct net_call *call;
     rl_ns now = net_now(node->net);
-    while ((call = calls_pop(lost)))
+    while ((call = calls_pop(lost))) {
+        call->state = CALL_SENT_BEFORE;
         calls_push(call->request->op == NET_RELEASE && call->keep_until > now ? &kept : &over, call);
+    }
     calls_append(&kept, &node->kept); /* what was sent came before what was not */
     node->kept = kept;
     watch_kept(node);
@@ -119,7 +130,7 @@ static bool goes_by_transaction(const struct node *node, const struct net_reques
 }
 
 static void expect(struct node *node, struct net_call *call, uint8_t state) {
-    call->state = state;
+    call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     node->sent++;
     if (command_is_write(call->request)) node->main.writes++;
     calls_hurry(&node->main.calls, call->due);
@@ -191,6 +202,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->keep_until = keep_until;
         call->node = (uint8_t)i;
         call->busy = true;
+        call->state = 0;
         if (send_one(&net->node[i], call, encoded ? &net->scratch : NULL))
             taken |= rl_bit(i);
         else
@@ -237,7 +249,7 @@ void call_reply(struct conn *conn) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer that nothing was asked for");
         return;
     }
-    if (reader_is_error(reader) && command_needs_script(call->request) && call->state != CALL_SENT_WHOLE &&
+    if (reader_is_error(reader) && command_needs_script(call->request) && !(call->state & CALL_SENT_WHOLE) &&
         verdict_is_noscript(reader->bytes[0].data, reader->bytes[0].bytes)) {
         send_whole(conn);
         return;

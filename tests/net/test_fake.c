@@ -70,6 +70,38 @@ static void expect_end(const char *bad, size_t bytes, int verdict) {
     end(&fake, &world);
 }
 
+/* Sent twice, because the first answer was lost: what the second time finds may be the first time's doing. */
+static void expect_second_time(const char *answer, int verdict) {
+    struct fake fake;
+    struct world world;
+    struct ask release;
+    begin(&fake, &world);
+    ask_init(&release, NET_RELEASE, "a", "t", 0);
+    ask_send(&world, &release, 1, 1000, 4000);
+    fake_await(&fake, &world, GREETED + 1);
+    fake_hang_up(&fake);
+    fake_greet(&fake, &world);
+    fake_await(&fake, &world, GREETED + 1);
+    assert_int_equal(release.done, 0);
+    fake_tell(&fake, answer);
+    world_until_done(&world, &release, 1);
+    assert_int_equal(release.verdicts[0], verdict);
+    /* The call itself is as new when it is made anew. */
+    ask_send(&world, &release, 1, 1000, 4000);
+    fake_await(&fake, &world, GREETED + 2);
+    fake_tell(&fake, ":0\r\n");
+    world_until_done(&world, &release, 2);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_ABSENT);
+    end(&fake, &world);
+}
+
+static void test_release_sent_twice(void **state) {
+    (void)state;
+    expect_second_time(":0\r\n", REDLOCK_VERDICT_DISCONNECTED);
+    expect_second_time(":-1\r\n", REDLOCK_VERDICT_DISCONNECTED);
+    expect_second_time(":1\r\n", REDLOCK_VERDICT_GRANTED);
+}
+
 static void test_bad_answers(void **state) {
     static const char *const bad[] = {
         "garbage\r\n",   "HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -410,6 +442,7 @@ static void test_second_connection_to_another_server(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half_replies),
+        cmocka_unit_test(test_release_sent_twice),
         cmocka_unit_test(test_bad_answers),
         cmocka_unit_test(test_endless_answer),
         cmocka_unit_test(test_unasked_answer),
