@@ -339,10 +339,10 @@ static bool reportable(const struct redlock_lock *lock, const struct net_call *c
     return !lost || lock->verdicts[call->node] == REDLOCK_VERDICT_NONE;
 }
 
-/* A key that has gone meanwhile ends now; one without a TTL does not say when it ends, and one with a TTL beyond any
- * lock's is no lock (and in nanoseconds may be beyond 64 bits). */
+/* A key without a TTL does not say when it ends; one with a TTL beyond any lock's is no lock (and in nanoseconds may be
+ * beyond 64 bits). One that has gone meanwhile was most likely a rival's lost try: to come back at once would meet the
+ * rival again, so then the random delay stands. */
 static bool tells_end(const struct net_reply *reply) {
-    if (reply->verdict == REDLOCK_VERDICT_ABSENT) return true;
     return reply->verdict == REDLOCK_VERDICT_GRANTED && reply->remaining_ms >= 0 &&
            reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
@@ -357,7 +357,7 @@ static void answer(struct redlock_lock *lock, const struct net_call *call, const
     case CALL_PEEK:
         event.type = RL_EVENT_HINT;
         if (lock->phase != PHASE_ACQUIRING || !tells_end(reply)) return;
-        event.remaining = reply->verdict == REDLOCK_VERDICT_ABSENT ? 0 : reply->remaining_ms * RL_MS;
+        event.remaining = reply->remaining_ms * RL_MS;
         break;
     case CALL_LOOK: return;
     }
