@@ -25,6 +25,8 @@ LAYERS = {
     "src/node": {"src/core", "src/node", "include"},
     "src/net": {"src/core", "src/node", "src/net", "include"},
     "src/client": {"src/core", "src/net", "src/client", "include"},
+    # The world is another src/net: it sees the seams, and nothing of what is behind them.
+    "sim": {"src/core", "src/node", "src/net", "sim", "include"},
     "cli": {"cli", "include"},
     "examples": {"include"},
 }

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The clients: programs that use the unchanged library from one event loop each, and what befalls them. A program that
+ * is stopped does nothing at all; when it goes on, its loop first hands the library what came meanwhile, then the
+ * program does what it had in mind.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inside.h"
+
+struct history_record actor_record(const struct world *world, enum history_kind kind, unsigned client) {
+    struct history_record record = world_record(world, kind);
+    record.client = (int8_t)client;
+    return record;
+}
+
+/* ---- driving ---------------------------------------------------------------------------------------------- */
+
+static bool runs(const struct actor *actor) { return !actor->paused && !actor->crashed; }
+
+static void wake(struct world *world, void *argument, int64_t number) {
+    struct actor *actor = &world->actor[number];
+    (void)argument;
+    if (actor->wake_at != world->now) return;
+    actor->wake_at = RL_NEVER;
+    actor_drive(world, (unsigned)number);
+}
+
+void actor_rearm(struct world *world, unsigned client) {
+    struct actor *actor = &world->actor[client];
+    if (!runs(actor)) return;
+    rl_ns at = clock_when(&actor->clock, net_next_timer(actor->net));
+    if (at < world->now) at = world->now;
+    if (at >= actor->wake_at) return;
+    actor->wake_at = at;
+    world_at(world, at, wake, NULL, (int64_t)client);
+}
+
+void actor_drive(struct world *world, unsigned client) {
+    struct actor *actor = &world->actor[client];
+    if (!runs(actor)) return;
+    (void)redlock_process(actor->redlock);
+    actor_rearm(world, client);
+}
+/* ---- what clients do -------------------------------------------------------------------------------------- */
+
+static void do_deed(struct world *world, unsigned client, const struct deed *deed) {
+    struct hold *hold = &world->actor[client].hold[deed->resource];
+    switch ((enum deed_kind)deed->kind) {
+    case DEED_ACQUIRE: hold_acquire(hold, deed->number); break;
+    case DEED_EXTEND: hold_extend(hold, deed->number); break;
+    case DEED_RELEASE: hold_release(hold); break;
+    case DEED_CANCEL: hold_cancel(hold); break;
+    case DEED_UPDATE: update_begin(world, hold, deed->think, deed->late); break;
+    case DEED_WRITE: update_write(world, (size_t)deed->number); break;
+    }
+}
+
+/* At once, or when the client goes on. */
+static void deed(struct world *world, unsigned client, struct deed what) {
+    struct actor *actor = &world->actor[client];
+    if (actor->crashed) return;
+    if (!actor->paused) {
+        do_deed(world, client, &what);
+        return;
+    }
+    if (actor->deeds_count == actor->deeds_capacity)
+        actor->deeds = memory_grow(actor->deeds, &actor->deeds_capacity, sizeof(actor->deeds[0]), 8);
+    actor->deeds[actor->deeds_count++] = what;
+}
+
+void update_thought(struct world *world, void *argument, int64_t number) {
+    const struct update *update = &world->updates[number];
+    (void)argument;
+    deed(world, update->client, (struct deed){.kind = DEED_WRITE, .resource = update->resource, .number = number});
+}
+
+void actor_acquire(struct world *world, unsigned client, unsigned resource, int64_t wait_ms) {
+    deed(world, client, (struct deed){.kind = DEED_ACQUIRE, .resource = (uint8_t)resource, .number = wait_ms});
+}
+
+void actor_extend(struct world *world, unsigned client, unsigned resource, int64_t ttl_ms) {
+    deed(world, client, (struct deed){.kind = DEED_EXTEND, .resource = (uint8_t)resource, .number = ttl_ms});
+}
+
+void actor_release(struct world *world, unsigned client, unsigned resource) {
+    deed(world, client, (struct deed){.kind = DEED_RELEASE, .resource = (uint8_t)resource});
+}
+
+void actor_cancel(struct world *world, unsigned client, unsigned resource) {
+    deed(world, client, (struct deed){.kind = DEED_CANCEL, .resource = (uint8_t)resource});
+}
+
+void actor_update(struct world *world, unsigned client, unsigned resource, rl_ns think, rl_ns late) {
+    deed(world, client,
+         (struct deed){.kind = DEED_UPDATE, .resource = (uint8_t)resource, .think = think, .late = late});
+}
+
+bool actor_believes(struct world *world, unsigned client, unsigned resource) {
+    const struct actor *actor = &world->actor[client];
+    return !actor->crashed && redlock_validity_end_ns(actor->hold[resource].lock) != 0;
+}
+
+bool actor_alive(struct world *world, unsigned client) { return !world->actor[client].crashed; }
+
+bool actor_idle(struct world *world, unsigned client, unsigned resource) {
+    const struct actor *actor = &world->actor[client];
+    const struct hold *hold = &actor->hold[resource];
+    if (actor->crashed || actor->deeds_count > 0 || hold->acquiring || hold->releasing) return false;
+    return redlock_lock_state(hold->lock) == REDLOCK_STATE_FREE;
+}
+/* ---- what befalls clients --------------------------------------------------------------------------------- */
+
+static void write_plain(struct world *world, enum history_kind kind, unsigned client) {
+    struct history_record record = actor_record(world, kind, client);
+    world_write(world, &record);
+}
+
+void actor_pause(struct world *world, unsigned client) {
+    struct actor *actor = &world->actor[client];
+    if (!runs(actor)) return;
+    actor->paused = true;
+    actor->wake_at = RL_NEVER;
+    write_plain(world, HISTORY_PAUSE, client);
+}
+
+void actor_freeze(struct world *world, unsigned client) {
+    struct actor *actor = &world->actor[client];
+    if (!runs(actor)) return;
+    actor_pause(world, client);
+    actor->frozen = true;
+    clock_set(&actor->clock, world->now, 0, 0);
+}
+
+/* The validity of whoever was frozen reaches further into world time than it said. */
+static void thaw(struct world *world, struct actor *actor) {
+    actor->frozen = false;
+    clock_set(&actor->clock, world->now, 0, actor->rate);
+    for (unsigned i = 0; i < world->options.resources; i++)
+        if (redlock_validity_end_ns(actor->hold[i].lock) != 0) hold_write_until(&actor->hold[i], HISTORY_RENEWED);
+}
+
+void actor_resume(struct world *world, unsigned client) {
+    struct actor *actor = &world->actor[client];
+    if (!actor->paused || actor->crashed) return;
+    actor->paused = false;
+    write_plain(world, HISTORY_RESUME, client);
+    if (actor->frozen) thaw(world, actor);
+    actor_drive(world, client);
+    for (size_t i = 0; i < actor->deeds_count; i++) {
+        struct deed next = actor->deeds[i];
+        do_deed(world, client, &next);
+    }
+    actor->deeds_count = 0;
+}
+
+void actor_crash(struct world *world, unsigned client) {
+    struct actor *actor = &world->actor[client];
+    if (actor->crashed) return;
+    actor->crashed = true;
+    actor->paused = false;
+    actor->deeds_count = 0;
+    write_plain(world, HISTORY_CLIENT_CRASH, client);
+    net_abandon(actor->net); /* its kernel still sends what it had written */
+}
+
+/* Nothing reads it: that is the rule which this shows. */
+void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
+    struct history_record record = actor_record(world, HISTORY_CLIENT_CLOCK, client);
+    record.value = step;
+    world_write(world, &record);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------ */
+
+static void list_node(struct world *world, struct actor *actor, unsigned client, unsigned node) {
+    struct link *link = &actor->link[actor->slots];
+    *link = (struct link){.node = node};
+    link->random = random_named(world->options.seed, 1000 + client * 100 + actor->slots);
+    actor->slots++;
+}
+
+/* The list as redlock_client_open() wants it; its names mean nothing here. */
+static void list_nodes(struct world *world, unsigned client, char *text, size_t size) {
+    const struct world_client_options *options = &world->options.client[client];
+    struct actor *actor = &world->actor[client];
+    rl_mask nodes = options->nodes ? options->nodes : rl_all(world->options.nodes);
+    size_t at = 0;
+    actor->slots = 0;
+    for (unsigned i = 0; i < world->options.nodes; i++)
+        if (nodes & rl_bit(i)) list_node(world, actor, client, i);
+    if (options->twice_listed >= 0) list_node(world, actor, client, (unsigned)options->twice_listed);
+    for (unsigned i = 0; i < actor->slots; i++) at += (size_t)snprintf(text + at, size - at, "redis://n%u ", i + 1);
+}
+
+static void must(int result, const char *text) {
+    if (result == REDLOCK_OK) return;
+    fprintf(stderr, "redlock-sim: %s\n", text);
+    abort();
+}
+
+static void open_client(struct world *world, unsigned client) {
+    const struct world_client_options *options = &world->options.client[client];
+    struct actor *actor = &world->actor[client];
+    struct redlock_error error = {0};
+    char nodes[RL_NODES_MAX * 16];
+    list_nodes(world, client, nodes, sizeof(nodes));
+    world->opening = client;
+    must(redlock_client_open(nodes, &options->client, &actor->redlock, &error), error.text);
+    for (unsigned i = 0; i < world->options.resources; i++) {
+        struct hold *hold = &actor->hold[i];
+        struct redlock_lock_options lock = options->lock;
+        *hold = (struct hold){.world = world, .client = (uint8_t)client, .resource = (uint8_t)i};
+        lock.on_change = hold_on_change;
+        lock.on_change_context = hold;
+        struct node_bytes key = resource_key(i);
+        must(redlock_lock_new(actor->redlock, key.data, key.bytes, &lock, &hold->lock, &error), error.text);
+    }
+}
+
+void actors_begin(struct world *world) {
+    for (unsigned i = 0; i < world->options.clients; i++) {
+        struct actor *actor = &world->actor[i];
+        actor->random = random_named(world->options.seed, 200 + i);
+        actor->paused = actor->frozen = actor->crashed = false;
+        actor->wake_at = RL_NEVER;
+        actor->deeds_count = 0;
+        actor->rate = world->options.client[i].clock_ppm;
+        actor->clock =
+            (struct sim_clock){0, random_between(&actor->random, 10000 * RL_MS, 1000000000 * RL_MS), actor->rate};
+        open_client(world, i);
+        actor_rearm(world, i);
+    }
+}
+
+void actors_end(struct world *world) {
+    for (unsigned i = 0; i < world->options.clients; i++) {
+        struct actor *actor = &world->actor[i];
+        net_abandon(actor->net);
+        for (unsigned r = 0; r < world->options.resources; r++) redlock_lock_free(actor->hold[r].lock);
+        redlock_client_free(actor->redlock);
+        actor->net = NULL;
+    }
+}
+
+/* A clock that is a little fast or slow stays so: that is no fault but what the drift is for. */
+void actors_heal(struct world *world) {
+    for (unsigned i = 0; i < world->options.clients; i++) actor_resume(world, i);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * check_history(): calls the judges and puts what they find in order of time. How each rule is read is said at its
+ * judge: leases.c, register.c, orphans.c, linear.c, liveness.c.
+ */
+#include "judges.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const rule_names[] = {
+#define CHECK_NAME(name, text) #name,
+    CHECK_RULES(CHECK_NAME)
+#undef CHECK_NAME
+};
+
+const char *check_rule_name(enum check_rule rule) { return (unsigned)rule < CHECK_RULE_COUNT ? rule_names[rule] : "?"; }
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+struct words judge_ms(rl_ns at) {
+    struct words words;
+    rl_ns fraction = at % RL_MS;
+    if (fraction < 0) fraction = -fraction;
+    const char *sign = at < 0 && at / RL_MS == 0 ? "-" : "";
+    int length =
+        snprintf(words.text, sizeof words.text, "%s%lld.%06lld", sign, (long long)(at / RL_MS), (long long)fraction);
+    size_t end = (size_t)length;
+    while (words.text[end - 1] == '0' && words.text[end - 2] != '.') end--;
+    memcpy(words.text + end, " ms", sizeof " ms");
+    return words;
+}
+
+struct words judge_client(int client) {
+    struct words words;
+    if (client < 0 || client >= 26)
+        snprintf(words.text, sizeof words.text, "client %d", client);
+    else
+        snprintf(words.text, sizeof words.text, "%c", 'A' + client);
+    return words;
+}
+
+struct words judge_resource(int resource) {
+    struct words words;
+    if (resource <= 0)
+        snprintf(words.text, sizeof words.text, "job");
+    else
+        snprintf(words.text, sizeof words.text, "r%d", resource + 1);
+    return words;
+}
+
+/* ---- what was found ------------------------------------------------------------------------- */
+
+/* Judges find in the order of their walk, the caller reads in order of time; of equal times the first found stays
+ * first. When the room is out, the latest goes. */
+void judge_found(struct report *report, enum check_rule rule, size_t first, size_t second, rl_ns from, rl_ns until,
+                 const char *format, ...) {
+    if (!judged(report, rule)) return;
+    report->found++;
+    size_t place = report->written;
+    while (place > 0 && report->violations[place - 1].from > from) place--;
+    if (place >= report->room) return;
+
+    size_t moved = report->written - place;
+    if (report->written == report->room)
+        moved--;
+    else
+        report->written++;
+    struct check_violation *violation = &report->violations[place];
+    memmove(violation + 1, violation, moved * sizeof *violation);
+    memset(violation, 0, sizeof *violation);
+    violation->rule = rule;
+    violation->first = first;
+    violation->second = second;
+    violation->from = from;
+    violation->until = until;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(violation->text, sizeof violation->text, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- what can be judged --------------------------------------------------------------------- */
+
+/* Who a record of this kind must name; judges index their tables by it. */
+enum { NAMES_CLIENT = 1, NAMES_NODE = 2, NAMES_RESOURCE = 4 };
+
+static unsigned names(unsigned kind) {
+    if (kind <= HISTORY_WRITE_REFUSED) return NAMES_CLIENT | NAMES_RESOURCE;
+    if (kind <= HISTORY_CLIENT_CLOCK) return NAMES_CLIENT;
+    if (kind <= HISTORY_KEY_FOREIGN) return NAMES_NODE | NAMES_RESOURCE;
+    if (kind <= HISTORY_NODE_RESUME) return NAMES_NODE;
+    return 0;
+}
+
+static bool is_whole(const struct history_record *record) {
+    unsigned must = names(record->kind);
+    if (record->client >= JUDGE_CLIENTS || record->node >= JUDGE_NODES || record->resource >= JUDGE_RESOURCES)
+        return false;
+    if ((must & NAMES_CLIENT) != 0 && record->client < 0) return false;
+    if ((must & NAMES_NODE) != 0 && record->node < 0) return false;
+    return (must & NAMES_RESOURCE) == 0 || record->resource >= 0;
+}
+
+static void refuse_unfit(const struct history *history) {
+    rl_ns before = history->records[0].at;
+    for (size_t i = 0; i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        if (is_whole(record) && record->at >= before) {
+            before = record->at;
+            continue;
+        }
+        fprintf(stderr, "check: record %zu (kind %u, client %d, node %d, resource %d) cannot be judged\n", i,
+                record->kind, record->client, record->node, record->resource);
+        abort();
+    }
+}
+
+size_t check_history(const struct history *history, unsigned rules, struct check_violation *violations, size_t count) {
+    struct report report = {.history = history, .rules = rules, .violations = violations, .room = count};
+    if (history->count == 0) return 0;
+    refuse_unfit(history);
+    if (rules & (1u << CHECK_EXCLUSION | 1u << CHECK_RESURRECTED | 1u << CHECK_LATE_LOSS)) judge_leases(&report);
+    if (rules & (1u << CHECK_FENCE | 1u << CHECK_LOST_UPDATE)) judge_register(&report);
+    if (judged(&report, CHECK_ORPHAN)) judge_orphans(&report);
+    if (judged(&report, CHECK_LINEARIZABLE)) judge_order(&report);
+    if (judged(&report, CHECK_LIVENESS)) judge_liveness(&report);
+    return report.found;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Judges of a history. They know the invariants, and nothing of the code that made it: no header of src/ but
+ * core/core.h's units is included.
+ */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include "history.h"
+
+/* X(name, sentence) */
+#define CHECK_RULES(X)                                                                                                 \
+    X(EXCLUSION, "at most one client is inside its validity of a resource")                                            \
+    X(FENCE, "fencing tokens are unique and grow in real time")                                                        \
+    X(LOST_UPDATE, "no write to a resource's register is lost or made from a stale read")                              \
+    X(ORPHAN, "no key outlives its client's interest by more than one TTL")                                            \
+    X(RESURRECTED, "a lease told lost, or past its validity, is never valid again")                                    \
+    X(LATE_LOSS, "a client that runs is told of a loss before its validity ends")                                      \
+    X(LINEARIZABLE, "acquire only if free, release by the owner only: some order of the operations explains them")     \
+    X(LIVENESS, "once faults stop, somebody acquires within the bound")
+
+enum check_rule {
+#define CHECK_ENUM(name, text) CHECK_##name,
+    CHECK_RULES(CHECK_ENUM)
+#undef CHECK_ENUM
+    CHECK_RULE_COUNT
+};
+
+struct check_violation {
+    enum check_rule rule;
+    size_t first, second; /* indexes of the records that contradict each other; second may equal first */
+    rl_ns from, until;    /* the span of the overlap, where there is one */
+    char text[256];       /* a plain sentence */
+};
+
+/* Judges by the rules whose bit is set in `rules`. Returns the number of violations, at most `count` of which are
+ * written, in order of time. */
+size_t check_history(const struct history *history, unsigned rules, struct check_violation *violations, size_t count);
+const char *check_rule_name(enum check_rule rule);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The inside of the simulated net: a client's connections, one for each entry of its list, and the calls on them.
+ */
+#ifndef SIM_CONN_H
+#define SIM_CONN_H
+
+#include "inside.h"
+
+enum { CALL_SENT_BEFORE = 1 }; /* net_call.state: a release whose answer was lost with its connection */
+
+enum conn_state { CONN_DOWN, CONN_CONNECTING, CONN_READY };
+
+struct calls {
+    struct net_call *head, *tail;
+};
+
+struct conn {
+    struct net *net;
+    struct conn *next_unread;
+    unsigned slot;
+    enum conn_state state;
+    bool unread, same_server; /* same_server: to be given up, another entry of the list is this server */
+    struct messages in, out;
+    struct calls calls, kept;
+    unsigned writes; /* ACQUIRE, EXTEND and RELEASE among the calls */
+    struct net_timer deadline, retry, keep;
+    rl_ns backoff;
+    bool failed, was_ready, told_ready, told_settled;
+    int verdict;
+    uint64_t reconnects;
+};
+
+struct net {
+    struct net_handlers handlers;
+    rl_ns connect_timeout, stall_timeout;
+    struct world *world;
+    unsigned client, nodes;
+    struct net_timer *timers; /* sorted, the earliest first */
+    struct conn *unread_first, **unread_last;
+    bool pending, closing, abandoned;
+    struct conn conn[RL_NODES_MAX];
+};
+
+static inline struct actor *actor_of(const struct net *net) { return &net->world->actor[net->client]; }
+static inline struct link *link_at(const struct conn *conn) { return &actor_of(conn->net)->link[conn->slot]; }
+
+void conn_init(struct conn *conn, struct net *net, unsigned slot);
+void conn_up(struct conn *conn);
+void conn_fail(struct conn *conn, int verdict);
+void conn_post(struct conn *conn, struct net_call *call);
+void conn_keep(struct conn *conn, struct net_call *call); /* a release, until the connection is up */
+void conn_tell(struct conn *conn, rl_ns now);             /* what has changed of its standing */
+bool conn_is_ready(const struct conn *conn, rl_ns now);
+bool conn_is_settled(const struct conn *conn);
+void messages_drop(struct world *world, struct messages *queue);
+
+struct net_call *calls_pop(struct calls *queue);
+void calls_append(struct calls *queue, struct calls *more);
+bool call_is_write(const struct net_call *call);
+void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
+void calls_fail(struct net *net, struct calls *queue, int verdict);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Pictures of a history: one row per client and per node, time to the right. Nothing but the history and its judges'
+ * findings is read. The same history gives the same bytes on every machine.
+ */
+#ifndef SIM_DRAW_H
+#define SIM_DRAW_H
+
+#include <stdio.h>
+
+#include "check.h"
+#include "history.h"
+#include "story.h"
+
+#define DRAW_SOURCES_MAX 4
+
+struct picture {
+    const char *name;                      /* "RESTART-EMPTY" */
+    const char *title;                     /* one line */
+    const char *sources[DRAW_SOURCES_MAX]; /* NULL after the last */
+    const char *prose;                     /* paragraphs, a blank line between */
+    const char *verdict;                   /* "classic: two holders from 301 ms to 9898 ms, as published" */
+    bool breaks;                           /* the verdict is a broken rule */
+    struct story_names names;
+    const struct history *history;
+    const struct check_violation *violations;
+    size_t violations_count;
+};
+
+void draw_svg(FILE *out, const struct picture *picture);       /* whole: title, rows, sentences */
+void draw_thumbnail(FILE *out, const struct picture *picture); /* rows only, no words */
+void draw_html(FILE *out, const struct picture *picture);      /* a page that needs nothing else */
+
+/* The page of all pictures: open, one entry each, close. Entries link to NAME.html and show NAME.thumb.svg. */
+void draw_gallery_open(FILE *out);
+void draw_gallery_entry(FILE *out, const struct picture *picture);
+/* A scenario that has no picture yet; `when` says what it waits for. */
+void draw_gallery_later(FILE *out, const char *name, const char *title, const char *when);
+void draw_gallery_close(FILE *out);
+
+/* Text as XML has it: markup escaped, control characters left out. */
+void draw_text(FILE *out, const char *text);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Many seeds on many processors: each worker is a process, so that a crash of the code under test names its seed and
+ * nothing else is harmed. Workers take every J-th seed and tell what they found through memory that all share. Nobody
+ * goes on beyond a seed that failed, so that the first one is found whatever the number of workers.
+ */
+#include "explore.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { JOBS_MAX = 64 };
+
+struct worker {
+    _Atomic uint64_t seed, done, simulated_ms, acquisitions, messages;
+    bool failed;
+    uint64_t failed_seed;
+    struct outcome outcome;
+};
+
+struct shared {
+    _Atomic uint64_t beyond; /* seeds from here on are of no interest any more */
+    struct worker worker[JOBS_MAX];
+};
+
+static void never_beyond(struct shared *shared, uint64_t seed) {
+    uint64_t beyond = atomic_load(&shared->beyond);
+    while (seed < beyond && !atomic_compare_exchange_weak(&shared->beyond, &beyond, seed)) continue;
+}
+
+/* ---- a worker --------------------------------------------------------------------------------------------- */
+
+static void work_on(struct shared *shared, struct worker *worker, struct player *player, uint64_t seed,
+                    enum plan_break broken) {
+    static struct plan plan;
+    struct plan_mask all;
+    struct outcome outcome;
+    atomic_store(&worker->seed, seed);
+    plan_draw(&plan, seed, broken);
+    plan_mask_all(&all, plan.count);
+    player_play(player, &plan, &all, &outcome);
+    atomic_fetch_add(&worker->done, 1);
+    atomic_fetch_add(&worker->simulated_ms, (uint64_t)(outcome.simulated / RL_MS));
+    atomic_fetch_add(&worker->acquisitions, outcome.acquisitions);
+    atomic_fetch_add(&worker->messages, outcome.messages);
+    if (outcome.count == 0) return;
+    worker->failed = true;
+    worker->failed_seed = seed;
+    worker->outcome = outcome;
+    never_beyond(shared, seed);
+}
+
+static void work(struct shared *shared, unsigned index, const struct explore_options *options) {
+    struct worker *worker = &shared->worker[index];
+    struct player *player = player_new();
+    for (uint64_t i = index; i < options->count && !worker->failed; i += options->jobs) {
+        uint64_t seed = options->first + i;
+        if (seed >= atomic_load(&shared->beyond)) break;
+        work_on(shared, worker, player, seed, options->broken);
+    }
+    player_free(player);
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------- */
+
+static int64_t wall_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+struct sums {
+    uint64_t seeds, simulated_ms, acquisitions, messages;
+};
+
+static struct sums sum(const struct shared *shared, unsigned jobs) {
+    struct sums sums = {0};
+    for (unsigned i = 0; i < jobs; i++) {
+        sums.seeds += atomic_load(&shared->worker[i].done);
+        sums.simulated_ms += atomic_load(&shared->worker[i].simulated_ms);
+        sums.acquisitions += atomic_load(&shared->worker[i].acquisitions);
+        sums.messages += atomic_load(&shared->worker[i].messages);
+    }
+    return sums;
+}
+
+static void show_progress(const struct shared *shared, const struct explore_options *options, int64_t began) {
+    struct sums sums = sum(shared, options->jobs);
+    int64_t ms = wall_ms() - began;
+    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRId64 " a second ", sums.seeds, options->count,
+            ms > 0 ? (int64_t)sums.seeds * 1000 / ms : 0);
+}
+
+static void show_summary(const struct shared *shared, const struct explore_options *options, int64_t began) {
+    struct sums sums = sum(shared, options->jobs);
+    int64_t ms = wall_ms() - began;
+    if (ms < 1) ms = 1;
+    printf("%" PRIu64 " seeds from %" PRIu64 " (broken: %s): %" PRIu64 " s simulated in %" PRId64 ".%03" PRId64
+           " s (%" PRIu64 " times real time, %" PRIu64 " seeds a second), %" PRIu64 " acquisitions, %" PRIu64
+           " requests\n",
+           sums.seeds, options->first, plan_break_word(options->broken), sums.simulated_ms / 1000, ms / 1000, ms % 1000,
+           sums.simulated_ms / (uint64_t)ms, sums.seeds * 1000 / (uint64_t)ms, sums.acquisitions, sums.messages);
+}
+
+void explore_print_command(uint64_t seed, enum plan_break broken, const char *more, FILE *out) {
+    fprintf(out, "redlock sim --seed %" PRIu64, seed);
+    if (broken != PLAN_BREAK_NOTHING) fprintf(out, " --break %s", plan_break_word(broken));
+    fprintf(out, "%s\n", more);
+}
+
+int explore_exit_of(const struct outcome *outcome) {
+    if (outcome->count == 0) return EXPLORE_OK;
+    for (size_t i = 0; i < outcome->count; i++)
+        if (outcome->violations[i].rule != CHECK_LIVENESS) return EXPLORE_SAFETY;
+    return EXPLORE_LIVENESS;
+}
+
+static int tell_failure(const struct worker *worker, enum plan_break broken) {
+    static struct plan plan;
+    plan_draw(&plan, worker->failed_seed, broken);
+    plan_print(&plan, stdout);
+    for (size_t i = 0; i < worker->outcome.count; i++)
+        printf("violated: %s: %s\n", check_rule_name(worker->outcome.violations[i].rule),
+               worker->outcome.violations[i].text);
+    printf("to see it: ");
+    explore_print_command(worker->failed_seed, broken, " --trace", stdout);
+    printf("to see it small: ");
+    explore_print_command(worker->failed_seed, broken, " --shrink", stdout);
+    return explore_exit_of(&worker->outcome);
+}
+
+static const struct worker *first_failure(const struct shared *shared, unsigned jobs) {
+    const struct worker *first = NULL;
+    for (unsigned i = 0; i < jobs; i++) {
+        const struct worker *worker = &shared->worker[i];
+        if (worker->failed && (!first || worker->failed_seed < first->failed_seed)) first = worker;
+    }
+    return first;
+}
+
+static bool died(int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; }
+
+static void tell_crash(const struct worker *worker, int status, enum plan_break broken) {
+    fprintf(stderr, "redlock-sim: a worker died (%s %d) on seed %" PRIu64 "\nto see it: ",
+            WIFSIGNALED(status) ? "signal" : "exit status",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), atomic_load(&worker->seed));
+    explore_print_command(atomic_load(&worker->seed), broken, " --trace", stderr);
+}
+
+/* Returns the first seed on which a worker died; UINT64_MAX: none did. */
+static uint64_t await_workers(struct shared *shared, const struct explore_options *options, const pid_t *pids,
+                              int64_t began) {
+    uint64_t first = UINT64_MAX;
+    bool progress = !options->quiet && isatty(STDERR_FILENO);
+    for (unsigned left = options->jobs; left > 0;) {
+        int status = 0;
+        pid_t pid = waitpid(-1, &status, progress ? WNOHANG : 0);
+        if (pid <= 0) {
+            if (!progress) break;
+            show_progress(shared, options, began);
+            nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+            continue;
+        }
+        left--;
+        for (unsigned i = 0; i < options->jobs; i++) {
+            if (pids[i] != pid || !died(status)) continue;
+            uint64_t seed = atomic_load(&shared->worker[i].seed);
+            tell_crash(&shared->worker[i], status, options->broken);
+            never_beyond(shared, seed);
+            if (seed < first) first = seed;
+        }
+    }
+    if (progress) fputs("\r\033[K", stderr);
+    return first;
+}
+
+static int run_workers(struct shared *shared, const struct explore_options *options) {
+    pid_t pids[JOBS_MAX];
+    int64_t began = wall_ms();
+    fflush(NULL);
+    for (unsigned i = 0; i < options->jobs; i++) {
+        pids[i] = fork();
+        if (pids[i] < 0) {
+            perror("redlock-sim: fork");
+            return EXPLORE_SYSTEM; /* those that were started end by themselves */
+        }
+        if (pids[i] > 0) continue;
+        work(shared, i, options);
+        _exit(0);
+    }
+    uint64_t crashed = await_workers(shared, options, pids, began);
+    if (!options->quiet) show_summary(shared, options, began);
+    const struct worker *failed = first_failure(shared, options->jobs);
+    int result = failed ? tell_failure(failed, options->broken) : EXPLORE_OK;
+    /* The seed that comes first decides. */
+    return crashed != UINT64_MAX && (!failed || crashed < failed->failed_seed) ? EXPLORE_CRASH : result;
+}
+
+static int print_hashes(const struct explore_options *options) {
+    static struct plan plan;
+    struct player *player = player_new();
+    for (uint64_t i = 0; i < options->count; i++) {
+        struct plan_mask all;
+        struct outcome outcome;
+        plan_draw(&plan, options->first + i, options->broken);
+        plan.options.record_messages = 1;
+        plan_mask_all(&all, plan.count);
+        player_play(player, &plan, &all, &outcome);
+        printf("%" PRIu64 " %016" PRIx64 "\n", options->first + i, player_hash(player));
+    }
+    player_free(player);
+    return EXPLORE_OK;
+}
+
+int explore_many(const struct explore_options *given) {
+    struct explore_options options = *given;
+    if (options.hash) return print_hashes(&options);
+    if (options.jobs < 1) options.jobs = 1;
+    if (options.jobs > JOBS_MAX) options.jobs = JOBS_MAX;
+    if (options.jobs > options.count) options.jobs = (unsigned)options.count;
+    struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        perror("redlock-sim: mmap");
+        return EXPLORE_SYSTEM;
+    }
+    atomic_store(&shared->beyond, UINT64_MAX);
+    int result = run_workers(shared, &options);
+    munmap(shared, sizeof(*shared));
+    return result;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A record as a line of text. Integers only: the line is the same wherever it is printed.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "history.h"
+#include "redlock.h"
+
+struct line {
+    char *text;
+    size_t size, at;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct line *line, const char *format, ...) {
+    if (line->at >= line->size) return;
+    va_list arguments;
+    va_start(arguments, format);
+    int bytes = vsnprintf(line->text + line->at, line->size - line->at, format, arguments);
+    va_end(arguments);
+    if (bytes > 0) line->at += (size_t)bytes;
+}
+
+/* Nanoseconds as milliseconds with all their digits. */
+static void put_ms(struct line *line, const char *before, rl_ns ns, int width) {
+    const char *sign = ns < 0 ? "-" : "";
+    uint64_t size = ns < 0 ? (uint64_t)0 - (uint64_t)ns : (uint64_t)ns;
+    if (ns == RL_NEVER) {
+        put(line, "%snever", before);
+        return;
+    }
+    put(line, "%s%s%*" PRIu64 ".%06" PRIu64 " ms", before, sign, width, size / 1000000, size % 1000000);
+}
+
+static const char *op_name(unsigned op) {
+    static const char *const names[] = {"ACQUIRE", "EXTEND", "RELEASE", "PEEK", "LOOK", "SCAN"};
+    return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";
+}
+
+static const char *verdict_name(int verdict) {
+    switch (verdict) {
+#define NAME(name, value, text)                                                                                        \
+    case value: return &#name[sizeof("REDLOCK_VERDICT_") - 1];
+        REDLOCK_VERDICTS(NAME)
+#undef NAME
+    default: return "?";
+    }
+}
+
+static const char *result_name(int result) {
+    switch (result) {
+#define NAME(name, value, text)                                                                                        \
+    case value: return &#name[sizeof("REDLOCK_") - 1];
+        REDLOCK_RESULTS(NAME)
+#undef NAME
+    default: return "?";
+    }
+}
+
+static void put_message(struct line *line, const struct history_record *record) {
+    put(line, " %s", op_name(record->op));
+    if (record->kind == HISTORY_ARRIVED || record->kind == HISTORY_ANSWERED)
+        put(line, " %s", verdict_name(record->result));
+    put(line, " #%" PRIu32, record->message);
+}
+
+static void put_restart(struct line *line, int64_t keeps) {
+    put(line, "%s", keeps == 0 ? " empty" : keeps == 1 ? " with everything" : " without its last second");
+}
+
+static void put_cut(struct line *line, int64_t way) {
+    put(line, "%s", way == 1 ? " requests" : way == 2 ? " answers" : " both ways");
+}
+
+/* What its kind says beyond who and what. */
+static void put_details(struct line *line, const struct history_record *record) {
+    switch ((enum history_kind)record->kind) {
+    case HISTORY_ACQUIRED:
+        put_ms(line, " until ", record->until, 0);
+        if (record->value) put(line, " fence %" PRId64, record->value);
+        break;
+    case HISTORY_RENEWED:
+    case HISTORY_KEY_SET:
+    case HISTORY_KEY_EXTENDED: put_ms(line, " until ", record->until, 0); break;
+    case HISTORY_EXTENDED:
+        put(line, " %s", result_name(record->result));
+        if (record->result == REDLOCK_OK) put_ms(line, " until ", record->until, 0);
+        break;
+    case HISTORY_NOT_ACQUIRED:
+    case HISTORY_RELEASED: put(line, " %s", result_name(record->result)); break;
+    case HISTORY_READ:
+    case HISTORY_WRITE_REFUSED: put(line, " value %" PRId64, record->value); break;
+    case HISTORY_WRITE: put(line, " value %" PRId64 "%s", record->value, record->result ? " fenced" : ""); break;
+    case HISTORY_CLIENT_CLOCK:
+    case HISTORY_NODE_CLOCK: put_ms(line, " by ", record->value, 0); break;
+    case HISTORY_NODE_RATE: put(line, " %" PRId64 " ppm", record->value); break;
+    case HISTORY_NODE_MODE: put(line, " %s", verdict_name(record->result)); break;
+    case HISTORY_NODE_RESTART: put_restart(line, record->value); break;
+    case HISTORY_CUT: put_cut(line, record->value); break;
+    case HISTORY_SENT:
+    case HISTORY_ARRIVED:
+    case HISTORY_ANSWERED:
+    case HISTORY_DROPPED: put_message(line, record); break;
+    default: break;
+    }
+}
+
+void history_print(const struct history_record *record, char *text, size_t size) {
+    struct line line = {text, size, 0};
+    if (size > 0) text[0] = '\0';
+    put_ms(&line, "", record->at, 9);
+    if (record->client >= 0)
+        put(&line, "  %c ", 'A' + record->client);
+    else
+        put(&line, "    ");
+    if (record->node >= 0)
+        put(&line, " n%-2d", record->node + 1);
+    else
+        put(&line, "    ");
+    put(&line, "  %s", history_kind_name((enum history_kind)record->kind));
+    if (record->resource >= 0) put(&line, " r%d", record->resource + 1);
+    if (record->token) put(&line, " t%" PRIu32, record->token);
+    put_details(&line, record);
+}

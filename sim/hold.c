@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One lock of one client: what the program asks of the library, what the library tells it, and how both are recorded.
+ */
+#include "inside.h"
+
+struct history_record hold_record(const struct hold *hold, enum history_kind kind) {
+    struct history_record record = actor_record(hold->world, kind, hold->client);
+    record.resource = (int8_t)hold->resource;
+    record.token = hold->token;
+    return record;
+}
+
+static void write_hold(const struct hold *hold, enum history_kind kind, int result) {
+    struct history_record record = hold_record(hold, kind);
+    record.result = (int16_t)result;
+    world_write(hold->world, &record);
+}
+
+/* When the client's own clock, as it goes now, shows the end of its validity. */
+static rl_ns validity_end(const struct hold *hold) {
+    rl_ns end = redlock_validity_end_ns(hold->lock);
+    return end == 0 ? hold->world->now : clock_when(&hold->world->actor[hold->client].clock, end);
+}
+
+void hold_write_until(const struct hold *hold, enum history_kind kind) {
+    struct history_record record = hold_record(hold, kind);
+    record.until = validity_end(hold);
+    record.value = 0; /* the fencing token, once guarded mode has one */
+    world_write(hold->world, &record);
+}
+/* ---- what the library tells ------------------------------------------------------------------------------- */
+
+void hold_on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
+    const struct hold *hold = context;
+    (void)lock;
+    switch (change) {
+    case REDLOCK_CHANGE_RENEWED: hold_write_until(hold, HISTORY_RENEWED); break;
+    case REDLOCK_CHANGE_UNSURE: write_hold(hold, HISTORY_UNSURE, 0); break;
+    case REDLOCK_CHANGE_SURE: break; /* RENEWED comes with it */
+    case REDLOCK_CHANGE_LOST: write_hold(hold, HISTORY_LOST, 0); break;
+    }
+}
+
+static void on_acquired(void *context, struct redlock_lock *lock, int result) {
+    struct hold *hold = context;
+    struct world *world = hold->world;
+    hold->acquiring = false;
+    if (result == REDLOCK_OK) {
+        struct redlock_bytes token = redlock_token(lock);
+        hold->token = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
+        hold->count++;
+        hold->release_waits = false;
+        hold_write_until(hold, HISTORY_ACQUIRED);
+    } else {
+        write_hold(hold, HISTORY_NOT_ACQUIRED, result);
+    }
+    if (world->on_acquired) world->on_acquired(world, hold->client, hold->resource, result);
+}
+
+static void on_extended(void *context, struct redlock_lock *lock, int result) {
+    struct hold *hold = context;
+    (void)lock;
+    hold->extending = false;
+    struct history_record record = hold_record(hold, HISTORY_EXTENDED);
+    record.result = (int16_t)result;
+    record.until = validity_end(hold);
+    world_write(hold->world, &record);
+}
+
+static void on_released(void *context, struct redlock_lock *lock, int result) {
+    struct hold *hold = context;
+    struct world *world = hold->world;
+    (void)lock;
+    hold->releasing = false;
+    write_hold(hold, HISTORY_RELEASED, result);
+    hold->token = 0;
+    if (world->on_released) world->on_released(world, hold->client, hold->resource, result);
+}
+/* ---- what clients do -------------------------------------------------------------------------------------- */
+
+void hold_acquire(struct hold *hold, int64_t wait_ms) {
+    struct world *world = hold->world;
+    if (redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE || hold->acquiring || hold->releasing) return;
+    hold->token = 0;
+    write_hold(hold, HISTORY_ACQUIRE, 0);
+    hold->acquiring = true;
+    int result = redlock_acquire_start(hold->lock, wait_ms, on_acquired, hold);
+    if (result != REDLOCK_OK) on_acquired(hold, hold->lock, result);
+    actor_rearm(world, hold->client);
+}
+
+static bool leased(const struct hold *hold) {
+    enum redlock_state state = redlock_lock_state(hold->lock);
+    return state == REDLOCK_STATE_HELD || state == REDLOCK_STATE_UNSURE || state == REDLOCK_STATE_LOST;
+}
+
+void hold_extend(struct hold *hold, int64_t ttl_ms) {
+    if (!leased(hold) || hold->extending) return;
+    write_hold(hold, HISTORY_EXTEND, 0);
+    hold->extending = true;
+    int result = redlock_extend_start(hold->lock, ttl_ms, on_extended, hold);
+    if (result != REDLOCK_OK) on_extended(hold, hold->lock, result);
+    actor_rearm(hold->world, hold->client);
+}
+
+void hold_release(struct hold *hold) {
+    if (!leased(hold) || hold->releasing) return;
+    const struct update *update = update_of(hold->world, hold);
+    if (update && update->sent) { /* no program gives back what it is still writing under */
+        hold->release_waits = true;
+        return;
+    }
+    write_hold(hold, HISTORY_RELEASE, 0);
+    hold->releasing = true;
+    int result = redlock_release_start(hold->lock, on_released, hold);
+    if (result != REDLOCK_OK) on_released(hold, hold->lock, result);
+    actor_rearm(hold->world, hold->client);
+}
+
+void hold_cancel(struct hold *hold) {
+    if (!hold->acquiring) return;
+    write_hold(hold, HISTORY_CANCEL, 0);
+    redlock_cancel(hold->lock);
+    actor_rearm(hold->world, hold->client);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The inside of the world, for the files that make it: world.c (time), wire.c (the network), server.c (the nodes),
+ * actor.c (the clients) and net.c (src/net/net.h on top of them).
+ */
+#ifndef SIM_INSIDE_H
+#define SIM_INSIDE_H
+
+#include "clock.h"
+#include "events.h"
+#include "memory.h"
+#include "net/net.h"
+#include "random.h"
+#include "world.h"
+
+/* ---- tokens: bytes that are given a number when they are first sent ---- */
+
+struct tokens {
+    char *bytes;
+    size_t bytes_count, bytes_capacity;
+    struct token {
+        size_t at, bytes;
+    } * each; /* [number - 1] */
+    size_t count, capacity;
+    uint32_t *slots; /* open addressing: numbers, 0 free */
+    size_t slots_count;
+};
+uint32_t token_number(struct tokens *tokens, struct net_bytes bytes);
+struct net_bytes token_bytes(const struct tokens *tokens, uint32_t number);
+void tokens_clear(struct tokens *tokens);
+void tokens_free(struct tokens *tokens);
+
+/* ---- messages: a request, and then its answer ---- */
+
+enum message_what {
+    MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
+    MESSAGE_REQUEST,
+    MESSAGE_BYE /* to the client: the connection is gone */
+};
+
+struct message {
+    struct message *next;
+    rl_ns arrives_at;
+    uint32_t number;     /* in the history */
+    uint32_t connection; /* of which connection of its link */
+    uint32_t token, value;
+    uint8_t client, slot;
+    uint8_t what, op;
+    uint8_t keys_count, keys[WORLD_RESOURCES_MAX]; /* resources */
+    uint8_t present;                               /* SCAN: resources whose keys exist */
+    bool breaks;                                   /* lost: the connection breaks when it would arrive */
+    int16_t verdict;
+    int64_t ttl_ms, remaining_ms;
+};
+
+struct messages {
+    struct message *head, *tail;
+};
+void messages_push(struct messages *queue, struct message *message);
+struct message *messages_pop(struct messages *queue);
+struct message *message_new(struct world *world);
+void message_free(struct world *world, struct message *message);
+
+/* ---- the network ---- */
+
+/* One way of one connection. Arrivals are in the order of sending, as with TCP. */
+struct channel {
+    struct messages under_way;
+    rl_ns last;          /* when the last of them arrives */
+    uint32_t generation; /* of the event that awaits the first: earlier ones are stale */
+    bool awaited;
+    bool stalled; /* the first has come to a cut */
+};
+
+/* Between a client and one entry of its list of nodes. */
+struct link {
+    unsigned node;
+    uint32_t connection; /* counts them */
+    bool open;           /* the node has it open */
+    unsigned cut;        /* enum link_way */
+    rl_ns delay_next;
+    bool lose_next_answer;
+    struct channel requests, answers;
+    struct random random;
+};
+
+void wire_connect(struct world *world, unsigned client, unsigned slot);
+void wire_send(struct world *world, struct message *request);
+void wire_answer(struct world *world, struct message *answer);
+/* The client gives the connection up: what has not arrived never does. */
+void wire_reset(struct world *world, unsigned client, unsigned slot);
+void wire_node_died(struct world *world, unsigned node);
+void wire_heal_all(struct world *world);
+struct link *link_of(struct world *world, const struct message *message);
+
+/* ---- nodes ---- */
+
+struct change { /* of one key: what restarts and replicas go back to */
+    rl_ns at;
+    uint8_t resource;
+    uint32_t token; /* 0: gone */
+    int64_t expires_ms;
+};
+
+struct server {
+    struct world *world;
+    struct node_table *table;
+    struct sim_clock clock;
+    bool up, paused;
+    int mode;             /* a verdict; GRANTED: normal */
+    struct messages pile; /* in its sockets while it is stopped */
+    struct change *changes;
+    size_t changes_count, changes_capacity;
+    rl_ns expiry_at; /* the event that looks for ended keys; RL_NEVER: none */
+};
+
+void servers_begin(struct world *world);
+void servers_free(struct world *world);
+void server_receive(struct world *world, struct message *request);
+void server_serve(struct server *server, struct message *request); /* at once, also if it is stopped */
+int64_t server_wall_ms(const struct server *server);
+void server_await_expiry(struct server *server); /* after whatever moved the end of a key */
+struct history_record server_record(const struct server *server, enum history_kind kind);
+void server_write(const struct server *server, enum history_kind kind, int64_t value);
+void servers_heal(struct world *world);
+struct node_bytes resource_key(unsigned resource);
+int resource_of(const void *key, size_t bytes); /* -1: none of the world's */
+
+/* ---- clients ---- */
+
+enum deed_kind { DEED_ACQUIRE, DEED_EXTEND, DEED_RELEASE, DEED_CANCEL, DEED_UPDATE, DEED_WRITE };
+
+struct deed {
+    uint8_t kind, resource;
+    int64_t number;
+    rl_ns think, late;
+};
+
+/* An update under way: from its reading to its writing. */
+struct update {
+    uint8_t client, resource;
+    bool active, sent;
+    uint32_t hold, token;
+    int64_t value, fence;
+    rl_ns late;
+};
+
+struct hold { /* one lock of one client */
+    struct world *world;
+    uint8_t client, resource;
+    struct redlock_lock *lock;
+    uint32_t count; /* of acquisitions: an update of an earlier one must not write */
+    uint32_t token;
+    bool acquiring, extending, releasing;
+    bool release_waits; /* for a write that is on its way */
+};
+
+struct actor {
+    struct redlock_client *redlock;
+    struct net *net;
+    struct sim_clock clock; /* BOOTTIME */
+    uint32_t rate;          /* while it is not frozen */
+    bool paused, frozen, crashed;
+    rl_ns wake_at; /* the event that drives it; RL_NEVER: none */
+    struct random random;
+    struct hold hold[WORLD_RESOURCES_MAX];
+    struct deed *deeds; /* wait for it to go on */
+    size_t deeds_count, deeds_capacity;
+    unsigned slots;
+    struct link link[RL_NODES_MAX];
+};
+
+struct history_record actor_record(const struct world *world, enum history_kind kind, unsigned client);
+
+/* hold.c */
+struct history_record hold_record(const struct hold *hold, enum history_kind kind);
+void hold_acquire(struct hold *hold, int64_t wait_ms);
+void hold_extend(struct hold *hold, int64_t ttl_ms);
+void hold_release(struct hold *hold);
+void hold_cancel(struct hold *hold);
+void hold_write_until(const struct hold *hold, enum history_kind kind); /* a record that says when validity ends */
+void hold_on_change(void *context, struct redlock_lock *lock, enum redlock_change change);
+
+/* update.c */
+void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);
+void update_thought(struct world *world, void *argument, int64_t number); /* writes, when the client runs */
+void update_write(struct world *world, size_t number);
+const struct update *update_of(const struct world *world, const struct hold *hold); /* NULL: none under way */
+
+void actors_begin(struct world *world);
+void actors_end(struct world *world);
+void actors_heal(struct world *world);
+void actor_drive(struct world *world, unsigned client); /* its sockets or timers have work */
+void actor_rearm(struct world *world, unsigned client);
+
+/* net.c: what the wire brings to a client; the message is net's then */
+void net_receive(struct net *net, struct message *message);
+/* The client is no more: nothing is sent, told or waited for any longer. */
+void net_abandon(struct net *net);
+
+/* ---- the world ---- */
+
+struct world {
+    struct world_options options;
+    struct history *history;
+    rl_ns now;
+    struct random random;
+    struct events events;
+    struct tokens tokens;
+    struct chunk *chunks; /* of messages */
+    struct message *spare;
+    uint32_t messages_count;
+    struct actor actor[WORLD_CLIENTS_MAX];
+    unsigned opening; /* the client that net_open() is for */
+    struct server server[RL_NODES_MAX];
+    struct node_table *scratch;
+    struct {
+        int64_t value, fence;
+    } reg[WORLD_RESOURCES_MAX];
+    struct update *updates;
+    size_t updates_count, updates_capacity;
+    world_client_fn *on_acquired, *on_released;
+    void *owner;
+    bool running;
+};
+
+/* A record of now; the caller fills in what its kind has. */
+struct history_record world_record(const struct world *world, enum history_kind kind);
+void world_write(struct world *world, const struct history_record *record);
+/* Messages and connections are left out of the history unless asked for. */
+void world_write_message(struct world *world, enum history_kind kind, const struct message *message);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * EXCLUSION, RESURRECTED, LATE_LOSS: what clients may believe, and when they must be told.
+ *
+ * A client is inside its validity in [ACQUIRED, end), where end is the least of `until` as RENEWED and EXTENDED have
+ * moved it, RELEASE, LOST and CLIENT_CRASH. Ends are open: who acquires in the very nanosecond in which another's
+ * validity ends overlaps nobody. A validity that is renewed when it was over already is RESURRECTED and counts as a
+ * new interval from there on, so that a lock that comes back from the dead can also break exclusion.
+ *
+ * A pause does not end validity: the client that goes on believes what it believed. That it is told late is no fault
+ * of the library while the client is stopped; once it runs it must be told in the same instant. A client whose clock
+ * stood still during its pause (VM-STOP) is not told, and that is LATE_LOSS as it should be.
+ */
+#include "judges.h"
+
+#include <string.h>
+
+struct hold {
+    bool held;
+    uint32_t token;
+    size_t since; /* the record that began it */
+    size_t moved; /* the record that last said `until` */
+    rl_ns until;
+    rl_ns due; /* LOST or RELEASE at the latest now: `until`, or when the client resumes if it was stopped then */
+};
+
+struct leases {
+    struct report *report;
+    const struct history_record *records;
+    size_t count;
+    rl_ns paused_since[JUDGE_CLIENTS]; /* RL_NEVER: it runs */
+    struct hold holds[JUDGE_RESOURCES][JUDGE_CLIENTS];
+};
+
+static bool is_extension(const struct history_record *record) {
+    return record->kind == HISTORY_RENEWED || (record->kind == HISTORY_EXTENDED && record->result == JUDGE_OK);
+}
+
+static bool same_lock(const struct history_record *a, const struct history_record *b) {
+    return a->client == b->client && a->resource == b->resource;
+}
+
+/* ---- EXCLUSION ------------------------------------------------------------------------------ */
+
+/* When the validity that record `index` speaks of is over. Walks on, so only for what looks wrong already. */
+static rl_ns validity_end(const struct leases *leases, size_t index) {
+    const struct history_record *start = &leases->records[index];
+    rl_ns until = start->until;
+    for (size_t i = index + 1; i < leases->count; i++) {
+        const struct history_record *record = &leases->records[i];
+        if (record->at >= until) break;
+        if (record->client != start->client) continue;
+        if (record->kind == HISTORY_CLIENT_CRASH) return record->at;
+        if (record->resource != start->resource) continue;
+        if (record->kind == HISTORY_LOST || record->kind == HISTORY_RELEASE) return record->at;
+        if (is_extension(record)) until = record->until;
+    }
+    return until;
+}
+
+static void judge_overlap(struct leases *leases, const struct hold *earlier, size_t index) {
+    const struct history_record *record = &leases->records[index], *other = &leases->records[earlier->since];
+    rl_ns earlier_end = validity_end(leases, earlier->moved), end = validity_end(leases, index);
+    if (end > earlier_end) end = earlier_end;
+    if (end <= record->at) return; /* they meet in one instant and share none */
+    judge_found(leases->report, CHECK_EXCLUSION, earlier->since, index, record->at, end,
+                "%s %s %s at %s while %s's validity%s ran until %s", judge_client(record->client).text,
+                record->kind == HISTORY_ACQUIRED ? "acquired" : "took back", judge_resource(record->resource).text,
+                judge_ms(record->at).text, judge_client(other->client).text,
+                record->client == other->client ? " by an earlier token" : "", judge_ms(earlier_end).text);
+}
+
+/* ---- LATE_LOSS ------------------------------------------------------------------------------ */
+
+static void judge_late(struct leases *leases, const struct hold *hold, size_t index) {
+    const struct history_record *record = &leases->records[index], *holder = &leases->records[hold->moved];
+    if (record->at <= hold->due) return;
+    if (hold->due >= leases->paused_since[holder->client]) return; /* it is stopped and cannot be told */
+    judge_found(leases->report, CHECK_LATE_LOSS, hold->moved, index, hold->due, record->at,
+                "%s ran when its validity of %s ended at %s and was not told by %s; %s at %s",
+                judge_client(holder->client).text, judge_resource(holder->resource).text, judge_ms(hold->until).text,
+                judge_ms(hold->due).text,
+                record->kind == HISTORY_LOST      ? "told"
+                : record->kind == HISTORY_RELEASE ? "it released"
+                                                  : "still untold",
+                judge_ms(record->at).text);
+}
+
+static void end(struct leases *leases, struct hold *hold, size_t index) {
+    if (!hold->held) return;
+    judge_late(leases, hold, index);
+    hold->held = false;
+}
+
+static void begin(struct leases *leases, size_t index) {
+    const struct history_record *record = &leases->records[index];
+    struct hold *holds = leases->holds[record->resource];
+    for (unsigned client = 0; client < JUDGE_CLIENTS; client++) {
+        if (holds[client].held && holds[client].until > record->at) judge_overlap(leases, &holds[client], index);
+    }
+    end(leases, &holds[record->client], index); /* acquired anew without a release */
+    holds[record->client] = (struct hold){.held = true,
+                                          .token = record->token,
+                                          .since = index,
+                                          .moved = index,
+                                          .until = record->until,
+                                          .due = record->until};
+}
+
+static void each_end(struct leases *leases, int client, size_t index) { /* -1: every client's */
+    for (unsigned resource = 0; resource < JUDGE_RESOURCES; resource++) {
+        for (int i = 0; i < JUDGE_CLIENTS; i++) {
+            if (client < 0 || client == i) end(leases, &leases->holds[resource][i], index);
+        }
+    }
+}
+
+static void resume(struct leases *leases, const struct history_record *record) {
+    rl_ns since = leases->paused_since[record->client];
+    leases->paused_since[record->client] = RL_NEVER;
+    for (unsigned resource = 0; resource < JUDGE_RESOURCES; resource++) {
+        struct hold *hold = &leases->holds[resource][record->client];
+        if (hold->held && hold->due >= since && hold->due < record->at) hold->due = record->at;
+    }
+}
+
+/* ---- RESURRECTED ---------------------------------------------------------------------------- */
+
+static size_t last_word(const struct leases *leases, size_t index) {
+    for (size_t i = index; i-- > 0;) {
+        const struct history_record *record = &leases->records[i];
+        bool ends = record->kind == HISTORY_LOST || record->kind == HISTORY_RELEASE;
+        if (ends && same_lock(record, &leases->records[index])) return i;
+        if (record->kind == HISTORY_CLIENT_CRASH && record->client == leases->records[index].client) return i;
+    }
+    return index;
+}
+
+static void judge_revival(struct leases *leases, size_t index) {
+    const struct history_record *record = &leases->records[index];
+    const struct hold *hold = &leases->holds[record->resource][record->client];
+    size_t first = hold->held ? hold->moved : last_word(leases, index);
+    const struct history_record *death = &leases->records[first];
+    const char *why = hold->held                            ? "its validity was over"
+                      : death->kind == HISTORY_LOST         ? "it was told lost"
+                      : death->kind == HISTORY_RELEASE      ? "it was given back"
+                      : death->kind == HISTORY_CLIENT_CRASH ? "its holder crashed"
+                                                            : "it was never acquired";
+    rl_ns since = hold->held ? hold->until : death->at;
+    judge_found(leases->report, CHECK_RESURRECTED, first, index, record->at, record->until,
+                "%s's lease of %s was made valid again at %s, until %s, but %s at %s",
+                judge_client(record->client).text, judge_resource(record->resource).text, judge_ms(record->at).text,
+                judge_ms(record->until).text, why, judge_ms(since).text);
+}
+
+/* A notice of a renewal that the release overtook in the same instant is late news, not a new lease. */
+static bool overtaken(const struct leases *leases, size_t index) {
+    const struct history_record *before = &leases->records[last_word(leases, index)];
+    return before->kind == HISTORY_RELEASE && before->at == leases->records[index].at;
+}
+
+static void extend(struct leases *leases, size_t index) {
+    const struct history_record *record = &leases->records[index];
+    struct hold *hold = &leases->holds[record->resource][record->client];
+    if (hold->held && record->at < hold->until) {
+        hold->until = hold->due = record->until;
+        hold->moved = index;
+        return;
+    }
+    if (!hold->held && overtaken(leases, index)) return;
+    judge_revival(leases, index);
+    end(leases, hold, index);
+    begin(leases, index);
+}
+
+/* ---- the walk ------------------------------------------------------------------------------- */
+
+static void step(struct leases *leases, size_t index) {
+    const struct history_record *record = &leases->records[index];
+    switch (record->kind) {
+    case HISTORY_ACQUIRED: begin(leases, index); break;
+    case HISTORY_EXTENDED:
+        if (record->result == JUDGE_OK) extend(leases, index);
+        break;
+    case HISTORY_RENEWED: extend(leases, index); break;
+    case HISTORY_LOST:
+    case HISTORY_RELEASE: end(leases, &leases->holds[record->resource][record->client], index); break;
+    case HISTORY_PAUSE:
+        if (leases->paused_since[record->client] == RL_NEVER) leases->paused_since[record->client] = record->at;
+        break;
+    case HISTORY_RESUME: resume(leases, record); break;
+    case HISTORY_CLIENT_CRASH: each_end(leases, record->client, index); break;
+    default: break;
+    }
+}
+
+void judge_leases(struct report *report) {
+    struct leases leases;
+    memset(&leases, 0, sizeof leases);
+    leases.report = report;
+    leases.records = report->history->records;
+    leases.count = report->history->count;
+    for (unsigned client = 0; client < JUDGE_CLIENTS; client++) leases.paused_since[client] = RL_NEVER;
+    for (size_t i = 0; i < leases.count; i++) step(&leases, i);
+    each_end(&leases, -1, leases.count - 1); /* END, or as far as the history goes */
+}

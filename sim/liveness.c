@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * LIVENESS: after FAULTS_END a lock that is wanted and free is acquired by somebody within history->liveness_bound.
+ *
+ * What is counted is the time in which at least one client that is alive has an ACQUIRE open and nobody's validity of
+ * the resource runs; an ACQUIRED sets the count back to 0. Time in which nobody wants it, or somebody holds it, does
+ * not count, and a client that gives up and begins anew does not set it back: many short tries that never win are a
+ * livelock too. Ended validity is taken where a release begins, else at `until`, also after LOST and after a crash: the
+ * keys live on until then. What they live longer than that (drift, late SETs) the bound must have room for.
+ */
+#include "judges.h"
+
+#include <string.h>
+
+struct wanted {
+    bool open[JUDGE_CLIENTS];
+    unsigned count;
+    size_t first;    /* the ACQUIRE that made it wanted */
+    int holder;      /* the last that acquired it */
+    rl_ns free_from; /* nobody's validity runs from here on */
+    rl_ns marked;    /* counted up to here */
+    rl_ns waited;
+    bool told;
+};
+
+struct watch {
+    struct report *report;
+    const struct history_record *records;
+    bool faults_ended;
+    struct wanted resources[JUDGE_RESOURCES];
+};
+
+static void count_up(struct watch *watch, unsigned resource, size_t index) {
+    struct wanted *wanted = &watch->resources[resource];
+    rl_ns at = watch->records[index].at;
+    rl_ns from = wanted->marked > wanted->free_from ? wanted->marked : wanted->free_from;
+    if (watch->faults_ended && wanted->count > 0 && at > from) wanted->waited += at - from;
+    wanted->marked = at;
+    if (wanted->waited <= watch->report->history->liveness_bound || wanted->told) return;
+    wanted->told = true;
+    judge_found(watch->report, CHECK_LIVENESS, wanted->first, index, at - wanted->waited, at,
+                "%s was free and wanted for %s after the faults had ended, and by %s nobody had acquired it; %s may be "
+                "taken up",
+                judge_resource((int)resource).text, judge_ms(wanted->waited).text, judge_ms(at).text,
+                judge_ms(watch->report->history->liveness_bound).text);
+}
+
+static void stop_wanting(struct wanted *wanted, int client) {
+    if (!wanted->open[client]) return;
+    wanted->open[client] = false;
+    wanted->count--;
+}
+
+static void count_all(struct watch *watch, size_t index) {
+    for (unsigned resource = 0; resource < JUDGE_RESOURCES; resource++) count_up(watch, resource, index);
+}
+
+static void crash(struct watch *watch, size_t index) {
+    count_all(watch, index);
+    for (unsigned i = 0; i < JUDGE_RESOURCES; i++) stop_wanting(&watch->resources[i], watch->records[index].client);
+}
+
+static void begin(struct wanted *wanted, int client, size_t index) {
+    if (wanted->open[client]) return;
+    if (wanted->count == 0 && wanted->waited == 0) wanted->first = index;
+    wanted->open[client] = true;
+    wanted->count++;
+}
+
+static void step_of_lock(struct watch *watch, size_t index) {
+    const struct history_record *record = &watch->records[index];
+    struct wanted *wanted = &watch->resources[record->resource];
+    count_up(watch, (unsigned)record->resource, index);
+    switch (record->kind) {
+    case HISTORY_ACQUIRE: begin(wanted, record->client, index); break;
+    case HISTORY_ACQUIRED:
+        wanted->waited = 0;
+        stop_wanting(wanted, record->client);
+        wanted->holder = record->client;
+        wanted->free_from = record->until;
+        break;
+    case HISTORY_NOT_ACQUIRED: stop_wanting(wanted, record->client); break;
+    case HISTORY_RELEASE:
+        if (record->client == wanted->holder && wanted->free_from > record->at) wanted->free_from = record->at;
+        break;
+    default: /* RENEWED, EXTENDED */
+        if (record->client == wanted->holder) wanted->free_from = record->until;
+        break;
+    }
+}
+
+static void step(struct watch *watch, size_t index) {
+    const struct history_record *record = &watch->records[index];
+    switch (record->kind) {
+    case HISTORY_ACQUIRE:
+    case HISTORY_ACQUIRED:
+    case HISTORY_NOT_ACQUIRED:
+    case HISTORY_RENEWED:
+    case HISTORY_RELEASE: step_of_lock(watch, index); break;
+    case HISTORY_EXTENDED:
+        if (record->result == JUDGE_OK) step_of_lock(watch, index);
+        break;
+    case HISTORY_CLIENT_CRASH: crash(watch, index); break;
+    case HISTORY_FAULTS_END:
+        count_all(watch, index);
+        watch->faults_ended = true;
+        break;
+    case HISTORY_END: count_all(watch, index); break;
+    default: break;
+    }
+}
+
+void judge_liveness(struct report *report) {
+    if (report->history->liveness_bound <= 0) return; /* nothing was promised */
+    struct watch watch;
+    memset(&watch, 0, sizeof watch);
+    watch.report = report;
+    watch.records = report->history->records;
+    for (size_t i = 0; i < report->history->count; i++) step(&watch, i);
+}

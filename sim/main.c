@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * redlock-sim: the program behind `redlock sim`.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "explore.h"
+#include "scenario.h"
+
+enum option_code {
+    OPTION_SEEDS = 256,
+    OPTION_START,
+    OPTION_MODE,
+    OPTION_JOBS,
+    OPTION_BREAK,
+    OPTION_SEED,
+    OPTION_TRACE,
+    OPTION_SHRINK,
+    OPTION_ONLY,
+    OPTION_HASH,
+    OPTION_QUIET,
+    OPTION_HELP
+};
+
+struct command_line {
+    struct explore_options many;
+    struct explore_one one;
+    bool has_seeds, has_seed;
+};
+
+static void print_help(void) {
+    fputs("usage: redlock sim --seeds N [--start S] [options]     explore N seeds\n"
+          "       redlock sim --seed S [--trace] [--shrink] [options]     look at one\n"
+          "       redlock sim SCENARIO [--html FILE] [--svg FILE]         play one that is told and drawn\n"
+          "\n"
+          "Runs the library's own code in a world of which a seed determines everything: time, network,\n"
+          "servers, clocks, crashes and pauses. The same seed gives the same run on every machine.\n"
+          "\n"
+          "  --seeds N       explore N seeds; stop at the first that breaks a rule\n"
+          "  --start S       the first of them (1)\n"
+          "  --jobs J        processes (one a processor)\n"
+          "  --mode classic  the strength of lock; guarded and native are not there yet\n"
+          "  --break WHAT    switch one assumption off:\n",
+          stdout);
+#define BREAK_HELP(name, word, text)                                                                                   \
+    if (PLAN_BREAK_##name != PLAN_BREAK_NOTHING) printf("                    %-13s %s\n", word, text);
+    PLAN_BREAKS(BREAK_HELP)
+#undef BREAK_HELP
+    fputs("  --seed S        run one seed and say what its options and actions are\n"
+          "  --trace         and print everything that happens\n"
+          "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
+          "  --only LIST     run only these actions of the seed, as in 3,7,10-12\n"
+          "  --hash          print a hash of each seed's trace (a run on one machine equals that on another)\n"
+          "  -q, --quiet     no progress, no summary\n"
+          "\n"
+          "Scenarios:\n",
+          stdout);
+    scenario_help(stdout);
+    fputs("\n"
+          "Exit status: 0 no rule broken, 1 safety, 2 liveness, 3 the code under test crashed, 64 usage.\n",
+          stdout);
+}
+
+static bool read_number(const char *text, uint64_t most, uint64_t *number) {
+    char *end;
+    errno = 0;
+    if (*text < '0' || *text > '9') return false;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno || *end != '\0' || value > most) return false;
+    *number = value;
+    return true;
+}
+
+static bool read_break(const char *text, enum plan_break *broken) {
+    for (int i = 0; i < PLAN_BREAK_COUNT; i++) {
+        if (strcmp(text, plan_break_word((enum plan_break)i)) != 0) continue;
+        *broken = (enum plan_break)i;
+        return true;
+    }
+    return false;
+}
+
+static bool complain(const char *text, const char *what) {
+    fprintf(stderr, "redlock sim: %s%s; try 'redlock sim --help'\n", text, what);
+    return false;
+}
+
+static bool take_option(struct command_line *line, int option, const char *value) {
+    uint64_t number = 0;
+    switch (option) {
+    case OPTION_SEEDS:
+        line->has_seeds = read_number(value, UINT32_MAX, &line->many.count) && line->many.count > 0;
+        return line->has_seeds || complain("--seeds takes a number from 1 on, not ", value);
+    case OPTION_START:
+        return read_number(value, UINT64_MAX / 2, &line->many.first) || complain("--start takes a number, not ", value);
+    case OPTION_JOBS:
+        if (!read_number(value, 64, &number) || number == 0)
+            return complain("--jobs takes a number from 1 to 64, not ", value);
+        line->many.jobs = (unsigned)number;
+        return true;
+    case OPTION_SEED:
+        line->has_seed = read_number(value, UINT64_MAX, &line->one.seed);
+        return line->has_seed || complain("--seed takes a number, not ", value);
+    case OPTION_MODE:
+        if (strcmp(value, "classic") == 0) return true;
+        return complain(strcmp(value, "guarded") == 0 || strcmp(value, "native") == 0 ? "not there yet: --mode "
+                                                                                      : "unknown mode: --mode ",
+                        value);
+    case OPTION_BREAK:
+        if (!read_break(value, &line->many.broken)) return complain("unknown assumption: --break ", value);
+        line->one.broken = line->many.broken;
+        return true;
+    case OPTION_TRACE: line->one.trace = true; return true;
+    case OPTION_SHRINK: line->one.shrink = true; return true;
+    case OPTION_ONLY: line->one.only = value; return true;
+    case OPTION_HASH: line->many.hash = true; return true;
+    case OPTION_QUIET: line->many.quiet = true; return true;
+    default: return false; /* getopt has said why */
+    }
+}
+
+static bool read_line(struct command_line *line, int argc, char **argv) {
+    static const struct option options[] = {
+        {"seeds", required_argument, NULL, OPTION_SEEDS}, {"start", required_argument, NULL, OPTION_START},
+        {"mode", required_argument, NULL, OPTION_MODE},   {"jobs", required_argument, NULL, OPTION_JOBS},
+        {"break", required_argument, NULL, OPTION_BREAK}, {"seed", required_argument, NULL, OPTION_SEED},
+        {"trace", no_argument, NULL, OPTION_TRACE},       {"shrink", no_argument, NULL, OPTION_SHRINK},
+        {"only", required_argument, NULL, OPTION_ONLY},   {"hash", no_argument, NULL, OPTION_HASH},
+        {"quiet", no_argument, NULL, OPTION_QUIET},       {NULL, 0, NULL, 0},
+    };
+    int option;
+    while ((option = getopt_long(argc, argv, "q", options, NULL)) != -1)
+        if (!take_option(line, option == 'q' ? OPTION_QUIET : option, optarg)) return false;
+    if (optind < argc) return complain("unknown argument ", argv[optind]);
+    if (line->has_seeds && line->has_seed) return complain("either --seeds or --seed", "");
+    if (!line->has_seeds && !line->has_seed) return complain("nothing to do: give --seeds or --seed", "");
+    bool one = line->one.trace || line->one.shrink || line->one.only;
+    if (one && !line->has_seed) return complain("--trace, --shrink and --only are about one --seed", "");
+    if (line->many.hash && !line->has_seeds) return complain("--hash is about many --seeds", "");
+    return true;
+}
+
+int main(int argc, char **argv) {
+    struct command_line line = {.many = {.first = 1}};
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    line.many.jobs = processors < 1 ? 1 : processors > 64 ? 64 : (unsigned)processors;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) continue;
+        print_help();
+        return EXPLORE_OK;
+    }
+    if (scenario_wants(argc, argv)) return scenario_main(argc, argv);
+    if (!read_line(&line, argc, argv)) return EXPLORE_USAGE;
+    return line.has_seed ? explore_one(&line.one) : explore_many(&line.many);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Memory that is there or the run is over: a world that lost a part of itself proves nothing.
+ */
+#ifndef SIM_MEMORY_H
+#define SIM_MEMORY_H
+
+#include <stddef.h>
+
+/* Doubles an array (first: `least` elements); aborts when memory is out. */
+void *memory_grow(void *array, size_t *capacity, size_t element, size_t least);
+void *memory_new(size_t bytes); /* zeroed */
+
+#endif

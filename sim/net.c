@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * src/net/net.h on the simulated network, by the same rules as src/net but without its bytes. Like there, answers are
+ * read before timers fire: a client that was stopped sees first what lies in its sockets.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conn.h"
+
+enum { TIMERS_PER_PROCESS = 1024 };
+
+/* ---- timers: few, so a sorted list; of equal ones the first armed fires first ---- */
+
+void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) {
+    if (timer->index) {
+        if (timer->at == at) return;
+        *(timer->prev ? &timer->prev->next : &net->timers) = timer->next;
+        if (timer->next) timer->next->prev = timer->prev;
+    }
+    timer->at = at;
+    timer->index = at != RL_NEVER;
+    if (at == RL_NEVER) return;
+    struct net_timer *before = NULL, *after = net->timers;
+    while (after && after->at <= at) {
+        before = after;
+        after = after->next;
+    }
+    timer->prev = before;
+    timer->next = after;
+    if (after) after->prev = timer;
+    *(before ? &before->next : &net->timers) = timer;
+}
+
+rl_ns net_next_timer(struct net *net) {
+    if (net->pending) return 0;
+    return net->timers ? net->timers->at : RL_NEVER;
+}
+
+static void fire_timers(struct net *net) {
+    rl_ns now = net_now(net);
+    for (int i = 0; i < TIMERS_PER_PROCESS && net->timers && net->timers->at <= now; i++) {
+        struct net_timer *timer = net->timers;
+        net_timer_set(net, timer, RL_NEVER);
+        timer->fire(timer);
+    }
+}
+
+/* ---- sending ---- */
+
+static bool send_one(struct conn *conn, struct net_call *call) {
+    if (conn->state == CONN_READY && !conn->same_server && !conn->kept.head) {
+        conn_post(conn, call);
+        return true;
+    }
+    if (call->request->op != NET_RELEASE) return false;
+    conn_keep(conn, call);
+    return true;
+}
+
+rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due,
+                 rl_ns keep_until) {
+    rl_mask taken = 0;
+    if (net->closing) return 0;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        if (!(nodes & rl_bit(i))) continue;
+        struct net_call before = calls[i], *call = &calls[i];
+        assert(!call->busy);
+        call->request = request;
+        call->due = due;
+        call->keep_until = keep_until;
+        call->node = (uint8_t)i;
+        call->busy = true;
+        call->state = 0;
+        if (send_one(&net->conn[i], call))
+            taken |= rl_bit(i);
+        else
+            *call = before;
+    }
+    return taken;
+}
+
+void net_flush(struct net *net) {
+    struct message *message;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        struct conn *conn = &net->conn[i];
+        while ((message = messages_pop(&conn->out))) wire_send(net->world, message);
+    }
+}
+
+/* ---- answers ---- */
+
+void net_receive(struct net *net, struct message *message) {
+    struct conn *conn = &net->conn[message->slot];
+    messages_push(&conn->in, message);
+    if (conn->unread) return;
+    conn->unread = true;
+    conn->next_unread = NULL;
+    *net->unread_last = conn;
+    net->unread_last = &conn->next_unread;
+}
+
+static void take_answer(struct conn *conn, const struct message *answer) {
+    struct net *net = conn->net;
+    struct net_call *call = calls_pop(&conn->calls);
+    struct net_bytes items[WORLD_RESOURCES_MAX];
+    struct net_bytes value = token_bytes(&net->world->tokens, answer->value);
+    struct net_reply reply = {
+        .verdict = answer->verdict, .remaining_ms = answer->remaining_ms, .value = value, .items = items};
+    assert(call && call->request->op == answer->op);
+    for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
+        struct node_bytes key = resource_key(i);
+        if (answer->present & (1u << i)) items[reply.items_count++] = (struct net_bytes){key.data, key.bytes};
+    }
+    conn->writes -= call_is_write(call);
+    world_write_message(net->world, HISTORY_ANSWERED, answer);
+    call_done(net, call, &reply);
+}
+
+static void take(struct conn *conn, struct message *message) {
+    switch ((enum message_what)message->what) {
+    case MESSAGE_CONNECT:
+        if (conn->state != CONN_CONNECTING) break;
+        if (message->verdict == REDLOCK_VERDICT_GRANTED)
+            conn_up(conn);
+        else
+            conn_fail(conn, message->verdict);
+        break;
+    case MESSAGE_REQUEST: take_answer(conn, message); break;
+    case MESSAGE_BYE:
+        if (conn->state != CONN_DOWN) conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED);
+        break;
+    }
+}
+
+static void read_all(struct conn *conn) {
+    struct message *message;
+    conn->unread = false;
+    while ((message = messages_pop(&conn->in))) {
+        take(conn, message);
+        message_free(conn->net->world, message);
+    }
+}
+
+void net_process(struct net *net, const struct net_batch *batch) {
+    struct conn *unread = net->unread_first, *next;
+    (void)batch;
+    net->pending = false;
+    net->unread_first = NULL;
+    net->unread_last = &net->unread_first;
+    for (; unread; unread = next) {
+        next = unread->next_unread;
+        read_all(unread);
+    }
+    fire_timers(net);
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (net->conn[i].same_server) conn_fail(&net->conn[i], REDLOCK_VERDICT_TWICE_LISTED);
+    for (unsigned i = 0; i < net->nodes; i++) conn_tell(&net->conn[i], net_now(net));
+    net_flush(net);
+}
+
+/* ---- opening and closing ---- */
+
+int net_open(struct net **out, const struct net_options *options, const struct net_handlers *handlers,
+             struct net_error *error) {
+    struct world *world = world_current();
+    struct net *net = calloc(1, sizeof(*net));
+    if (!net) {
+        error->result = REDLOCK_NO_MEMORY;
+        snprintf(error->text, sizeof(error->text), "out of memory");
+        return error->result;
+    }
+    net->handlers = *handlers;
+    net->connect_timeout = options->connect_timeout;
+    net->stall_timeout = options->stall_timeout;
+    net->world = world;
+    net->client = world->opening;
+    net->nodes = world->actor[world->opening].slots;
+    net->unread_last = &net->unread_first;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        conn_init(&net->conn[i], net, i);
+        net_timer_set(net, &net->conn[i].retry, net_now(net)); /* by the timer: no handler runs in here */
+    }
+    net->pending = true;
+    world->actor[world->opening].net = net;
+    *out = net;
+    return REDLOCK_OK;
+}
+
+void net_abandon(struct net *net) { net->closing = net->abandoned = true; }
+
+void net_close(struct net *net, bool forked) {
+    if (!net) return;
+    net->closing = true;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        struct conn *conn = &net->conn[i];
+        if (!net->abandoned) wire_reset(net->world, net->client, i);
+        messages_drop(net->world, &conn->in);
+        messages_drop(net->world, &conn->out);
+        if (forked) continue;
+        struct calls all = conn->calls;
+        conn->calls = (struct calls){NULL, NULL};
+        calls_append(&all, &conn->kept);
+        calls_fail(net, &all, REDLOCK_VERDICT_DISCONNECTED);
+    }
+    free(net);
+}
+
+/* ---- clock, randomness, asking ---- */
+
+rl_ns net_now(struct net *net) { return clock_read(&actor_of(net)->clock, net->world->now); }
+
+int net_random(struct net *net, void *buf, size_t n) {
+    unsigned char *to = buf;
+    uint64_t bits = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i % 8 == 0) bits = random_next(&actor_of(net)->random);
+        to[i] = (unsigned char)(bits >> i % 8 * 8);
+    }
+    return 0;
+}
+
+unsigned net_nodes(const struct net *net) { return net->nodes; }
+
+rl_mask net_ready(struct net *net, rl_ns now) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (conn_is_ready(&net->conn[i], now)) mask |= rl_bit(i);
+    return mask;
+}
+
+rl_mask net_settled(struct net *net) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (conn_is_settled(&net->conn[i])) mask |= rl_bit(i);
+    return mask;
+}
+
+/* Whoever is gone waits for nothing. */
+rl_mask net_busy_writes(struct net *net) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < net->nodes && !net->abandoned; i++)
+        if (net->conn[i].writes > 0) mask |= rl_bit(i);
+    return mask;
+}
+
+void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status *status) {
+    static const char *const urls[] = {"redis://n1",  "redis://n2",  "redis://n3",  "redis://n4",  "redis://n5",
+                                       "redis://n6",  "redis://n7",  "redis://n8",  "redis://n9",  "redis://n10",
+                                       "redis://n11", "redis://n12", "redis://n13", "redis://n14", "redis://n15"};
+    assert(node < net->nodes);
+    const struct conn *conn = &net->conn[node];
+    memset(status, 0, sizeof(*status));
+    status->url = urls[link_at(conn)->node];
+    status->verdict = conn->verdict;
+    if (conn->state == CONN_READY && !conn_is_ready(conn, now)) status->verdict = REDLOCK_VERDICT_TIMEOUT;
+    status->reconnects = conn->reconnects;
+}
+
+void net_kick(struct net *net) { net->pending = true; }
+
+int net_fd(struct net *net) {
+    (void)net;
+    return -1; /* there is nothing to poll: the world drives its clients */
+}
+
+/* Time does not pass while somebody waits: a blocking call would never return. */
+void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
+    (void)net;
+    (void)until;
+    (void)batch;
+    fputs("redlock-sim: a blocking call in a simulated client\n", stderr);
+    abort();
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Times and lists of nodes as people say them. Integers only: the same words on every machine.
+ */
+#ifndef SIM_PHRASE_H
+#define SIM_PHRASE_H
+
+#include <stddef.h>
+
+#include "core/core.h"
+
+#define PHRASE_TIME_BYTES 32
+#define PHRASE_NODES_BYTES 96
+
+/* "0 ms", "101.5 ms", "9.998 s". Microseconds are the finest that is said. Returns `out`. */
+const char *phrase_time(rl_ns time, char *out, size_t size);
+/* "+20 s", "-1 h" */
+const char *phrase_step(rl_ns step, char *out, size_t size);
+/* "node 3", "nodes 1 and 2", "nodes 1 to 5"; nodes count from 1 in words. */
+const char *phrase_nodes(rl_mask nodes, char *out, size_t size);
+
+/* Writes into a buffer of fixed size; what does not fit is left out. */
+struct phrase {
+    char *text;
+    size_t size, used;
+};
+void phrase_begin(struct phrase *phrase, char *text, size_t size);
+void phrase_add(struct phrase *phrase, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

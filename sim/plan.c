@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Swarm testing: each seed draws which kinds of fault there are at all, and how many, so that some runs are all
+ * partitions and others all crashes, and rare mixes come up too. What is drawn stays inside classic mode's assumptions
+ * unless one of them is switched off.
+ */
+#include "plan.h"
+
+#include <string.h>
+
+#include "random.h"
+
+/* What the drift of 1 % is for, split between the two clocks that disagree: a key must not end before its holder's
+ * validity. (1 + n) / (1 - c) <= 1 / 0.99 for node rates up to n and client rates down to c. */
+#define BOTH_OFF_PPM 5000
+#define ONE_OFF_PPM 10000
+
+struct draw {
+    struct plan *plan;
+    struct random random;
+};
+
+static int64_t between(struct draw *draw, int64_t low, int64_t high) {
+    return random_between(&draw->random, low, high);
+}
+static bool chance(struct draw *draw, unsigned percent) { return random_chance(&draw->random, percent * 10000); }
+
+/* Between, but each power of two as likely as the next. */
+static int64_t log_between(struct draw *draw, int64_t low, int64_t high) {
+    unsigned powers = 0;
+    while (low << (powers + 1) <= high) powers++;
+    int64_t from = low << between(draw, 0, powers);
+    int64_t to = from * 2 < high ? from * 2 : high;
+    return between(draw, from, to);
+}
+
+static rl_ns ttl_of(const struct plan *plan) { return plan->options.client[0].lock.ttl_ms * RL_MS; }
+
+static rl_ns node_timeout(const struct plan *plan) {
+    rl_ns timeout = ttl_of(plan) / 20;
+    if (timeout > 50 * RL_MS) return 50 * RL_MS;
+    return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
+}
+
+/* ---- options ---------------------------------------------------------------------------------------------- */
+
+static void draw_link(struct draw *draw) {
+    struct world_link *link = &draw->plan->options.link;
+    rl_ns timeout = node_timeout(draw->plan);
+    link->delay_max = log_between(draw, timeout / 64, timeout * 2 / 5);
+    link->delay_min = between(draw, link->delay_max / 16, link->delay_max);
+    if (chance(draw, 40)) {
+        link->tail_ppm = (uint32_t)log_between(draw, 1000, 200000);
+        link->tail_max = log_between(draw, timeout / 2, timeout * 8);
+        if (link->tail_max < link->delay_max) link->tail_max = link->delay_max;
+    }
+    if (chance(draw, 20)) link->request_loss_ppm = (uint32_t)log_between(draw, 500, 50000);
+    if (chance(draw, 20)) link->reply_loss_ppm = (uint32_t)log_between(draw, 500, 50000);
+}
+
+static void draw_client(struct draw *draw, unsigned index) {
+    struct plan *plan = draw->plan;
+    struct world_client_options *client = &plan->options.client[index];
+    const struct world_client_options *first = &plan->options.client[0];
+    struct redlock_lock_options *lock = &client->lock;
+    lock->ttl_ms = first->lock.ttl_ms;
+    client->client.stall_timeout_ms = log_between(draw, 50, 5000);
+    client->client.connect_timeout_ms = log_between(draw, 50, 1000);
+    lock->renew = chance(draw, 50);
+    if (chance(draw, 30)) lock->hold_ms_max = between(draw, lock->ttl_ms / 2, lock->ttl_ms * 4);
+    if (chance(draw, 20)) lock->renew_count_max = (uint32_t)between(draw, 1, 4);
+    if (chance(draw, 50)) lock->lost_margin_ms = 0;
+    rl_ns round_trip = 2 * plan->options.link.delay_max;
+    lock->retry_delay_ms_max = log_between(draw, 10 + round_trip / RL_MS * 8, 600 + round_trip / RL_MS * 8);
+    lock->retry_delay_ms_min = between(draw, 0, lock->retry_delay_ms_max / 4);
+    if (chance(draw, 20)) lock->retry_count_max = (uint32_t)between(draw, 1, 20);
+}
+
+static uint32_t off_by(struct draw *draw, int64_t most) {
+    int64_t off = chance(draw, 40) ? most : between(draw, 0, most);
+    return (uint32_t)(1000000 + (chance(draw, 50) ? off : -off));
+}
+
+static void draw_clocks(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    int64_t nodes_off = 0, clients_off = 0;
+    switch (between(draw, 0, 3)) {
+    case 0: break;
+    case 1: nodes_off = ONE_OFF_PPM; break;
+    case 2: clients_off = ONE_OFF_PPM; break;
+    default: nodes_off = clients_off = BOTH_OFF_PPM; break;
+    }
+    for (unsigned i = 0; i < plan->options.nodes; i++)
+        plan->node_ppm[i] = nodes_off ? off_by(draw, nodes_off) : 1000000;
+    for (unsigned i = 0; i < plan->options.clients; i++)
+        plan->options.client[i].clock_ppm = clients_off ? off_by(draw, clients_off) : 1000000;
+}
+
+/* Lists that share no majority with each other: some of the nodes each. */
+static void mix_configurations(struct draw *draw) {
+    struct world_options *options = &draw->plan->options;
+    for (unsigned i = 0; i < options->clients; i++) {
+        rl_mask nodes = 0;
+        while (nodes == 0) nodes = (rl_mask)between(draw, 1, (int64_t)rl_all(options->nodes));
+        options->client[i].nodes = nodes;
+    }
+}
+
+static void draw_options(struct draw *draw) {
+    static const uint8_t nodes[] = {1, 2, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7};
+    struct plan *plan = draw->plan;
+    struct world_options *options = &plan->options;
+    world_options_init(options);
+    options->seed = plan->seed;
+    options->record_messages = 0;
+    options->nodes = nodes[between(draw, 0, (int64_t)sizeof(nodes) - 1)];
+    if (plan->broken == PLAN_BREAK_MIXED_CONFIG && options->nodes < 3) options->nodes += 2;
+    options->clients = (unsigned)between(draw, 2, 5);
+    options->resources = chance(draw, 25) ? 2 : 1;
+    options->client[0].lock.ttl_ms = log_between(draw, 100, 10000);
+    draw_link(draw);
+    for (unsigned i = 0; i < options->clients; i++) draw_client(draw, i);
+    draw_clocks(draw);
+    if (plan->broken == PLAN_BREAK_MIXED_CONFIG) mix_configurations(draw);
+}
+
+/* ---- actions ---------------------------------------------------------------------------------------------- */
+
+/* NULL: there are enough. */
+static struct plan_action *add(struct draw *draw, enum plan_kind kind) {
+    struct plan *plan = draw->plan;
+    if (plan->count == PLAN_ACTIONS_MAX) return NULL;
+    struct plan_action *action = &plan->actions[plan->count++];
+    *action = (struct plan_action){.kind = (uint8_t)kind};
+    action->at = between(draw, 0, plan->faults_end * 9 / 10);
+    action->client = (uint8_t)between(draw, 0, plan->options.clients - 1);
+    action->node = (uint8_t)between(draw, 0, plan->options.nodes - 1);
+    action->resource = (uint8_t)between(draw, 0, plan->options.resources - 1);
+    return action;
+}
+
+static rl_ns draw_hold(struct draw *draw) {
+    rl_ns ttl = ttl_of(draw->plan);
+    int64_t kind = between(draw, 0, 9);
+    if (kind < 5) return between(draw, 0, ttl / 8);
+    if (kind < 8) return between(draw, 0, ttl);
+    return between(draw, ttl, 2 * ttl);
+}
+
+/* Validity is looked at in whole milliseconds: a write that takes less than one arrives inside it, whatever the rate of
+ * the client's clock. */
+static rl_ns draw_late(struct draw *draw) {
+    rl_ns ttl = ttl_of(draw->plan);
+    if (draw->plan->broken == PLAN_BREAK_PAUSE_WRITE && chance(draw, 20)) return between(draw, ttl / 4, 3 * ttl);
+    return chance(draw, 50) ? 0 : between(draw, 0, RL_MS * 9 / 10);
+}
+
+static void draw_session(struct draw *draw) {
+    rl_ns ttl = ttl_of(draw->plan);
+    struct plan_action *action = add(draw, PLAN_SESSION);
+    if (!action) return;
+    action->span = draw_hold(draw);
+    action->number = chance(draw, 20) ? 0 : between(draw, 0, 2 * ttl / RL_MS);
+    action->updates = (uint32_t)between(draw, 0, 3);
+    action->think = between(draw, 0, ttl / (chance(draw, 80) ? 20 : 2));
+    action->late = draw_late(draw);
+    if (chance(draw, 20)) {
+        action->extend_at = between(draw, 1, ttl);
+        action->extend_ms = between(draw, 10, 2 * ttl / RL_MS);
+    }
+    if (chance(draw, 5)) action->cancel_at = between(draw, 1, ttl / 4);
+}
+
+static void draw_crash(struct draw *draw, struct plan_action *action) {
+    action->number = NODE_KEEPS_ALL;
+    action->span = log_between(draw, RL_MS, ttl_of(draw->plan) * 2);
+    if (draw->plan->broken == PLAN_BREAK_DATA_LOSS)
+        action->number = chance(draw, 50) ? NODE_KEEPS_NOTHING : NODE_LOSES_LAST_SECOND;
+}
+
+static void draw_mode(struct draw *draw, struct plan_action *action) {
+    static const int16_t modes[] = {REDLOCK_VERDICT_READONLY,  REDLOCK_VERDICT_OOM,  REDLOCK_VERDICT_LOADING,
+                                    REDLOCK_VERDICT_MISCONF,   REDLOCK_VERDICT_BUSY, REDLOCK_VERDICT_NOREPLICAS,
+                                    REDLOCK_VERDICT_MASTERDOWN};
+    action->number = modes[between(draw, 0, (int64_t)(sizeof(modes) / sizeof(modes[0])) - 1)];
+    action->span = log_between(draw, RL_MS, ttl_of(draw->plan));
+}
+
+/* Inside what draw_clocks() gave the nodes, or, with the assumption off, far outside. */
+static void draw_rate(struct draw *draw, struct plan_action *action) {
+    uint32_t now = draw->plan->node_ppm[action->node];
+    int64_t off = now > 1000000 ? now - 1000000 : 1000000 - now;
+    action->number = between(draw, 1000000 - off, 1000000 + off);
+    if (draw->plan->broken == PLAN_BREAK_CLOCK_STEP)
+        action->number = chance(draw, 30) ? 0 : between(draw, 100000, 3000000);
+}
+
+static void draw_details(struct draw *draw, struct plan_action *action) {
+    rl_ns ttl = ttl_of(draw->plan);
+    switch ((enum plan_kind)action->kind) {
+    case PLAN_NODE_CRASH: draw_crash(draw, action); break;
+    case PLAN_NODE_PAUSE: action->span = log_between(draw, RL_MS, ttl * 2); break;
+    case PLAN_NODE_MODE: draw_mode(draw, action); break;
+    case PLAN_NODE_RATE: draw_rate(draw, action); break;
+    case PLAN_NODE_STEP: action->number = between(draw, -ttl, 2 * ttl); break;
+    case PLAN_NODE_FAILOVER: action->number = log_between(draw, RL_MS, ttl); break;
+    case PLAN_CUT:
+        action->number = between(draw, LINK_REQUESTS, LINK_BOTH);
+        action->span = log_between(draw, RL_MS, ttl * 2);
+        break;
+    case PLAN_DELAY: action->number = log_between(draw, RL_MS, ttl); break;
+    case PLAN_CLIENT_PAUSE: action->span = log_between(draw, RL_MS, ttl * 3); break;
+    case PLAN_CLIENT_CLOCK: action->number = between(draw, -3600000, 3600000) * RL_MS; break;
+    case PLAN_CLIENT_CRASH: action->client = (uint8_t)between(draw, 1, draw->plan->options.clients - 1); break;
+    default: break;
+    }
+}
+
+static void draw_faults(struct draw *draw, enum plan_kind kind, unsigned percent, int64_t most) {
+    if (!chance(draw, percent)) return;
+    for (int64_t left = between(draw, 1, most); left > 0; left--) {
+        struct plan_action *action = add(draw, kind);
+        if (action) draw_details(draw, action);
+    }
+}
+
+static void draw_broken(struct draw *draw) {
+    switch (draw->plan->broken) {
+    case PLAN_BREAK_DATA_LOSS:
+        draw_faults(draw, PLAN_NODE_CRASH, 70, 10);
+        draw_faults(draw, PLAN_NODE_FLUSH, 40, 8);
+        draw_faults(draw, PLAN_NODE_EVICT, 40, 8);
+        draw_faults(draw, PLAN_NODE_FAILOVER, 40, 8);
+        break;
+    case PLAN_BREAK_CLOCK_STEP:
+        draw_faults(draw, PLAN_NODE_STEP, 80, 12);
+        draw_faults(draw, PLAN_NODE_RATE, 50, 8);
+        break;
+    default: break;
+    }
+}
+
+static void sort_by_time(struct plan *plan) {
+    for (size_t i = 1; i < plan->count; i++) {
+        struct plan_action action = plan->actions[i];
+        size_t at = i;
+        for (; at > 0 && plan->actions[at - 1].at > action.at; at--) plan->actions[at] = plan->actions[at - 1];
+        plan->actions[at] = action;
+    }
+}
+
+static void draw_actions(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    plan->faults_end = ttl_of(plan) * between(draw, 3, 8);
+    draw_broken(draw);
+    draw_faults(draw, PLAN_NODE_CRASH, 40, 6);
+    draw_faults(draw, PLAN_NODE_PAUSE, 40, 6);
+    draw_faults(draw, PLAN_NODE_MODE, 30, 5);
+    draw_faults(draw, PLAN_NODE_RATE, 20, 4);
+    draw_faults(draw, PLAN_CUT, 50, 8);
+    draw_faults(draw, PLAN_BREAK, 30, 6);
+    draw_faults(draw, PLAN_LOSE_ANSWER, 40, 10);
+    draw_faults(draw, PLAN_DELAY, 30, 8);
+    draw_faults(draw, PLAN_CLIENT_PAUSE, 50, 6);
+    draw_faults(draw, PLAN_CLIENT_CRASH, 20, 2);
+    draw_faults(draw, PLAN_CLIENT_CLOCK, 20, 4);
+    for (int64_t left = between(draw, 12, 70); left > 0; left--) draw_session(draw);
+    sort_by_time(plan);
+}
+
+/* A key set at the last moment before the faults end lives one TTL and its drift; then connections come back (one
+ * longest backoff and connect timeout), an overdue answer is given up, and whoever is left tries until no other try
+ * comes between. */
+static rl_ns bound_of(const struct plan *plan) {
+    rl_ns bound = ttl_of(plan) * 11 / 10 + 2500 * RL_MS, longest = 0, stall = 0;
+    for (unsigned i = 0; i < plan->options.clients; i++) {
+        const struct world_client_options *client = &plan->options.client[i];
+        if (client->lock.retry_delay_ms_max * RL_MS > longest) longest = client->lock.retry_delay_ms_max * RL_MS;
+        if (client->client.stall_timeout_ms * RL_MS > stall) stall = client->client.stall_timeout_ms * RL_MS;
+    }
+    return bound + stall + 30 * (longest + 2 * node_timeout(plan));
+}
+
+void plan_draw(struct plan *plan, uint64_t seed, enum plan_break broken) {
+    struct draw draw = {plan, random_named(seed, 7)};
+    plan->seed = seed;
+    plan->broken = broken;
+    plan->count = 0;
+    draw_options(&draw);
+    draw_actions(&draw);
+    plan->liveness_bound = bound_of(plan);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a seed means: the options of a world, and everything that will be done to it, drawn before it begins. Each
+ * action has an index and its own numbers, so that a run can be repeated without some of them (shrink.c).
+ */
+#ifndef SIM_PLAN_H
+#define SIM_PLAN_H
+
+#include <stdio.h>
+
+#include "world.h"
+
+/* Assumptions of classic mode, to be switched off one at a time. X(name, word, sentence) */
+#define PLAN_BREAKS(X)                                                                                                 \
+    X(NOTHING, "nothing", "classic mode's assumptions hold")                                                           \
+    X(DATA_LOSS, "data-loss", "nodes restart empty or without their last second, are flushed, evict, fail over")       \
+    X(CLOCK_STEP, "clock-step", "nodes' wall clocks step, stand still and run false")                                  \
+    X(PAUSE_WRITE, "pause-write", "a client is stopped between the look at its validity and its write")                \
+    X(MIXED_CONFIG, "mixed-config", "clients list different nodes")
+
+/* X(name, sentence) */
+#define PLAN_KINDS(X)                                                                                                  \
+    X(SESSION, "acquires")                                                                                             \
+    X(NODE_CRASH, "crashes and restarts")                                                                              \
+    X(NODE_PAUSE, "is stopped")                                                                                        \
+    X(NODE_MODE, "answers writes with an error")                                                                       \
+    X(NODE_RATE, "runs its wall clock at another rate")                                                                \
+    X(NODE_STEP, "has its wall clock stepped")                                                                         \
+    X(NODE_FLUSH, "is flushed")                                                                                        \
+    X(NODE_EVICT, "evicts the key")                                                                                    \
+    X(NODE_FAILOVER, "is replaced by its replica")                                                                     \
+    X(CUT, "is cut off silently")                                                                                      \
+    X(BREAK, "has its connection broken")                                                                              \
+    X(LOSE_ANSWER, "loses the next answer")                                                                            \
+    X(DELAY, "has its next request delayed")                                                                           \
+    X(CLIENT_PAUSE, "is stopped")                                                                                      \
+    X(CLIENT_CRASH, "is killed")                                                                                       \
+    X(CLIENT_CLOCK, "has its wall clock stepped")
+
+enum plan_break {
+#define PLAN_ENUM(name, word, text) PLAN_BREAK_##name,
+    PLAN_BREAKS(PLAN_ENUM)
+#undef PLAN_ENUM
+        PLAN_BREAK_COUNT
+};
+
+enum plan_kind {
+#define PLAN_ENUM(name, text) PLAN_##name,
+    PLAN_KINDS(PLAN_ENUM)
+#undef PLAN_ENUM
+        PLAN_KIND_COUNT
+};
+
+struct plan_action {
+    rl_ns at;
+    uint8_t kind;
+    uint8_t client, node, resource;
+    rl_ns span;     /* how long the fault lasts; SESSION: how long the lock is held */
+    int64_t number; /* enum node_keeps, a verdict, ppm, a step, a lag, enum link_way, a delay; SESSION: wait_ms */
+    /* SESSION */
+    uint32_t updates;
+    rl_ns think, late;
+    rl_ns extend_at, cancel_at; /* after it was acquired, after it began; 0: never */
+    int64_t extend_ms;
+};
+
+#define PLAN_ACTIONS_MAX 192
+
+struct plan {
+    uint64_t seed;
+    enum plan_break broken;
+    struct world_options options;
+    struct plan_action actions[PLAN_ACTIONS_MAX]; /* by time */
+    size_t count;
+    uint32_t node_ppm[RL_NODES_MAX];
+    rl_ns faults_end;
+    rl_ns liveness_bound;
+};
+
+void plan_draw(struct plan *plan, uint64_t seed, enum plan_break broken);
+void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */
+void plan_print_action(const struct plan *plan, size_t index, FILE *out);
+const char *plan_break_word(enum plan_break broken);
+
+/* Which actions take part. */
+struct plan_mask {
+    uint64_t words[PLAN_ACTIONS_MAX / 64];
+};
+void plan_mask_all(struct plan_mask *mask, size_t count);
+bool plan_mask_has(const struct plan_mask *mask, size_t index);
+void plan_mask_set(struct plan_mask *mask, size_t index, bool on);
+/* "3,7,10-12", or "none"; false: not a list of that form. */
+bool plan_mask_read(struct plan_mask *mask, const char *text);
+void plan_mask_print(const struct plan_mask *mask, size_t count, FILE *out);
+
+#endif

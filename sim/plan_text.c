@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Plans and masks as text.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "plan.h"
+
+const char *plan_break_word(enum plan_break broken) {
+    static const char *const words[] = {
+#define WORD(name, word, text) word,
+        PLAN_BREAKS(WORD)
+#undef WORD
+    };
+    return words[broken];
+}
+
+static void print_ms(FILE *out, const char *before, rl_ns ns) {
+    const char *sign = ns < 0 ? "-" : "";
+    uint64_t size = (uint64_t)(ns < 0 ? -ns : ns);
+    fprintf(out, "%s%s%" PRIu64 ".%03" PRIu64 " ms", before, sign, size / 1000000, size / 1000 % 1000);
+}
+
+static void print_client(const struct plan *plan, unsigned index, FILE *out) {
+    const struct world_client_options *client = &plan->options.client[index];
+    fprintf(out,
+            "  client %c: clock %" PRIu32 " ppm, retry %" PRId64 "-%" PRId64 " ms, stall %" PRId64
+            " ms, lost margin %" PRId64 " ms",
+            'A' + (int)index, client->clock_ppm, client->lock.retry_delay_ms_min, client->lock.retry_delay_ms_max,
+            client->client.stall_timeout_ms, client->lock.lost_margin_ms);
+    if (client->lock.renew) fprintf(out, ", renews");
+    if (client->lock.hold_ms_max) fprintf(out, ", holds at most %" PRId64 " ms", client->lock.hold_ms_max);
+    if (client->nodes) {
+        fprintf(out, ", lists nodes");
+        for (unsigned i = 0; i < plan->options.nodes; i++)
+            if (client->nodes & rl_bit(i)) fprintf(out, " %u", i + 1);
+    }
+    fputc('\n', out);
+}
+
+void plan_print(const struct plan *plan, FILE *out) {
+    const struct world_options *options = &plan->options;
+    const struct world_link *link = &options->link;
+    fprintf(out, "seed %" PRIu64 ": nodes %u, clients %u, resources %u, ttl %" PRId64 " ms, %zu actions, broken: %s\n",
+            plan->seed, options->nodes, options->clients, options->resources, options->client[0].lock.ttl_ms,
+            plan->count, plan_break_word(plan->broken));
+    print_ms(out, "  network: ", link->delay_min);
+    print_ms(out, " to ", link->delay_max);
+    if (link->tail_ppm) print_ms(out, ", tail to ", link->tail_max);
+    fprintf(out, " (%" PRIu32 " ppm), requests lost %" PRIu32 " ppm, answers lost %" PRIu32 " ppm\n", link->tail_ppm,
+            link->request_loss_ppm, link->reply_loss_ppm);
+    for (unsigned i = 0; i < options->clients; i++) print_client(plan, i, out);
+    fprintf(out, "  node clocks (ppm):");
+    for (unsigned i = 0; i < options->nodes; i++) fprintf(out, " %" PRIu32, plan->node_ppm[i]);
+    print_ms(out, "\n  faults end at ", plan->faults_end);
+    print_ms(out, ", then somebody acquires within ", plan->liveness_bound);
+    fputc('\n', out);
+}
+
+static void print_session(const struct plan_action *action, FILE *out) {
+    fprintf(out, "%c acquires r%d, waits up to %" PRId64 " ms", 'A' + action->client, action->resource + 1,
+            action->number);
+    print_ms(out, ", holds ", action->span);
+    if (action->updates) {
+        fprintf(out, ", updates %" PRIu32 " times", action->updates);
+        print_ms(out, ", thinks ", action->think);
+        if (action->late) print_ms(out, ", writes take ", action->late);
+    }
+    if (action->extend_at) print_ms(out, ", extends after ", action->extend_at);
+    if (action->cancel_at) print_ms(out, ", gives up after ", action->cancel_at);
+}
+
+static void print_fault(const struct plan_action *action, FILE *out) {
+    static const char *const sentences[] = {
+#define TEXT(name, text) text,
+        PLAN_KINDS(TEXT)
+#undef TEXT
+    };
+    bool of_client = action->kind >= PLAN_CLIENT_PAUSE, of_link = !of_client && action->kind >= PLAN_CUT;
+    if (of_client)
+        fprintf(out, "%c", 'A' + action->client);
+    else
+        fprintf(out, "n%d", action->node + 1);
+    fprintf(out, " %s", sentences[action->kind]);
+    if (of_link) fprintf(out, " for %c", 'A' + action->client);
+    if (action->number) fprintf(out, " (%" PRId64 ")", action->number);
+    if (action->span) print_ms(out, " for ", action->span);
+}
+
+void plan_print_action(const struct plan *plan, size_t index, FILE *out) {
+    const struct plan_action *action = &plan->actions[index];
+    fprintf(out, "  %3zu", index);
+    print_ms(out, " at ", action->at);
+    fputs(": ", out);
+    if (action->kind == PLAN_SESSION)
+        print_session(action, out);
+    else
+        print_fault(action, out);
+    fputc('\n', out);
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------ */
+
+bool plan_mask_has(const struct plan_mask *mask, size_t index) {
+    return (mask->words[index / 64] >> index % 64 & 1) != 0;
+}
+
+void plan_mask_set(struct plan_mask *mask, size_t index, bool on) {
+    uint64_t bit = UINT64_C(1) << index % 64;
+    if (on)
+        mask->words[index / 64] |= bit;
+    else
+        mask->words[index / 64] &= ~bit;
+}
+
+void plan_mask_all(struct plan_mask *mask, size_t count) {
+    memset(mask, 0, sizeof(*mask));
+    for (size_t i = 0; i < count; i++) plan_mask_set(mask, i, true);
+}
+
+static bool read_number(const char **text, size_t *number) {
+    *number = 0;
+    if (**text < '0' || **text > '9') return false;
+    for (; **text >= '0' && **text <= '9'; (*text)++) {
+        *number = *number * 10 + (size_t)(**text - '0');
+        if (*number >= PLAN_ACTIONS_MAX) return false;
+    }
+    return true;
+}
+
+bool plan_mask_read(struct plan_mask *mask, const char *text) {
+    memset(mask, 0, sizeof(*mask));
+    if (strcmp(text, "none") == 0) return true;
+    for (;;) {
+        size_t from, to;
+        if (!read_number(&text, &from)) return false;
+        to = from;
+        if (*text == '-') {
+            text++;
+            if (!read_number(&text, &to) || to < from) return false;
+        }
+        for (size_t i = from; i <= to; i++) plan_mask_set(mask, i, true);
+        if (*text == '\0') return true;
+        if (*text++ != ',') return false;
+    }
+}
+
+void plan_mask_print(const struct plan_mask *mask, size_t count, FILE *out) {
+    const char *comma = "";
+    for (size_t i = 0; i < count; i++) {
+        if (!plan_mask_has(mask, i)) continue;
+        size_t to = i;
+        while (to + 1 < count && plan_mask_has(mask, to + 1)) to++;
+        fprintf(out, "%s%zu", comma, i);
+        if (to > i) fprintf(out, "-%zu", to);
+        comma = ",";
+        i = to;
+    }
+    if (*comma == '\0') fputs("none", out);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "play.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+
+enum { LAST_ROUNDS = 2 }; /* how often each client takes each lock once the faults are over */
+
+/* A lock that a client is after, or has, for a session of the plan or, in the end, to show that it can. */
+struct pursuit {
+    const struct plan_action *session; /* NULL: none */
+    uint32_t serial;                   /* timers of an earlier one are stale */
+    uint32_t updates_left;
+    unsigned last_rounds;
+};
+
+struct player {
+    struct world *world;
+    struct history history;
+    const struct plan *plan;
+    bool healed;
+    bool down[RL_NODES_MAX];
+    uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX][RL_NODES_MAX]; /* which fault of a kind is the latest there */
+    uint64_t acquisitions;
+    struct pursuit pursuits[WORLD_CLIENTS_MAX][WORLD_RESOURCES_MAX];
+};
+
+struct player *player_new(void) {
+    struct player *player = memory_new(sizeof(*player));
+    player->world = world_new();
+    history_init(&player->history, 0, 0, 0);
+    return player;
+}
+
+void player_free(struct player *player) {
+    if (!player) return;
+    world_free(player->world);
+    history_free(&player->history);
+    free(player);
+}
+
+const struct history *player_history(const struct player *player) { return &player->history; }
+
+/* ---- a session -------------------------------------------------------------------------------------------- */
+
+static int64_t pack(unsigned client, unsigned resource, uint32_t serial) {
+    return (int64_t)serial << 16 | (int64_t)client << 8 | (int64_t)resource;
+}
+
+static struct pursuit *unpack(struct world *world, int64_t number, unsigned *client, unsigned *resource) {
+    struct player *player = world_owner(world);
+    *client = (unsigned)(number >> 8) & 0xff;
+    *resource = (unsigned)number & 0xff;
+    struct pursuit *pursuit = &player->pursuits[*client][*resource];
+    return pursuit->session && pursuit->serial == (uint32_t)(number >> 16) ? pursuit : NULL;
+}
+
+static void update_next(struct world *world, void *argument, int64_t number) {
+    unsigned client, resource;
+    struct pursuit *pursuit = unpack(world, number, &client, &resource);
+    (void)argument;
+    if (!pursuit || pursuit->updates_left == 0) return;
+    pursuit->updates_left--;
+    const struct plan_action *session = pursuit->session;
+    actor_update(world, client, resource, session->think, session->late);
+    /* A program's own updates come one after the other. */
+    if (pursuit->updates_left > 0)
+        world_at(world, world_now(world) + session->think + session->late + RL_MS, update_next, NULL, number);
+}
+
+static void extend(struct world *world, void *argument, int64_t number) {
+    unsigned client, resource;
+    const struct pursuit *pursuit = unpack(world, number, &client, &resource);
+    (void)argument;
+    if (pursuit) actor_extend(world, client, resource, pursuit->session->extend_ms);
+}
+
+static void give_back(struct world *world, void *argument, int64_t number) {
+    unsigned client, resource;
+    (void)argument;
+    if (unpack(world, number, &client, &resource)) actor_release(world, client, resource);
+}
+
+static void give_up(struct world *world, void *argument, int64_t number) {
+    unsigned client, resource;
+    (void)argument;
+    if (unpack(world, number, &client, &resource)) actor_cancel(world, client, resource);
+}
+
+static void go_after(struct world *world, unsigned client, unsigned resource, const struct plan_action *session,
+                     int64_t wait_ms) {
+    struct player *player = world_owner(world);
+    struct pursuit *pursuit = &player->pursuits[client][resource];
+    pursuit->session = session;
+    pursuit->serial++;
+    pursuit->updates_left = session->updates;
+    if (session->cancel_at)
+        world_at(world, world_now(world) + session->cancel_at, give_up, NULL, pack(client, resource, pursuit->serial));
+    actor_acquire(world, client, resource, wait_ms);
+}
+
+static const struct plan_action last_session = {.span = RL_MS, .updates = 1};
+
+static void last_round(struct world *world, unsigned client, unsigned resource) {
+    struct player *player = world_owner(world);
+    player->pursuits[client][resource].session = NULL;
+    if (!player->healed || player->pursuits[client][resource].last_rounds == 0) return;
+    go_after(world, client, resource, &last_session, REDLOCK_WAIT_FOREVER);
+}
+
+static void again(struct world *world, void *argument, int64_t number) {
+    (void)argument;
+    last_round(world, (unsigned)(number >> 8), (unsigned)number & 0xff);
+}
+
+/* Not from within the callback: the library would call this lock busy. */
+static void end_pursuit(struct world *world, unsigned client, unsigned resource) {
+    struct player *player = world_owner(world);
+    player->pursuits[client][resource].session = NULL;
+    if (player->healed) world_at(world, world_now(world), again, NULL, pack(client, resource, 0));
+}
+
+static void on_acquired(struct world *world, unsigned client, unsigned resource, int result) {
+    struct player *player = world_owner(world);
+    struct pursuit *pursuit = &player->pursuits[client][resource];
+    const struct plan_action *session = pursuit->session;
+    if (result != REDLOCK_OK || !session) {
+        end_pursuit(world, client, resource);
+        return;
+    }
+    rl_ns now = world_now(world);
+    int64_t number = pack(client, resource, pursuit->serial);
+    player->acquisitions++;
+    if (player->healed && pursuit->last_rounds > 0) pursuit->last_rounds--;
+    world_at(world, now, update_next, NULL, number);
+    if (session->extend_at) world_at(world, now + session->extend_at, extend, NULL, number);
+    world_at(world, now + session->span, give_back, NULL, number);
+}
+
+static void on_released(struct world *world, unsigned client, unsigned resource, int result) {
+    (void)result;
+    end_pursuit(world, client, resource);
+}
+
+/* ---- faults and their ends -------------------------------------------------------------------------------- */
+
+/* The end of a fault that another of its kind has meanwhile taken the place of is none. */
+static uint32_t *latest(struct player *player, const struct plan_action *action) {
+    bool of_client = action->kind >= PLAN_CLIENT_PAUSE, of_link = action->kind == PLAN_CUT;
+    unsigned client = of_client || of_link ? action->client : 0;
+    return &player->serial[action->kind][client][of_client ? 0 : action->node];
+}
+
+static void end_fault(struct world *world, void *argument, int64_t number) {
+    struct player *player = world_owner(world);
+    const struct plan_action *action = &player->plan->actions[number & 0xffff];
+    (void)argument;
+    if (player->healed || *latest(player, action) != (uint32_t)(number >> 16)) return;
+    switch ((enum plan_kind)action->kind) {
+    case PLAN_NODE_CRASH:
+        player->down[action->node] = false;
+        node_restart(world, action->node, (enum node_keeps)action->number);
+        break;
+    case PLAN_NODE_PAUSE: node_resume(world, action->node); break;
+    case PLAN_NODE_MODE: node_mode(world, action->node, REDLOCK_VERDICT_GRANTED); break;
+    case PLAN_CUT: link_heal(world, action->client, action->node); break;
+    case PLAN_CLIENT_PAUSE: actor_resume(world, action->client); break;
+    default: break;
+    }
+}
+
+static void begin_fault(struct world *world, const struct plan_action *action) {
+    struct player *player = world_owner(world);
+    switch ((enum plan_kind)action->kind) {
+    case PLAN_NODE_CRASH:
+        node_crash(world, action->node);
+        player->down[action->node] = true;
+        break;
+    case PLAN_NODE_PAUSE: node_pause(world, action->node); break;
+    case PLAN_NODE_MODE: node_mode(world, action->node, (int)action->number); break;
+    case PLAN_NODE_RATE: node_clock_rate(world, action->node, (uint32_t)action->number); break;
+    case PLAN_NODE_STEP: node_clock_step(world, action->node, action->number); break;
+    case PLAN_NODE_FLUSH: node_flush(world, action->node); break;
+    case PLAN_NODE_EVICT: node_evict(world, action->node, action->resource); break;
+    case PLAN_NODE_FAILOVER:
+        if (!player->down[action->node]) node_failover(world, action->node, action->number);
+        break;
+    case PLAN_CUT: link_cut(world, action->client, action->node, (enum link_way)action->number); break;
+    case PLAN_BREAK: link_break(world, action->client, action->node); break;
+    case PLAN_LOSE_ANSWER: link_lose_next_answer(world, action->client, action->node); break;
+    case PLAN_DELAY: link_delay(world, action->client, action->node, action->number); break;
+    case PLAN_CLIENT_PAUSE: actor_pause(world, action->client); break;
+    case PLAN_CLIENT_CRASH: actor_crash(world, action->client); break;
+    case PLAN_CLIENT_CLOCK: actor_clock_step(world, action->client, action->number); break;
+    case PLAN_SESSION:
+    case PLAN_KIND_COUNT: break;
+    }
+}
+
+static void act(struct world *world, void *argument, int64_t number) {
+    struct player *player = world_owner(world);
+    const struct plan_action *action = &player->plan->actions[number];
+    (void)argument;
+    if (action->kind == PLAN_SESSION) {
+        if (actor_idle(world, action->client, action->resource))
+            go_after(world, action->client, action->resource, action, action->number);
+        return;
+    }
+    begin_fault(world, action);
+    uint32_t serial = ++*latest(player, action);
+    if (action->span > 0)
+        world_at(world, world_now(world) + action->span, end_fault, NULL, (int64_t)serial << 16 | number);
+}
+
+/* ---- a run ------------------------------------------------------------------------------------------------ */
+
+static void each_lock(struct player *player, void (*fn)(struct player *player, unsigned client, unsigned resource)) {
+    for (unsigned client = 0; client < player->plan->options.clients; client++)
+        for (unsigned resource = 0; resource < player->plan->options.resources; resource++)
+            fn(player, client, resource);
+}
+
+static void begin_last_round(struct player *player, unsigned client, unsigned resource) {
+    player->pursuits[client][resource].last_rounds = LAST_ROUNDS;
+    if (actor_idle(player->world, client, resource)) last_round(player->world, client, resource);
+}
+
+static bool all_content(const struct player *player) {
+    for (unsigned client = 0; client < player->plan->options.clients; client++) {
+        for (unsigned resource = 0; resource < player->plan->options.resources; resource++) {
+            const struct pursuit *pursuit = &player->pursuits[client][resource];
+            bool gone = !actor_alive(player->world, client);
+            if (!gone && (pursuit->last_rounds > 0 || pursuit->session)) return false;
+        }
+    }
+    return true;
+}
+
+/* The faults are over: whoever is left takes each lock again. Waits no longer than until all had their turn, or for so
+ * long that the judge of liveness has seen enough. */
+static void run_healed(struct player *player) {
+    const struct plan *plan = player->plan;
+    struct world *world = player->world;
+    rl_ns ttl = plan->options.client[0].lock.ttl_ms * RL_MS;
+    rl_ns latest_end = world_now(world) + 2 * ttl + 2 * plan->liveness_bound;
+    player->healed = true;
+    world_heal(world);
+    each_lock(player, begin_last_round);
+    while (!all_content(player) && world_now(world) < latest_end) world_run_until(world, world_now(world) + ttl / 4);
+    world_run_until(world, world_now(world) + ttl * 5 / 4); /* what is left behind must end by itself */
+}
+
+static void begin(struct player *player, const struct plan *plan) {
+    player->plan = plan;
+    player->healed = false;
+    player->acquisitions = 0;
+    memset(player->down, 0, sizeof(player->down));
+    memset(player->serial, 0, sizeof(player->serial));
+    memset(player->pursuits, 0, sizeof(player->pursuits));
+    world_begin(player->world, &plan->options, &player->history);
+    player->history.liveness_bound = plan->liveness_bound;
+    world_set_owner(player->world, player);
+    world_on_acquired(player->world, on_acquired);
+    world_on_released(player->world, on_released);
+    for (unsigned i = 0; i < plan->options.nodes; i++)
+        if (plan->node_ppm[i] != 1000000) node_clock_rate(player->world, i, plan->node_ppm[i]);
+}
+
+/* With clocks that stand still or go back, keys end late or never: nothing can be said of orphans and of liveness. */
+static unsigned rules_of(const struct plan *plan) {
+    unsigned all = (1u << CHECK_RULE_COUNT) - 1;
+    return plan->broken == PLAN_BREAK_CLOCK_STEP ? all & ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN) : all;
+}
+
+void player_play(struct player *player, const struct plan *plan, const struct plan_mask *mask,
+                 struct outcome *outcome) {
+    begin(player, plan);
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan_mask_has(mask, i)) world_at(player->world, plan->actions[i].at, act, NULL, (int64_t)i);
+    world_run_until(player->world, plan->faults_end);
+    run_healed(player);
+    outcome->simulated = world_now(player->world);
+    outcome->messages = world_messages(player->world);
+    outcome->acquisitions = player->acquisitions;
+    world_end(player->world);
+    outcome->count = check_history(&player->history, rules_of(plan), outcome->violations, PLAY_VIOLATIONS_MAX);
+    if (outcome->count > PLAY_VIOLATIONS_MAX) outcome->count = PLAY_VIOLATIONS_MAX;
+}
+
+uint64_t player_hash(const struct player *player) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char line[256];
+    for (size_t i = 0; i < player->history.count; i++) {
+        history_print(&player->history.records[i], line, sizeof(line));
+        for (const char *at = line; *at; at++) hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        hash = (hash ^ '\n') * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One run of a plan, and its judgement.
+ */
+#ifndef SIM_PLAY_H
+#define SIM_PLAY_H
+
+#include "check.h"
+#include "plan.h"
+
+#define PLAY_VIOLATIONS_MAX 16
+
+struct player; /* a world and what it needs, used again for each run */
+
+struct player *player_new(void);
+void player_free(struct player *player);
+
+struct outcome {
+    struct check_violation violations[PLAY_VIOLATIONS_MAX]; /* in order of time */
+    size_t count;
+    rl_ns simulated;
+    uint64_t acquisitions, messages;
+};
+
+/* Plays what is in the mask. The history is the player's, until the next run. */
+void player_play(struct player *player, const struct plan *plan, const struct plan_mask *mask, struct outcome *outcome);
+const struct history *player_history(const struct player *player);
+uint64_t player_hash(const struct player *player); /* of the history as text */
+
+#endif

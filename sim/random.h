@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Sequences of random numbers, each with a name of its own (client 2, the way from client 0 to node 3), so that what is
+ * taken out of one part of a run does not change the draws of another: a shrunk run stays like the one that failed.
+ */
+#ifndef SIM_RANDOM_H
+#define SIM_RANDOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct random {
+    uint64_t state;
+};
+
+/* splitmix64 */
+static inline uint64_t random_next(struct random *random) {
+    uint64_t z = random->state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static inline struct random random_named(uint64_t seed, uint64_t name) {
+    struct random mix = {seed};
+    struct random named = {random_next(&mix) ^ name * UINT64_C(0xd6e8feb86659fd93)};
+    named.state = random_next(&named);
+    return named;
+}
+
+/* Uniform, both ends included. */
+static inline int64_t random_between(struct random *random, int64_t low, int64_t high) {
+    if (high <= low) return low;
+    return low + (int64_t)(random_next(random) % ((uint64_t)(high - low) + 1));
+}
+
+static inline bool random_chance(struct random *random, uint32_t ppm) {
+    return ppm > 0 && random_next(random) % 1000000 < ppm;
+}
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * FENCE and LOST_UPDATE: what locks are for.
+ *
+ * FENCE. An acquisition whose ACQUIRE is recorded after another's ACQUIRED began after it had ended (the order of
+ * records is the order of the world, also within a nanosecond): its fence must be above. Acquisitions that overlap in
+ * time may come out in either order, but never with the same fence. A write is as high as the fence that its token was
+ * acquired with; what the register accepts must never go down. Fence 0 is no fence (single, classic).
+ *
+ * LOST_UPDATE. Clients count the register up by one, so that each accepted WRITE must be one above what is there: a
+ * smaller value overwrites another's write that its writer had not read. WRITE stands for a write that took effect; one
+ * that the register refused is a WRITE_REFUSED instead of it, or right behind it with the same value.
+ */
+#include "judges.h"
+
+#include <string.h>
+
+#define NOWHERE SIZE_MAX
+
+struct resource_state {
+    int64_t fence_high;  /* the highest fence acquired so far ... */
+    size_t fence_record; /* ... and by which record */
+    int64_t value;       /* of the register */
+    size_t write_record;
+    int64_t write_fence; /* the highest fence of an accepted write */
+    size_t fenced_record;
+    bool known; /* value is: by a read or a write */
+};
+
+struct client_state {
+    size_t began;        /* its last ACQUIRE */
+    int64_t fence_floor; /* the highest fence when it began */
+    size_t floor_record;
+    uint32_t token; /* its last acquisition's */
+    int64_t fence;
+};
+
+struct ledger {
+    struct report *report;
+    const struct history_record *records;
+    size_t count;
+    struct resource_state resources[JUDGE_RESOURCES];
+    struct client_state clients[JUDGE_RESOURCES][JUDGE_CLIENTS];
+};
+
+/* ---- FENCE ---------------------------------------------------------------------------------- */
+
+static void begun(struct ledger *ledger, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    struct client_state *client = &ledger->clients[record->resource][record->client];
+    client->began = index;
+    client->fence_floor = ledger->resources[record->resource].fence_high;
+    client->floor_record = ledger->resources[record->resource].fence_record;
+}
+
+static size_t same_fence_since(const struct ledger *ledger, size_t began, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    for (size_t i = index; i-- > began;) {
+        const struct history_record *other = &ledger->records[i];
+        if (other->kind == HISTORY_ACQUIRED && other->resource == record->resource && other->value == record->value)
+            return i;
+    }
+    return NOWHERE;
+}
+
+static void judge_fence(struct ledger *ledger, size_t index, size_t first, const char *how) {
+    const struct history_record *record = &ledger->records[index], *other = &ledger->records[first];
+    judge_found(ledger->report, CHECK_FENCE, first, index, record->at, record->at,
+                "%s acquired %s at %s with fence %lld, %s fence %lld that %s got at %s",
+                judge_client(record->client).text, judge_resource(record->resource).text, judge_ms(record->at).text,
+                (long long)record->value, how, (long long)other->value, judge_client(other->client).text,
+                judge_ms(other->at).text);
+}
+
+static void acquired(struct ledger *ledger, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    struct resource_state *resource = &ledger->resources[record->resource];
+    struct client_state *client = &ledger->clients[record->resource][record->client];
+    client->token = record->token;
+    client->fence = record->value;
+    if (record->value == 0) return;
+
+    if (client->fence_floor != 0 && record->value <= client->fence_floor) {
+        judge_fence(ledger, index, client->floor_record, "not above");
+    } else {
+        size_t twin = same_fence_since(ledger, client->began, index);
+        if (twin != NOWHERE) judge_fence(ledger, index, twin, "the same as");
+    }
+    if (record->value > resource->fence_high) {
+        resource->fence_high = record->value;
+        resource->fence_record = index;
+    }
+}
+
+static int64_t fence_of_write(const struct ledger *ledger, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    const struct client_state *client = &ledger->clients[record->resource][record->client];
+    if (record->token == 0 || record->token == client->token) return client->fence;
+    for (size_t i = index; i-- > 0;) { /* a write that travelled while its writer acquired again */
+        const struct history_record *other = &ledger->records[i];
+        if (other->kind == HISTORY_ACQUIRED && other->token == record->token) return other->value;
+    }
+    return 0;
+}
+
+static void judge_write_fence(struct ledger *ledger, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    struct resource_state *resource = &ledger->resources[record->resource];
+    int64_t fence = fence_of_write(ledger, index);
+    if (fence == 0) return;
+    if (fence < resource->write_fence) {
+        const struct history_record *other = &ledger->records[resource->fenced_record];
+        judge_found(ledger->report, CHECK_FENCE, resource->fenced_record, index, record->at, record->at,
+                    "%s's write to %s with fence %lld was accepted at %s after %s's with fence %lld at %s",
+                    judge_client(record->client).text, judge_resource(record->resource).text, (long long)fence,
+                    judge_ms(record->at).text, judge_client(other->client).text, (long long)resource->write_fence,
+                    judge_ms(other->at).text);
+        return;
+    }
+    resource->write_fence = fence;
+    resource->fenced_record = index;
+}
+
+/* ---- LOST_UPDATE ---------------------------------------------------------------------------- */
+
+static bool refused(const struct ledger *ledger, size_t index) {
+    const struct history_record *record = &ledger->records[index], *next = record + 1;
+    return index + 1 < ledger->count && next->kind == HISTORY_WRITE_REFUSED && next->at == record->at &&
+           next->client == record->client && next->resource == record->resource && next->value == record->value;
+}
+
+static void judge_update(struct ledger *ledger, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    struct resource_state *resource = &ledger->resources[record->resource];
+    bool based_on_it = !resource->known || record->value == resource->value + 1;
+    if (!based_on_it && resource->write_record != NOWHERE) {
+        const struct history_record *other = &ledger->records[resource->write_record];
+        judge_found(ledger->report, CHECK_LOST_UPDATE, resource->write_record, index, record->at, record->at,
+                    "%s wrote %lld to %s at %s over %s's %lld of %s, which it had not read",
+                    judge_client(record->client).text, (long long)record->value, judge_resource(record->resource).text,
+                    judge_ms(record->at).text, judge_client(other->client).text, (long long)resource->value,
+                    judge_ms(other->at).text);
+    } else if (!based_on_it) {
+        judge_found(ledger->report, CHECK_LOST_UPDATE, index, index, record->at, record->at,
+                    "%s wrote %lld to %s at %s where %lld was read and nothing had been written",
+                    judge_client(record->client).text, (long long)record->value, judge_resource(record->resource).text,
+                    judge_ms(record->at).text, (long long)resource->value);
+    }
+    resource->known = true;
+    resource->value = record->value;
+    resource->write_record = index;
+}
+
+static void read_first(struct ledger *ledger, const struct history_record *record) {
+    struct resource_state *resource = &ledger->resources[record->resource];
+    if (resource->known) return; /* later reads are judged by what is written on their strength */
+    resource->known = true;
+    resource->value = record->value;
+}
+
+/* ---- the walk ------------------------------------------------------------------------------- */
+
+static void step(struct ledger *ledger, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    switch (record->kind) {
+    case HISTORY_ACQUIRE: begun(ledger, index); break;
+    case HISTORY_ACQUIRED: acquired(ledger, index); break;
+    case HISTORY_READ: read_first(ledger, record); break;
+    case HISTORY_WRITE:
+        if (refused(ledger, index)) break;
+        judge_write_fence(ledger, index);
+        judge_update(ledger, index);
+        break;
+    default: break;
+    }
+}
+
+void judge_register(struct report *report) {
+    struct ledger ledger;
+    memset(&ledger, 0, sizeof ledger);
+    ledger.report = report;
+    ledger.records = report->history->records;
+    ledger.count = report->history->count;
+    for (unsigned i = 0; i < JUDGE_RESOURCES; i++) ledger.resources[i].write_record = NOWHERE;
+    for (size_t i = 0; i < ledger.count; i++) step(&ledger, i);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "scenario.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "draw.h"
+#include "phrase.h"
+#include "scene.h"
+#include "story.h"
+
+enum { END_OK = 0, END_UNEXPECTED = 1, END_USAGE = 64, END_DATA = 65, END_WRITE = 73 };
+
+struct request {
+    bool list, words, all, trace;
+    const char *svg, *html, *gallery, *name;
+};
+
+/* ---- arguments ------------------------------------------------------------------------------------------- */
+
+void scenario_help(FILE *out) {
+    fputs("  NAME            play a scenario, built in or from a file FILE.scene, and tell it in sentences\n"
+          "    --svg FILE    and draw it as a picture (-: to standard output)\n"
+          "    --html FILE   and as a page\n"
+          "    --trace       and print everything that happens\n"
+          "  --list          the scenarios built in, one line each\n"
+          "  --all           play all of them, one line each\n"
+          "  --gallery DIR   draw all of them, with a page that shows them\n"
+          "  --words         the sentences that a scene may use\n",
+          out);
+}
+
+bool scenario_wants(int argc, char **argv) {
+    static const char *const ours[] = {"--list", "--words", "--all", "--gallery", "--svg", "--html"};
+    for (int i = 1; i < argc; i++) {
+        for (size_t j = 0; j < sizeof ours / sizeof ours[0]; j++) {
+            if (strcmp(argv[i], ours[j]) == 0) return true;
+        }
+    }
+    return argc > 1 && argv[1][0] != '-';
+}
+
+static bool usage(const char *what, const char *which) {
+    fprintf(stderr, "redlock sim: %s%s; try 'redlock sim --help'\n", what, which);
+    return false;
+}
+
+static bool read_arguments(struct request *request, int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const char *argument = argv[i];
+        const char **value = strcmp(argument, "--svg") == 0       ? &request->svg
+                             : strcmp(argument, "--html") == 0    ? &request->html
+                             : strcmp(argument, "--gallery") == 0 ? &request->gallery
+                                                                  : NULL;
+        if (value != NULL) {
+            if (i + 1 == argc) return usage("a value is missing after ", argument);
+            *value = argv[++i];
+        } else if (strcmp(argument, "--list") == 0) {
+            request->list = true;
+        } else if (strcmp(argument, "--words") == 0) {
+            request->words = true;
+        } else if (strcmp(argument, "--all") == 0) {
+            request->all = true;
+        } else if (strcmp(argument, "--trace") == 0) {
+            request->trace = true;
+        } else if (argument[0] == '-') {
+            return usage("unknown option ", argument);
+        } else if (request->name != NULL) {
+            return usage("one scenario at a time, not also ", argument);
+        } else {
+            request->name = argument;
+        }
+    }
+    bool others = request->list || request->words || request->all || request->gallery != NULL;
+    if (request->name == NULL && !others) return usage("which scenario?", "");
+    return true;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------- */
+
+static int read_built_in(struct scene *scene, const struct scenario_text *text) {
+    char file[256], error[512];
+    snprintf(file, sizeof file, "%s.scene", text->name);
+    if (scene_read(scene, text->name, file, (const char *)text->text, error, sizeof error)) return END_OK;
+    fprintf(stderr, "%s\n", error);
+    return END_DATA;
+}
+
+static int read_file(struct scene *scene, const char *path) {
+    char text[16384], name[64], error[512];
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        fprintf(stderr, "redlock sim: cannot read %s: %s\n", path, strerror(errno));
+        return END_DATA;
+    }
+    size_t length = fread(text, 1, sizeof text, file);
+    fclose(file);
+    if (length == sizeof text) {
+        fprintf(stderr, "redlock sim: %s is longer than a scene can be\n", path);
+        return END_DATA;
+    }
+    text[length] = '\0';
+    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(base, "."), base);
+    if (scene_read(scene, name, path, text, error, sizeof error)) return END_OK;
+    fprintf(stderr, "%s\n", error);
+    return END_DATA;
+}
+
+static int read_named(struct scene *scene, const char *name) {
+    if (strchr(name, '/') != NULL || strstr(name, ".scene") != NULL) return read_file(scene, name);
+    for (unsigned i = 0; i < scenario_texts_count; i++) {
+        if (strcasecmp(scenario_texts[i].name, name) == 0) return read_built_in(scene, &scenario_texts[i]);
+    }
+    fprintf(stderr, "redlock sim: no scenario is called '%.60s'; redlock sim --list shows them\n", name);
+    return END_USAGE;
+}
+
+/* ---- telling --------------------------------------------------------------------------------------------- */
+
+static struct picture picture_of(const struct scene *scene, const struct scene_result *result) {
+    struct picture picture = {.name = scene->name,
+                              .title = scene->title,
+                              .prose = scene->prose,
+                              .verdict = result->verdict,
+                              .breaks = result->violations_count > 0 || !result->as_expected,
+                              .names = {scene_client_names, scene_resource_names},
+                              .history = &result->history,
+                              .violations = result->violations,
+                              .violations_count = result->violations_count};
+    for (size_t i = 0; i < scene->sources_count; i++) picture.sources[i] = scene->source_text[i];
+    return picture;
+}
+
+/* Wraps at 78 columns. */
+static void print_wrapped(const char *text, int indent) {
+    int column = indent;
+    printf("%*s", indent, "");
+    while (*text != '\0') {
+        size_t length = strcspn(text, " \n");
+        if (column > indent && column + 1 + (int)length > 78) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        }
+        if (column > indent) column += printf(" ");
+        column += printf("%.*s", (int)length, text);
+        text += length;
+        if (text[0] == '\n' && text[1] == '\n') {
+            printf("\n\n%*s", indent, "");
+            column = indent;
+        }
+        while (*text == ' ' || *text == '\n') text++;
+    }
+    printf("\n");
+}
+
+static void print_head(const struct scene *scene) {
+    printf("%s: %s\n\n", scene->name, scene->title);
+    print_wrapped(scene->prose, 2);
+    printf("\n");
+    for (size_t i = 0; i < scene->sources_count; i++) {
+        char source[400];
+        snprintf(source, sizeof source, "Source: %s", scene->source_text[i]);
+        print_wrapped(source, 2);
+    }
+    printf("\n");
+}
+
+static void print_story(const struct scene_result *result) {
+    struct story story;
+    const struct story_names names = {scene_client_names, scene_resource_names};
+    story_tell(&story, &result->history, &names);
+    for (size_t i = 0; i < story.count; i++) {
+        char time[PHRASE_TIME_BYTES];
+        printf("%3zu  %10s  %s\n", i + 1, phrase_time(story.events[i].at, time, sizeof time), story.events[i].text);
+    }
+    story_free(&story);
+}
+
+static void print_trace(const struct scene_result *result) {
+    char line[256];
+    for (size_t i = 0; i < result->history.count; i++) {
+        history_print(&result->history.records[i], line, sizeof line);
+        puts(line);
+    }
+}
+
+static void print_verdict(const struct scene *scene, const struct scene_result *result) {
+    for (size_t i = 0; i < result->violations_count; i++) {
+        printf("     %s: %s\n", check_rule_name(result->violations[i].rule), result->violations[i].text);
+    }
+    printf("\n%s\n", result->verdict);
+    if (scene->guarded[0] != '\0') printf("guarded: not yet (to come: %s)\n", scene->guarded);
+    if (scene->native[0] != '\0') printf("native: not yet (to come: %s)\n", scene->native);
+}
+
+/* ---- drawing --------------------------------------------------------------------------------------------- */
+
+typedef void draw_fn(FILE *out, const struct picture *picture);
+
+static int complain_of(const char *path) {
+    fprintf(stderr, "redlock sim: cannot write %s: %s\n", path, strerror(errno));
+    return END_WRITE;
+}
+
+static int close_file(FILE *out, const char *path) {
+    bool bad = ferror(out) != 0;
+    bool standard = out == stdout;
+    if ((standard ? fflush(out) : fclose(out)) != 0 || bad) return complain_of(path);
+    return END_OK;
+}
+
+static int draw_to(const char *path, draw_fn *draw, const struct picture *picture) {
+    FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    if (out == NULL) return complain_of(path);
+    draw(out, picture);
+    return close_file(out, path);
+}
+
+static int draw_in(const char *directory, const char *name, const char *suffix, draw_fn *draw,
+                   const struct picture *picture) {
+    char path[512];
+    if ((size_t)snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix) >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return complain_of(directory);
+    }
+    return draw_to(path, draw, picture);
+}
+
+static int worse(int a, int b) { return a > b ? a : b; }
+
+static int gallery_entry(FILE *index, const char *directory, const struct scene *scene) {
+    if (scene->later[0] != '\0') {
+        draw_gallery_later(index, scene->name, scene->title, scene->later);
+        return END_OK;
+    }
+    struct scene_result result;
+    scene_run(scene, &result);
+    struct picture picture = picture_of(scene, &result);
+    int status = result.as_expected ? END_OK : END_UNEXPECTED;
+    fputs(result.unmet, stderr);
+    status = worse(status, draw_in(directory, scene->name, ".svg", draw_svg, &picture));
+    status = worse(status, draw_in(directory, scene->name, ".html", draw_html, &picture));
+    status = worse(status, draw_in(directory, scene->name, ".thumb.svg", draw_thumbnail, &picture));
+    draw_gallery_entry(index, &picture);
+    scene_result_free(&result);
+    return status;
+}
+
+static int make_gallery(const char *directory) {
+    char path[512];
+    if (mkdir(directory, 0777) != 0 && errno != EEXIST) return complain_of(directory);
+    if ((size_t)snprintf(path, sizeof path, "%s/index.html", directory) >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return complain_of(directory);
+    }
+    FILE *index = fopen(path, "w");
+    if (index == NULL) return complain_of(path);
+    struct scene *scene = malloc(sizeof *scene);
+    if (scene == NULL) abort();
+    int status = END_OK;
+    draw_gallery_open(index);
+    for (unsigned i = 0; i < scenario_texts_count; i++) {
+        int one = read_built_in(scene, &scenario_texts[i]);
+        status = worse(status, one != END_OK ? one : gallery_entry(index, directory, scene));
+    }
+    draw_gallery_close(index);
+    free(scene);
+    return worse(status, close_file(index, path));
+}
+
+/* ---- what was asked for ---------------------------------------------------------------------------------- */
+
+static int play(const struct scene *scene, const struct request *request) {
+    /* A picture on standard output is alone there. */
+    bool quiet = (request->svg != NULL && strcmp(request->svg, "-") == 0) ||
+                 (request->html != NULL && strcmp(request->html, "-") == 0);
+    if (!quiet) print_head(scene);
+    if (scene->later[0] != '\0') {
+        fprintf(quiet ? stderr : stdout, "Nothing to play yet: %s\n", scene->later);
+        return request->svg != NULL || request->html != NULL ? END_UNEXPECTED : END_OK;
+    }
+    struct scene_result result;
+    scene_run(scene, &result);
+    struct picture picture = picture_of(scene, &result);
+    if (!quiet && request->trace) print_trace(&result);
+    if (!quiet) print_story(&result);
+    if (!quiet) print_verdict(scene, &result);
+    fputs(result.unmet, stderr);
+    int status = result.as_expected ? END_OK : END_UNEXPECTED;
+    if (request->svg != NULL) status = worse(status, draw_to(request->svg, draw_svg, &picture));
+    if (request->html != NULL) status = worse(status, draw_to(request->html, draw_html, &picture));
+    scene_result_free(&result);
+    return status;
+}
+
+static int list_one(const struct scene *scene) {
+    const char *what = scene->later[0] != '\0' ? scene->later : scene->breaks != 0 ? "classic breaks" : "classic holds";
+    printf("%-18s %s (%s)\n", scene->name, scene->title, what);
+    return END_OK;
+}
+
+static int play_briefly(const struct scene *scene) {
+    if (scene->later[0] != '\0') {
+        printf("%-18s not yet: %s\n", scene->name, scene->later);
+        return END_OK;
+    }
+    struct scene_result result;
+    scene_run(scene, &result);
+    printf("%-18s %s\n", scene->name, result.verdict);
+    fflush(stdout);
+    fputs(result.unmet, stderr);
+    int status = result.as_expected ? END_OK : END_UNEXPECTED;
+    scene_result_free(&result);
+    return status;
+}
+
+static int for_all(int (*one)(const struct scene *)) {
+    struct scene *scene = malloc(sizeof *scene);
+    if (scene == NULL) abort();
+    int status = END_OK;
+    for (unsigned i = 0; i < scenario_texts_count; i++) {
+        int result = read_built_in(scene, &scenario_texts[i]);
+        status = worse(status, result != END_OK ? result : one(scene));
+    }
+    free(scene);
+    return status;
+}
+
+static int print_words(void) {
+    printf("Options, before the first step:\n");
+    for (int i = 0; i < SCENE_OPTION_COUNT; i++) printf("    %s\n", scene_option_sentences[i]);
+    printf("Steps, each after 'at DURATION':\n");
+    for (int i = 0; i < SCENE_STEP_COUNT; i++) printf("    %s\n", scene_step_sentences[i]);
+    printf("Expectations, below 'classic: holds' or 'classic: breaks RULE...', each after 'and':\n");
+    for (int i = 0; i < SCENE_CLAIM_COUNT; i++) printf("    %s\n", scene_claim_sentences[i]);
+    printf("Rules:\n");
+    for (int i = 0; i < CHECK_RULE_COUNT; i++) printf("    %s\n", check_rule_name((enum check_rule)i));
+    return END_OK;
+}
+
+int scenario_main(int argc, char **argv) {
+    struct request request = {0};
+    if (!read_arguments(&request, argc, argv)) return END_USAGE;
+    if (request.words) return print_words();
+    if (request.list) return for_all(list_one);
+    if (request.all) return for_all(play_briefly);
+    if (request.gallery != NULL) return make_gallery(request.gallery);
+    struct scene *scene = malloc(sizeof *scene);
+    if (scene == NULL) abort();
+    int status = read_named(scene, request.name);
+    if (status == END_OK) status = play(scene, &request);
+    free(scene);
+    return status;
+}

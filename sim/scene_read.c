@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Reads a scene: head (title, source, prose), options, steps, expectations, in this order.
+ */
+#include "scene.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const scene_client_names[WORLD_CLIENTS_MAX] = {"A", "B", "C", "D", "E", "F", "G", "H"};
+const char *const scene_resource_names[WORLD_RESOURCES_MAX] = {"job", "r2", "r3", "r4"};
+
+struct reader {
+    struct scene *scene;
+    unsigned line;
+    bool below_classic; /* indented lines are claims now, prose before */
+    char *error;
+    size_t error_size;
+};
+
+static bool wrong(struct reader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool wrong(struct reader *reader, const char *format, ...) {
+    char what[300];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(reader->error, reader->error_size, "%s:%u: %s", reader->scene->file, reader->line, what);
+    return false;
+}
+
+/* The rest of a line that begins with this word, or NULL. */
+static const char *after(const char *line, const char *word) {
+    size_t length = strlen(word);
+    if (strncmp(line, word, length) != 0 || (line[length] != ' ' && line[length] != '\0')) return NULL;
+    line += length;
+    while (*line == ' ') line++;
+    return line;
+}
+
+/* ---- options --------------------------------------------------------------------------------------------- */
+
+static void for_clients(struct scene *scene, unsigned clients,
+                        void (*set)(struct world_client_options *, const struct scene_line *),
+                        const struct scene_line *line) {
+    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) {
+        if (clients >> i & 1) set(&scene->options.client[i], line);
+    }
+}
+
+static void set_ttl(struct world_client_options *client, const struct scene_line *line) {
+    client->lock.ttl_ms = line->span / RL_MS;
+}
+static void set_node_timeout(struct world_client_options *client, const struct scene_line *line) {
+    client->client.node_timeout_ms = line->span / RL_MS;
+}
+static void set_stall_timeout(struct world_client_options *client, const struct scene_line *line) {
+    client->client.stall_timeout_ms = line->span / RL_MS;
+}
+static void set_renewed(struct world_client_options *client, const struct scene_line *line) {
+    (void)line;
+    client->lock.renew = 1;
+}
+static void set_lost_margin(struct world_client_options *client, const struct scene_line *line) {
+    client->lock.lost_margin_ms = line->span / RL_MS;
+}
+static void set_retry(struct world_client_options *client, const struct scene_line *line) {
+    client->lock.retry_delay_ms_min = line->span2 / RL_MS;
+    client->lock.retry_delay_ms_max = line->span / RL_MS;
+}
+static void set_lists(struct world_client_options *client, const struct scene_line *line) {
+    client->nodes = line->nodes;
+}
+static void set_clock_rate(struct world_client_options *client, const struct scene_line *line) {
+    client->clock_ppm = (uint32_t)line->number;
+}
+static void set_lists_twice(struct world_client_options *client, const struct scene_line *line) {
+    int node = 0;
+    while (!(line->nodes & rl_bit((unsigned)node))) node++;
+    client->twice_listed = node;
+}
+
+static bool set_option(struct reader *reader, const struct scene_line *line) {
+    struct scene *scene = reader->scene;
+    const unsigned everybody = (1u << WORLD_CLIENTS_MAX) - 1;
+    switch ((enum scene_option)line->kind) {
+    case SCENE_OPTION_NODES:
+        if (line->number < 1 || line->number > RL_NODES_MAX) return wrong(reader, "1 to %d nodes", RL_NODES_MAX);
+        scene->options.nodes = (unsigned)line->number;
+        break;
+    case SCENE_OPTION_CLIENTS:
+        scene->options.clients = 0;
+        while (line->clients >> scene->options.clients & 1) scene->options.clients++;
+        if (line->clients >> scene->options.clients != 0)
+            return wrong(reader, "clients are named A, B, C... without a gap");
+        break;
+    case SCENE_OPTION_TTL:
+        if (line->span < REDLOCK_TTL_MS_MIN * RL_MS || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
+            return wrong(reader, "a TTL is from %dms to 24h", REDLOCK_TTL_MS_MIN);
+        for_clients(scene, everybody, set_ttl, line);
+        break;
+    case SCENE_OPTION_DELAY: scene->options.link.delay_min = scene->options.link.delay_max = line->span; break;
+    case SCENE_OPTION_DELAY_RANGE:
+        scene->options.link.delay_min = line->span2;
+        scene->options.link.delay_max = line->span;
+        break;
+    case SCENE_OPTION_NODE_TIMEOUT: for_clients(scene, everybody, set_node_timeout, line); break;
+    case SCENE_OPTION_STALL_TIMEOUT: for_clients(scene, everybody, set_stall_timeout, line); break;
+    case SCENE_OPTION_RENEWED: for_clients(scene, everybody, set_renewed, line); break;
+    case SCENE_OPTION_LOST_MARGIN: for_clients(scene, everybody, set_lost_margin, line); break;
+    case SCENE_OPTION_RETRY: for_clients(scene, everybody, set_retry, line); break;
+    case SCENE_OPTION_LISTS: for_clients(scene, line->clients, set_lists, line); break;
+    case SCENE_OPTION_LISTS_TWICE: for_clients(scene, line->clients, set_lists_twice, line); break;
+    case SCENE_OPTION_CLOCK_RATE:
+        if (line->number < 1 || line->number > 10000000) return wrong(reader, "a clock runs at 1 to 10000000 ppm");
+        for_clients(scene, line->clients, set_clock_rate, line);
+        break;
+    case SCENE_OPTION_SEED: scene->options.seed = (uint64_t)line->number; break;
+    case SCENE_OPTION_ENDS: scene->ends = line->span; break;
+    case SCENE_OPTION_COUNT: break;
+    }
+    return true;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------------------- */
+
+/* "all nodes" means those that there are; everybody named must exist. */
+static bool settle(struct reader *reader, struct scene_line *line) {
+    const struct world_options *options = &reader->scene->options;
+    if (line->nodes == rl_all(RL_NODES_MAX)) line->nodes = rl_all(options->nodes);
+    if (line->nodes & ~rl_all(options->nodes)) return wrong(reader, "there are %u nodes", options->nodes);
+    if (line->clients >> options->clients != 0) return wrong(reader, "there are %u clients", options->clients);
+    return true;
+}
+
+static bool read_step(struct reader *reader, const char *rest) {
+    struct scene *scene = reader->scene;
+    char time[32], why[300];
+    size_t length = strcspn(rest, " ");
+    snprintf(time, sizeof time, "%.*s", (int)length, rest);
+    struct scene_line line = {.line = reader->line};
+    rl_ns at;
+    if (!scene_duration(time, &at)) return wrong(reader, "'at' needs a time such as 100ms or 2.5s, not '%.20s'", time);
+    if (scene->steps_count > 0 && at < scene->steps[scene->steps_count - 1].at)
+        return wrong(reader, "steps go forward in time");
+    if (scene->steps_count == SCENE_LINES_MAX) return wrong(reader, "at most %d steps", SCENE_LINES_MAX);
+    rest += length;
+    while (*rest == ' ') rest++;
+    if (scene_match(rest, scene_step_sentences, SCENE_STEP_COUNT, &line, why, sizeof why) < 0)
+        return wrong(reader, "%s", why);
+    line.at = at;
+    if (!settle(reader, &line)) return false;
+    scene->steps[scene->steps_count++] = line;
+    return true;
+}
+
+static bool read_claim(struct reader *reader, const char *text) {
+    struct scene *scene = reader->scene;
+    char why[300];
+    const char *rest = after(text, "and");
+    if (rest == NULL) return wrong(reader, "below 'classic:' each line begins with 'and'");
+    if (scene->claims_count == SCENE_LINES_MAX) return wrong(reader, "at most %d expectations", SCENE_LINES_MAX);
+    struct scene_line line = {.line = reader->line};
+    if (scene_match(rest, scene_claim_sentences, SCENE_CLAIM_COUNT, &line, why, sizeof why) < 0)
+        return wrong(reader, "%s", why);
+    if (!settle(reader, &line)) return false;
+    scene->claims[scene->claims_count++] = line;
+    return true;
+}
+
+static bool read_classic(struct reader *reader, const char *rest) {
+    struct scene *scene = reader->scene;
+    scene->classic = reader->below_classic = true;
+    if (strcmp(rest, "holds") == 0) return true;
+    rest = after(rest, "breaks");
+    if (rest == NULL || *rest == '\0') return wrong(reader, "'classic:' is followed by 'holds' or 'breaks RULE...'");
+    while (*rest != '\0') {
+        size_t length = strcspn(rest, " ");
+        int rule = 0;
+        while (rule < CHECK_RULE_COUNT && (strlen(check_rule_name((enum check_rule)rule)) != length ||
+                                           strncmp(check_rule_name((enum check_rule)rule), rest, length) != 0))
+            rule++;
+        if (rule == CHECK_RULE_COUNT) return wrong(reader, "no rule is called '%.*s'", (int)length, rest);
+        scene->breaks |= 1u << rule;
+        rest += length;
+        while (*rest == ' ') rest++;
+    }
+    return true;
+}
+
+static bool read_prose(struct reader *reader, const char *text) {
+    struct scene *scene = reader->scene;
+    size_t used = strlen(scene->prose), length = strlen(text);
+    if (used + length + 3 > sizeof scene->prose) return wrong(reader, "the prose is too long");
+    bool joins = used > 0 && scene->prose[used - 1] != '\n';
+    snprintf(scene->prose + used, sizeof scene->prose - used, "%s%s", joins ? " " : "", text);
+    return true;
+}
+
+static bool keep(struct reader *reader, char *into, size_t size, const char *text) {
+    if (strlen(text) >= size) return wrong(reader, "this line is too long");
+    snprintf(into, size, "%s", text);
+    return true;
+}
+
+static bool read_source(struct reader *reader, const char *rest) {
+    struct scene *scene = reader->scene;
+    if (scene->sources_count == DRAW_SOURCES_MAX) return wrong(reader, "at most %d sources", DRAW_SOURCES_MAX);
+    return keep(reader, scene->source_text[scene->sources_count++], sizeof scene->source_text[0], rest);
+}
+
+static bool read_option(struct reader *reader, const char *text) {
+    char why[300];
+    struct scene_line line = {.line = reader->line};
+    if (scene_match(text, scene_option_sentences, SCENE_OPTION_COUNT, &line, why, sizeof why) < 0)
+        return wrong(reader, "%s", why);
+    bool late = reader->scene->steps_count > 0 && line.kind != SCENE_OPTION_ENDS;
+    if (late) return wrong(reader, "options come before the first step, and steps begin with 'at'");
+    if (line.kind != SCENE_OPTION_CLIENTS && !settle(reader, &line)) return false;
+    return set_option(reader, &line);
+}
+
+static bool read_line(struct reader *reader, const char *text) {
+    struct scene *scene = reader->scene;
+    const char *rest;
+    if (*text == ' ') {
+        while (*text == ' ') text++;
+        return reader->below_classic ? read_claim(reader, text) : read_prose(reader, text);
+    }
+    if ((rest = after(text, "title")) != NULL) return keep(reader, scene->title, sizeof scene->title, rest);
+    if ((rest = after(text, "source")) != NULL) return read_source(reader, rest);
+    if ((rest = after(text, "later")) != NULL) return keep(reader, scene->later, sizeof scene->later, rest);
+    if ((rest = after(text, "at")) != NULL) return read_step(reader, rest);
+    if ((rest = after(text, "classic:")) != NULL) return read_classic(reader, rest);
+    if ((rest = after(text, "guarded:")) != NULL) return keep(reader, scene->guarded, sizeof scene->guarded, rest);
+    if ((rest = after(text, "native:")) != NULL) return keep(reader, scene->native, sizeof scene->native, rest);
+    return read_option(reader, text);
+}
+
+/* A blank line between two lines of prose begins a paragraph. */
+static void blank_line(struct scene *scene) {
+    size_t used = strlen(scene->prose);
+    if (used > 0 && scene->prose[used - 1] != '\n' && used + 3 < sizeof scene->prose)
+        memcpy(scene->prose + used, "\n\n", 3);
+}
+
+static bool complete(struct reader *reader) {
+    struct scene *scene = reader->scene;
+    size_t used = strlen(scene->prose);
+    while (used > 0 && scene->prose[used - 1] == '\n') scene->prose[--used] = '\0';
+    if (scene->title[0] == '\0') return wrong(reader, "no title");
+    if (scene->sources_count == 0) return wrong(reader, "no source: say who published it, or that nobody did");
+    if (scene->prose[0] == '\0') return wrong(reader, "no prose: say in a paragraph what this is about");
+    if (scene->later[0] != '\0') return true;
+    if (scene->steps_count == 0) return wrong(reader, "nothing happens: no line begins with 'at'");
+    if (!scene->classic) return wrong(reader, "no expectation: a line 'classic: holds' or 'classic: breaks RULE...'");
+    if (scene->ends == 0) scene->ends = scene->steps[scene->steps_count - 1].at + 1000 * RL_MS;
+    return true;
+}
+
+bool scene_read(struct scene *scene, const char *name, const char *file, const char *text, char *error, size_t size) {
+    memset(scene, 0, sizeof *scene);
+    snprintf(scene->name, sizeof scene->name, "%s", name);
+    snprintf(scene->file, sizeof scene->file, "%s", file);
+    world_options_init(&scene->options);
+    scene->options.link.delay_min = scene->options.link.delay_max = RL_MS;
+    scene->options.record_messages = 1;
+    struct reader reader = {.scene = scene, .error = error, .error_size = size};
+    while (*text != '\0') {
+        char line[512];
+        size_t length = strcspn(text, "\n"), shown = length;
+        reader.line++;
+        if (length >= sizeof line) return wrong(&reader, "a line of more than %zu bytes", sizeof line - 1);
+        while (shown > 0 && (text[shown - 1] == ' ' || text[shown - 1] == '\r' || text[shown - 1] == '\t')) shown--;
+        memcpy(line, text, shown);
+        line[shown] = '\0';
+        if (shown == 0) {
+            blank_line(scene);
+        } else if (line[0] != '#' && !read_line(&reader, line)) {
+            return false;
+        }
+        text += length + (text[length] == '\n');
+    }
+    return complete(&reader);
+}

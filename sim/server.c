@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The nodes: what a Redis server does with a request (by src/node/table.h, on the node's wall clock). What
+ * befalls them is in server_faults.c. A node works off a request in no time, in the order of arrival over all its
+ * connections.
+ */
+#include <stdlib.h>
+
+#include "inside.h"
+
+/* Wall clocks show some day of 2026, each node's a little off the others'. */
+#define WALL_BEGIN (INT64_C(1767225600000) * RL_MS)
+#define WALL_SPREAD (2000 * RL_MS)
+
+static const struct node_bytes keys[WORLD_RESOURCES_MAX] = {{"r1", 2}, {"r2", 2}, {"r3", 2}, {"r4", 2}};
+
+struct node_bytes resource_key(unsigned resource) {
+    return keys[resource];
+}
+
+int resource_of(const void *key, size_t bytes) {
+    const char *name = key;
+    if (bytes != 2 || name[0] != 'r' || name[1] < '1' || name[1] > '0' + WORLD_RESOURCES_MAX) return -1;
+    return name[1] - '1';
+}
+
+int64_t server_wall_ms(const struct server *server) { return clock_read(&server->clock, server->world->now) / RL_MS; }
+
+static unsigned index_of(const struct server *server) { return (unsigned)(server - server->world->server); }
+
+struct history_record server_record(const struct server *server, enum history_kind kind) {
+    struct history_record record = world_record(server->world, kind);
+    record.node = (int8_t)index_of(server);
+    return record;
+}
+
+void server_write(const struct server *server, enum history_kind kind, int64_t value) {
+    struct history_record record = server_record(server, kind);
+    record.value = value;
+    world_write(server->world, &record);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------------------- */
+
+/* A key lives through the last millisecond of its time. */
+static rl_ns end_of_key(const struct server *server, int64_t expires_ms) {
+    if (expires_ms >= RL_NEVER / RL_MS - 1) return RL_NEVER;
+    return clock_when(&server->clock, (expires_ms + 1) * RL_MS);
+}
+
+static void look_for_ended(struct world *world, void *argument, int64_t number);
+
+/* One event a node, at the soonest end or before it. */
+void server_await_expiry(struct server *server) {
+    rl_ns at = end_of_key(server, node_next_expiry(server->table));
+    if (at >= server->expiry_at || !server->up || server->paused) return;
+    if (at < server->world->now) at = server->world->now;
+    server->expiry_at = at;
+    world_at(server->world, at, look_for_ended, NULL, (int64_t)index_of(server));
+}
+
+static void look_for_ended(struct world *world, void *argument, int64_t number) {
+    struct server *server = &world->server[number];
+    (void)argument;
+    if (world->now != server->expiry_at) return;
+    server->expiry_at = RL_NEVER;
+    if (!server->up || server->paused) return;
+    node_expire_due(server->table, server_wall_ms(server));
+    server_await_expiry(server);
+}
+
+static void remember(struct server *server, unsigned resource, uint32_t token, int64_t expires_ms) {
+    if (server->changes_count == server->changes_capacity)
+        server->changes = memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
+    server->changes[server->changes_count++] =
+        (struct change){server->world->now, (uint8_t)resource, token, expires_ms};
+}
+
+static void on_change(void *context, enum node_change change, struct node_bytes key, struct node_bytes token,
+                      int64_t expires_ms) {
+    static const enum history_kind kinds[] = {
+        [NODE_CHANGE_SET] = HISTORY_KEY_SET,         [NODE_CHANGE_EXTENDED] = HISTORY_KEY_EXTENDED,
+        [NODE_CHANGE_DELETED] = HISTORY_KEY_DELETED, [NODE_CHANGE_EXPIRED] = HISTORY_KEY_EXPIRED,
+        [NODE_CHANGE_LOST] = HISTORY_KEY_LOST,
+    };
+    struct server *server = context;
+    struct world *world = server->world;
+    int resource = resource_of(key.data, key.bytes);
+    if (resource < 0) return;
+    uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
+    bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
+    remember(server, (unsigned)resource, there ? number : 0, expires_ms);
+    struct history_record record = server_record(server, kinds[change]);
+    record.resource = (int8_t)resource;
+    record.token = number;
+    if (there) record.until = end_of_key(server, expires_ms);
+    world_write(world, &record);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------- */
+
+/* A server in this mode answers nothing but its error, handshakes too. */
+static bool refuses_all(int mode) {
+    return mode == REDLOCK_VERDICT_LOADING || mode == REDLOCK_VERDICT_BUSY || mode == REDLOCK_VERDICT_MASTERDOWN ||
+           mode == REDLOCK_VERDICT_AUTH || mode == REDLOCK_VERDICT_MAXCLIENTS || mode == REDLOCK_VERDICT_CLUSTER;
+}
+
+static int verdict_of(enum node_answer answer) {
+    switch (answer) {
+    case NODE_GRANTED: return REDLOCK_VERDICT_GRANTED;
+    case NODE_DENIED: return REDLOCK_VERDICT_DENIED;
+    case NODE_ABSENT: return REDLOCK_VERDICT_ABSENT;
+    case NODE_WRONGTYPE: return REDLOCK_VERDICT_WRONGTYPE;
+    case NODE_NO_MEMORY: break;
+    }
+    return REDLOCK_VERDICT_OOM;
+}
+
+static size_t keys_of(const struct message *request, struct node_bytes *each) {
+    for (unsigned i = 0; i < request->keys_count; i++) each[i] = resource_key(request->keys[i]);
+    return request->keys_count;
+}
+
+static bool same(struct node_bytes a, struct net_bytes b) {
+    const char *x = a.data, *y = b.data;
+    if (a.bytes != b.bytes) return false;
+    for (size_t i = 0; i < a.bytes; i++)
+        if (x[i] != y[i]) return false;
+    return true;
+}
+
+/* The scripts read before they write, so the error comes only where there is something of ours to be changed. */
+static bool would_change(struct server *server, const struct message *request) {
+    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
+    unsigned ours = 0;
+    for (unsigned i = 0; i < request->keys_count; i++)
+        ours += same(node_get(server->table, resource_key(request->keys[i]), server_wall_ms(server)), token);
+    return request->op == NET_EXTEND ? ours == request->keys_count : ours > 0;
+}
+
+/* GRANTED: it is executed. An OOM server still deletes and sets ends. */
+static int refusal(struct server *server, const struct message *request) {
+    int mode = server->mode;
+    if (mode == REDLOCK_VERDICT_GRANTED || refuses_all(mode)) return mode;
+    if (request->op == NET_ACQUIRE) return mode;
+    if (request->op > NET_RELEASE || mode == REDLOCK_VERDICT_OOM) return REDLOCK_VERDICT_GRANTED;
+    return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
+}
+
+static void write_op(struct server *server, struct message *request) {
+    struct node_bytes each[WORLD_RESOURCES_MAX];
+    size_t count = keys_of(request, each);
+    struct net_bytes text = token_bytes(&server->world->tokens, request->token);
+    struct node_bytes token = {text.data, text.bytes};
+    int64_t now_ms = server_wall_ms(server);
+    enum node_answer answer;
+    if (request->op == NET_ACQUIRE)
+        answer = node_acquire(server->table, each, count, token, request->ttl_ms, now_ms);
+    else if (request->op == NET_EXTEND)
+        answer = node_extend(server->table, each, count, token, request->ttl_ms, now_ms);
+    else
+        answer = node_release(server->table, each, count, token, now_ms);
+    request->verdict = (int16_t)verdict_of(answer);
+    server_await_expiry(server);
+}
+
+/* PTTL of the key that ends last; for LOOK there is only one, and its value goes with it. */
+static void read_op(struct server *server, struct message *request) {
+    int64_t now_ms = server_wall_ms(server);
+    request->remaining_ms = -2;
+    for (unsigned i = 0; i < request->keys_count; i++) {
+        int64_t left = node_pttl(server->table, resource_key(request->keys[i]), now_ms);
+        if (i == 0 || left == -1 || (request->remaining_ms != -1 && left > request->remaining_ms))
+            request->remaining_ms = left;
+    }
+    request->verdict = request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+    if (request->op != NET_LOOK || request->remaining_ms == -2) return;
+    struct node_bytes value = node_get(server->table, resource_key(request->keys[0]), now_ms);
+    request->value = token_number(&server->world->tokens, (struct net_bytes){value.data, value.bytes});
+}
+
+static void scan_op(struct server *server, struct message *request) {
+    for (unsigned i = 0; i < server->world->options.resources; i++)
+        if (node_pttl(server->table, resource_key(i), server_wall_ms(server)) != -2)
+            request->present |= (uint8_t)(1u << i);
+    request->verdict = REDLOCK_VERDICT_GRANTED;
+}
+
+static void execute(struct server *server, struct message *request) {
+    int refused = refusal(server, request);
+    request->remaining_ms = -2;
+    if (refused != REDLOCK_VERDICT_GRANTED)
+        request->verdict = (int16_t)refused;
+    else if (request->op <= NET_RELEASE)
+        write_op(server, request);
+    else if (request->op == NET_SCAN)
+        scan_op(server, request);
+    else
+        read_op(server, request);
+    world_write_message(server->world, HISTORY_ARRIVED, request);
+}
+
+static void shake_hands(struct server *server, struct message *connect) {
+    struct link *link = link_of(server->world, connect);
+    if (connect->connection != link->connection) { /* given up while it lay in our socket */
+        message_free(server->world, connect);
+        return;
+    }
+    connect->verdict = REDLOCK_VERDICT_GRANTED;
+    if (!server->up)
+        connect->verdict = REDLOCK_VERDICT_REFUSED;
+    else if (refuses_all(server->mode))
+        connect->verdict = (int16_t)server->mode;
+    link->open = connect->verdict == REDLOCK_VERDICT_GRANTED;
+    wire_answer(server->world, connect);
+}
+
+void server_serve(struct server *server, struct message *request) {
+    if (request->what == MESSAGE_CONNECT) {
+        shake_hands(server, request);
+        return;
+    }
+    execute(server, request);
+    wire_answer(server->world, request);
+}
+
+void server_receive(struct world *world, struct message *request) {
+    struct server *server = &world->server[link_of(world, request)->node];
+    if (server->up && server->paused)
+        messages_push(&server->pile, request);
+    else
+        server_serve(server, request);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------ */
+
+static struct node_table *table_new(node_change_fn *fn, void *context) {
+    struct node_table *table = node_table_new(fn, context);
+    if (!table) abort();
+    return table;
+}
+
+void servers_begin(struct world *world) {
+    if (!world->scratch) world->scratch = table_new(NULL, NULL);
+    for (unsigned i = 0; i < world->options.nodes; i++) {
+        struct server *server = &world->server[i];
+        struct random random = random_named(world->options.seed, 100 + i);
+        if (!server->table) server->table = table_new(on_change, server);
+        server->up = false; /* nothing of the last run's keys is worth a record */
+        server->paused = false;
+        server->mode = REDLOCK_VERDICT_GRANTED;
+        server->pile = (struct messages){NULL, NULL};
+        server->changes_count = 0;
+        server->expiry_at = RL_NEVER;
+        rl_ns wall = WALL_BEGIN + random_between(&random, -WALL_SPREAD, WALL_SPREAD);
+        server->clock = (struct sim_clock){0, wall, CLOCK_TRUE};
+        size_t before = world->history->count;
+        node_flush_all(server->table);
+        world->history->count = before;
+        server->changes_count = 0;
+        server->up = true;
+    }
+    tokens_clear(&world->tokens); /* those of the keys that were flushed */
+}
+
+void servers_free(struct world *world) {
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        node_table_free(world->server[i].table);
+        free(world->server[i].changes);
+    }
+    node_table_free(world->scratch);
+}

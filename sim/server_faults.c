@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What befalls nodes: crashes, restarts with old data, replicas that take over, clocks, errors, stops, strangers.
+ */
+#include "inside.h"
+
+#define LAST_SECOND (1000 * RL_MS)
+
+/* ---- restarts and replicas -------------------------------------------------------------------------------- */
+
+/* The table as it was: each key's last change up to then. */
+static void rebuild(struct server *server, rl_ns as_of) {
+    struct world *world = server->world;
+    const struct change *last[WORLD_RESOURCES_MAX] = {NULL};
+    for (size_t i = 0; i < server->changes_count && server->changes[i].at <= as_of; i++)
+        last[server->changes[i].resource] = &server->changes[i];
+    node_flush_all(world->scratch);
+    for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
+        if (!last[i] || last[i]->token == 0) continue;
+        struct net_bytes token = token_bytes(&world->tokens, last[i]->token);
+        bool ends = last[i]->expires_ms != INT64_MAX;
+        (void)node_set(world->scratch, resource_key(i), (struct node_bytes){token.data, token.bytes}, ends ? 1 : 0,
+                       ends ? last[i]->expires_ms - 1 : 0);
+    }
+}
+
+static void go_back(struct server *server, rl_ns span) {
+    rebuild(server, server->world->now - span);
+    (void)node_table_copy(server->table, server->world->scratch);
+    node_expire_due(server->table, server_wall_ms(server));
+}
+
+void node_crash(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up) return;
+    server->up = false;
+    server->paused = false;
+    server_write(server, HISTORY_NODE_CRASH, 0);
+    struct message *message;
+    while ((message = messages_pop(&server->pile))) {
+        world_write_message(world, HISTORY_DROPPED, message);
+        message_free(world, message);
+    }
+    wire_node_died(world, node);
+}
+
+void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
+    static const int64_t values[] = {[NODE_KEEPS_NOTHING] = 0, [NODE_KEEPS_ALL] = 1, [NODE_LOSES_LAST_SECOND] = 2};
+    struct server *server = &world->server[node];
+    if (server->up) return;
+    server->up = true;
+    server->mode = REDLOCK_VERDICT_GRANTED;
+    server_write(server, HISTORY_NODE_RESTART, values[keeps]);
+    if (keeps == NODE_KEEPS_NOTHING) node_flush_all(server->table);
+    if (keeps == NODE_LOSES_LAST_SECOND) go_back(server, LAST_SECOND);
+    node_expire_due(server->table, server_wall_ms(server));
+    server_await_expiry(server);
+}
+
+void node_failover(struct world *world, unsigned node, rl_ns lag) {
+    struct server *server = &world->server[node];
+    server_write(server, HISTORY_NODE_FAILOVER, lag);
+    wire_node_died(world, node);
+    go_back(server, lag);
+    server->up = true;
+    server->paused = false;
+    server->mode = REDLOCK_VERDICT_GRANTED;
+    struct message *message;
+    while ((message = messages_pop(&server->pile))) message_free(world, message); /* the old master's */
+    server_await_expiry(server);
+}
+
+void node_flush(struct world *world, unsigned node) {
+    if (!world->server[node].up) return;
+    server_write(&world->server[node], HISTORY_NODE_FLUSH, 0);
+    node_flush_all(world->server[node].table);
+}
+
+void node_evict(struct world *world, unsigned node, unsigned resource) {
+    if (!world->server[node].up) return;
+    struct history_record record = server_record(&world->server[node], HISTORY_NODE_EVICT);
+    record.resource = (int8_t)resource;
+    world_write(world, &record);
+    (void)node_evict_key(world->server[node].table, resource_key(resource));
+}
+
+/* ---- clocks, modes, pauses -------------------------------------------------------------------------------- */
+
+/* Ends of keys lie elsewhere in world time now. */
+static void clock_changed(struct server *server) {
+    server->expiry_at = RL_NEVER;
+    if (server->up && !server->paused) node_expire_due(server->table, server_wall_ms(server));
+    server_await_expiry(server);
+}
+
+void node_clock_step(struct world *world, unsigned node, rl_ns step) {
+    struct server *server = &world->server[node];
+    clock_set(&server->clock, world->now, step, server->clock.ppm);
+    server_write(server, HISTORY_NODE_CLOCK, step);
+    clock_changed(server);
+}
+
+void node_clock_rate(struct world *world, unsigned node, uint32_t ppm) {
+    struct server *server = &world->server[node];
+    clock_set(&server->clock, world->now, 0, ppm);
+    server_write(server, HISTORY_NODE_RATE, ppm);
+    clock_changed(server);
+}
+
+void node_mode(struct world *world, unsigned node, int verdict) {
+    struct history_record record = server_record(&world->server[node], HISTORY_NODE_MODE);
+    record.result = (int16_t)verdict;
+    world_write(world, &record);
+    world->server[node].mode = verdict;
+}
+
+void node_pause(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused) return;
+    server->paused = true;
+    server_write(server, HISTORY_NODE_PAUSE, 0);
+}
+
+void node_resume(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->paused) return;
+    server->paused = false;
+    server_write(server, HISTORY_NODE_RESUME, 0);
+    struct message *message;
+    while ((message = messages_pop(&server->pile))) server_serve(server, message);
+    server->expiry_at = RL_NEVER;
+    server_await_expiry(server);
+}
+
+void node_foreign(struct world *world, unsigned node, unsigned resource, const char *token, int64_t ttl_ms) {
+    struct server *server = &world->server[node];
+    size_t bytes = 0;
+    if (!server->up) return;
+    while (token && token[bytes]) bytes++;
+    struct history_record record = server_record(server, HISTORY_KEY_FOREIGN);
+    record.resource = (int8_t)resource;
+    record.token = token_number(&world->tokens, (struct net_bytes){token, bytes});
+    world_write(world, &record);
+    if (token)
+        (void)node_set(server->table, resource_key(resource), (struct node_bytes){token, bytes}, ttl_ms,
+                       server_wall_ms(server));
+    else
+        (void)node_delete(server->table, resource_key(resource), server_wall_ms(server));
+    server_await_expiry(server);
+}
+/* ---- the end of faults ------------------------------------------------------------------------------------- */
+
+void servers_heal(struct world *world) {
+    for (unsigned i = 0; i < world->options.nodes; i++) {
+        struct server *server = &world->server[i];
+        if (!server->up) node_restart(world, i, NODE_KEEPS_ALL);
+        if (server->paused) node_resume(world, i);
+        if (server->mode != REDLOCK_VERDICT_GRANTED) node_mode(world, i, REDLOCK_VERDICT_GRANTED);
+        if (server->clock.ppm != CLOCK_TRUE) node_clock_rate(world, i, CLOCK_TRUE);
+    }
+}

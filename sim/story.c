@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "story.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count + 1, size);
+    if (memory == NULL) abort();
+    return memory;
+}
+
+int story_owner(const struct story *story, uint32_t token) {
+    return token < story->owners_count ? story->owners[token] : -1;
+}
+
+const char *story_client(const struct story *story, int client) {
+    return client < 0 ? "the stranger" : story->names.clients[client];
+}
+
+struct story_event *story_add(struct story *story, size_t index, const char *label) {
+    if (story->count == story->capacity) {
+        story->capacity = story->capacity == 0 ? 64 : story->capacity * 2;
+        story->events = realloc(story->events, story->capacity * sizeof *story->events);
+        if (story->events == NULL) abort();
+    }
+    const struct history_record *record = &story->history->records[index];
+    struct story_event *event = &story->events[story->count++];
+    *event = (struct story_event){.at = record->at, .client = -1, .resource = -1};
+    snprintf(event->label, sizeof event->label, "%s", label);
+    return event;
+}
+
+static void index_tokens(struct story *story) {
+    const struct history *history = story->history;
+    for (size_t i = 0; i < history->count; i++) {
+        if (history->records[i].token >= story->owners_count) story->owners_count = history->records[i].token + 1;
+    }
+    story->owners = allocate(story->owners_count, 1);
+    memset(story->owners, -1, story->owners_count);
+    for (size_t i = 0; i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        bool owns = record->kind == HISTORY_SENT || record->kind == HISTORY_ACQUIRED;
+        if (owns && record->token != 0 && record->client >= 0) story->owners[record->token] = record->client;
+    }
+}
+
+static void index_messages(struct story *story) {
+    const struct history *history = story->history;
+    for (size_t i = 0; i < history->count; i++) {
+        if (history->records[i].message >= story->exchanges_count)
+            story->exchanges_count = history->records[i].message + 1;
+    }
+    story->exchanges = allocate(story->exchanges_count, sizeof *story->exchanges);
+    for (size_t i = 0; i < story->exchanges_count; i++) {
+        story->exchanges[i] = (struct story_exchange){STORY_NONE, STORY_NONE, STORY_NONE, STORY_NONE};
+    }
+    for (size_t i = 0; i < history->count; i++) {
+        struct story_exchange *exchange = &story->exchanges[history->records[i].message];
+        switch (history->records[i].kind) {
+        case HISTORY_SENT: exchange->sent = i; break;
+        case HISTORY_ARRIVED: exchange->arrived = i; break;
+        case HISTORY_ANSWERED: exchange->answered = i; break;
+        case HISTORY_DROPPED: exchange->dropped = i; break;
+        default: break;
+        }
+    }
+}
+
+/* What came about last is told last, whatever order the sentences were found in. */
+static void sort_events(struct story *story) {
+    for (size_t i = 1; i < story->count; i++) {
+        struct story_event event = story->events[i];
+        size_t j = i;
+        for (; j > 0 && story->events[j - 1].at > event.at; j--) story->events[j] = story->events[j - 1];
+        story->events[j] = event;
+    }
+}
+
+void story_tell(struct story *story, const struct history *history, const struct story_names *names) {
+    *story = (struct story){.history = history, .names = *names};
+    index_tokens(story);
+    index_messages(story);
+    story->told = allocate(history->count, 1);
+    /* Causes before effects: a restart says which keys it lost, so it is told before they are. */
+    for (size_t i = 0; i < history->count; i++) story_node_event(story, i);
+    for (size_t i = 0; i < history->count; i++) {
+        if (story->told[i]) continue;
+        story_client_event(story, i);
+        story_key_event(story, i);
+        story_message_event(story, i);
+    }
+    sort_events(story);
+}
+
+void story_free(struct story *story) {
+    free(story->events);
+    free(story->exchanges);
+    free(story->owners);
+    free(story->told);
+    *story = (struct story){0};
+}

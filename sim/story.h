@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A history told in plain sentences: many records become few events, each with a number that the picture shows too.
+ */
+#ifndef SIM_STORY_H
+#define SIM_STORY_H
+
+#include "history.h"
+
+struct story_names {
+    const char *const *clients;   /* as many as the history has */
+    const char *const *resources;
+};
+
+struct story_event {
+    rl_ns at;
+    int client;       /* whose row; -1: none */
+    rl_mask nodes;    /* on these nodes' rows */
+    int resource;     /* on this register's row; -1: none */
+    char label[40];   /* in the picture */
+    char text[400];   /* under it */
+};
+
+/* A request and its answer: indexes of the records, STORY_NONE where there is none. */
+#define STORY_NONE SIZE_MAX
+struct story_exchange {
+    size_t sent, arrived, answered, dropped;
+};
+
+struct story {
+    const struct history *history;
+    struct story_names names;
+    struct story_event *events;
+    size_t count, capacity;
+    struct story_exchange *exchanges; /* by message; [0] is nobody's */
+    size_t exchanges_count;
+    int8_t *owners;                   /* by token: client, -1 for a stranger's; [0] is nobody's */
+    size_t owners_count;
+    uint8_t *told;                    /* by record: said in a sentence already */
+};
+
+void story_tell(struct story *story, const struct history *history, const struct story_names *names);
+void story_free(struct story *story);
+
+/* Whose token this is; -1: a stranger's. */
+int story_owner(const struct story *story, uint32_t token);
+/* "A", or "the stranger" */
+const char *story_client(const struct story *story, int client);
+
+/* The parts of story_tell(), one a file: each says what it knows of the record at `index`. */
+struct story_event *story_add(struct story *story, size_t index, const char *label);
+void story_client_event(struct story *story, size_t index);
+void story_node_event(struct story *story, size_t index);
+void story_key_event(struct story *story, size_t index);
+void story_message_event(struct story *story, size_t index);
+
+#endif

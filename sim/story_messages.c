@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Messages are drawn as arrows; a sentence is for those that are lost, late, or asked again.
+ */
+#include "story.h"
+
+#include <stdio.h>
+
+#include "net/net.h"
+#include "phrase.h"
+#include "redlock.h"
+
+/* An answer within this is what everybody expects, and needs no sentence. */
+#define PROMPT (20 * RL_MS)
+#define TOGETHER (5 * RL_MS)
+
+static bool is_write(int op) { return op == NET_ACQUIRE || op == NET_EXTEND || op == NET_RELEASE; }
+
+static const char *what(int op) { return op == NET_ACQUIRE ? "request" : op == NET_EXTEND ? "extension" : "release"; }
+
+static bool is_answer(const struct story *story, const struct history_record *record) {
+    return record->message < story->exchanges_count && story->exchanges[record->message].arrived != STORY_NONE;
+}
+
+static rl_mask alike(struct story *story, size_t index, rl_ns within) {
+    const struct history *history = story->history;
+    const struct history_record *first = &history->records[index];
+    bool answers = is_answer(story, first);
+    rl_mask nodes = 0;
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != first->kind || record->client != first->client || record->op != first->op || story->told[i])
+            continue;
+        if (record->node < 0 || record->result != first->result) continue;
+        if (record->kind == HISTORY_DROPPED && is_answer(story, record) != answers) continue;
+        if (record->kind == HISTORY_SENT && record->token != first->token) continue;
+        nodes |= rl_bit((unsigned)record->node);
+        story->told[i] = 1;
+    }
+    return nodes;
+}
+
+static void tell_sent(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    const char *client = story_client(story, record->client);
+    char list[PHRASE_NODES_BYTES];
+    /* A client sends to all nodes at once, so the group has the same time. */
+    phrase_nodes(alike(story, index, 0), list, sizeof list);
+    const char *label = record->op == NET_ACQUIRE ? "asks" : record->op == NET_EXTEND ? "renews" : "takes back";
+    struct story_event *event = story_add(story, index, label);
+    event->client = record->client;
+    if (record->op == NET_ACQUIRE) {
+        snprintf(event->text, sizeof event->text, "%s asks %s.", client, list);
+    } else if (record->op == NET_EXTEND) {
+        snprintf(event->text, sizeof event->text, "%s asks %s to extend its key.", client, list);
+    } else {
+        snprintf(event->text, sizeof event->text, "%s takes back what it may have set on %s.", client, list);
+    }
+}
+
+static void tell_dropped(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    bool answer = is_answer(story, record);
+    const char *client = story_client(story, record->client);
+    char list[PHRASE_NODES_BYTES];
+    phrase_nodes(alike(story, index, TOGETHER), list, sizeof list);
+    struct story_event *event = story_add(story, index, answer ? "no answer" : "not sent through");
+    event->client = record->client;
+    event->label[0] = '\0'; /* the cross on the arrow says it */
+    if (answer) {
+        snprintf(event->text, sizeof event->text, "Lost: the answer to %s's %s from %s, after it took effect.", client,
+                 what(record->op), list);
+    } else {
+        snprintf(event->text, sizeof event->text, "Lost: %s's %s to %s.", client, what(record->op), list);
+    }
+}
+
+static const char *verdict_words(const struct history_record *record) {
+    if (record->result == REDLOCK_VERDICT_GRANTED) return record->op == NET_RELEASE ? "key deleted" : "granted";
+    if (record->result == REDLOCK_VERDICT_DENIED) return "refused, the key is another's,";
+    if (record->result == REDLOCK_VERDICT_ABSENT) return "no such key";
+    return "answered with an error";
+}
+
+static void tell_late(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    if (record->message >= story->exchanges_count) return;
+    const struct story_exchange *exchange = &story->exchanges[record->message];
+    bool arrival = record->kind == HISTORY_ARRIVED;
+    size_t before = arrival ? exchange->sent : exchange->arrived;
+    if (before == STORY_NONE || record->at - story->history->records[before].at <= PROMPT) return;
+    const char *client = story_client(story, record->client);
+    rl_mask nodes = alike(story, index, TOGETHER);
+    char list[PHRASE_NODES_BYTES], took[PHRASE_TIME_BYTES];
+    phrase_nodes(nodes, list, sizeof list);
+    phrase_time(record->at - story->history->records[before].at, took, sizeof took);
+    struct story_event *event = story_add(story, index, "late");
+    if (arrival) {
+        event->nodes = nodes;
+        snprintf(event->text, sizeof event->text, "%s's %s arrives after %s: %s by %s.", client, what(record->op), took,
+                 verdict_words(record), list);
+    } else {
+        event->client = record->client;
+        snprintf(event->text, sizeof event->text,
+                 "%s sees the answer to its %s from %s only now, %s after it was given.", client, what(record->op),
+                 list, took);
+    }
+}
+
+/* What a connection takes with it needs no sentence of its own. */
+static bool drops_with_it(struct story *story, size_t index) {
+    const struct history *history = story->history;
+    const struct history_record *gone = &history->records[index];
+    bool any = false;
+    size_t from = index;
+    while (from > 0 && history->records[from - 1].at == gone->at) from--;
+    for (size_t i = from; i < history->count && history->records[i].at == gone->at; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != HISTORY_DROPPED || record->client != gone->client) continue;
+        story->told[i] = 1;
+        any = any || is_write(record->op);
+    }
+    return any;
+}
+
+static void tell_disconnected(struct story *story, size_t index) {
+    const struct history *history = story->history;
+    const struct history_record *record = &history->records[index];
+    /* A crash or a failover has been told, and says it. */
+    for (size_t i = index + 1; i > 0 && record->at - history->records[i - 1].at <= TOGETHER; i--) {
+        const struct history_record *cause = &history->records[i - 1];
+        bool node =
+            cause->node == record->node && (cause->kind == HISTORY_NODE_CRASH || cause->kind == HISTORY_NODE_FAILOVER);
+        bool client = cause->client == record->client && cause->kind == HISTORY_CLIENT_CRASH;
+        if (node || client) return;
+    }
+    char list[PHRASE_NODES_BYTES];
+    bool carried = drops_with_it(story, index);
+    phrase_nodes(alike(story, index, 0), list, sizeof list);
+    struct story_event *event = story_add(story, index, "connection gone");
+    event->client = record->client;
+    snprintf(event->text, sizeof event->text, "The connection between %s and %s is gone%s.",
+             story_client(story, record->client), list, carried ? ", and what was on its way with it" : "");
+}
+
+void story_message_event(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    if (story->told[index] || record->client < 0 || record->node < 0) return;
+    if (record->kind == HISTORY_DISCONNECTED) {
+        tell_disconnected(story, index);
+        return;
+    }
+    if (!is_write(record->op)) return;
+    switch (record->kind) {
+    case HISTORY_SENT: tell_sent(story, index); break;
+    case HISTORY_DROPPED: tell_dropped(story, index); break;
+    case HISTORY_ARRIVED:
+    case HISTORY_ANSWERED: tell_late(story, index); break;
+    default: break;
+    }
+}

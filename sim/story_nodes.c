@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What befalls nodes and their keys, in sentences. The same thing on several nodes at once is one sentence.
+ */
+#include "story.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "phrase.h"
+#include "redlock.h"
+
+/* Keys that end together do so within this: they were set by messages that left together. */
+#define TOGETHER (5 * RL_MS)
+
+/* All nodes to which the same happens at the same time; marks those records as told. */
+static rl_mask same_on(struct story *story, size_t index, rl_ns within) {
+    const struct history *history = story->history;
+    const struct history_record *first = &history->records[index];
+    rl_mask nodes = 0;
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != first->kind || record->node < 0 || record->client != first->client) continue;
+        if (record->value != first->value || record->result != first->result || record->token != first->token) continue;
+        nodes |= rl_bit((unsigned)record->node);
+        story->told[i] = 1;
+    }
+    return nodes;
+}
+
+/* The keys that these nodes lost, or that ended there, at this moment: whose they were. Marks them as told. */
+static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum history_kind kind,
+                          struct phrase *phrase) {
+    const struct history *history = story->history;
+    rl_ns at = history->records[index].at;
+    uint32_t owners = 0;
+    size_t from = index;
+    while (from > 0 && history->records[from - 1].at == at) from--;
+    for (size_t i = from; i < history->count && history->records[i].at == at; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != kind || record->node < 0 || !(nodes & rl_bit((unsigned)record->node))) continue;
+        story->told[i] = 1;
+        int owner = story_owner(story, record->token);
+        if (owners & (1u << (owner + 1))) continue;
+        owners |= 1u << (owner + 1);
+        phrase_add(phrase, "%s %s's key", kind == HISTORY_KEY_LOST ? "; gone is" : "; that ends",
+                   story_client(story, owner));
+    }
+}
+
+static struct story_event *tell(struct story *story, size_t index, rl_mask nodes, const char *label) {
+    struct story_event *event = story_add(story, index, label);
+    event->nodes = nodes;
+    return event;
+}
+
+static const char *restart_label(int64_t keeps) {
+    return keeps == 0 ? "back, empty" : keeps == 1 ? "back, all data" : "back, less 1 s";
+}
+
+static const char *restart_text(int64_t keeps) {
+    return keeps == 0 ? "without any data" : keeps == 1 ? "with all its data" : "without its last second of data";
+}
+
+static void tell_key(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    rl_mask nodes = same_on(story, index, record->kind == HISTORY_KEY_FOREIGN ? 0 : TOGETHER);
+    char list[PHRASE_NODES_BYTES], label[40];
+    phrase_nodes(nodes, list, sizeof list);
+    const char *owner = story_client(story, story_owner(story, record->token));
+    if (record->kind == HISTORY_KEY_FOREIGN) {
+        struct phrase ignored;
+        char rest[64];
+        phrase_begin(&ignored, rest, sizeof rest);
+        add_keys_gone(story, index, nodes, HISTORY_KEY_DELETED, &ignored);
+        add_keys_gone(story, index, nodes, HISTORY_KEY_SET, &ignored);
+        bool sets = record->token != 0;
+        struct story_event *event = tell(story, index, nodes, sets ? "set by a stranger" : "stranger's DEL");
+        snprintf(event->text, sizeof event->text, "Somebody outside the protocol %s the key on %s.",
+                 sets ? "sets" : "deletes", list);
+        return;
+    }
+    bool lost = record->kind == HISTORY_KEY_LOST;
+    snprintf(label, sizeof label, lost ? "%s's key lost" : "%s's key ends", owner);
+    struct story_event *event = tell(story, index, nodes, label);
+    const char *subject = story_owner(story, record->token) < 0 ? "The stranger" : owner;
+    snprintf(event->text, sizeof event->text, lost ? "%s's key is lost on %s." : "%s's key ends on %s.", subject, list);
+}
+
+static void tell_clock(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    rl_mask nodes = same_on(story, index, 0);
+    char list[PHRASE_NODES_BYTES], step[PHRASE_TIME_BYTES], label[40];
+    phrase_nodes(nodes, list, sizeof list);
+    struct phrase phrase;
+    if (record->kind == HISTORY_NODE_CLOCK) {
+        phrase_step(record->value, step, sizeof step);
+        snprintf(label, sizeof label, "clock %s", step);
+        struct story_event *event = tell(story, index, nodes, label);
+        phrase_begin(&phrase, event->text, sizeof event->text);
+        phrase_add(&phrase, "The wall clock of %s steps by %s", list, step);
+    } else {
+        bool true_rate = record->value == 1000000;
+        snprintf(label, sizeof label, "clock %s", record->value == 0 ? "stops" : true_rate ? "runs" : "off rate");
+        struct story_event *event = tell(story, index, nodes, label);
+        phrase_begin(&phrase, event->text, sizeof event->text);
+        phrase_add(&phrase, "The wall clock of %s ", list);
+        if (record->value == 0 || true_rate) {
+            phrase_add(&phrase, record->value == 0 ? "stands still" : "runs as it should again");
+        } else {
+            phrase_add(&phrase, "now runs at %" PRId64 " millionths of the true rate", record->value);
+        }
+    }
+    add_keys_gone(story, index, nodes, HISTORY_KEY_EXPIRED, &phrase);
+    phrase_add(&phrase, ".");
+}
+
+static const char *mode_word(int verdict) {
+    switch (verdict) {
+    case REDLOCK_VERDICT_READONLY: return "READONLY";
+    case REDLOCK_VERDICT_OOM: return "OOM";
+    case REDLOCK_VERDICT_LOADING: return "LOADING";
+    case REDLOCK_VERDICT_MISCONF: return "MISCONF";
+    case REDLOCK_VERDICT_BUSY: return "BUSY";
+    default: return "an error";
+    }
+}
+
+static void tell_mode(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    rl_mask nodes = same_on(story, index, 0);
+    char list[PHRASE_NODES_BYTES];
+    phrase_nodes(nodes, list, sizeof list);
+    bool normal = record->result == REDLOCK_VERDICT_GRANTED;
+    struct story_event *event = tell(story, index, nodes, normal ? "normal again" : mode_word(record->result));
+    if (normal) {
+        snprintf(event->text, sizeof event->text, "Writes work again on %s.", list);
+    } else {
+        snprintf(event->text, sizeof event->text, "From now, writes are answered with %s by %s.",
+                 mode_word(record->result), list);
+    }
+}
+
+/* Events of a node that may take keys with them: "Node 3 ... ; gone is A's key." */
+static void tell_befallen(struct story *story, size_t index, const char *label, const char *before, const char *after) {
+    rl_mask nodes = same_on(story, index, 0);
+    char list[PHRASE_NODES_BYTES];
+    struct story_event *event = tell(story, index, nodes, label);
+    struct phrase phrase;
+    phrase_begin(&phrase, event->text, sizeof event->text);
+    phrase_add(&phrase, "%s%s%s", before, phrase_nodes(nodes, list, sizeof list), after);
+    add_keys_gone(story, index, nodes, HISTORY_KEY_LOST, &phrase);
+    phrase_add(&phrase, ".");
+}
+
+static void tell_cut(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    rl_mask nodes = same_on(story, index, 0);
+    const char *client = story_client(story, record->client);
+    char list[PHRASE_NODES_BYTES], label[40];
+    phrase_nodes(nodes, list, sizeof list);
+    bool cut = record->kind == HISTORY_CUT;
+    const char *words = !cut                 ? "reached again by"
+                        : record->value == 1 ? "hears nothing of"
+                        : record->value == 2 ? "no answers to"
+                                             : "cut off from";
+    snprintf(label, sizeof label, "%s %s", words, client);
+    struct story_event *event = tell(story, index, nodes, label);
+    if (!cut) {
+        snprintf(event->text, sizeof event->text, "%s and %s can reach each other again.", client, list);
+    } else if (record->value == 3) {
+        snprintf(event->text, sizeof event->text, "The network between %s and %s is cut.", client, list);
+    } else if (record->value == 1) {
+        snprintf(event->text, sizeof event->text, "The way from %s to %s is cut; the way back is whole.", client, list);
+    } else {
+        snprintf(event->text, sizeof event->text, "The way back to %s from %s is cut: requests arrive, answers do not.",
+                 client, list);
+    }
+}
+
+void story_node_event(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    if (story->told[index] || record->node < 0) return;
+    switch (record->kind) {
+    case HISTORY_NODE_CRASH: tell_befallen(story, index, "crashes", "Crash of ", ""); break;
+    case HISTORY_NODE_RESTART: {
+        char after[64];
+        snprintf(after, sizeof after, ", %s", restart_text(record->value));
+        tell_befallen(story, index, restart_label(record->value), "Restart of ", after);
+        break;
+    }
+    case HISTORY_NODE_FLUSH: tell_befallen(story, index, "FLUSHALL", "FLUSHALL on ", ""); break;
+    case HISTORY_NODE_EVICT: tell_befallen(story, index, "evicts a key", "Memory is short: eviction on ", ""); break;
+    case HISTORY_NODE_FAILOVER:
+        tell_befallen(story, index, "replica takes over", "A replica that lags takes over for ", "");
+        break;
+    case HISTORY_NODE_CLOCK:
+    case HISTORY_NODE_RATE: tell_clock(story, index); break;
+    case HISTORY_NODE_MODE: tell_mode(story, index); break;
+    case HISTORY_NODE_PAUSE: tell_befallen(story, index, "stops", "The process stands still (SIGSTOP) on ", ""); break;
+    case HISTORY_NODE_RESUME:
+        tell_befallen(story, index, "goes on", "The process goes on, with what waited in its socket, on ", "");
+        break;
+    case HISTORY_CUT:
+    case HISTORY_HEALED: tell_cut(story, index); break;
+    default: break;
+    }
+}
+
+/* Keys that nothing else explained. */
+void story_key_event(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    if (story->told[index] || record->node < 0) return;
+    bool tells =
+        record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED || record->kind == HISTORY_KEY_FOREIGN;
+    if (tells) tell_key(story, index);
+}

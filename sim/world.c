@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The world as a whole: its time, its chance, its beginning and end.
+ */
+#include "world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inside.h"
+
+enum { MESSAGES_AT_ONCE = 256 };
+
+struct chunk {
+    struct chunk *next;
+    struct message messages[MESSAGES_AT_ONCE];
+};
+
+static struct world *current;
+
+struct world *world_current(void) {
+    return current;
+}
+
+/* ---- options ---------------------------------------------------------------------------------------------- */
+
+void world_options_init(struct world_options *options) {
+    *options = (struct world_options){
+        .seed = 1,
+        .nodes = 5,
+        .clients = 2,
+        .resources = 1,
+        .link = {.delay_min = RL_MS / 2, .delay_max = RL_MS * 3 / 2},
+        .record_messages = 1,
+    };
+    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) {
+        struct world_client_options *client = &options->client[i];
+        redlock_client_options_init(&client->client);
+        redlock_lock_options_init(&client->lock);
+        client->client.service_thread = 0;
+        client->lock.ttl_ms = 10000;
+        client->lock.renew = 0;
+        client->clock_ppm = CLOCK_TRUE;
+        client->twice_listed = -1;
+    }
+}
+
+/* ---- messages --------------------------------------------------------------------------------------------- */
+
+static void spare_chunk(struct world *world, struct chunk *chunk) {
+    for (size_t i = 0; i < MESSAGES_AT_ONCE; i++) message_free(world, &chunk->messages[i]);
+}
+
+/* Whatever an earlier run left on its ways. */
+static void messages_begin(struct world *world) {
+    world->spare = NULL;
+    world->messages_count = 0;
+    for (struct chunk *chunk = world->chunks; chunk; chunk = chunk->next) spare_chunk(world, chunk);
+}
+
+struct message *message_new(struct world *world) {
+    if (!world->spare) {
+        struct chunk *chunk = memory_new(sizeof(*chunk));
+        chunk->next = world->chunks;
+        world->chunks = chunk;
+        spare_chunk(world, chunk);
+    }
+    struct message *message = world->spare;
+    world->spare = message->next;
+    memset(message, 0, sizeof(*message));
+    return message;
+}
+
+void message_free(struct world *world, struct message *message) {
+    message->next = world->spare;
+    world->spare = message;
+}
+
+void messages_push(struct messages *queue, struct message *message) {
+    message->next = NULL;
+    if (queue->tail)
+        queue->tail->next = message;
+    else
+        queue->head = message;
+    queue->tail = message;
+}
+
+struct message *messages_pop(struct messages *queue) {
+    struct message *message = queue->head;
+    if (!message) return NULL;
+    queue->head = message->next;
+    if (!queue->head) queue->tail = NULL;
+    message->next = NULL;
+    return message;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------- */
+
+struct world *world_new(void) {
+    struct world *world = memory_new(sizeof(*world));
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) world->server[i].world = world;
+    return world;
+}
+
+void world_free(struct world *world) {
+    if (!world) return;
+    if (world->running) world_end(world);
+    servers_free(world);
+    events_free(&world->events);
+    tokens_free(&world->tokens);
+    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) free(world->actor[i].deeds);
+    free(world->updates);
+    while (world->chunks) {
+        struct chunk *chunk = world->chunks;
+        world->chunks = chunk->next;
+        free(chunk);
+    }
+    if (current == world) current = NULL;
+    free(world);
+}
+
+void world_begin(struct world *world, const struct world_options *options, struct history *history) {
+    assert(!world->running && options->nodes >= 1 && options->nodes <= RL_NODES_MAX);
+    assert(options->clients <= WORLD_CLIENTS_MAX && options->resources <= WORLD_RESOURCES_MAX);
+    world->options = *options;
+    world->history = history;
+    history_clear(history);
+    history->clients = options->clients;
+    history->nodes = options->nodes;
+    history->resources = options->resources;
+    world->now = 0;
+    world->random = random_named(options->seed, 0);
+    events_clear(&world->events);
+    tokens_clear(&world->tokens);
+    messages_begin(world);
+    world->updates_count = 0;
+    memset(world->reg, 0, sizeof(world->reg));
+    world->on_acquired = world->on_released = NULL;
+    current = world;
+    world->running = true;
+    servers_begin(world);
+    actors_begin(world);
+}
+
+void world_end(struct world *world) {
+    if (!world->running) return;
+    struct history_record record = world_record(world, HISTORY_END);
+    world_write(world, &record);
+    actors_end(world);
+    world->running = false;
+}
+
+void world_heal(struct world *world) {
+    servers_heal(world);
+    wire_heal_all(world);
+    world->options.link.tail_ppm = 0;
+    world->options.link.request_loss_ppm = world->options.link.reply_loss_ppm = 0;
+    actors_heal(world);
+    struct history_record record = world_record(world, HISTORY_FAULTS_END);
+    world_write(world, &record);
+}
+
+/* ---- time and chance -------------------------------------------------------------------------------------- */
+
+rl_ns world_now(const struct world *world) { return world->now; }
+uint64_t world_messages(const struct world *world) { return world->messages_count; }
+uint64_t world_random(struct world *world) { return random_next(&world->random); }
+rl_ns world_between(struct world *world, rl_ns low, rl_ns high) { return random_between(&world->random, low, high); }
+bool world_chance(struct world *world, uint32_t ppm) { return random_chance(&world->random, ppm); }
+
+void world_at(struct world *world, rl_ns at, world_fn *fn, void *argument, int64_t number) {
+    events_add(&world->events, at > world->now ? at : world->now, fn, argument, number);
+}
+
+void world_run_until(struct world *world, rl_ns until) {
+    struct event event;
+    while (events_take(&world->events, until, &event)) {
+        world->now = event.at;
+        event.fn(world, event.argument, event.number);
+    }
+    if (until > world->now) world->now = until;
+}
+
+void world_on_acquired(struct world *world, world_client_fn *fn) { world->on_acquired = fn; }
+void world_on_released(struct world *world, world_client_fn *fn) { world->on_released = fn; }
+void world_set_owner(struct world *world, void *owner) { world->owner = owner; }
+void *world_owner(const struct world *world) { return world->owner; }
+
+/* ---- the history ------------------------------------------------------------------------------------------ */
+
+struct history_record world_record(const struct world *world, enum history_kind kind) {
+    return (struct history_record){.at = world->now, .kind = (uint8_t)kind, .client = -1, .node = -1, .resource = -1};
+}
+
+void world_write(struct world *world, const struct history_record *record) { history_add(world->history, record); }
+
+void world_write_message(struct world *world, enum history_kind kind, const struct message *message) {
+    if (!world->options.record_messages || message->what != MESSAGE_REQUEST) return;
+    struct history_record record = world_record(world, kind);
+    record.client = (int8_t)message->client;
+    record.node = (int8_t)link_of(world, message)->node;
+    record.resource = (int8_t)(message->keys_count > 0 ? message->keys[0] : -1);
+    record.op = message->op;
+    record.result = kind == HISTORY_SENT || kind == HISTORY_DROPPED ? 0 : message->verdict;
+    record.token = message->token;
+    record.message = message->number;
+    world_write(world, &record);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The deterministic world: virtual time, N nodes, a network, clients that are the unchanged library, and everything
+ * that can befall them. One seed (or one scenario) determines all of it; nothing here reads a clock, the kernel's
+ * randomness, an address or a hash order. sim/net.c implements src/net/net.h on top of it.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "history.h"
+#include "node/table.h"
+#include "redlock.h"
+
+#define WORLD_CLIENTS_MAX 8
+#define WORLD_RESOURCES_MAX 4
+
+struct world;
+
+/* How the network behaves between one client and one node, each way drawn afresh for each message. */
+struct world_link {
+    rl_ns delay_min, delay_max;   /* one way, uniform ... */
+    uint32_t tail_ppm;            /* ... and so often a delay up to tail_max instead */
+    rl_ns tail_max;
+    uint32_t request_loss_ppm;    /* the connection breaks before the request arrives */
+    uint32_t reply_loss_ppm;      /* ... or after the effect, before the answer does */
+};
+
+struct world_client_options {
+    struct redlock_client_options client;
+    struct redlock_lock_options lock;
+    rl_mask nodes;                /* which nodes its configuration lists; 0: all */
+    uint32_t clock_ppm;           /* rate of its CLOCK_BOOTTIME: 1000000 is true */
+    int twice_listed;             /* a node that it lists once more under another name; -1: none */
+};
+
+struct world_options {
+    uint64_t seed;
+    unsigned nodes, clients, resources;
+    bool fenced;                  /* the register checks fences (guarded mode) */
+    struct world_link link;
+    struct world_client_options client[WORLD_CLIENTS_MAX];
+    rl_ns record_messages;        /* 0: SENT/ARRIVED/ANSWERED are left out of the history (exploration); else recorded */
+};
+
+void world_options_init(struct world_options *options); /* 5 nodes, 2 clients, 1 resource, 0.5..1.5 ms, TTL 10 s, no renewal */
+/* A world is reused: begin again with other options; memory is kept. */
+struct world *world_new(void);
+void world_free(struct world *world);
+void world_begin(struct world *world, const struct world_options *options, struct history *history);
+/* Ends clients and forgets everything under way; writes END. The history stays. */
+void world_end(struct world *world);
+
+rl_ns world_now(const struct world *world);
+uint64_t world_messages(const struct world *world);                           /* requests made so far */
+uint64_t world_random(struct world *world);                                   /* of the world's own sequence */
+rl_ns world_between(struct world *world, rl_ns low, rl_ns high);              /* uniform, inclusive */
+bool world_chance(struct world *world, uint32_t ppm);
+typedef void world_fn(struct world *world, void *argument, int64_t number);
+void world_at(struct world *world, rl_ns at, world_fn *fn, void *argument, int64_t number); /* same time: in order of calls */
+void world_run_until(struct world *world, rl_ns until);                       /* executes everything due up to and at `until` */
+
+/* ---- what clients do. Each is done at once if the client runs, and when it resumes if it is paused --------- */
+
+void actor_acquire(struct world *world, unsigned client, unsigned resource, int64_t wait_ms);
+void actor_extend(struct world *world, unsigned client, unsigned resource, int64_t ttl_ms);
+void actor_release(struct world *world, unsigned client, unsigned resource);
+void actor_cancel(struct world *world, unsigned client, unsigned resource);
+/* Reads the register, thinks for `think`, writes back one more; checks its validity before the write as a careful
+ * program does, but cannot know of a pause between the check and the write (`late`: how long the write travels; a release
+ * waits for it). One update at a time: another meanwhile is left out. */
+void actor_update(struct world *world, unsigned client, unsigned resource, rl_ns think, rl_ns late);
+bool actor_believes(struct world *world, unsigned client, unsigned resource); /* holds it with validity left */
+bool actor_idle(struct world *world, unsigned client, unsigned resource);     /* free, nothing under way */
+bool actor_alive(struct world *world, unsigned client);                       /* has not crashed */
+/* Called when an acquisition, extension or release of this client is over, so that a workload can go on. */
+typedef void world_client_fn(struct world *world, unsigned client, unsigned resource, int result);
+void world_on_acquired(struct world *world, world_client_fn *fn);
+void world_on_released(struct world *world, world_client_fn *fn);
+/* Whoever runs the world, for the functions that it calls. world_begin() forgets the two functions, not the owner. */
+void world_set_owner(struct world *world, void *owner);
+void *world_owner(const struct world *world);
+
+/* ---- what befalls clients --------------------------------------------------------------------------------- */
+
+void actor_pause(struct world *world, unsigned client);   /* SIGSTOP, GC, a stopped VM whose clock runs on (SUSPEND) */
+void actor_resume(struct world *world, unsigned client);
+/* A VM that is stopped together with its clocks: CLOCK_BOOTTIME does not count it (VM-STOP). Until actor_resume(). */
+void actor_freeze(struct world *world, unsigned client);
+void actor_crash(struct world *world, unsigned client);
+void actor_clock_step(struct world *world, unsigned client, rl_ns step); /* its wall clock: must not matter */
+
+/* ---- what befalls nodes ----------------------------------------------------------------------------------- */
+
+enum node_keeps { NODE_KEEPS_NOTHING, NODE_KEEPS_ALL, NODE_LOSES_LAST_SECOND };
+void node_crash(struct world *world, unsigned node);
+void node_restart(struct world *world, unsigned node, enum node_keeps keeps);
+void node_flush(struct world *world, unsigned node);
+void node_evict(struct world *world, unsigned node, unsigned resource);
+/* Its asynchronous replica, `lag` behind, takes over under the same address; connections break. */
+void node_failover(struct world *world, unsigned node, rl_ns lag);
+void node_clock_step(struct world *world, unsigned node, rl_ns step);
+void node_clock_rate(struct world *world, unsigned node, uint32_t ppm);
+void node_mode(struct world *world, unsigned node, int verdict); /* READONLY, OOM, LOADING, MISCONF...; GRANTED: normal */
+void node_pause(struct world *world, unsigned node);
+void node_resume(struct world *world, unsigned node);
+/* Somebody outside the protocol: DEL, or SET of his own (token NULL: DEL). */
+void node_foreign(struct world *world, unsigned node, unsigned resource, const char *token, int64_t ttl_ms);
+
+/* ---- what befalls the network ----------------------------------------------------------------------------- */
+
+enum link_way { LINK_REQUESTS = 1, LINK_ANSWERS = 2, LINK_BOTH = 3 };
+void link_cut(struct world *world, unsigned client, unsigned node, enum link_way way); /* packets vanish; nobody is told */
+void link_heal(struct world *world, unsigned client, unsigned node); /* what TCP still holds arrives now, unless given up */
+void link_break(struct world *world, unsigned client, unsigned node); /* both ends learn that the connection is gone */
+void link_delay(struct world *world, unsigned client, unsigned node, rl_ns delay); /* of the next request only */
+void link_lose_next_answer(struct world *world, unsigned client, unsigned node);
+
+/* After this: no loss, no cut, nodes up, clocks true, modes normal, clients running; writes FAULTS_END. */
+void world_heal(struct world *world);
+
+/* The world that sim/net.c serves, and the client that it is asked for next: set by world_begin() around
+ * redlock_client_open(). */
+struct world *world_current(void);
+
+#endif

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What redlock-sim says of scenes that are wrong, and of expectations that are not met: scene_reader.py PROGRAM"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = sys.argv[1]
+
+HEAD = """title A test
+source nobody
+
+  Prose.
+
+nodes 3
+clients A B
+"""
+STEPS = "at 100ms A acquires job\n"
+HOLDS = "classic: holds\n"
+
+# name, text, exit status, what standard error must contain
+CASES = [
+    ("fine", HEAD + STEPS + HOLDS, 0, ""),
+    ("unknown option", HEAD + "colour blue\n" + STEPS + HOLDS, 65, ".scene:8: unknown words: 'colour blue'"),
+    ("unknown step", HEAD + "at 1s A sneezes\n" + HOLDS, 65, ".scene:8: unknown words: 'A sneezes'"),
+    ("words too many", HEAD + "at 1s A acquires job today\n" + HOLDS, 65, ".scene:8: unknown words"),
+    ("unknown claim", HEAD + STEPS + HOLDS + "    and A is happy\n", 65, ".scene:10: unknown words: 'A is happy'"),
+    ("claim without and", HEAD + STEPS + HOLDS + "    A acquires job\n", 65, ".scene:10: below 'classic:'"),
+    ("unknown rule", HEAD + STEPS + "classic: breaks NOTHING\n", 65, ".scene:9: no rule is called 'NOTHING'"),
+    ("no rule", HEAD + STEPS + "classic: breaks\n", 65, ".scene:9: 'classic:' is followed by"),
+    ("no such node", HEAD + "at 1s node 4 crashes\n" + HOLDS, 65, ".scene:8: there are 3 nodes"),
+    ("no such client", HEAD + "at 1s C acquires job\n" + HOLDS, 65, ".scene:8: there are 2 clients"),
+    ("bad time", HEAD + "at noon A acquires job\n" + HOLDS, 65, ".scene:8: 'at' needs a time"),
+    ("time without unit", HEAD + "at 100 A acquires job\n" + HOLDS, 65, ".scene:8: 'at' needs a time"),
+    ("TTL too short", HEAD + "ttl 1ms\n" + STEPS + HOLDS, 65, ".scene:8: a TTL is from"),
+    ("clock that stands", HEAD + "A's clock runs at 0 ppm\n" + STEPS + HOLDS, 65, ".scene:8: a clock runs at"),
+    ("backwards", HEAD + "at 2s A acquires job\nat 1s B acquires job\n" + HOLDS, 65, ".scene:9: steps go forward"),
+    ("late option", HEAD + STEPS + "ttl 5s\n" + HOLDS, 65, ".scene:9: options come before the first step"),
+    ("no expectation", HEAD + STEPS, 65, "no expectation"),
+    ("no title", HEAD.replace("title A test\n", "") + STEPS + HOLDS, 65, "no title"),
+    ("no source", HEAD.replace("source nobody\n", "") + STEPS + HOLDS, 65, "no source"),
+    ("no prose", HEAD.replace("  Prose.\n", "") + STEPS + HOLDS, 65, "no prose"),
+    ("no steps", HEAD + HOLDS, 65, "nothing happens"),
+    ("gap in clients", HEAD.replace("clients A B", "clients A C") + STEPS + HOLDS, 65, ".scene:7: clients are named"),
+    ("too long a line", HEAD + STEPS + HOLDS + "#" * 600 + "\n", 65, ".scene:10: a line of more than"),
+    ("claim not met", HEAD + STEPS + HOLDS + "    and B acquires job\n", 1, ".scene:10: did not happen: B acquires job"),
+    ("time not met", HEAD + STEPS + HOLDS + "    and A acquires job after 1s\n", 1, "did not happen: A acquires job after 1s"),
+    ("does not break", HEAD + STEPS + "classic: breaks EXCLUSION\n", 1, "did not happen: breaks EXCLUSION"),
+    ("breaks all the same",
+     HEAD + STEPS + "at 1s all nodes are flushed\nat 2s B acquires job\n" + HOLDS, 1, "unexpected: EXCLUSION"),
+    ("breaks another rule",
+     HEAD + STEPS + "at 1s all nodes are flushed\nat 2s B acquires job\nclassic: breaks LOST_UPDATE\n", 1,
+     "unexpected: EXCLUSION"),
+]
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False)
+
+
+def check_cases(directory):
+    wrong = 0
+    for name, text, status, words in CASES:
+        path = directory / (name.replace(" ", "-") + ".scene")
+        path.write_text(text, encoding="utf-8")
+        result = run(str(path))
+        if result.returncode != status or words not in result.stderr:
+            wrong += 1
+            print(f"{name}: exit {result.returncode}, expected {status} and '{words}'; standard error:\n{result.stderr}")
+    return wrong
+
+
+def check_commands():
+    wrong = 0
+    for arguments, status, words in [
+        (["NO-SUCH-SCENARIO"], 64, "--list"),
+        (["RESTART-EMPTY", "--colour"], 64, "--colour"),
+        (["RESTART-EMPTY", "--svg"], 64, "--svg"),
+        (["RESTART-EMPTY", "EVICT"], 64, "EVICT"),
+        (["./no-such-file.scene"], 65, "no-such-file.scene"),
+        (["RESTART-EMPTY", "--svg", "/nowhere/to/be/found.svg"], 73, "/nowhere/to/be/found.svg"),
+        (["--gallery", "/nowhere/to/be/found"], 73, "/nowhere/to/be/found"),
+        (["restart-empty"], 0, ""),
+        (["INFLIGHT-VOTE"], 0, ""),
+        (["INFLIGHT-VOTE", "--svg", "-"], 1, "Nothing to play yet"),
+    ]:
+        result = run(*arguments)
+        if result.returncode != status or words not in result.stderr:
+            wrong += 1
+            print(f"{arguments}: exit {result.returncode}, expected {status} and '{words}'; standard error:\n{result.stderr}")
+    told = run("RESTART-EMPTY").stdout
+    for words in ["Restart of node 3, without any data; gone is A's key", "as published", "guarded: not yet", "native: not yet"]:
+        if words not in told:
+            wrong += 1
+            print(f"RESTART-EMPTY does not say '{words}':\n{told}")
+    listed = run("--list").stdout.split("\n")
+    if not any(line.startswith("RECONFIG") and "comes with guarded mode" in line for line in listed):
+        wrong += 1
+        print("--list does not say when RECONFIG comes")
+    return wrong
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    sys.exit(1 if check_cases(pathlib.Path(scratch)) + check_commands() else 0)
