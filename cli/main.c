@@ -17,6 +17,7 @@
 #include "exit_codes.h"
 #include "message.h"
 #include "nearest.h"
+#include "sim.h"
 
 static const struct command commands[] = {
     {"run", COMMAND_RUN, "[options] RESOURCE [--] COMMAND [ARGUMENT ...]",
@@ -35,6 +36,7 @@ static int help(void) {
     printf("usage: redlock COMMAND [options] ...\n\n"
            "Distributed locks held on a majority of independent Redis or Valkey servers.\n\nCommands:\n");
     for (size_t i = 0; i < commands_count; i++) printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+    printf("  %-9s %s\n", "sim", "Replay and explore what can befall a lock, in a simulated world.");
     printf("  %-9s %s\n  %-9s %s\n", "help", "This text, or a command's: redlock help run.", "version", "The version.");
     printf("\nNodes: -N URL[,URL...], else REDLOCK_NODES, else the file REDLOCK_CONFIG names, else /etc/redlock.conf.\n"
            "Exit status: 75 held by another, 69 no quorum, 80 lost, 64 usage, 78 configuration.\n"
@@ -49,6 +51,7 @@ static const struct command *find_command(const char *name) {
         if (strcmp(commands[i].name, name) == 0) return &commands[i];
         nearest_offer(&nearest, commands[i].name);
     }
+    nearest_offer(&nearest, "sim");
     if (nearest.best != NULL) {
         complain("unknown command '%.60s'; did you mean '%s'?", name, nearest.best);
     } else {
@@ -91,6 +94,11 @@ static int dispatch(int argc, char **argv) {
     }
     bool asks = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
     if (asks && argc < 3) return help();
+    if (strcmp(name, "sim") == 0) return sim_main(argc - 1, argv + 1);
+    if (asks && strcmp(argv[2], "sim") == 0) {
+        char option[] = "--help", *line[] = {argv[2], option, NULL};
+        return sim_main(2, line);
+    }
     const struct command *command = find_command(asks ? argv[2] : name);
     if (command == NULL) return EXIT_USAGE_ERROR;
     if (!asks) return run_command(command, argc - 1, argv + 1);

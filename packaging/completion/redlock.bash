@@ -42,7 +42,7 @@ _redlock() {
     local COMP_COMMAND_AT=0
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show up help version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show up sim help version' -- "$current")
         return
     fi
     case $command in
@@ -65,6 +65,10 @@ _redlock() {
         ;;
     --dir | -d)
         mapfile -t COMPREPLY < <(compgen -d -- "$current")
+        return
+        ;;
+    --break)
+        mapfile -t COMPREPLY < <(compgen -W 'data-loss clock-step pause-write mixed-config' -- "$current")
         return
         ;;
     --on-lost)

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sim.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exit_codes.h"
+#include "message.h"
+
+/* The directory of the program that runs, whatever name it was called by. */
+static int own_directory(char *directory, size_t size) {
+    ssize_t length = readlink("/proc/self/exe", directory, size - 1);
+    if (length < 0) return -1;
+    directory[length] = '\0';
+    char *slash = strrchr(directory, '/');
+    if (slash == NULL) return -1;
+    *slash = '\0';
+    return 0;
+}
+
+/* A directory that is absent is no failure yet: the other may have it. */
+static void try_in(const char *directory, const char *below, char **argv) {
+    char program[2 * PATH_MAX];
+    int length = snprintf(program, sizeof program, "%s/%sredlock-sim", directory, below);
+    if (length < 0 || (size_t)length >= sizeof program) return;
+    execv(program, argv);
+    if (errno != ENOENT && errno != ENOTDIR) complain("cannot run %s: %s", program, strerror(errno));
+}
+
+int sim_main(int argc, char **argv) {
+    char directory[PATH_MAX], name[] = "redlock sim";
+    (void)argc;
+    if (own_directory(directory, sizeof directory) != 0) {
+        complain("cannot find my own place through /proc/self/exe: %s", strerror(errno));
+        return EXIT_SYSTEM;
+    }
+    argv[0] = name;
+    /* Relative to the program, so that an installed tree can be moved. */
+    try_in(directory, "", argv);
+    try_in(directory, REDLOCK_LIBEXEC "/", argv);
+    complain("the simulator is not installed: there is no redlock-sim in %s, nor in %s/" REDLOCK_LIBEXEC
+             "; install it from the same version of redlock",
+             directory, directory);
+    return EXIT_SYSTEM;
+}
