@@ -8,7 +8,7 @@ cd "$1"
 scripts=()
 while IFS= read -r file; do
     if [[ $file == *.sh || $file == *.bash ]] || head -n 1 "$file" | grep -qaE '^#!.*[/ ](ba)?sh$'; then scripts+=("$file"); fi
-done < <(find .ci scripts tests packaging cli bench examples -type f 2> /dev/null | sort)
+done < <(find .ci scripts tests packaging cli bench examples models -type f 2> /dev/null | sort)
 [ ${#scripts[@]} -ge 5 ]
 shellcheck -s bash "${scripts[@]}"
 echo "${#scripts[@]} scripts"
