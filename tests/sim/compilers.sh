@@ -16,7 +16,7 @@ fi
 
 check() {
     local compiler=$1 type=$2 dir=$build/$1-$2
-    cmake -S "$source" -B "$dir" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE="$type" -DREDLOCK_TESTS=OFF \
+    cmake -G Ninja -S "$source" -B "$dir" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE="$type" -DREDLOCK_TESTS=OFF \
         -DREDLOCK_EXAMPLES=OFF >/dev/null
     cmake --build "$dir" --target redlock-sim -j 2 >/dev/null
     "$source/tests/sim/hashes.sh" "$dir/cli/redlock-sim"
