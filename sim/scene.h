@@ -25,6 +25,7 @@
     X(STALL_TIMEOUT, "stall timeout DURATION")                                                                         \
     X(RENEWED, "locks are renewed")                                                                                    \
     X(LOST_MARGIN, "lost margin DURATION")                                                                             \
+    X(HOLD_MAX, "locks are renewed for at most DURATION")                                                              \
     X(RETRY, "retries after DURATION to DURATION")                                                                     \
     X(LISTS, "CLIENT lists NODES")                                                                                     \
     X(LISTS_TWICE, "CLIENT lists NODES twice")                                                                         \

@@ -62,6 +62,10 @@ static void set_renewed(struct world_client_options *client, const struct scene_
     (void)line;
     client->lock.renew = 1;
 }
+static void set_hold_max(struct world_client_options *client, const struct scene_line *line) {
+    client->lock.renew = true;
+    client->lock.hold_ms_max = line->span / RL_MS;
+}
 static void set_lost_margin(struct world_client_options *client, const struct scene_line *line) {
     client->lock.lost_margin_ms = line->span / RL_MS;
 }
@@ -109,6 +113,7 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     case SCENE_OPTION_STALL_TIMEOUT: for_clients(scene, everybody, set_stall_timeout, line); break;
     case SCENE_OPTION_RENEWED: for_clients(scene, everybody, set_renewed, line); break;
     case SCENE_OPTION_LOST_MARGIN: for_clients(scene, everybody, set_lost_margin, line); break;
+    case SCENE_OPTION_HOLD_MAX: for_clients(scene, everybody, set_hold_max, line); break;
     case SCENE_OPTION_RETRY: for_clients(scene, everybody, set_retry, line); break;
     case SCENE_OPTION_LISTS: for_clients(scene, line->clients, set_lists, line); break;
     case SCENE_OPTION_LISTS_TWICE: for_clients(scene, line->clients, set_lists_twice, line); break;

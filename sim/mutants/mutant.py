@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reads a .mutant file, and makes the sources it speaks of with the rule dropped.
+
+    rule: what no longer holds, in one sentence
+    source: where the rule is from
+    equivalent: why nothing can notice (only if so)
+    file: src/core/tally.c
+    old:
+    lines as they are there, exactly once
+    new:
+    lines instead of them
+
+More old/new pairs, and more files, may follow. A sentence goes on in lines that begin with two spaces.
+
+As a program: mutant.py MUTANT SOURCE_DIR OUT_DIR writes OUT_DIR/NAME.c for each file.
+"""
+import pathlib
+import sys
+
+WORDS = ("rule", "source", "equivalent")
+
+
+class Mistake(Exception):
+    pass
+
+
+class Mutant:
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.name = self.path.stem
+        self.rule = self.source = self.equivalent = ""
+        self.edits = []  # (file, old, new)
+        self._read()
+
+    def _wrong(self, text):
+        return Mistake(f"mutant {self.name}: {text}")
+
+    def _read(self):
+        file, part, parts, word = None, None, {}, None
+        for line in self.path.read_text().splitlines() + ["file:"]:
+            if line.startswith("file:") or line == "old:":
+                if "new" in parts:
+                    self.edits.append((file, "\n".join(parts["old"]) + "\n", "".join(f"{new}\n" for new in parts["new"])))
+                elif parts:
+                    raise self._wrong("an old text without a new one")
+                part, parts, word = None, {}, None
+                if line.startswith("file:"):
+                    file = line[len("file:"):].strip()
+                    continue
+            if line in ("old:", "new:"):
+                if file is None or (line == "new:" and "old" not in parts):
+                    raise self._wrong(f"'{line}' comes too early")
+                part = line[:-1]
+                parts[part] = []
+            elif part:
+                parts[part].append(line)
+            elif word and line.startswith("  "):
+                setattr(self, word, f"{getattr(self, word)} {line.strip()}")
+            else:
+                word, _, text = line.partition(": ")
+                if word not in WORDS:
+                    raise self._wrong(f"cannot read '{line}'")
+                setattr(self, word, text.strip())
+        if not (self.rule and self.source and self.edits):
+            raise self._wrong("needs rule, source, and file with old and new")
+
+    def apply(self, source_dir):
+        """{file: its text without the rule}"""
+        texts = {}
+        for file, old, new in self.edits:
+            if file not in texts:
+                texts[file] = (pathlib.Path(source_dir) / file).read_text()
+            count = f"\n{texts[file]}".count(f"\n{old}")
+            if count != 1:
+                raise self._wrong(f"its old text is in {file} {count} times, not once; the rule is somewhere else now:\n{old}")
+            texts[file] = f"\n{texts[file]}".replace(f"\n{old}", f"\n{new}", 1)[1:]
+        return texts
+
+
+def main():
+    mutant_file, source_dir, out_dir = sys.argv[1:]
+    try:
+        texts = Mutant(mutant_file).apply(source_dir)
+    except Mistake as mistake:
+        sys.exit(str(mistake))
+    for file, text in texts.items():
+        out = pathlib.Path(out_dir) / pathlib.Path(file).name
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(f'#line 1 "{pathlib.Path(source_dir) / file}"\n{text}')
+
+
+if __name__ == "__main__":
+    main()
