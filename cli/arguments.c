@@ -20,6 +20,10 @@ static const struct option_entry *find_letter(const struct command *command, int
     return NULL;
 }
 
+static bool is_optional(const struct option_entry *entry) {
+    return entry->argument != NULL && entry->argument[0] == '[';
+}
+
 /* Room for "+:" and two characters an option. */
 static void build(const struct command *command, struct option *longs, char *letters) {
     size_t count = 0;
@@ -29,11 +33,12 @@ static void build(const struct command *command, struct option *longs, char *let
     for (size_t i = 0; i < option_entries_count; i++) {
         const struct option_entry *entry = &option_entries[i];
         if ((entry->commands & command->bit) == 0) continue;
-        int has = entry->argument != NULL ? required_argument : no_argument;
+        int has = entry->argument == NULL ? no_argument : is_optional(entry) ? optional_argument : required_argument;
         longs[count++] = (struct option){entry->name, has, NULL, LONG_BASE + (int)i};
         if (entry->letter == 0) continue;
         *letters++ = (char)entry->letter;
         if (entry->argument != NULL) *letters++ = ':';
+        assert(!is_optional(entry)); /* a letter's would need a second colon; there is none yet */
     }
     longs[count] = (struct option){0};
     *letters = '\0';
@@ -99,8 +104,13 @@ void arguments_help(const struct command *command) {
         if ((entry->commands & command->bit) == 0) continue;
         char left[64], letter[8] = "    ";
         if (entry->letter != 0) snprintf(letter, sizeof letter, "-%c, ", entry->letter);
-        snprintf(left, sizeof left, "%s--%s%s%s", letter, entry->name, entry->argument != NULL ? " " : "",
-                 entry->argument != NULL ? entry->argument : "");
+        char value[32] = "";
+        if (is_optional(entry)) {
+            snprintf(value, sizeof value, "[=%s", entry->argument + 1);
+        } else if (entry->argument != NULL) {
+            snprintf(value, sizeof value, " %s", entry->argument);
+        }
+        snprintf(left, sizeof left, "%s--%s%s", letter, entry->name, value);
         printf("  %-34s %s\n", left, entry->help);
     }
     printf("\nDurations: 500ms, 30s, 2m, 1h, or plain seconds. The manual: man redlock.\n");

@@ -27,6 +27,10 @@ static const struct command commands[] = {
     {"extend", COMMAND_EXTEND, "[options] RESOURCE [-]", "Extend a lock by its token.", false, command_extend},
     {"release", COMMAND_RELEASE, "[options] RESOURCE [-]", "Release a lock by its token.", false, command_release},
     {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false, command_show},
+    {"doctor", COMMAND_DOCTOR, "[options]", "Tell whether the servers are fit to hold locks, and what helps.", false,
+     command_doctor},
+    {"gate", COMMAND_GATE, "[options] FILE [--] COMMAND [ARGUMENT ...]",
+     "Replace FILE by what COMMAND prints, unless a later holder was there.", true, command_gate},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
      "Start a local quorum of servers, for COMMAND or until ^C.", true, command_up},
 };
@@ -64,8 +68,8 @@ static int run_command(const struct command *command, int argc, char **argv) {
     struct settings settings;
     settings_init(&settings);
     char config_error[1024] = "";
-    /* The command line comes last, and its mistakes and --help are told first. `up` needs no nodes. */
-    if (command->bit != COMMAND_UP) config_load(&settings, config_error, sizeof config_error);
+    /* The command line comes last, and its mistakes and --help are told first. `up` and `gate` need no nodes. */
+    if (command->bit != COMMAND_UP && command->bit != COMMAND_GATE) config_load(&settings, config_error, sizeof config_error);
     int first = arguments_read(command, &settings, argc, argv);
     int status = EXIT_OK;
     if (first < 0) {

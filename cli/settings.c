@@ -23,7 +23,8 @@ void settings_init(struct settings *settings) {
                                   .grace_ms = -1,
                                   .restart_after_ms = -1,
                                   .conflict_exit_code = EXIT_HELD,
-                                  .count = 5};
+                                  .count = 5,
+                                  .samples = 10};
 }
 
 void settings_free(struct settings *settings) {
@@ -138,7 +139,14 @@ SETTER(set_restart_after) {
     return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--restart-after is from 0 to 24h", error, size);
 }
 SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
+SETTER(set_fence) { return number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
 SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
+SETTER(set_samples) { return number(&s->samples, value, 1, 1000, error, size); }
+SETTER(set_watch) {
+    s->watch_ms = 5000;
+    if (value == NULL) return 0;
+    return within(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX, "--watch is from 100ms to 24h", error, size);
+}
 
 SETTER(set_owner) {
     if (strlen(value) > REDLOCK_OWNER_BYTES_MAX) {
@@ -180,10 +188,11 @@ SETTER(set_retry_delay) {
 #define TAKERS (COMMAND_RUN | COMMAND_ACQUIRE)
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
 #define CLIENTS (LOCKERS | COMMAND_SHOW)
-#define ALL (CLIENTS | COMMAND_UP)
+#define ASKERS (CLIENTS | COMMAND_DOCTOR)
+#define ALL (ASKERS | COMMAND_UP | COMMAND_GATE)
 
 const struct option_entry option_entries[] = {
-    {"nodes", 'N', "URL[,URL...]", CLIENTS, true, set_nodes, "the nodes; may be repeated"},
+    {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
     {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND, true, set_ttl, "time to live of the lock (30s)"},
     {"wait", 'w', "DURATION", TAKERS, true, set_wait, "how long to try; 0: once (run: forever, acquire: 0)"},
     {"nonblock", 'n', NULL, TAKERS, false, set_nonblock, "the same as --wait 0"},
@@ -198,20 +207,23 @@ const struct option_entry option_entries[] = {
      "TERM comes this long before validity ends (kill-after + 1s)"},
     {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost, "term: end the command; ignore: let it run (term)"},
     {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file, "write the outcome there as JSON"},
+    {"fence", 0, "N", COMMAND_GATE, false, set_fence, "the fencing token (REDLOCK_FENCE)"},
     {"count", 'n', "N", COMMAND_UP, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir, "keep the servers' files there; absent or empty"},
     {"server", 0, "FILE", COMMAND_UP, false, set_server, "the server program (redis-server, else valkey-server)"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
      "start a server that died again, this long after"},
     {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
-    {"node-timeout", 0, "DURATION", CLIENTS, true, set_node_timeout, "wait for one node (ttl/20, at most 50ms)"},
-    {"connect-timeout", 0, "DURATION", CLIENTS, true, set_connect_timeout, "wait for a connection to a node (1s)"},
-    {"tls-ca-file", 0, "FILE", CLIENTS, true, set_tls_ca_file, "certificates to trust for rediss://"},
-    {"tls-cert-file", 0, "FILE", CLIENTS, true, set_tls_cert_file, "client certificate"},
-    {"tls-key-file", 0, "FILE", CLIENTS, true, set_tls_key_file, "its private key"},
-    {"tls-server-name", 0, "NAME", CLIENTS, true, set_tls_server_name, "name to verify instead of the URL's host"},
+    {"node-timeout", 0, "DURATION", ASKERS, true, set_node_timeout, "wait for one node (ttl/20, at most 50ms)"},
+    {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout, "wait for a connection to a node (1s)"},
+    {"tls-ca-file", 0, "FILE", ASKERS, true, set_tls_ca_file, "certificates to trust for rediss://"},
+    {"tls-cert-file", 0, "FILE", ASKERS, true, set_tls_cert_file, "client certificate"},
+    {"tls-key-file", 0, "FILE", ASKERS, true, set_tls_key_file, "its private key"},
+    {"tls-server-name", 0, "NAME", ASKERS, true, set_tls_server_name, "name to verify instead of the URL's host"},
+    {"samples", 0, "N", COMMAND_DOCTOR, false, set_samples, "how often to ask for the time, 100ms apart (10)"},
+    {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, false, set_watch, "examine again and again (5s)"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
-    {"json", 'j', NULL, CLIENTS & ~(unsigned)COMMAND_RUN, false, set_json, "results for machines"},
+    {"json", 'j', NULL, ASKERS & ~(unsigned)COMMAND_RUN, false, set_json, "results for machines"},
     {"quiet", 'q', NULL, ALL, false, set_quiet, "no word about a lock that is not to be had"},
     {"verbose", 'v', NULL, ALL, false, set_verbose, "tell what happens"},
     {"help", 'h', NULL, ALL, false, set_help, "this text"},

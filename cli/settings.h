@@ -16,7 +16,9 @@ enum command_bit {
     COMMAND_EXTEND = 4,
     COMMAND_RELEASE = 8,
     COMMAND_SHOW = 16,
-    COMMAND_UP = 32
+    COMMAND_UP = 32,
+    COMMAND_DOCTOR = 64,
+    COMMAND_GATE = 128
 };
 
 #define WAIT_UNSET INT64_MIN
@@ -35,6 +37,9 @@ struct settings {
     int64_t kill_after_ms, grace_ms, max_hold_ms; /* grace -1: unset */
     int64_t restart_after_ms;                     /* -1: never */
     int64_t conflict_exit_code, count;
+    int64_t fence; /* 0: not given */
+    int64_t samples;
+    int64_t watch_ms; /* 0: once */
     bool on_lost_ignore, quiet, verbose, json, tokens, help;
 };
 
@@ -44,10 +49,10 @@ void settings_free(struct settings *settings);
 struct option_entry {
     const char *name;     /* without dashes; also the key in the file */
     int letter;           /* 0: none */
-    const char *argument; /* NULL: a flag */
+    const char *argument; /* NULL: a flag; "[VALUE]": may be left out */
     unsigned commands;
     bool in_file;
-    /* 0, or -1 with the reason. `value` is NULL for a flag. */
+    /* 0, or -1 with the reason. `value` is NULL for a flag, and where it was left out. */
     int (*set)(struct settings *settings, const char *value, char *error, size_t error_size);
     const char *help;
 };

@@ -43,6 +43,8 @@ extern "C" {
 #define REDLOCK_TOKEN_HEX_BYTES 40             /* 20 random bytes in hexadecimal */
 #define REDLOCK_TOKEN_BYTES_MAX 1024           /* of a token given by the caller; ours are at most 40 + 1 + owner */
 #define REDLOCK_WAIT_FOREVER (-1)
+#define REDLOCK_FENCE_MAX INT64_C(9007199254740991) /* 2^53 - 1: exact in a double, as Lua, JSON and sorted sets have */
+#define REDLOCK_FENCE_RESOURCES_MAX 16777216
 
 /* Results. Values are never renumbered. HELD ("another has it") and NO_QUORUM ("cannot know")
  * are different answers; see docs/safety.md. */
@@ -59,7 +61,8 @@ extern "C" {
     X(REDLOCK_BUSY, -9, "another operation on this lock is under way")                           \
     X(REDLOCK_SYSTEM, -10, "a system call failed")                                               \
     X(REDLOCK_TWICE_LISTED, -11, "one server is listed twice: its vote would count twice")       \
-    X(REDLOCK_LIMIT, -12, "the lock's maximum hold or renewal count is used up")
+    X(REDLOCK_LIMIT, -12, "the lock's maximum hold or renewal count is used up")                  \
+    X(REDLOCK_FENCED, -13, "fenced off: an operation with a higher fencing token was here before")
 
 enum redlock_result {
 #define REDLOCK_ENUM(name, value, text) name = (value),
@@ -324,6 +327,113 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_look(struct redlock_client *client, c
  * the prefix; a key may be told more than once). Reads by SCAN, so it sees what was there throughout. */
 typedef void redlock_resource_fn(void *context, const void *resource, size_t bytes);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void *context);
+
+/* ---- the servers themselves -------------------------------------------------------------- */
+
+enum redlock_role { REDLOCK_ROLE_UNKNOWN = 0, REDLOCK_ROLE_MASTER = 1, REDLOCK_ROLE_REPLICA = 2 };
+
+/* What the user may not ask, or the server does not know; ored. */
+enum redlock_survey_refused {
+    REDLOCK_SURVEY_NO_TIME = 1,
+    REDLOCK_SURVEY_NO_INFO = 2,  /* one section of INFO at least */
+    REDLOCK_SURVEY_NO_CONFIG = 4 /* one key of CONFIG GET at least */
+};
+
+/* What redlock_survey() asks. */
+enum redlock_survey_what {
+    REDLOCK_SURVEY_CLOCK = 1, /* TIME alone: the clock and the round trip */
+    REDLOCK_SURVEY_ALL = 2    /* all of the struct; 14 short commands in one round trip */
+};
+
+/* What one server tells about itself. Numbers are -1 and texts "" while unknown. No field holds a secret. */
+struct redlock_server {
+    size_t size;               /* set by the caller to sizeof(struct redlock_server), in every element */
+    int verdict;               /* GRANTED: the node answers; else why it does not */
+    int refused;               /* enum redlock_survey_refused */
+    int64_t asked_ns;          /* when TIME was asked ... */
+    int64_t answered_ns;       /* ... and answered, nanoseconds on our CLOCK_BOOTTIME: the round trip is between them */
+    int64_t clock_us;          /* the server's wall clock at some moment between the two, microseconds since 1970 */
+    char server[16];           /* "redis" or "valkey" */
+    char version[16];          /* its own version */
+    char redis_version[16];    /* the version of Redis it is compatible with */
+    char run_id[41];
+    int64_t uptime_s;          /* seconds since the server process began */
+    enum redlock_role role;
+    int replicas;              /* connected to this server */
+    int loading;               /* 1: it still reads its data */
+    int writes_refused;        /* 1: its last write to disk failed, and it refuses writes for that (MISCONF) */
+    int64_t memory_bytes;      /* in use */
+    int64_t memory_bytes_max;  /* maxmemory; 0: no limit */
+    char eviction[24];         /* maxmemory-policy */
+    int append_only;           /* 1: an append-only file is written ... */
+    char append_fsync[12];     /* ... and flushed to disk "always", "everysec" or "no" */
+    int snapshots;             /* 1: data are saved now and then (save) */
+    int64_t clients;           /* connected */
+    int64_t clients_max;
+    int protected_mode;        /* 1: on */
+    char bind[128];            /* addresses as configured, separated by spaces; cut to what fits */
+    int bind_known;            /* 1: bind was told; then "" is no TCP at all, or (before version 7) every address */
+    int64_t tcp_port;          /* with TLS or without; 0: Unix socket only */
+};
+
+/* Asks every connected node once, on the connections there are; surveys[i] is node i, `count` at least
+ * redlock_client_nodes(). What a node does not tell stays unknown. Changes nothing, and asks for no password.
+ * Nodes answer at most the connect timeout later. For people: no lock depends on what it says.
+ * OK: a majority answered. NO_QUORUM (surveys are filled all the same), BAD_ARGUMENT, NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client, enum redlock_survey_what what,
+                                                  struct redlock_server *surveys, size_t count);
+
+/* ---- the resource's side ------------------------------------------------------------------ */
+
+/* A gate stands before a resource and refuses whoever comes with a fencing token (a fence: 1 to REDLOCK_FENCE_MAX,
+ * growing from one holder of the lock to the next) below the highest seen for that resource. So a holder that was
+ * paused past its validity does no harm when it wakes. It needs no client and no lock server; docs/fencing.md shows it.
+ * Every operation passes the gate, reading too: the first touch reserves, so that whoever read before cannot write
+ * after. In memory a gate forgets with its process: where a resource outlives that, give it a file.
+ *
+ * A gate has constant size. Where more resources are seen than fit, the lowest fences are dropped into a common floor:
+ * a holder of a fence older than the floor may be refused though nobody else touched its resource (it takes the lock
+ * again, and with its new fence is admitted), but none is ever admitted that should be refused.
+ *
+ * All functions are thread-safe; a gate is not for a child after fork(2) (FORKED), which opens its own. */
+struct redlock_fence_gate;
+
+struct redlock_fence_gate_options {
+    size_t size;       /* set by init */
+    const char *path;  /* NULL: in memory. Else a file, shared safely by processes of one machine; an admission is on
+                          disk before it is told. Created with the mode that the umask leaves; who shares it must
+                          be able to read and write it. Never copy, restore or remove it: it would forget */
+    size_t resources;  /* 4096. How many are told apart, about 22 bytes each; of an existing file, its own counts */
+    int create;        /* 1: a file that is absent is created; 0: that is an error (SYSTEM), for a gate that must be there */
+};
+REDLOCK_API void redlock_fence_gate_options_init(struct redlock_fence_gate_options *options);
+
+/* `options` NULL: a gate in memory. On failure *gate is left alone and *error (which may be NULL) says why.
+ * Returns OK, BAD_ARGUMENT, NO_MEMORY, SYSTEM (errno says why; EBADMSG: the file is cut off, damaged or not a gate's). */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_gate_open(const struct redlock_fence_gate_options *options,
+                                                           struct redlock_fence_gate **gate, struct redlock_error *error);
+/* No other call on it may be under way. NULL is fine. */
+REDLOCK_API void redlock_fence_gate_free(struct redlock_fence_gate *gate);
+
+/* Admits the fence to the resource (1 to 65536 bytes) unless a higher one was here before, and remembers it; the same
+ * fence passes any number of times. For operations that already follow one another, each admitted and done before the
+ * next is admitted; else use redlock_fence_do(). Blocks while another thread or process is in the gate, and with a
+ * file for a sync of it.
+ * OK; FENCED: do not touch the resource, and take your lock for lost; BAD_ARGUMENT; FORKED; SYSTEM (errno; nothing is
+ * admitted: a file that fails lets nobody pass). */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_admit(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
+                                                       int64_t fence);
+
+/* The same, and calls `act` once, in this thread, when admitted, while nobody else is in the gate: whoever is admitted
+ * later finds it done. It must not call a function of this gate. Whether it succeeded is between it and its context;
+ * the fence is remembered in any case. Returns as redlock_fence_admit(). */
+typedef void redlock_fence_act_fn(void *context);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_do(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
+                                                    int64_t fence, redlock_fence_act_fn *act, void *context);
+
+/* The least fence that the resource would admit now, 1 where every fence would be; for messages, not for decisions.
+ * OK, BAD_ARGUMENT, FORKED, SYSTEM. */
+REDLOCK_API int redlock_fence_least(struct redlock_fence_gate *gate, const void *resource, size_t bytes, int64_t *fence);
 
 #ifdef __cplusplus
 }

@@ -195,6 +195,8 @@ static void execute(struct server *server, struct message *request) {
         write_op(server, request);
     else if (request->op == NET_SCAN)
         scan_op(server, request);
+    else if (request->op == NET_SURVEY)
+        request->verdict = REDLOCK_VERDICT_ERROR; /* nothing simulated has a configuration to tell of */
     else
         read_op(server, request);
     world_write_message(server->world, HISTORY_ARRIVED, request);

@@ -22,19 +22,19 @@ _redlock_word_of_command() {
             ;;
         -N | -t | -w | -E | -o | -k | -g | -p | -d) skip=1 ;;
         -n) [[ $1 == up ]] && skip=1 ;;
-        --nonblock | --json | --quiet | --verbose | --tokens | --help | --*=*) ;;
+        --nonblock | --json | --quiet | --verbose | --tokens | --watch | --help | --*=*) ;;
         --*) skip=1 ;;
         -*) ;;
         *)
             words=$((words + 1))
-            if [[ $1 == run ]] && ((words == 2)) || [[ $1 == up ]]; then
+            if [[ $1 == run || $1 == gate ]] && ((words == 2)) || [[ $1 == up ]]; then
                 COMP_COMMAND_AT=$i
                 return 0
             fi
             ;;
         esac
     done
-    [[ $1 == run ]] && ((words == 1)) && [[ ${COMP_WORDS[COMP_CWORD]} != -* ]] && COMP_COMMAND_AT=$COMP_CWORD
+    [[ $1 == run || $1 == gate ]] && ((words == 1)) && [[ ${COMP_WORDS[COMP_CWORD]} != -* ]] && COMP_COMMAND_AT=$COMP_CWORD
 }
 
 _redlock() {
@@ -42,11 +42,11 @@ _redlock() {
     local COMP_COMMAND_AT=0
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show up sim help version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show doctor gate up sim help version' -- "$current")
         return
     fi
     case $command in
-    run | up) _redlock_word_of_command "$command" ;;
+    run | gate | up) _redlock_word_of_command "$command" ;;
     esac
     if ((COMP_COMMAND_AT > 0)); then
         if declare -F _command_offset >/dev/null; then
@@ -76,6 +76,10 @@ _redlock() {
         return
         ;;
     esac
+    if [[ $command == gate && $current != -* && $previous != --fence ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+    fi
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_redlock_options "$command")" -- "$current")
     fi

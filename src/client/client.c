@@ -33,6 +33,7 @@ const char *redlock_verdict_text(int verdict) {
 static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
     (void)context;
     if (call->tag == CALL_LOOK) look_reply(call, reply);
+    else if (call->tag == CALL_SURVEY) survey_reply(call, reply);
     else lock_reply(call, reply);
 }
 

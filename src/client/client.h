@@ -146,8 +146,11 @@ void gatherings_check(struct redlock_client *client);
 rl_mask gather(struct redlock_client *client, rl_ns until);
 rl_ns gather_until(struct redlock_client *client); /* now and the connect timeout */
 
+/* survey.c */
+void survey_reply(struct net_call *call, const struct net_reply *reply);
+
 /* call->tag: whose call it is */
-enum call_tag { CALL_VOTE, CALL_UNLOCK, CALL_PEEK, CALL_LOOK };
+enum call_tag { CALL_VOTE, CALL_UNLOCK, CALL_PEEK, CALL_LOOK, CALL_SURVEY };
 
 #define RL_CONTAINER(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 

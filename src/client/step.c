@@ -359,7 +359,8 @@ static void answer(struct redlock_lock *lock, const struct net_call *call, const
         if (lock->phase != PHASE_ACQUIRING || !tells_end(reply)) return;
         event.remaining = reply->remaining_ms * RL_MS;
         break;
-    case CALL_LOOK: return;
+    case CALL_LOOK:
+    case CALL_SURVEY: return;
     }
     if (lock->phase == PHASE_FREE) return;
     if (reportable(lock, call)) lock->verdicts[call->node] = reply->verdict;

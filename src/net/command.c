@@ -124,12 +124,37 @@ static bool encode_scan(const struct net_request *request, struct words *words, 
     return done;
 }
 
+/* The password is not among them: whether there is one can be learned without seeing it. */
+static bool encode_survey(enum net_question question, struct words *words, struct buffer *out, size_t limit) {
+    static const char *const line[NET_QUESTIONS][3] = {
+        [NET_ASK_TIME] = {"TIME"},
+        [NET_ASK_INFO_SERVER] = {"INFO", "server"},
+        [NET_ASK_INFO_REPLICATION] = {"INFO", "replication"},
+        [NET_ASK_INFO_MEMORY] = {"INFO", "memory"},
+        [NET_ASK_INFO_PERSISTENCE] = {"INFO", "persistence"},
+        [NET_ASK_INFO_CLIENTS] = {"INFO", "clients"},
+        [NET_ASK_POLICY] = {"CONFIG", "GET", "maxmemory-policy"},
+        [NET_ASK_APPENDONLY] = {"CONFIG", "GET", "appendonly"},
+        [NET_ASK_APPENDFSYNC] = {"CONFIG", "GET", "appendfsync"},
+        [NET_ASK_SAVE] = {"CONFIG", "GET", "save"},
+        [NET_ASK_STOP_WRITES] = {"CONFIG", "GET", "stop-writes-on-bgsave-error"},
+        [NET_ASK_PROTECTED] = {"CONFIG", "GET", "protected-mode"},
+        [NET_ASK_BIND] = {"CONFIG", "GET", "bind"},
+        [NET_ASK_MAXCLIENTS] = {"CONFIG", "GET", "maxclients"},
+    };
+    assert(question < NET_QUESTIONS);
+    words_begin(words, line[question][0]);
+    for (int i = 1; i < 3 && line[question][i]; i++) words_text(words, line[question][i]);
+    return words_end(words, out, limit);
+}
+
 bool command_encode(const struct net_request *request, bool whole_script, struct buffer *out, size_t limit) {
     struct words words;
     switch (request->op) {
     case NET_PEEK: return encode_peek(request, &words, out, limit);
     case NET_LOOK: return encode_look(request, &words, out, limit);
     case NET_SCAN: return encode_scan(request, &words, out, limit);
+    case NET_SURVEY: return encode_survey(request->question, &words, out, limit);
     case NET_ACQUIRE:
     case NET_EXTEND:
     case NET_RELEASE: break;
@@ -198,6 +223,18 @@ static bool answer_scan(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
+static bool answer_survey(const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slots = reader->slots;
+    bool many = slots[0].type == REPLY_ARRAY;
+    if (many && reader->slots_count != 1 + (size_t)slots[0].integer) return false;
+    for (size_t i = many; i < reader->slots_count; i++)
+        if (slots[i].type != REPLY_STRING) return false;
+    answer->items = &reader->bytes[many];
+    answer->items_count = reader->slots_count - many;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    return true;
+}
+
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                     struct net_reply *answer) {
     if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
@@ -218,6 +255,7 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
     case NET_PEEK: right = answer_pttl(nth, reader, answer); break;
     case NET_LOOK: right = answer_look(nth, reader, answer); break;
     case NET_SCAN: right = answer_scan(reader, answer); break;
+    case NET_SURVEY: right = answer_survey(reader, answer); break;
     }
     if (failed) answer->verdict = first_error;
     return right;

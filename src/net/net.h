@@ -29,7 +29,27 @@ enum net_op {
     NET_RELEASE, /* compare-and-delete of each key */
     NET_PEEK,    /* PTTL of the key that ends last */
     NET_LOOK,    /* first key: its first bytes and PTTL */
-    NET_SCAN     /* keys under a prefix: SCAN cursor MATCH prefix* */
+    NET_SCAN,    /* keys under a prefix: SCAN cursor MATCH prefix* */
+    NET_SURVEY   /* no keys; one question about the server itself */
+};
+
+/* INFO by section: a whole one would be cut by no limit of ours. CONFIG key by key: before version 7 it takes one. */
+enum net_question {
+    NET_ASK_TIME,
+    NET_ASK_INFO_SERVER,
+    NET_ASK_INFO_REPLICATION,
+    NET_ASK_INFO_MEMORY,
+    NET_ASK_INFO_PERSISTENCE,
+    NET_ASK_INFO_CLIENTS,
+    NET_ASK_POLICY,
+    NET_ASK_APPENDONLY,
+    NET_ASK_APPENDFSYNC,
+    NET_ASK_SAVE,
+    NET_ASK_STOP_WRITES,
+    NET_ASK_PROTECTED,
+    NET_ASK_BIND,
+    NET_ASK_MAXCLIENTS,
+    NET_QUESTIONS
 };
 
 /* A request and all it points to stays as it is until every call made with it is done: it may be encoded
@@ -41,6 +61,7 @@ struct net_request {
     struct net_bytes token;
     int64_t ttl_ms;
     uint64_t cursor;              /* NET_SCAN */
+    enum net_question question;   /* NET_SURVEY */
 };
 
 /* One request at one node, embedded in the caller's memory; queued without allocation. */
@@ -62,7 +83,7 @@ struct net_reply {
     int64_t remaining_ms; /* PEEK, LOOK: -1 no TTL, -2 no key */
     struct net_bytes value; /* LOOK: at most REDLOCK_TOKEN_BYTES_MAX first bytes; valid during the handler */
     bool truncated;
-    const struct net_bytes *items; /* SCAN; valid during the handler */
+    const struct net_bytes *items; /* SCAN: keys. SURVEY: INFO's text; CONFIG's key and value; TIME's two. During the handler */
     size_t items_count;
     uint64_t cursor;
 };

@@ -34,8 +34,9 @@ class ServerError(Exception):
 
 
 class Server:
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, environ=None):
         self.arguments = arguments
+        self.environ = {**os.environ, **(environ or {})}
         self.password = None
         self.directory = tempfile.mkdtemp(prefix="redlock-test-server-")
         self.process = None
@@ -52,7 +53,7 @@ class Server:
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
                    "--dir", self.directory, *self.arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        start_new_session=True, preexec_fn=die_with_us)
+                                        env=self.environ, start_new_session=True, preexec_fn=die_with_us)
 
     def _answers(self):
         end = time.monotonic() + 10

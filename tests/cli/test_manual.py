@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
 PAGE = SOURCE / "docs" / "redlock.1"
-COMMANDS = ["run", "acquire", "extend", "release", "show", "up"]
+COMMANDS = ["run", "acquire", "extend", "release", "show", "doctor", "gate", "up"]
 OTHERS = ["sim", "help", "version"]  # sim is a program of its own, with its own --help
 # mandoc takes "--" in an example for a dash, and knows no manuals that are not installed here.
 JUDGED = ("verbatim \"--\"", "outdated mandoc.db", "unknown manual", "referenced manual not found")
@@ -85,7 +85,7 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         # A word of the prose may be an option's name; a key must be listed.
         assert listed or not accepted, name
         assert accepted or name in ("help", "quiet", "json", "verbose", "tokens", "token", "nonblock", "status-file", "count", "dir",
-                                    "server", "restart-after"), name
+                                    "server", "restart-after", "samples", "watch", "fence"), name
 
 
 def complete(*words):
@@ -104,6 +104,8 @@ def test_completion(redlock):
     assert complete("redlock", "run", "--on-lost", "") == ["term", "ignore"]
     assert "true" in complete("redlock", "run", "-t", "5s", "x", "tru")
     assert "true" in complete("redlock", "up", "-n", "3", "--", "tru")
+    assert "true" in complete("redlock", "gate", "--fence", "3", "file", "tru")
+    assert "/etc/passwd" in complete("redlock", "gate", "/etc/passw")
 
 
 def test_completion_passes_shellcheck():

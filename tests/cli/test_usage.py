@@ -11,7 +11,7 @@ BAD_COMMAND_LINES = [
     ([], "no command"),
     (["rnu"], "did you mean 'run'"),
     (["frobnicate"], "unknown command 'frobnicate'; try 'redlock help'"),
-    (["doctor"], "unknown command"),
+    (["surgeon"], "unknown command"),
     (["run"], "wants a resource"),
     (["run", "x"], "wants a command"),
     (["run", "x", "--"], "wants a command"),

@@ -24,6 +24,8 @@ LAYERS = {
     "src/core": {"src/core"},
     "src/node": {"src/core", "src/node", "include"},
     "src/net": {"src/core", "src/node", "src/net", "include"},
+    # What a service puts before its resource: it knows no client and no server.
+    "src/gate": {"src/gate", "include"},
     "src/client": {"src/core", "src/net", "src/client", "include"},
     # The world is another src/net: it sees the seams, and nothing of what is behind them.
     "sim": {"src/core", "src/node", "src/net", "sim", "include"},
@@ -60,7 +62,7 @@ def judge_include(root, path, layer, quote, name):
     if own is None:
         if layer == "src/core" and name not in CORE_HEADERS:
             return f"core includes <{name}>: freestanding headers, string.h and assert.h only"
-        if layer in ("src/client", "src/node") and NET_ONLY.match(name):
+        if layer in ("src/client", "src/gate", "src/node") and NET_ONLY.match(name):
             return f"only src/net may include <{name}>"
         # The command line waits for processes and starts servers, so it polls and asks the kernel for free ports;
         # how a Redis is spoken to is the library's business.

@@ -19,7 +19,7 @@ static void expect(const struct net_request *request, bool whole, const char *te
 
 static void test_encoding(void **state) {
     struct net_bytes keys[2] = {{"k\0\r\n", 4}, {"l", 1}};
-    struct net_request request = {NET_ACQUIRE, keys, 1, {"t\0k", 3}, 12345, 0};
+    struct net_request request = {NET_ACQUIRE, keys, 1, {"t\0k", 3}, 12345, 0, NET_ASK_TIME};
     (void)state;
     EXPECT(&request, false,
            "*6\r\n$3\r\nSET\r\n$4\r\nk\0\r\n\r\n$3\r\nt\0k\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n12345\r\n");
@@ -31,15 +31,37 @@ static void test_encoding(void **state) {
     EXPECT(&request, false,
            "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*4\r\n$8\r\nGETRANGE\r\n$4\r\nk\0\r\n\r\n$1\r\n0\r\n$4\r\n1024\r\n");
     struct net_bytes prefix = {"a*[?\\\0b", 7};
-    struct net_request scan = {NET_SCAN, &prefix, 1, {NULL, 0}, 0, UINT64_MAX};
+    struct net_request scan = {NET_SCAN, &prefix, 1, {NULL, 0}, 0, UINT64_MAX, NET_ASK_TIME};
     EXPECT(&scan, false,
            "*6\r\n$4\r\nSCAN\r\n$20\r\n18446744073709551615\r\n$5\r\nMATCH\r\n$12\r\na\\*\\[\\?\\\\\0b*\r\n$"
            "5\r\nCOUNT\r\n$2\r\n50\r\n");
 }
 
+static void test_survey(void **state) {
+    (void)state;
+    struct net_request survey = {NET_SURVEY, NULL, 0, {NULL, 0}, 0, 0, NET_ASK_TIME};
+    EXPECT(&survey, false, "*1\r\n$4\r\nTIME\r\n");
+    survey.question = NET_ASK_INFO_PERSISTENCE;
+    EXPECT(&survey, false, "*2\r\n$4\r\nINFO\r\n$11\r\npersistence\r\n");
+    survey.question = NET_ASK_SAVE;
+    EXPECT(&survey, false, "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$4\r\nsave\r\n");
+    /* Nothing but questions, and none for a password. */
+    for (unsigned q = 0; q < NET_QUESTIONS; q++) {
+        struct buffer out = {0};
+        survey.question = (enum net_question)q;
+        assert_true(command_encode(&survey, false, &out, (size_t)1 << 20));
+        assert_null(memmem(buffer_data(&out), buffer_bytes(&out), "pass", 4));
+        assert_non_null(memmem(buffer_data(&out), buffer_bytes(&out),
+                               q == NET_ASK_TIME ? "TIME" : q < NET_ASK_POLICY ? "INFO" : "GET", 3));
+        assert_int_equal(command_replies(&survey), 1);
+        assert_false(command_is_write(&survey));
+        buffer_free(&out);
+    }
+}
+
 static void test_limit(void **state) {
     struct net_bytes key = {"k", 1};
-    struct net_request request = {NET_ACQUIRE, &key, 1, {"t", 1}, 1000, 0};
+    struct net_request request = {NET_ACQUIRE, &key, 1, {"t", 1}, 1000, 0, NET_ASK_TIME};
     struct buffer out = {0};
     (void)state;
     assert_false(command_encode(&request, false, &out, 10));
@@ -81,13 +103,23 @@ static void test_answers(void **state) {
         {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n", REDLOCK_VERDICT_NONE},
         {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n*1\r\n$1\r\na\r\n", REDLOCK_VERDICT_NONE},
         {NET_SCAN, 1, "*0\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SURVEY, 0, "$9\r\nrole:slav\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SURVEY, 0, "*2\r\n$4\r\nsave\r\n$0\r\n\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SURVEY, 0, "*0\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SURVEY, 0, "-NOPERM x\r\n", REDLOCK_VERDICT_NOPERM},
+        {NET_SURVEY, 0, "-ERR unknown command 'CONFIG'\r\n", REDLOCK_VERDICT_ERROR},
+        {NET_SURVEY, 0, "+OK\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SURVEY, 0, ":1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SURVEY, 0, "$-1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SURVEY, 0, "*2\r\n:1\r\n:2\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SURVEY, 0, "*1\r\n*1\r\n$1\r\na\r\n", REDLOCK_VERDICT_NONE},
     };
     struct reader reader;
     struct net_bytes keys[2] = {{"k", 1}, {"l", 1}};
     (void)state;
     assert_true(reader_open(&reader));
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        struct net_request request = {table[i].op, keys, table[i].keys, {"t", 1}, 1000, 0};
+        struct net_request request = {table[i].op, keys, table[i].keys, {"t", 1}, 1000, 0, NET_ASK_TIME};
         struct net_reply answer;
         bool right = feed(&reader, &request, 0, table[i].text, &answer);
         assert_int_equal(right, table[i].verdict != REDLOCK_VERDICT_NONE);
@@ -100,7 +132,7 @@ static void test_answers(void **state) {
 static void test_first_error_of_several(void **state) {
     struct reader reader;
     struct net_bytes keys[2] = {{"k", 1}, {"l", 1}};
-    struct net_request peek = {NET_PEEK, keys, 2, {NULL, 0}, 0, 0};
+    struct net_request peek = {NET_PEEK, keys, 2, {NULL, 0}, 0, 0, NET_ASK_TIME};
     struct net_reply answer;
     (void)state;
     assert_true(reader_open(&reader));
@@ -125,6 +157,7 @@ static void test_scripts_have_their_hashes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_encoding),
+        cmocka_unit_test(test_survey),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_first_error_of_several),

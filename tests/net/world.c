@@ -119,7 +119,7 @@ void ask_init(struct ask *ask, enum net_op op, const char *keys, const char *tok
         ask->keys[count++] = (struct net_bytes){keys, bytes};
         keys += bytes + strspn(keys + bytes, " ");
     }
-    ask->request = (struct net_request){op, ask->keys, count, {token, strlen(token)}, ttl_ms, 0};
+    ask->request = (struct net_request){op, ask->keys, count, {token, strlen(token)}, ttl_ms, 0, NET_ASK_TIME};
     for (unsigned i = 0; i < RL_NODES_MAX; i++) ask->calls[i].owner = ask;
 }
 

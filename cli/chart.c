@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Two tables of one line a node, since one would be wider than a terminal: who it is, and what it is set to.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+
+#define URL_COLUMNS 21 /* an IPv4 address with its port */
+
+/* Without what is the same everywhere. */
+static const char *short_url(const char *url) { return strncmp(url, "redis://", 8) == 0 ? url + 8 : url; }
+
+static const char *or_unknown(const char *text) { return text[0] != '\0' ? text : "?"; }
+
+static void ping_text(const struct examined *node, char *out, size_t size) {
+    if (node->ping_min_ns < 0) {
+        snprintf(out, size, "?");
+        return;
+    }
+    double least = (double)node->ping_min_ns / 1e6, median = (double)node->ping_median_ns / 1e6;
+    snprintf(out, size, median < 10 ? "%.2f/%.2f" : "%.0f/%.0f", least, median);
+}
+
+static void shift_text(bool known, int64_t ns, char *out, size_t size) {
+    double ms = (double)(ns / 100000) / 10; /* whole tenths: no "-0.0" */
+    if (!known) {
+        snprintf(out, size, "?");
+    } else if (llabs(ns) < INT64_C(10000000000)) {
+        snprintf(out, size, "%+.1fms", ms);
+    } else if (llabs(ns) < INT64_C(100000000000000)) {
+        snprintf(out, size, "%+.0fs", ms / 1e3);
+    } else {
+        snprintf(out, size, "%+.0fd", ms / 86400e3);
+    }
+}
+
+static void role_text(const struct redlock_server *survey, char *out, size_t size) {
+    static const char *const roles[] = {"?", "master", "replica"};
+    if (survey->replicas > 0) {
+        snprintf(out, size, "%s+%d", roles[survey->role], survey->replicas);
+    } else {
+        snprintf(out, size, "%s", roles[survey->role]);
+    }
+}
+
+static void print_one(const struct examined *node) {
+    char ping[40], offset[40], change[40], role[24];
+    if (!is_served(node)) {
+        printf("%s\n", redlock_verdict_text(node->survey.verdict));
+        return;
+    }
+    ping_text(node, ping, sizeof ping);
+    shift_text(node->offset_known, node->offset_ns, offset, sizeof offset);
+    shift_text(node->change_known, node->change_ns, change, sizeof change);
+    role_text(&node->survey, role, sizeof role);
+    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->survey.version), role, offset, change,
+           or_unknown(node->survey.run_id));
+}
+
+/* A URL that is wider than most has a line for itself. */
+static void print_who(const struct checkup *checkup) {
+    size_t width = strlen("NODE");
+    for (size_t i = 0; i < checkup->count; i++) {
+        size_t length = strlen(short_url(checkup->nodes[i].status.url));
+        if (length <= URL_COLUMNS && length > width) width = length;
+    }
+    printf("%2s  %-*s  %-10s %-8s %-9s %-9s %-9s %s\n", "", (int)width, "NODE", "PING ms", "VERSION", "ROLE", "CLOCK",
+           "MOVED", "RUN ID");
+    for (size_t i = 0; i < checkup->count; i++) {
+        const char *url = short_url(checkup->nodes[i].status.url);
+        if (strlen(url) > width) {
+            printf("%2zu  %s\n%*s", i + 1, url, (int)width + 6, "");
+        } else {
+            printf("%2zu  %-*s  ", i + 1, (int)width, url);
+        }
+        print_one(&checkup->nodes[i]);
+    }
+}
+
+static void bytes_text(int64_t bytes, char *out, size_t size) {
+    static const char *const units[] = {"", "K", "M", "G", "T"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit < 4) value /= 1024, unit++;
+    snprintf(out, size, value < 10 && unit > 0 ? "%.1f%s" : "%.0f%s", value, units[unit]);
+}
+
+static void memory_text(const struct redlock_server *survey, char *out, size_t size) {
+    char used[24] = "?", most[24] = "?";
+    if (survey->memory_bytes >= 0) bytes_text(survey->memory_bytes, used, sizeof used);
+    if (survey->memory_bytes_max > 0) bytes_text(survey->memory_bytes_max, most, sizeof most);
+    if (survey->memory_bytes_max == 0) snprintf(most, sizeof most, "-");
+    snprintf(out, size, "%s/%s", used, most);
+}
+
+static void clients_text(const struct redlock_server *survey, char *out, size_t size) {
+    char here[24] = "?", most[24] = "?";
+    if (survey->clients >= 0) snprintf(here, sizeof here, "%" PRId64, survey->clients);
+    if (survey->clients_max >= 0) snprintf(most, sizeof most, "%" PRId64, survey->clients_max);
+    snprintf(out, size, "%s/%s", here, most);
+}
+
+static const char *door_text(const struct examined *node) {
+    if (open_to_the_world(node)) return "OPEN";
+    if (node->password == 1) return "password";
+    if (bound_to_loopback(&node->survey)) return "loopback";
+    if (node->survey.protected_mode == 1 && node->password == 0) return "protected";
+    return "?";
+}
+
+static void print_how(const struct checkup *checkup) {
+    static const char *const remains[] = {"?", "nothing", "last snapshot", "all but ~30 s", "all but 1 s", "all"};
+    printf("\n%2s  %-13s  %-15s  %-11s  %-12s  %s\n", "", "AFTER RESTART", "EVICTION", "MEMORY/MAX", "CLIENTS/MAX",
+           "DOOR");
+    for (size_t i = 0; i < checkup->count; i++) {
+        const struct examined *node = &checkup->nodes[i];
+        char memory[56], clients[56];
+        if (!is_served(node)) continue;
+        memory_text(&node->survey, memory, sizeof memory);
+        clients_text(&node->survey, clients, sizeof clients);
+        printf("%2zu  %-13s  %-15s  %-11s  %-12s  %s\n", i + 1, remains[remains_after_restart(&node->survey)],
+               or_unknown(node->survey.eviction), memory, clients, door_text(node));
+    }
+}
+
+void chart_print(const struct checkup *checkup) {
+    print_who(checkup);
+    for (size_t i = 0; i < checkup->count; i++) {
+        if (!is_served(&checkup->nodes[i])) continue;
+        print_how(checkup);
+        break;
+    }
+    putchar('\n');
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "checkup.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "boottime.h"
+
+#define SAMPLE_GAP (100 * MS)
+#define SAMPLES_MAX 1000
+
+bool is_served(const struct examined *node) { return node->survey.verdict == REDLOCK_VERDICT_GRANTED; }
+
+void session_live_until(struct session *session, int64_t until_ns) {
+    struct pollfd client = {.fd = redlock_client_fd(session->client), .events = POLLIN};
+    for (int64_t now = now_ns(); now < until_ns; now = now_ns()) {
+        int64_t ms = (until_ns - now + MS - 1) / MS;
+        poll(&client, 1, ms > 60000 ? 60000 : (int)ms);
+        redlock_process(session->client);
+    }
+}
+
+/* ---- clocks ---- */
+
+/* Our wall clock minus CLOCK_BOOTTIME: one is to be shown, the other is measured with. */
+static int64_t wall_minus_boot(void) {
+    struct timespec wall;
+    int64_t before = now_ns();
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec - (before + (now_ns() - before) / 2);
+}
+
+static struct clock_sample sample_of(const struct redlock_server *survey) {
+    if (survey->answered_ns < 0) return (struct clock_sample){.taken = false};
+    int64_t round_trip = survey->answered_ns - survey->asked_ns;
+    return (struct clock_sample){.taken = true,
+                                 .middle_ns = survey->asked_ns + round_trip / 2,
+                                 .round_trip_ns = round_trip,
+                                 .clock_ns = survey->clock_us < 0 ? -1 : survey->clock_us * 1000};
+}
+
+/* The quickest says most: its error is at most half its round trip. */
+static struct clock_sample quickest(const struct clock_sample *samples, size_t count) {
+    struct clock_sample best = {.taken = false};
+    for (size_t i = 0; i < count; i++) {
+        if (!samples[i].taken || samples[i].clock_ns < 0) continue;
+        if (!best.taken || samples[i].round_trip_ns < best.round_trip_ns) best = samples[i];
+    }
+    return best;
+}
+
+static int compare_times(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static void measure_pings(struct examined *node, const struct clock_sample *samples, size_t count) {
+    int64_t times[SAMPLES_MAX];
+    size_t taken = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (samples[i].taken) times[taken++] = samples[i].round_trip_ns;
+    }
+    node->ping_min_ns = node->ping_median_ns = -1;
+    if (taken == 0) return;
+    qsort(times, taken, sizeof times[0], compare_times);
+    node->ping_min_ns = times[0];
+    node->ping_median_ns = times[taken / 2];
+}
+
+static void measure_clock(struct examined *node, const struct clock_sample *samples, size_t count,
+                          struct clock_sample before, int64_t wall) {
+    struct clock_sample best = quickest(samples, count), late = quickest(samples + count / 2, count - count / 2);
+    struct clock_sample early = before.taken ? before : quickest(samples, count / 2);
+    node->offset_known = best.taken;
+    if (best.taken) {
+        node->offset_ns = best.clock_ns - (best.middle_ns + wall);
+        node->offset_error_ns = best.round_trip_ns / 2;
+    }
+    node->last = late;
+    node->change_known = early.taken && late.taken;
+    if (!node->change_known) return;
+    node->change_over_ns = late.middle_ns - early.middle_ns;
+    node->change_ns = late.clock_ns - early.clock_ns - node->change_over_ns;
+    node->change_error_ns = (early.round_trip_ns + late.round_trip_ns) / 2;
+}
+
+/* samples[node * count + i] */
+static int take_samples(struct session *session, size_t nodes, struct clock_sample *samples, size_t count) {
+    struct redlock_server surveys[REDLOCK_NODES_MAX];
+    int64_t next = now_ns();
+    for (size_t i = 0; i < count; i++, next += SAMPLE_GAP) {
+        session_live_until(session, next);
+        for (size_t node = 0; node < nodes; node++) surveys[node].size = sizeof surveys[node];
+        int result = redlock_survey(session->client, REDLOCK_SURVEY_CLOCK, surveys, nodes);
+        if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return result;
+        for (size_t node = 0; node < nodes; node++) samples[node * count + i] = sample_of(&surveys[node]);
+    }
+    return REDLOCK_OK;
+}
+
+/* ---- the door ---- */
+
+/* The node's URL without its user, behind what is there. */
+static void append_anonymous(char *nodes, size_t size, const char *url) {
+    size_t used = strlen(nodes);
+    const char *host = strstr(url, "://"), *user_end = strchr(url, '@');
+    if (host == NULL) return;
+    host += strlen("://");
+    int scheme = (int)(host - url);
+    if (user_end != NULL) host = user_end + 1;
+    snprintf(nodes + used, size - used, "%s%.*s%s", used > 0 ? "," : "", scheme, url, host);
+}
+
+/* Whether a password is wanted is learned at the door, by coming without one: that needs no permission, and nobody
+ * has to show us a secret. */
+static void knock(struct session *session, struct checkup *checkup) {
+    const bool have_none = strchr(session->nodes, '@') == NULL;
+    for (size_t i = 0; i < checkup->count; i++) {
+        checkup->nodes[i].password = have_none && is_served(&checkup->nodes[i]) ? 0 : -1;
+    }
+    if (have_none) return;
+    char nodes[REDLOCK_NODES_MAX * 400] = "";
+    for (size_t i = 0; i < checkup->count; i++) append_anonymous(nodes, sizeof nodes, checkup->nodes[i].status.url);
+    struct settings stranger = *session->settings;
+    stranger.nodes = nodes;
+    stranger.verbose = false;
+    struct session door;
+    if (session_open(&door, &stranger) != 0) return;
+    session_connect(&door);
+    for (size_t i = 0; i < checkup->count && redlock_client_nodes(door.client) == checkup->count; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(door.client, i, &status) != REDLOCK_OK) continue;
+        if (status.verdict == REDLOCK_VERDICT_AUTH) checkup->nodes[i].password = 1;
+        if (status.verdict == REDLOCK_VERDICT_GRANTED) checkup->nodes[i].password = 0;
+    }
+    session_close(&door);
+}
+
+/* ---- all of it ---- */
+
+static int survey_all(struct session *session, struct checkup *checkup) {
+    struct redlock_server surveys[REDLOCK_NODES_MAX];
+    for (size_t i = 0; i < checkup->count; i++) surveys[i].size = sizeof surveys[i];
+    int result = redlock_survey(session->client, REDLOCK_SURVEY_ALL, surveys, checkup->count);
+    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return result;
+    for (size_t i = 0; i < checkup->count; i++) {
+        struct examined *node = &checkup->nodes[i];
+        node->survey = surveys[i];
+        node->status.size = sizeof node->status;
+        result = redlock_client_node(session->client, i, &node->status);
+        if (result != REDLOCK_OK) return result;
+    }
+    return REDLOCK_OK;
+}
+
+int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup) {
+    const size_t samples_count = (size_t)session->settings->samples;
+    *checkup = (struct checkup){.count = redlock_client_nodes(session->client),
+                                .node_timeout_ms = session->settings->node_timeout_ms,
+                                .tls_certificate = session->settings->tls_cert_file != NULL};
+    if (checkup->node_timeout_ms == 0) checkup->node_timeout_ms = 50; /* the library's own, for any TTL from 1s up */
+    struct clock_sample *samples = calloc(checkup->count * samples_count, sizeof *samples);
+    if (samples == NULL) return REDLOCK_NO_MEMORY;
+    session_connect(session);
+    int result = take_samples(session, checkup->count, samples, samples_count);
+    if (result == REDLOCK_OK) result = survey_all(session, checkup);
+    if (result == REDLOCK_OK) knock(session, checkup);
+    int64_t wall = wall_minus_boot();
+    for (size_t i = 0; i < checkup->count && result == REDLOCK_OK; i++) {
+        const struct clock_sample none = {.taken = false}, *own = samples + i * samples_count;
+        measure_pings(&checkup->nodes[i], own, samples_count);
+        measure_clock(&checkup->nodes[i], own, samples_count, before != NULL ? before->nodes[i].last : none, wall);
+    }
+    free(samples);
+    return result;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What `redlock doctor` learns of each node: what the server tells, how fast it answers, and how its clock runs.
+ */
+#ifndef CLI_CHECKUP_H
+#define CLI_CHECKUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <redlock.h>
+
+#include "session.h"
+
+/* One answer to TIME: the server's clock was `clock_ns` at some moment of ours between two. */
+struct clock_sample {
+    bool taken;
+    int64_t middle_ns; /* between asking and the answer, on CLOCK_BOOTTIME */
+    int64_t round_trip_ns;
+    int64_t clock_ns; /* since 1970 */
+};
+
+struct examined {
+    struct redlock_node_status status;
+    struct redlock_server survey;
+    int64_t ping_min_ns, ping_median_ns; /* -1: unknown */
+    bool offset_known;
+    int64_t offset_ns, offset_error_ns; /* to the wall clock of this machine; positive: the server is ahead */
+    bool change_known;
+    int64_t change_ns, change_error_ns, change_over_ns; /* of its clock against CLOCK_BOOTTIME here */
+    struct clock_sample last;                           /* the next examination of --watch measures from here */
+    int password;                                       /* 1: it wants one; 0: it serves anybody; -1: unknown */
+};
+
+struct checkup {
+    size_t count;
+    struct examined nodes[REDLOCK_NODES_MAX];
+    int64_t node_timeout_ms;
+    bool tls_certificate; /* we show a client certificate */
+};
+
+/* Examines every node; `before` is the examination before, or NULL. Takes (samples - 1) x 100 ms. A redlock_result. */
+int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup);
+/* Lets the connections live until then. */
+void session_live_until(struct session *session, int64_t until_ns);
+
+bool is_served(const struct examined *node);
+
+#endif

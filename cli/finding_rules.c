@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The rules, each with its reason and its cure. What is unknown is judged by one rule only: it says so.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "boottime.h"
+#include "findings.h"
+
+/* Half of a drift allowance of 1 % would be too late to warn; time services slew by at most 500 ppm. */
+#define DRIFT_ALLOWED_PPM 10000
+#define DRIFT_SLEWED_PPM 500
+#define OFFSET_MAX (1000 * MS)
+
+#define NOTE(...) findings_add(findings, SEVERITY_NOTE, __VA_ARGS__)
+#define WARNING(...) findings_add(findings, SEVERITY_WARNING, __VA_ARGS__)
+#define ERROR(...) findings_add(findings, SEVERITY_ERROR, __VA_ARGS__)
+
+static const char replica_cure[] = "List independent masters: REPLICAOF NO ONE, if this server is meant to be one.";
+
+/* ---- a node that does not serve us ---- */
+
+static void judge_absent(const struct examined *node, size_t i, struct findings *findings) {
+    const char *text = node->status.text;
+    char detail[200] = "";
+    const char *known = redlock_verdict_text(node->survey.verdict);
+    if (strncmp(text, known, strlen(known)) == 0) text += strlen(known);
+    text += strspn(text, ": ");
+    if (text[0] != '\0') snprintf(detail, sizeof detail, ": %s", text);
+    switch (node->survey.verdict) {
+    case REDLOCK_VERDICT_CLUSTER:
+        ERROR("CLUSTER", i, "List servers that do not run in cluster mode (cluster-enabled no).",
+              "It runs in cluster mode: keys move between its servers, and its replicas take over without the locks.");
+        break;
+    case REDLOCK_VERDICT_TWICE_LISTED:
+        ERROR("TWICE-LISTED", i, "Take one of the two out of the list of nodes.",
+              "It is the same server as another node, so its vote would count twice%s.", detail);
+        break;
+    case REDLOCK_VERDICT_AUTH:
+        ERROR("PASSWORD", i, "Mend the password in the node's URL: redis://USER:PASSWORD@HOST.",
+              "It does not let us in, so it never votes%s.", detail);
+        break;
+    case REDLOCK_VERDICT_MASTERDOWN:
+        ERROR("IS-REPLICA", i, replica_cure, "It is a replica, and has lost its master.");
+        break;
+    case REDLOCK_VERDICT_MAXCLIENTS:
+        ERROR("MAX-CLIENTS", i, "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
+              "It has too many clients and takes no more.");
+        break;
+    case REDLOCK_VERDICT_LOADING:
+        WARNING("LOADING", i, "Wait; if it lasts, look at the server's log.",
+                "It still loads its data from disk, and cannot vote before that is done.");
+        break;
+    case REDLOCK_VERDICT_BUSY:
+        WARNING("BUSY", i, "Find the script (its log tells); SCRIPT KILL ends it.",
+                "It is busy with somebody's script, and answers nobody.");
+        break;
+    default:
+        WARNING("UNREACHABLE", i, "Start it, or mend its URL or the network between.",
+                "It does not answer, and so fewer of the others may fail (%s%s).", known, detail);
+        break;
+    }
+}
+
+/* ---- one that does ---- */
+
+static void judge_role(const struct redlock_server *survey, size_t i, struct findings *findings) {
+    if (survey->role == REDLOCK_ROLE_REPLICA) {
+        ERROR("IS-REPLICA", i, replica_cure,
+              "It is a replica: it takes no locks itself, and what its master forgets it forgets too.");
+    }
+    if (survey->replicas > 0) {
+        ERROR("REPLICAS", i, "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it.",
+              "It has %d replica%s: replication is asynchronous, so one that is promoted (FAILOVER) lacks the last "
+              "locks, "
+              "and gives them away again.",
+              survey->replicas, survey->replicas == 1 ? "" : "s");
+    }
+}
+
+static void judge_memory(const struct redlock_server *survey, size_t i, struct findings *findings) {
+    const char *cure = "CONFIG SET maxmemory-policy noeviction, and the same in its configuration file.";
+    bool evicts = survey->eviction[0] != '\0' && strcmp(survey->eviction, "noeviction") != 0;
+    if (evicts && survey->memory_bytes_max != 0) {
+        ERROR("EVICTION", i, cure, "maxmemory-policy is %s: when memory is short it deletes locks that are held.",
+              survey->eviction);
+    } else if (evicts) {
+        ERROR("EVICTION", i, cure,
+              "maxmemory-policy is %s: as soon as somebody sets maxmemory it deletes locks that are held.",
+              survey->eviction);
+    }
+    if (survey->memory_bytes_max <= 0 || survey->memory_bytes < 0) return;
+    double used = (double)survey->memory_bytes / (double)survey->memory_bytes_max;
+    if (used >= 1) {
+        ERROR("MEMORY", i, "Raise maxmemory, or move other data elsewhere.",
+              "Its memory is used up (maxmemory): it refuses every new lock.");
+    } else if (used > 0.8) {
+        WARNING("MEMORY", i, "Raise maxmemory, or move other data elsewhere.",
+                "More than 80%% of maxmemory is in use: once it is full, the server refuses locks.");
+    }
+}
+
+static void judge_persistence(const struct redlock_server *survey, size_t i, struct findings *findings) {
+    const char *wait =
+        "After each restart keep it down for the longest TTL in use; or appendonly yes with appendfsync always.";
+    switch (remains_after_restart(survey)) {
+    case REMAINS_NOTHING:
+        WARNING("RESTART-FORGETS", i, wait,
+                "Nothing is written to disk: after a restart it is empty, and votes for locks that others hold.");
+        break;
+    case REMAINS_SNAPSHOT:
+        WARNING(
+            "RESTART-FORGETS", i, wait,
+            "Snapshots only (save): a restart brings back what was saved last, and it votes for locks taken since.");
+        break;
+    case REMAINS_MOST:
+        WARNING("RESTART-FORGETS", i, wait,
+                "appendfsync is no: after a power cut the locks of about the last half minute are missing.");
+        break;
+    case REMAINS_LAST_SECOND:
+        NOTE("RESTART-LAST-SECOND", i, wait,
+             "appendfsync is everysec: after a power cut the locks of the last second are missing, and it votes for "
+             "them.");
+        break;
+    case REMAINS_UNKNOWN:
+    case REMAINS_ALL: break;
+    }
+    if (survey->writes_refused == 1) {
+        ERROR("MISCONF", i, "Look at its log; make room on its disk, or mend the permissions of its directory.",
+              "Its last write to disk failed, so it refuses locks until one succeeds.");
+    }
+    if (survey->loading == 1) {
+        WARNING("LOADING", i, "Wait; if it lasts, look at the server's log.",
+                "It still loads its data from disk, and cannot vote before that is done.");
+    }
+}
+
+static void judge_door(const struct checkup *checkup, size_t i, struct findings *findings) {
+    const struct examined *node = &checkup->nodes[i];
+    if (!open_to_the_world(node)) return;
+    WARNING(
+        "NO-PASSWORD", i,
+        "Set a password (requirepass, or an ACL user as in docs/acl.md), or bind it to a private address; and "
+        "protected-mode "
+        "yes.",
+        "It listens on %s, wants no password%s and has no protected mode: whoever reaches it can delete every lock.",
+        node->survey.bind[0] != '\0' ? node->survey.bind : "every address",
+        checkup->tls_certificate ? " (a client certificate, perhaps)" : "");
+}
+
+static void judge_load(const struct checkup *checkup, size_t i, struct findings *findings) {
+    const struct examined *node = &checkup->nodes[i];
+    const int64_t timeout = checkup->node_timeout_ms * MS, median = node->ping_median_ns;
+    const char *cure =
+        "Move it nearer, or raise --node-timeout (and the TTL with it); SLOWLOG and LATENCY tell of the server's part.";
+    if (median > timeout) {
+        ERROR("SLOW", i, cure,
+              "Its answers take longer than the node timeout of %" PRId64 " ms: its votes come too late.",
+              checkup->node_timeout_ms);
+    } else if (median > timeout / 2) {
+        WARNING("SLOW", i, cure,
+                "Its answers take more than half the node timeout of %" PRId64
+                " ms: under load its votes come too late.",
+                checkup->node_timeout_ms);
+    }
+    const struct redlock_server *survey = &node->survey;
+    if (survey->clients < 0 || survey->clients_max <= 0 || survey->clients * 5 <= survey->clients_max * 4) return;
+    WARNING("MAX-CLIENTS", i, "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
+            "More than 80%% of its %" PRId64 " connections are taken: once all are, it shuts new clients out.",
+            survey->clients_max);
+}
+
+/* ---- clocks ---- */
+
+static void judge_clock(const struct examined *node, size_t i, struct findings *findings) {
+    const char *service = "Run a time service that slews (chrony, or ntpd without steps) on the server's machine.";
+    int64_t change = llabs(node->change_ns) - node->change_error_ns;
+    char seconds[2][32];
+    if (node->change_known && node->change_over_ns > 0) {
+        int64_t ppm = (int64_t)((double)change * 1e6 / (double)node->change_over_ns);
+        snprintf(seconds[0], sizeof seconds[0], "%+.3f s", (double)node->change_ns / 1e9);
+        snprintf(seconds[1], sizeof seconds[1], "%.1f s", (double)node->change_over_ns / 1e9);
+        if (ppm > DRIFT_ALLOWED_PPM) {
+            ERROR(
+                "CLOCK-DRIFT", i, service,
+                "Its clock changed by %s in %s against ours, more than the 1 %% that locks allow for: they end too %s.",
+                seconds[0], seconds[1], node->change_ns > 0 ? "early there" : "late there");
+        } else if (ppm > DRIFT_SLEWED_PPM) {
+            WARNING("CLOCK-DRIFT", i, service,
+                    "Its clock changed by %s in %s against ours, more than a time service's slewing.", seconds[0],
+                    seconds[1]);
+        }
+    }
+    if (!node->offset_known || llabs(node->offset_ns) - node->offset_error_ns <= OFFSET_MAX) return;
+    snprintf(seconds[0], sizeof seconds[0], "%+.1f s", (double)node->offset_ns / 1e9);
+    WARNING(
+        "CLOCK-OFFSET", i,
+        "Run a time service that slews (chrony, or ntpd without steps) there; where all nodes differ alike, here.",
+        "Its clock is %s off this machine's; locks do not mind, until somebody sets it right by a step, which ends or "
+        "prolongs every lock it holds.",
+        seconds[0]);
+}
+
+/* ---- versions, permissions ---- */
+
+static void judge_version(const struct examined *node, size_t i, struct findings *findings) {
+    int major = 0, minor = 0;
+    if (sscanf(node->survey.redis_version, "%d.%d", &major, &minor) == 2 && (major < 6 || (major == 6 && minor < 2))) {
+        WARNING("OLD-VERSION", i, "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.",
+                "Redis %s gets no security fixes any more, and guarded mode will need 6.2.",
+                node->survey.redis_version);
+    }
+    if (node->status.uses_transactions) {
+        NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in docs/acl.md.",
+             "It lets us run no scripts: releases and renewals take transactions, with more round trips.");
+    }
+    if (node->survey.refused == 0) return;
+    char what[48] = "";
+    static const char *const names[] = {"TIME", "INFO", "CONFIG GET"};
+    for (size_t bit = 0; bit < 3; bit++) {
+        if ((node->survey.refused & (1 << bit)) == 0) continue;
+        snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s", what[0] != '\0' ? ", " : "", names[bit]);
+    }
+    NOTE("UNKNOWN", i, "Let this user ask (+time +info +config|get), or run doctor as one who may.",
+         "It refuses %s: what the table shows as ? could not be examined, and may hide any of the other findings.",
+         what);
+}
+
+void judge_node(const struct checkup *checkup, size_t i, struct findings *findings) {
+    const struct examined *node = &checkup->nodes[i];
+    if (!is_served(node)) {
+        judge_absent(node, i, findings);
+        return;
+    }
+    judge_role(&node->survey, i, findings);
+    judge_memory(&node->survey, i, findings);
+    judge_persistence(&node->survey, i, findings);
+    judge_door(checkup, i, findings);
+    judge_load(checkup, i, findings);
+    judge_clock(node, i, findings);
+    judge_version(node, i, findings);
+}
+
+/* ---- the set as a whole ---- */
+
+/* The host in the URL, without user, port and database; "" for a Unix socket, which is this machine. */
+static void host_of(const char *url, char *host, size_t size) {
+    const char *at = strstr(url, "://");
+    host[0] = '\0';
+    if (at == NULL || strncmp(url, "unix", 4) == 0) return;
+    at += strlen("://");
+    if (strchr(at, '@') != NULL) at = strchr(at, '@') + 1;
+    size_t length = *at == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/");
+    snprintf(host, size, "%.*s", (int)length, at);
+}
+
+static bool is_this_machine(const char *host) {
+    return host[0] == '\0' || strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
+           strncmp(host, "127.", 4) == 0;
+}
+
+static bool same_host(const char *a, const char *b) {
+    return strcmp(a, b) == 0 || (is_this_machine(a) && is_this_machine(b));
+}
+
+static void judge_hosts(const struct checkup *checkup, struct findings *findings) {
+    char hosts[REDLOCK_NODES_MAX][256];
+    for (size_t i = 0; i < checkup->count; i++) host_of(checkup->nodes[i].status.url, hosts[i], sizeof hosts[i]);
+    for (size_t i = 0; i < checkup->count; i++) {
+        size_t together = 0;
+        for (size_t j = 0; j < checkup->count; j++) together += same_host(hosts[i], hosts[j]);
+        if (together < quorum_of(checkup->count)) continue;
+        const char *cure =
+            "Spread the nodes over machines that fail one by one; on one machine, they are for trying only.";
+        if (is_this_machine(hosts[i])) {
+            NOTE("ALL-ON-ONE-HOST", i, cure,
+                 "A majority of the nodes runs on this machine: when it fails, no lock is left.");
+        } else {
+            WARNING("ALL-ON-ONE-HOST", i, cure,
+                    "A majority of the nodes runs on %.200s: when it fails, no lock is left.", hosts[i]);
+        }
+    }
+}
+
+void judge_set(const struct checkup *checkup, struct findings *findings) {
+    size_t served = 0;
+    for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
+    if (served < quorum_of(checkup->count)) {
+        ERROR("NO-QUORUM", EVERY_NODE, "Bring the nodes up that the findings below name.",
+              "%zu of %zu nodes serve us, and a lock takes %zu: none can be had now.", served, checkup->count,
+              quorum_of(checkup->count));
+    }
+    if (checkup->count == 1) {
+        NOTE("FEW-NODES", EVERY_NODE, "For locks that outlive a server, list 3 or 5 independent ones.",
+             "There is one node: when it fails, no lock can be had, and those that are held are lost.");
+        return;
+    }
+    if (checkup->count == 2) {
+        WARNING("FEW-NODES", EVERY_NODE, "Add a third node, or take one away.",
+                "Of two nodes both are needed: two fail more often than one.");
+    } else if (checkup->count % 2 == 0) {
+        NOTE("EVEN-NODES", EVERY_NODE, "Add a node, or take one away.",
+             "%zu nodes stand the loss of %zu, no more than %zu nodes do.", checkup->count,
+             checkup->count - quorum_of(checkup->count), checkup->count - 1);
+    }
+    judge_hosts(checkup, findings);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "findings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *severity_name(enum severity severity) {
+    static const char *const names[] = {"error", "warning", "note"};
+    return names[severity];
+}
+
+void findings_add(struct findings *findings, enum severity severity, const char *name, size_t node, const char *cure,
+                  const char *why, ...) {
+    struct finding finding = {.name = name, .severity = severity, .cure = cure};
+    finding.nodes = node == EVERY_NODE ? UINT32_MAX : UINT32_C(1) << node;
+    va_list arguments;
+    va_start(arguments, why);
+    vsnprintf(finding.why, sizeof finding.why, why, arguments);
+    va_end(arguments);
+    for (size_t i = 0; i < findings->count; i++) {
+        struct finding *known = &findings->list[i];
+        if (strcmp(known->name, name) != 0 || strcmp(known->why, finding.why) != 0 || known->cure != cure) continue;
+        known->nodes |= finding.nodes;
+        return;
+    }
+    if (findings->count == sizeof findings->list / sizeof findings->list[0]) return;
+    findings->errors += severity == SEVERITY_ERROR;
+    findings->warnings += severity == SEVERITY_WARNING;
+    findings->list[findings->count++] = finding;
+}
+
+/* Stable, so that two runs over the same servers say the same in the same order. */
+static void gravest_first(struct findings *findings) {
+    for (size_t i = 1; i < findings->count; i++) {
+        struct finding moved = findings->list[i];
+        size_t at = i;
+        for (; at > 0 && findings->list[at - 1].severity > moved.severity; at--)
+            findings->list[at] = findings->list[at - 1];
+        findings->list[at] = moved;
+    }
+}
+
+void findings_judge(const struct checkup *checkup, struct findings *findings) {
+    *findings = (struct findings){0};
+    judge_set(checkup, findings);
+    for (size_t i = 0; i < checkup->count; i++) judge_node(checkup, i, findings);
+    gravest_first(findings);
+}
+
+/* ---- what several rules and the table ask ---- */
+
+bool bound_to_loopback(const struct redlock_server *survey) {
+    if (survey->bind_known != 1 || survey->bind[0] == '\0') return false;
+    char addresses[sizeof survey->bind], *rest = NULL;
+    snprintf(addresses, sizeof addresses, "%s", survey->bind);
+    for (char *one = strtok_r(addresses, " ", &rest); one != NULL; one = strtok_r(NULL, " ", &rest)) {
+        if (*one == '-') one++; /* "-::1": no failure where there is no such address */
+        if (strncmp(one, "127.", 4) != 0 && strcmp(one, "::1") != 0 && strcmp(one, "localhost") != 0) return false;
+    }
+    return true;
+}
+
+/* Before version 7, protected mode did nothing once addresses were bound by name. From 7 on, an empty bind is no TCP.
+ */
+bool open_to_the_world(const struct examined *node) {
+    const struct redlock_server *survey = &node->survey;
+    const int version = atoi(survey->redis_version);
+    if (node->password != 0 || survey->bind_known != 1 || bound_to_loopback(survey)) return false;
+    if (survey->tcp_port == 0 || (survey->bind[0] == '\0' && version >= 7)) return false;
+    bool protects = survey->protected_mode == 1 && (version >= 7 || survey->bind[0] == '\0');
+    return survey->protected_mode >= 0 && !protects;
+}
+
+enum remains remains_after_restart(const struct redlock_server *survey) {
+    if (survey->append_only == 1) {
+        if (strcmp(survey->append_fsync, "always") == 0) return REMAINS_ALL;
+        if (strcmp(survey->append_fsync, "everysec") == 0) return REMAINS_LAST_SECOND;
+        return strcmp(survey->append_fsync, "no") == 0 ? REMAINS_MOST : REMAINS_UNKNOWN;
+    }
+    if (survey->append_only == 0 && survey->snapshots >= 0)
+        return survey->snapshots == 1 ? REMAINS_SNAPSHOT : REMAINS_NOTHING;
+    return REMAINS_UNKNOWN;
+}

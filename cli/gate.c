@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * redlock gate: a command's standard output becomes a file's next content, unless a higher fence was there before.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <redlock.h>
+
+#include "commands.h"
+#include "draft.h"
+#include "exit_codes.h"
+#include "message.h"
+
+extern char **environ;
+
+/* The gate stands beside one file and knows one resource. */
+static const char resource[] = "file";
+#define RESOURCE resource, sizeof resource - 1
+
+static int set_fence(struct settings *settings, const char *value, char *error, size_t size) {
+    for (size_t i = 0; i < option_entries_count; i++) {
+        if (strcmp(option_entries[i].name, "fence") == 0) return option_entries[i].set(settings, value, error, size);
+    }
+    return -1;
+}
+
+/* --fence, else REDLOCK_FENCE. 0, or the exit status after a message. */
+static int read_fence(struct settings *settings) {
+    const char *given = getenv("REDLOCK_FENCE");
+    char error[256] = "";
+    if (settings->fence != 0) return EXIT_OK;
+    if (given == NULL || *given == '\0') {
+        complain("no fence: REDLOCK_FENCE is not set and there is no --fence; `redlock run` sets it in guarded mode, "
+                 "classic mode has no fencing tokens, and without one nothing can be refused");
+        return EXIT_USAGE_ERROR;
+    }
+    if (set_fence(settings, given, error, sizeof error) == 0) return EXIT_OK;
+    complain("REDLOCK_FENCE: %s", error);
+    return EXIT_USAGE_ERROR;
+}
+
+/* 0, or the exit status after a message. */
+static int open_gate(const char *file, struct redlock_fence_gate **gate) {
+    struct redlock_fence_gate_options options;
+    struct redlock_error error;
+    char *path = NULL;
+    redlock_fence_gate_options_init(&options);
+    options.resources = 1;
+    if (asprintf(&path, "%s.fence", file) < 0) {
+        complain("out of memory");
+        return EXIT_SYSTEM;
+    }
+    options.path = path;
+    int result = redlock_fence_gate_open(&options, gate, &error);
+    free(path);
+    if (result == REDLOCK_OK) return EXIT_OK;
+    complain("%s", error.text);
+    return EXIT_SYSTEM;
+}
+
+static int refusal(struct redlock_fence_gate *gate, const struct settings *settings, const char *file, int result,
+                   const char *consequence) {
+    int64_t least = 0;
+    if (result != REDLOCK_FENCED) {
+        complain("%s.fence: %s: %s", file, redlock_result_text(result),
+                 errno == EBADMSG ? "the file is damaged" : strerror(errno));
+        return EXIT_SYSTEM;
+    }
+    if (settings->quiet) return EXIT_LOST;
+    if (redlock_fence_least(gate, RESOURCE, &least) == REDLOCK_OK) {
+        complain("%s: the lock is lost: fence %" PRId64 " comes after %" PRId64 " was here; %s", file, settings->fence,
+                 least, consequence);
+    }
+    return EXIT_LOST;
+}
+
+/* The command gets these itself when the terminal sends them to the whole group; what one process sent to us alone is
+ * passed on. We go on in any case, for its end decides. */
+static void signals_held(sigset_t *set) {
+    sigemptyset(set);
+    sigaddset(set, SIGCHLD);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+    sigaddset(set, SIGQUIT);
+}
+
+static int wait_for(pid_t child, const sigset_t *held) {
+    int status = 0;
+    siginfo_t info;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        int got = sigwaitinfo(held, &info);
+        if (got > 0 && got != SIGCHLD && info.si_code <= 0) kill(child, got);
+    }
+    return WIFSIGNALED(status) ? EXIT_BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int start(pid_t *child, char **argv, int output, const sigset_t *mask) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    if (posix_spawn_file_actions_init(&actions) != 0) return ENOMEM;
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawnattr_setsigmask(&attributes, mask);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    int error = posix_spawnp(child, argv[0], &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* The command's exit status, or ours. */
+static int run(char **argv, int output) {
+    sigset_t held, mask;
+    pid_t child = 0;
+    signals_held(&held);
+    signal(SIGCHLD, SIG_DFL); /* ignored, as our caller may have left it, it would take the command's status away */
+    sigprocmask(SIG_BLOCK, &held, &mask);
+    int error = start(&child, argv, output, &mask);
+    if (error == 0) return wait_for(child, &held);
+    complain("cannot run '%s': %s", argv[0], strerror(error));
+    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
+
+struct replacement {
+    struct draft *draft;
+    int error; /* 0: done */
+};
+
+static void replace(void *context) {
+    struct replacement *replacement = context;
+    replacement->error = draft_replace(replacement->draft) == 0 ? 0 : errno;
+}
+
+static int publish(struct redlock_fence_gate *gate, const struct settings *settings, struct draft *draft) {
+    struct replacement replacement = {.draft = draft};
+    const char *file = draft->target;
+    if (draft_sync(draft) != 0) {
+        complain("cannot write beside %s: %s", file, strerror(errno));
+        return EXIT_SYSTEM;
+    }
+    int result = redlock_fence_do(gate, RESOURCE, settings->fence, replace, &replacement);
+    if (result != REDLOCK_OK) return refusal(gate, settings, file, result, "it was not replaced");
+    if (replacement.error == 0) return EXIT_OK;
+    complain("cannot replace %s: %s", file, strerror(replacement.error));
+    return EXIT_SYSTEM;
+}
+
+/* The first touch reserves: the command may read the file, and whoever read it before must not write after that. */
+static int guarded(struct redlock_fence_gate *gate, const struct settings *settings, struct draft *draft, char **argv) {
+    int result = redlock_fence_admit(gate, RESOURCE, settings->fence);
+    if (result != REDLOCK_OK) return refusal(gate, settings, draft->target, result, "the command was not started");
+    int status = run(argv, draft->fd);
+    if (status == EXIT_OK) return publish(gate, settings, draft);
+    if (settings->verbose) complain("%s was not replaced: the command exited %d", draft->target, status);
+    return status;
+}
+
+int command_gate(struct settings *settings, int argc, char **argv) {
+    if (argc < 1 || argv[0][0] == '\0') {
+        complain("'redlock gate' wants a file and a command; try 'redlock gate --help'");
+        return EXIT_USAGE_ERROR;
+    }
+    int command = argc > 1 && strcmp(argv[1], "--") == 0 ? 2 : 1;
+    if (command >= argc) {
+        complain("'redlock gate' wants a command that writes the file to its standard output");
+        return EXIT_USAGE_ERROR;
+    }
+    int status = read_fence(settings);
+    if (status != EXIT_OK) return status;
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, settings->fence);
+    struct draft draft;
+    if (setenv("REDLOCK_FENCE", text, 1) != 0 || draft_open(&draft, argv[0]) != 0) return EXIT_SYSTEM;
+    struct redlock_fence_gate *gate = NULL;
+    status = open_gate(draft.target, &gate);
+    if (status == EXIT_OK) status = guarded(gate, settings, &draft, argv + command);
+    redlock_fence_gate_free(gate);
+    draft_close(&draft);
+    return status;
+}

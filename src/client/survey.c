@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the servers tell about themselves, for people to judge: no lock depends on it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/* Lives until the last node has answered, which may be after whoever asked has gone. */
+struct survey {
+    unsigned refs; /* the asker's, one for each busy call */
+    struct redlock_client *client;
+    unsigned pending;
+    struct waiter *waiter; /* NULL: the asker has gone */
+    struct net_timer timer;
+    struct redlock_server seen[REDLOCK_NODES_MAX];
+    struct net_request requests[NET_QUESTIONS];
+    struct net_call calls[NET_QUESTIONS][REDLOCK_NODES_MAX];
+};
+
+static void survey_unref(struct survey *survey) {
+    if (--survey->refs == 0) free(survey);
+}
+
+static struct redlock_server unknown(void) {
+    return (struct redlock_server){.size = sizeof(struct redlock_server),
+                                   .verdict = REDLOCK_VERDICT_NONE,
+                                   .asked_ns = -1,
+                                   .answered_ns = -1,
+                                   .clock_us = -1,
+                                   .uptime_s = -1,
+                                   .replicas = -1,
+                                   .loading = -1,
+                                   .writes_refused = -1,
+                                   .memory_bytes = -1,
+                                   .memory_bytes_max = -1,
+                                   .append_only = -1,
+                                   .snapshots = -1,
+                                   .clients = -1,
+                                   .clients_max = -1,
+                                   .protected_mode = -1,
+                                   .bind_known = -1,
+                                   .tcp_port = -1};
+}
+
+/* ---- reading answers: other people's text, of any length ---- */
+
+static void copy_text(struct net_bytes from, char *to, size_t size) {
+    size_t length = 0;
+    for (size_t i = 0; i < from.bytes && length + 1 < size; i++) {
+        char c = ((const char *)from.data)[i];
+        to[length++] = c >= ' ' && c <= '~' ? c : '?';
+    }
+    to[length] = '\0';
+}
+
+static bool equals(struct net_bytes bytes, const char *text) {
+    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
+}
+
+/* -1 when it is no number that fits. */
+static int64_t number_of(struct net_bytes bytes) {
+    int64_t number = 0;
+    if (bytes.bytes == 0 || bytes.bytes > 18) return -1;
+    for (size_t i = 0; i < bytes.bytes; i++) {
+        char c = ((const char *)bytes.data)[i];
+        if (c < '0' || c > '9') return -1;
+        number = number * 10 + (c - '0');
+    }
+    return number;
+}
+
+static int yes_or_no(struct net_bytes bytes) { return equals(bytes, "yes") ? 1 : equals(bytes, "no") ? 0 : -1; }
+
+/* The value of "field:value" at the beginning of a line; {NULL, 0} when absent. */
+static struct net_bytes field_of(struct net_bytes info, const char *field) {
+    const char *at = info.data, *end = at + info.bytes;
+    size_t length = strlen(field);
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        if (!line_end) line_end = end;
+        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 && at[length] == ':') {
+            const char *value = at + length + 1, *value_end = line_end;
+            if (value_end > value && value_end[-1] == '\r') value_end--;
+            return (struct net_bytes){value, (size_t)(value_end - value)};
+        }
+        at = line_end + 1;
+    }
+    return (struct net_bytes){NULL, 0};
+}
+
+static void read_server(struct redlock_server *seen, struct net_bytes info) {
+    copy_text(field_of(info, "redis_version"), seen->redis_version, sizeof seen->redis_version);
+    copy_text(field_of(info, "run_id"), seen->run_id, sizeof seen->run_id);
+    seen->tcp_port = number_of(field_of(info, "tcp_port"));
+    seen->uptime_s = number_of(field_of(info, "uptime_in_seconds"));
+    struct net_bytes own = field_of(info, "valkey_version");
+    copy_text(own.data ? own : field_of(info, "redis_version"), seen->version, sizeof seen->version);
+    if (seen->version[0] != '\0')
+        memcpy(seen->server, own.data ? "valkey" : "redis", own.data ? sizeof "valkey" : sizeof "redis");
+}
+
+static void read_replication(struct redlock_server *seen, struct net_bytes info) {
+    struct net_bytes role = field_of(info, "role");
+    if (equals(role, "master")) seen->role = REDLOCK_ROLE_MASTER;
+    if (equals(role, "slave") || equals(role, "replica")) seen->role = REDLOCK_ROLE_REPLICA;
+    int64_t replicas = number_of(field_of(info, "connected_slaves"));
+    seen->replicas = replicas > INT32_MAX ? -1 : (int)replicas;
+}
+
+static void read_memory(struct redlock_server *seen, struct net_bytes info) {
+    seen->memory_bytes = number_of(field_of(info, "used_memory"));
+    seen->memory_bytes_max = number_of(field_of(info, "maxmemory"));
+    copy_text(field_of(info, "maxmemory_policy"), seen->eviction, sizeof seen->eviction);
+}
+
+/* A failed append refuses writes for sure: 2. A failed snapshot, 1, does where snapshots are on and
+ * stop-writes-on-bgsave-error is, its default; asked for later, and settled there. */
+static void read_persistence(struct redlock_server *seen, struct net_bytes info) {
+    int64_t loading = number_of(field_of(info, "loading"));
+    seen->loading = loading < 0 ? -1 : loading > 0;
+    int64_t append_only = number_of(field_of(info, "aof_enabled"));
+    seen->append_only = append_only < 0 ? -1 : append_only > 0;
+    struct net_bytes snapshot = field_of(info, "rdb_last_bgsave_status");
+    seen->writes_refused = snapshot.data ? equals(snapshot, "err") : -1;
+    if (equals(field_of(info, "aof_last_write_status"), "err")) seen->writes_refused = 2;
+}
+
+static void read_info(struct redlock_server *seen, enum net_question question, struct net_bytes info) {
+    switch (question) {
+    case NET_ASK_INFO_SERVER: read_server(seen, info); break;
+    case NET_ASK_INFO_REPLICATION: read_replication(seen, info); break;
+    case NET_ASK_INFO_MEMORY: read_memory(seen, info); break;
+    case NET_ASK_INFO_PERSISTENCE: read_persistence(seen, info); break;
+    case NET_ASK_INFO_CLIENTS:
+        seen->clients = number_of(field_of(info, "connected_clients"));
+        seen->clients_max = number_of(field_of(info, "maxclients")); /* from version 7 on */
+        break;
+    default: break;
+    }
+}
+
+static void read_config(struct redlock_server *seen, enum net_question question, struct net_bytes value) {
+    switch (question) {
+    case NET_ASK_POLICY: copy_text(value, seen->eviction, sizeof seen->eviction); break;
+    case NET_ASK_APPENDONLY: seen->append_only = yes_or_no(value); break;
+    case NET_ASK_APPENDFSYNC: copy_text(value, seen->append_fsync, sizeof seen->append_fsync); break;
+    case NET_ASK_SAVE: seen->snapshots = value.bytes > 0; break;
+    case NET_ASK_STOP_WRITES:
+        if (seen->writes_refused == 1 && (seen->snapshots == 0 || yes_or_no(value) == 0)) seen->writes_refused = 0;
+        break;
+    case NET_ASK_PROTECTED: seen->protected_mode = yes_or_no(value); break;
+    case NET_ASK_BIND:
+        copy_text(value, seen->bind, sizeof seen->bind);
+        seen->bind_known = 1;
+        break;
+    case NET_ASK_MAXCLIENTS: seen->clients_max = number_of(value); break;
+    default: break;
+    }
+}
+
+static void read_time(struct redlock_server *seen, const struct net_reply *reply) {
+    if (reply->items_count != 2) return;
+    int64_t seconds = number_of(reply->items[0]), us = number_of(reply->items[1]);
+    if (seconds >= 0 && seconds < INT64_MAX / 1000000 - 1 && us >= 0 && us < 1000000)
+        seen->clock_us = seconds * 1000000 + us;
+}
+
+static int refusal_of(enum net_question question) {
+    if (question == NET_ASK_TIME) return REDLOCK_SURVEY_NO_TIME;
+    return question <= NET_ASK_INFO_CLIENTS ? REDLOCK_SURVEY_NO_INFO : REDLOCK_SURVEY_NO_CONFIG;
+}
+
+static void take_answer(struct redlock_server *seen, enum net_question question, const struct net_reply *reply) {
+    if (question == NET_ASK_TIME)
+        read_time(seen, reply);
+    else if (question <= NET_ASK_INFO_CLIENTS && reply->items_count == 1)
+        read_info(seen, question, reply->items[0]);
+    else if (reply->items_count == 2)
+        read_config(seen, question, reply->items[1]);
+    else
+        seen->refused |= refusal_of(question); /* a key this server does not know */
+}
+
+/* ---- asking ---- */
+
+void survey_reply(struct net_call *call, const struct net_reply *reply) {
+    struct survey *survey = call->owner;
+    struct redlock_server *seen = &survey->seen[call->node];
+    enum net_question question = call->request->question;
+    bool told = reply->verdict == REDLOCK_VERDICT_GRANTED;
+    /* A permission that lacks or a command that was renamed is an answer as well: the server lives. */
+    bool refused = reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
+    if (question == NET_ASK_TIME && (told || refused)) seen->answered_ns = net_now(survey->client->net);
+    if (told) take_answer(seen, question, reply);
+    if (refused) seen->refused |= refusal_of(question);
+    if (!told && !refused)
+        seen->verdict = reply->verdict;
+    else if (seen->verdict == REDLOCK_VERDICT_NONE)
+        seen->verdict = REDLOCK_VERDICT_GRANTED;
+    survey->pending--;
+    if (survey->pending == 0 && survey->waiter) waiter_finish(survey->waiter);
+    survey_unref(survey);
+}
+
+static void survey_late(struct net_timer *timer) {
+    struct survey *survey = RL_CONTAINER(timer, struct survey, timer);
+    if (survey->waiter) waiter_finish(survey->waiter);
+}
+
+static struct survey *survey_new(struct redlock_client *client) {
+    struct survey *survey = calloc(1, sizeof *survey);
+    if (!survey) return NULL;
+    survey->refs = 1;
+    survey->client = client;
+    survey->timer.fire = survey_late;
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) survey->seen[i] = unknown();
+    for (unsigned q = 0; q < NET_QUESTIONS; q++) {
+        survey->requests[q] = (struct net_request){.op = NET_SURVEY, .question = (enum net_question)q};
+        for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
+            survey->calls[q][i].owner = survey;
+            survey->calls[q][i].tag = CALL_SURVEY;
+        }
+    }
+    return survey;
+}
+
+/* Some may have answered to the first questions and not to the last: what they told stays. */
+static void settle_verdicts(struct survey *survey) {
+    struct redlock_client *client = survey->client;
+    for (unsigned i = 0; i < client->nodes; i++) {
+        struct redlock_server *seen = &survey->seen[i];
+        struct net_node_status status;
+        net_node(client->net, i, net_now(client->net), &status);
+        if (seen->verdict == REDLOCK_VERDICT_NONE)
+            seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
+        if (seen->run_id[0] == '\0') memcpy(seen->run_id, status.run_id, sizeof seen->run_id);
+        if (seen->redis_version[0] != '\0') continue;
+        memcpy(seen->redis_version, status.version, sizeof seen->redis_version);
+        memcpy(seen->version, status.version, sizeof seen->version);
+    }
+}
+
+/* The mutex is held. TIME goes first, so that its round trip has nothing else in it. */
+static void survey_ask(struct survey *survey, rl_mask nodes, unsigned questions) {
+    struct redlock_client *client = survey->client;
+    struct waiter waiter;
+    waiter_init(&waiter);
+    rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
+    for (unsigned q = 0; q < questions; q++) {
+        rl_mask taken = net_send(client->net, nodes, &survey->requests[q], survey->calls[q], until, now);
+        survey->pending += rl_count(taken);
+        survey->refs += rl_count(taken);
+        for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
+            if (taken & rl_bit(i)) survey->seen[i].asked_ns = now;
+    }
+    if (survey->pending > 0) {
+        survey->waiter = &waiter;
+        net_timer_set(client->net, &survey->timer, until);
+        client_wait(client, &waiter);
+        net_timer_set(client->net, &survey->timer, RL_NEVER);
+        survey->waiter = NULL;
+    }
+    waiter_destroy(&waiter);
+    settle_verdicts(survey);
+}
+
+static bool sizes_fit(const struct redlock_server *surveys, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (surveys[i].size != sizeof surveys[i]) return false;
+    return true;
+}
+
+int redlock_survey(struct redlock_client *client, enum redlock_survey_what what, struct redlock_server *surveys,
+                   size_t count) {
+    if (what != REDLOCK_SURVEY_CLOCK && what != REDLOCK_SURVEY_ALL) return REDLOCK_BAD_ARGUMENT;
+    if (!surveys || count < client->nodes || !sizes_fit(surveys, client->nodes)) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    struct survey *survey = survey_new(client);
+    unsigned told = 0;
+    if (survey) {
+        survey_ask(survey, gather(client, gather_until(client)), what == REDLOCK_SURVEY_ALL ? NET_QUESTIONS : 1);
+        for (unsigned i = 0; i < client->nodes; i++) {
+            if (survey->seen[i].writes_refused > 0) survey->seen[i].writes_refused = 1;
+            surveys[i] = survey->seen[i];
+            told += surveys[i].verdict == REDLOCK_VERDICT_GRANTED;
+        }
+        survey_unref(survey);
+    }
+    client_leave_telling(client);
+    if (!survey) return REDLOCK_NO_MEMORY;
+    return told >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * redlock_fence_gate: who may touch a resource, by fencing token. It knows no client, no lock and no server.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <redlock.h>
+
+#include "gate/bucket.h"
+#include "gate/file.h"
+
+struct redlock_fence_gate {
+    pthread_mutex_t mutex;
+    pid_t process; /* a fork shares the file's lock and copies the memory: neither would be a gate */
+    bool in_file;
+    struct gate_file file;
+    uint64_t salt, count;
+    struct gate_bucket *buckets; /* in memory; NULL with a file */
+};
+
+static int fail(struct redlock_error *error, int result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int fail(struct redlock_error *error, int result, const char *format, ...) {
+    int saved = errno;
+    if (error != NULL) {
+        va_list arguments;
+        error->result = result;
+        va_start(arguments, format);
+        vsnprintf(error->text, sizeof error->text, format, arguments);
+        va_end(arguments);
+    }
+    errno = saved;
+    return result;
+}
+
+void redlock_fence_gate_options_init(struct redlock_fence_gate_options *options) {
+    *options = (struct redlock_fence_gate_options){.size = sizeof *options, .resources = 4096, .create = 1};
+}
+
+/* The rule of all options: a newer caller's fields that we do not know must be zero; the smallest size is that of the
+ * version that brought them. */
+static bool size_is_known(const struct redlock_fence_gate_options *given) {
+    if (given->size < sizeof *given) return false;
+    for (size_t i = sizeof *given; i < given->size; i++) {
+        if (((const unsigned char *)given)[i] != 0) return false;
+    }
+    return true;
+}
+
+static int take_options(const struct redlock_fence_gate_options *given, struct redlock_fence_gate_options *options,
+                        struct redlock_error *error) {
+    redlock_fence_gate_options_init(options);
+    if (given != NULL) {
+        if (!size_is_known(given)) {
+            return fail(error, REDLOCK_BAD_ARGUMENT,
+                        "gate options of an unknown size: fill them with redlock_fence_gate_options_init()");
+        }
+        *options = *given;
+    }
+    if (options->resources < 1 || options->resources > REDLOCK_FENCE_RESOURCES_MAX) {
+        return fail(error, REDLOCK_BAD_ARGUMENT, "a gate is made for 1 to %d resources, not %zu",
+                    REDLOCK_FENCE_RESOURCES_MAX, options->resources);
+    }
+    if (options->path != NULL && options->path[0] == '\0') {
+        return fail(error, REDLOCK_BAD_ARGUMENT, "the path of the gate's file is empty; NULL means a gate in memory");
+    }
+    return REDLOCK_OK;
+}
+
+static int open_file(struct redlock_fence_gate *gate, const struct redlock_fence_gate_options *options,
+                     struct redlock_error *error) {
+    const char *failed = "";
+    gate->in_file = true;
+    if (gate_file_open(&gate->file, options->path, options->create != 0, gate->count, &failed) == 0) {
+        gate->salt = gate->file.salt;
+        gate->count = gate->file.buckets;
+        return REDLOCK_OK;
+    }
+    if (errno == EBADMSG) {
+        return fail(error, REDLOCK_SYSTEM,
+                    "%s is damaged or no gate's file: what it had seen is unknown; remove it only when every holder "
+                    "of an older fence is surely gone",
+                    options->path);
+    }
+    return fail(error, REDLOCK_SYSTEM, "cannot %s the gate's file %s: %s", failed, options->path, strerror(errno));
+}
+
+static int open_memory(struct redlock_fence_gate *gate, struct redlock_error *error) {
+    if (getrandom(&gate->salt, sizeof gate->salt, 0) != (ssize_t)sizeof gate->salt) {
+        return fail(error, REDLOCK_SYSTEM, "cannot get random bytes: %s", strerror(errno));
+    }
+    gate->buckets = calloc(gate->count, sizeof *gate->buckets);
+    return gate->buckets != NULL ? REDLOCK_OK : fail(error, REDLOCK_NO_MEMORY, "out of memory");
+}
+
+int redlock_fence_gate_open(const struct redlock_fence_gate_options *given, struct redlock_fence_gate **out,
+                            struct redlock_error *error) {
+    struct redlock_fence_gate_options options;
+    if (out == NULL) return fail(error, REDLOCK_BAD_ARGUMENT, "there is no place for the gate: `gate` is NULL");
+    int result = take_options(given, &options, error);
+    if (result != REDLOCK_OK) return result;
+    struct redlock_fence_gate *gate = calloc(1, sizeof *gate);
+    if (gate == NULL) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    gate->file.fd = -1;
+    gate->process = getpid();
+    gate->count = (options.resources + GATE_WAYS - 1) / GATE_WAYS;
+    result = options.path != NULL ? open_file(gate, &options, error) : open_memory(gate, error);
+    if (result == REDLOCK_OK && pthread_mutex_init(&gate->mutex, NULL) != 0) {
+        result = fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    }
+    if (result == REDLOCK_OK) {
+        *out = gate;
+        return REDLOCK_OK;
+    }
+    gate_file_close(&gate->file);
+    free(gate->buckets);
+    free(gate);
+    return result;
+}
+
+void redlock_fence_gate_free(struct redlock_fence_gate *gate) {
+    if (gate == NULL) return;
+    /* In a fork's child the mutex may be held by a thread that is not there. */
+    if (gate->process == getpid()) pthread_mutex_destroy(&gate->mutex);
+    gate_file_close(&gate->file);
+    free(gate->buckets);
+    free(gate);
+}
+
+/* What one call works on, between enter() and leave(). */
+struct visit {
+    struct redlock_fence_gate *gate;
+    uint64_t print;
+    struct gate_bucket *bucket;
+    struct gate_bucket copy; /* of the file's */
+};
+
+static int enter(struct visit *visit, struct redlock_fence_gate *gate, const void *resource, size_t bytes) {
+    if (gate == NULL || resource == NULL || bytes < 1 || bytes > REDLOCK_RESOURCE_BYTES_MAX)
+        return REDLOCK_BAD_ARGUMENT;
+    if (gate->process != getpid()) return REDLOCK_FORKED;
+    visit->gate = gate;
+    visit->print = gate_hash(gate->salt, resource, bytes);
+    uint64_t index = (visit->print >> 32) % gate->count;
+    pthread_mutex_lock(&gate->mutex);
+    if (!gate->in_file) {
+        visit->bucket = &gate->buckets[index];
+        return REDLOCK_OK;
+    }
+    visit->bucket = &visit->copy;
+    if (gate_file_lock(&gate->file) == 0) {
+        if (gate_file_load(&gate->file, index, &visit->copy) == 0) return REDLOCK_OK;
+        int error = errno;
+        gate_file_unlock(&gate->file);
+        errno = error;
+    }
+    pthread_mutex_unlock(&gate->mutex);
+    return REDLOCK_SYSTEM;
+}
+
+static void leave(struct visit *visit) {
+    int error = errno;
+    if (visit->gate->in_file) gate_file_unlock(&visit->gate->file);
+    pthread_mutex_unlock(&visit->gate->mutex);
+    errno = error;
+}
+
+/* Remembered, and in a file durably, before anything is done in the fence's name. */
+static int judge(struct visit *visit, int64_t fence) {
+    if (fence < gate_bucket_least(visit->bucket, visit->print)) return REDLOCK_FENCED;
+    bool changed = gate_bucket_raise(visit->bucket, visit->print, fence);
+    if (!changed || !visit->gate->in_file) return REDLOCK_OK;
+    return gate_file_store(&visit->gate->file, visit->bucket) == 0 ? REDLOCK_OK : REDLOCK_SYSTEM;
+}
+
+int redlock_fence_do(struct redlock_fence_gate *gate, const void *resource, size_t bytes, int64_t fence,
+                     redlock_fence_act_fn *act, void *context) {
+    struct visit visit;
+    if (fence < 1 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
+    int result = enter(&visit, gate, resource, bytes);
+    if (result != REDLOCK_OK) return result;
+    result = judge(&visit, fence);
+    if (result == REDLOCK_OK && act != NULL) act(context);
+    leave(&visit);
+    return result;
+}
+
+int redlock_fence_admit(struct redlock_fence_gate *gate, const void *resource, size_t bytes, int64_t fence) {
+    return redlock_fence_do(gate, resource, bytes, fence, NULL, NULL);
+}
+
+int redlock_fence_least(struct redlock_fence_gate *gate, const void *resource, size_t bytes, int64_t *fence) {
+    struct visit visit;
+    if (fence == NULL) return REDLOCK_BAD_ARGUMENT;
+    int result = enter(&visit, gate, resource, bytes);
+    if (result != REDLOCK_OK) return result;
+    int64_t least = gate_bucket_least(visit.bucket, visit.print);
+    leave(&visit);
+    *fence = least > 1 ? least : 1;
+    return REDLOCK_OK;
+}

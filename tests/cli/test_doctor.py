@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""doctor: each finding on a real server that has what it finds, and on none that has it not."""
+import contextlib
+import json
+import mmap
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import Redlock
+from servers import Server, until
+
+SAFE = ("--appendonly", "yes", "--appendfsync", "always")
+PASSWORD = "correct-horse"
+
+
+@contextlib.contextmanager
+def servers(*arguments):
+    """One server for each tuple of arguments."""
+    with contextlib.ExitStack() as stack:
+        started = []
+        for each in arguments:
+            started.append(Server(*each))
+            stack.callback(started[-1].close)
+        yield started
+
+
+@pytest.fixture
+def safe_server():
+    with servers(SAFE) as (server,):
+        yield server
+
+
+def urls(*all_servers):
+    return ",".join(server.url for server in all_servers)
+
+
+def examine(nodes, *options):
+    """The status and the JSON; few samples unless asked."""
+    done = Redlock(nodes)("doctor", "--json", *(options or ("--samples", "2")))
+    assert done.stderr == b"", done
+    assert done.stdout.count(b"\n") == 1
+    return done.returncode, json.loads(done.stdout)
+
+
+def found(report):
+    """{name: (severity, nodes)}; one name may stand with several reasons."""
+    merged = {}
+    for finding in report["findings"]:
+        _, nodes = merged.get(finding["name"], (None, []))
+        merged[finding["name"]] = finding["severity"], sorted(nodes + finding["nodes"])
+    return merged
+
+
+def test_healthy_five():
+    with servers(*[SAFE] * 5) as five:
+        status, report = examine(urls(*five), "--samples", "10")
+        assert status == 0 and report["fit"] is True and report["quorum"] == 3
+        assert found(report) == {"ALL-ON-ONE-HOST": ("note", [1, 2, 3, 4, 5])}
+        for server, node in zip(five, report["nodes"]):
+            assert node["url"] == server.url and node["verdict"] == "ready"
+            assert node["run_id"] in server.ask("INFO", "server").decode()
+            assert node["version"] in server.ask("INFO", "server").decode()
+            assert (node["role"], node["replicas"], node["after_restart"]) == ("master", 0, "all")
+            assert (node["eviction"], node["memory_bytes_max"]) == ("noeviction", 0)
+            assert 0 < node["ping_min_ms"] <= node["ping_median_ms"] < 1000
+            assert abs(node["clock"]["offset_ms"]) <= node["clock"]["offset_error_ms"] + 5
+            assert 0 < node["clock"]["change_over_ms"] < 60000
+            assert 1 <= node["clients"] <= node["clients_max"]
+            assert node["door"] == {"password": False, "protected_mode": True, "bind": "127.0.0.1", "open": False}
+
+
+def test_every_finding_has_a_reason_and_a_cure(own_quorum):
+    own_quorum[0].ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    own_quorum[1].close()
+    _, report = examine(own_quorum.nodes)
+    assert len(report["findings"]) >= 4
+    for finding in report["findings"]:
+        assert finding["why"].endswith(".") and finding["cure"].endswith("."), finding
+
+
+def test_every_name_in_the_source_is_in_the_manual():
+    source = os.environ["REDLOCK_SOURCE"]
+    rules = open(os.path.join(source, "cli", "finding_rules.c"), encoding="utf-8").read()
+    manual = open(os.path.join(source, "docs", "redlock.1"), encoding="utf-8").read()
+    names = set(re.findall(r'\b(?:NOTE|WARNING|ERROR)\(\s*"([A-Z-]+)"', rules))
+    section = manual[manual.index(".Sh FINDINGS"):manual.index(".Sh EXIT STATUS")]
+    listed = set(re.findall(r"\b[A-Z]{2,}(?:-[A-Z]+)*\b", "\n".join(re.findall(r"^\.It (?!Sy)(.*)", section, re.M))))
+    assert len(names) > 20 and names == listed
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_eviction(safe_server, policy):
+    safe_server.ask("CONFIG", "SET", "maxmemory-policy", policy)
+    status, report = examine(safe_server.url)
+    assert status == 1 and found(report)["EVICTION"] == ("error", [1])
+    assert "as soon as somebody sets maxmemory" in report["findings"][0]["why"]
+    safe_server.ask("CONFIG", "SET", "maxmemory", "100mb")
+    _, report = examine(safe_server.url)
+    assert f"maxmemory-policy is {policy}: when memory is short" in report["findings"][0]["why"]
+    safe_server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert "EVICTION" not in found(examine(safe_server.url)[1])
+
+
+def test_memory_used_up(safe_server):
+    safe_server.ask("SET", "ballast", "x" * (8 << 20))
+    used = int(re.search(rb"used_memory:(\d+)", safe_server.ask("INFO", "memory")).group(1))
+    safe_server.ask("CONFIG", "SET", "maxmemory", str(int(used * 1.1)))
+    assert found(examine(safe_server.url)[1])["MEMORY"] == ("warning", [1])
+    safe_server.ask("CONFIG", "SET", "maxmemory", "1000")
+    status, report = examine(safe_server.url)
+    assert status == 1 and found(report)["MEMORY"] == ("error", [1])
+
+
+def test_replica_and_its_master():
+    with servers(SAFE, SAFE, SAFE) as (master, replica, other):
+        replica.ask("REPLICAOF", "127.0.0.1", master.port)
+        until(lambda: b"connected_slaves:1" in master.ask("INFO", "replication"), what="the replica")
+        status, report = examine(urls(master, replica, other))
+        assert status == 1
+        assert found(report)["REPLICAS"] == ("error", [1])
+        assert found(report)["IS-REPLICA"] == ("error", [2])
+        assert "FAILOVER" in next(f["why"] for f in report["findings"] if f["name"] == "REPLICAS")
+
+
+def test_open_to_the_world(safe_server):
+    """Never open in truth: only what the server says of itself is examined, and nothing but loopback is reached."""
+    safe_server.ask("CONFIG", "SET", "protected-mode", "no")
+    assert "NO-PASSWORD" not in found(examine(safe_server.url)[1])
+    with servers((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "yes")) as (server,):
+        assert "NO-PASSWORD" not in found(examine(server.url)[1])
+        server.ask("CONFIG", "SET", "protected-mode", "no")
+        status, report = examine(server.url)
+        assert status == 0 and found(report)["NO-PASSWORD"] == ("warning", [1])
+        assert report["nodes"][0]["door"]["open"] is True
+        server.ask("CONFIG", "SET", "requirepass", PASSWORD)
+        status, report = examine(server.url.replace("//", f"//:{PASSWORD}@"))
+        assert "NO-PASSWORD" not in found(report) and report["nodes"][0]["door"]["password"] is True
+        assert PASSWORD not in json.dumps(report)
+
+
+def test_a_user_of_ours_where_others_need_none():
+    """Our password proves nothing of the others': doctor comes once more, without one."""
+    with servers((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "no")) as (server,):
+        server.ask("ACL", "SETUSER", "me", "on", f">{PASSWORD}", "~*", "+@all")
+        _, report = examine(server.url.replace("//", f"//me:{PASSWORD}@"))
+        assert found(report)["NO-PASSWORD"] == ("warning", [1])
+
+
+def test_twice_listed(safe_server):
+    with servers(SAFE) as (other,):
+        again = safe_server.url.replace("127.0.0.1", "localhost")
+        status, report = examine(f"{safe_server.url},{other.url},{again}")
+        severity, nodes = found(report)["TWICE-LISTED"]
+        assert status == 1 and severity == "error" and len(nodes) == 1 and nodes[0] in (1, 3)
+
+
+def test_dead_node_and_dead_majority(own_quorum):
+    own_quorum[1].close()
+    status, report = examine(own_quorum.nodes)
+    assert status == 0 and found(report)["UNREACHABLE"] == ("warning", [2])
+    assert report["nodes"][1]["verdict"] == "refused" and report["nodes"][1]["ping_min_ms"] is None
+    own_quorum[2].close()
+    own_quorum[3].close()
+    status, report = examine(own_quorum.nodes)
+    assert status == 1 and found(report)["NO-QUORUM"] == ("error", [1, 2, 3, 4, 5])
+    own_quorum[0].close()
+    own_quorum[4].close()
+    done = Redlock(own_quorum.nodes)("doctor")
+    assert done.returncode == 69 and b"Unfit to hold locks" in done.stdout
+
+
+def test_stopped_node(own_quorum):
+    own_quorum[4].pause()
+    began = time.monotonic()
+    status, report = examine(own_quorum.nodes, "--connect-timeout", "300ms")
+    own_quorum[4].resume()
+    assert status == 0 and found(report)["UNREACHABLE"] == ("warning", [5])
+    assert time.monotonic() - began < 8
+
+
+def test_wrong_password():
+    with servers(SAFE) as (server,):
+        server.ask("CONFIG", "SET", "requirepass", PASSWORD)
+        done = Redlock(server.url)("doctor")
+        assert done.returncode == 78 and b"PASSWORD" in done.stdout
+
+
+def test_cluster():
+    with servers(("--cluster-enabled", "yes")) as (server,):
+        status, report = examine(server.url)
+        assert status == 1 and found(report)["CLUSTER"] == ("error", [1])
+
+
+@pytest.mark.parametrize("arguments, name, severity, after", [
+    ((), "RESTART-FORGETS", "warning", "nothing"),
+    (("--save", "3600 1"), "RESTART-FORGETS", "warning", "snapshot"),
+    (("--appendonly", "yes", "--appendfsync", "no"), "RESTART-FORGETS", "warning", "most"),
+    (("--appendonly", "yes"), "RESTART-LAST-SECOND", "note", "all-but-last-second"),
+])
+def test_persistence(arguments, name, severity, after):
+    with servers(arguments) as (server,):
+        status, report = examine(server.url)
+        assert status == 0 and found(report)[name] == (severity, [1])
+        assert report["nodes"][0]["after_restart"] == after
+
+
+def test_cannot_write_to_its_disk():
+    with servers(("--save", "3600 1")) as (server,):
+        os.mkdir(os.path.join(server.directory, "dump.rdb"))  # no file can be renamed to it
+        server.ask("SET", "something", "to save")
+        server.ask("BGSAVE")
+        until(lambda: b"rdb_last_bgsave_status:err" in server.ask("INFO", "persistence"), what="the failure")
+        status, report = examine(server.url)
+        assert status == 1 and found(report)["MISCONF"] == ("error", [1])
+        server.ask("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+        assert "MISCONF" not in found(examine(server.url)[1])
+
+
+def test_counts_of_nodes():
+    with servers(SAFE, SAFE, SAFE, SAFE) as four:
+        assert found(examine(urls(*four))[1])["EVEN-NODES"] == ("note", [1, 2, 3, 4])
+        assert found(examine(urls(*four[:2]))[1])["FEW-NODES"] == ("warning", [1, 2])
+        assert found(examine(urls(*four[:1]))[1])["FEW-NODES"] == ("note", [1])
+        assert not {"FEW-NODES", "EVEN-NODES"} & set(found(examine(urls(*four[:3]))[1]))
+
+
+def test_clients(safe_server):
+    safe_server.ask("CONFIG", "SET", "maxclients", "10")
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(socket.create_connection(("127.0.0.1", safe_server.port)))
+        until(lambda: safe_server.ask("INFO", "clients").count(b"connected_clients:9"), what="the clients")
+        assert found(examine(safe_server.url)[1])["MAX-CLIENTS"] == ("warning", [1])
+    until(lambda: safe_server.ask("INFO", "clients").count(b"connected_clients:1\r"), what="their end")
+    assert "MAX-CLIENTS" not in found(examine(safe_server.url)[1])
+
+
+def test_unix_socket_only_is_open_to_nobody(safe_server):
+    path = os.path.join(safe_server.directory, "socket")
+    with servers((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "no", "--unixsocket", path)) as (server,):
+        assert "NO-PASSWORD" in found(examine(f"unix://{path}")[1])
+        server.ask("CONFIG", "SET", "port", "0")
+        assert "NO-PASSWORD" not in found(examine(f"unix://{path}")[1])
+
+
+@contextlib.contextmanager
+def far_away(server, seconds):
+    """A way to the server on which what it says takes so long. Yields the URL."""
+    def forward(source, sink, delay):
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                time.sleep(delay)
+                sink.sendall(piece)
+            sink.shutdown(socket.SHUT_WR)
+
+    def accept(listener):
+        with contextlib.suppress(OSError):
+            while True:
+                here, _ = listener.accept()
+                there = socket.create_connection(("127.0.0.1", server.port))
+                threading.Thread(target=forward, args=(here, there, 0), daemon=True).start()
+                threading.Thread(target=forward, args=(there, here, seconds), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_slow(safe_server):
+    with far_away(safe_server, 0.06) as url:
+        status, report = examine(url, "--samples", "3")
+        assert status == 1 and found(report)["SLOW"] == ("error", [1])
+        assert report["nodes"][0]["ping_min_ms"] >= 60
+        status, report = examine(url, "--samples", "3", "--node-timeout", "110ms")
+        assert status == 0 and found(report)["SLOW"] == ("warning", [1])
+        assert "SLOW" not in found(examine(url, "--samples", "3", "--node-timeout", "1s")[1])
+        # A slow way is no wrong clock.
+        assert not {"CLOCK-OFFSET", "CLOCK-DRIFT"} & set(found(examine(url, "--samples", "10")[1]))
+
+
+def test_replica_without_its_master():
+    with servers(("--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "no")) as (server,):
+        status, report = examine(server.url)
+        assert status == 1 and found(report)["IS-REPLICA"] == ("error", [1])
+
+
+# ---- permissions ----
+
+def test_a_user_who_may_not_ask(safe_server):
+    safe_server.ask("ACL", "SETUSER", "locks", "on", f">{PASSWORD}", "~lock:*", "-@all", "+set", "+get", "+del", "+pttl",
+                    "+pexpire", "+eval", "+evalsha")
+    status, report = examine(safe_server.url.replace("//", f"//locks:{PASSWORD}@"))
+    assert status == 0 and found(report)["UNKNOWN"] == ("note", [1])
+    node = report["nodes"][0]
+    assert node["verdict"] == "ready" and node["ping_min_ms"] > 0
+    for name in ("version", "role", "replicas", "after_restart", "eviction", "memory_bytes", "clients", "uptime_s"):
+        assert node[name] is None, name
+    assert node["clock"]["offset_ms"] is None and node["door"]["bind"] is None and node["door"]["protected_mode"] is None
+    assert not any(finding["severity"] == "error" for finding in report["findings"])
+    table = Redlock(safe_server.url.replace("//", f"//locks:{PASSWORD}@"))("doctor", "--samples", "1")
+    assert table.returncode == 0 and b"?" in table.stdout and PASSWORD.encode() not in table.stdout
+
+
+def test_info_alone_tells_much(safe_server):
+    safe_server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+    safe_server.ask("ACL", "SETUSER", "reader", "on", f">{PASSWORD}", "-@all", "+eval", "+evalsha", "+info", "+time")
+    status, report = examine(safe_server.url.replace("//", f"//reader:{PASSWORD}@"))
+    assert status == 1 and found(report)["EVICTION"] == ("error", [1]) and "UNKNOWN" in found(report)
+    assert report["nodes"][0]["role"] == "master" and report["nodes"][0]["clock"]["offset_ms"] is not None
+
+
+def test_scripts_refused(safe_server):
+    safe_server.ask("ACL", "SETUSER", "default", "-eval", "-evalsha")
+    assert found(examine(safe_server.url)[1])["SCRIPTS-REFUSED"] == ("note", [1])
+
+
+# ---- clocks ----
+
+@contextlib.contextmanager
+def server_on_a_clock(tmp_path):
+    """A server whose clock stands still where the test sets it: yields it and set(microseconds)."""
+    path = tmp_path / "clock"
+    path.write_bytes(struct.pack("=q", time.time_ns() // 1000))
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 8) as memory:
+        server = Server(*SAFE, environ={"LD_PRELOAD": os.environ["STEPCLOCK"], "STEPCLOCK_FILE": str(path)})
+        try:
+            yield server, lambda us: memory.__setitem__(slice(0, 8), struct.pack("=q", us))
+        finally:
+            server.close()
+
+
+def test_clock_is_off(tmp_path):
+    with server_on_a_clock(tmp_path) as (server, set_clock):
+        set_clock(time.time_ns() // 1000 + 3600 * 1000000)
+        status, report = examine(server.url, "--samples", "1")
+        assert status == 0 and found(report)["CLOCK-OFFSET"] == ("warning", [1])
+        assert report["nodes"][0]["clock"]["offset_ms"] == pytest.approx(3600000, abs=5000)
+        assert report["nodes"][0]["clock"]["change_ms"] is None
+        assert "+36" in Redlock(server.url)("doctor", "--samples", "1").stdout.decode()
+
+
+def test_clock_stands_still(tmp_path):
+    with server_on_a_clock(tmp_path) as (server, _), servers(SAFE, SAFE) as others:
+        status, report = examine(urls(server, *others), "--samples", "10")
+        assert status == 1 and found(report)["CLOCK-DRIFT"] == ("error", [1])
+        clock = report["nodes"][0]["clock"]
+        assert clock["change_ms"] == pytest.approx(-clock["change_over_ms"], rel=0.01)
+
+
+# ---- forms ----
+
+def test_json_is_stable(own_quorum):
+    def shape(value):
+        if isinstance(value, dict):
+            return [(key, shape(each)) for key, each in value.items()]
+        return [shape(each) for each in value] if isinstance(value, list) else type(value).__name__
+
+    _, first = examine(own_quorum.nodes)
+    _, second = examine(own_quorum.nodes)
+    assert shape(first) == shape(second)
+    assert first["findings"] == second["findings"]
+    assert list(first) == ["fit", "quorum", "nodes", "findings"]
+
+
+def test_table_fits_a_terminal_and_is_without_colour(own_quorum):
+    own_quorum[0].ask("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+    own_quorum[0].ask("CONFIG", "SET", "maxmemory", "900gb")
+    own_quorum[1].close()
+    done = Redlock(own_quorum.nodes)("doctor")
+    assert done.returncode == 1 and b"\033" not in done.stdout and done.stderr == b""
+    lines = done.stdout.decode().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "Unfit to hold locks: 1 error, 2 warnings, 1 note."
+    names = [line.split()[1].rstrip(":") for line in lines if line.startswith(("error", "warning", "note"))]
+    assert names == ["EVICTION", "RESTART-FORGETS", "UNREACHABLE", "ALL-ON-ONE-HOST"]
+    quiet = Redlock(own_quorum.nodes)("doctor", "-q").stdout.decode()
+    assert quiet.startswith("error    EVICTION: node 1\n") and "note" not in quiet and "Unfit" not in quiet
+
+
+def test_colour_on_a_terminal_unless_refused(own_quorum):
+    def on_terminal(**environ):
+        control, terminal = os.openpty()
+        calls = Redlock(own_quorum.nodes, {"TERM": "xterm", **environ})
+        with calls.start("doctor", "--samples", "1", stdout=terminal) as process:
+            os.close(terminal)
+            shown = b""
+            with contextlib.suppress(OSError):
+                while piece := os.read(control, 65536):
+                    shown += piece
+            os.close(control)
+            process.wait()
+        return shown
+
+    assert b"\033[33mwarning" in on_terminal()
+    assert b"\033" not in on_terminal(NO_COLOR="1")
+
+
+def test_watch(own_quorum):
+    def absent(process):
+        return found(json.loads(process.stdout.readline())).get("UNREACHABLE", (None, []))[1]
+
+    with Redlock(own_quorum.nodes).start("doctor", "--json", "--watch=200ms", "--samples", "1") as process:
+        first = json.loads(process.stdout.readline())
+        second = json.loads(process.stdout.readline())
+        assert first["fit"] and "UNREACHABLE" not in found(second)
+        # One sample each, and yet the clocks are compared: with the examination before.
+        assert first["nodes"][0]["clock"]["change_ms"] is None
+        assert second["nodes"][0]["clock"]["change_over_ms"] >= 150
+        own_quorum[0].close()
+        until(lambda: absent(process) == [1], what="the dead node")
+        own_quorum[1].pause()
+        until(lambda: absent(process) == [1, 2], what="the stopped node")
+        own_quorum[1].resume()
+        until(lambda: absent(process) == [1], what="its return")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == -signal.SIGINT
+
+
+def test_watch_clears_nothing_but_a_terminal(safe_server):
+    with Redlock(safe_server.url).start("doctor", "--watch=100ms", "--samples", "1", stderr=subprocess.DEVNULL) as process:
+        seen = b""
+        while seen.count(b"to hold locks") < 2:
+            seen += process.stdout.readline()
+        process.terminate()
+        assert b"\033" not in seen
+
+
+def test_usage():
+    assert Redlock("redis://127.0.0.1:1")("doctor", "5s").returncode == 64
+    assert Redlock("redis://127.0.0.1:1")("doctor", "--samples", "0").returncode == 64
+    assert Redlock("redis://127.0.0.1:1")("doctor", "--watch=1ms").returncode == 64
+    assert Redlock()("doctor").returncode == 78
+    assert Redlock("http://127.0.0.1:1")("doctor").returncode == 78

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""redlock gate: a file is replaced whole, by whoever has the highest fence, or not at all."""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import BINARY
+from servers import until
+
+LOST, USAGE, SYSTEM = 80, 64, 71
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "report"
+
+
+def gate(redlock, fence, file, *command, **more):
+    return redlock("gate", "--fence", str(fence), str(file), "--", *command, **more)
+
+
+def left(file):
+    """The names beside the file."""
+    return sorted(entry.name for entry in file.parent.iterdir())
+
+
+def test_replaces_by_what_the_command_prints(redlock, file):
+    done = gate(redlock, 5, file, "echo", "five")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert file.read_text() == "five\n"
+    assert left(file) == ["report", "report.fence"]
+
+
+def test_fence_comes_from_the_environment_and_goes_to_the_command(redlock, file):
+    done = redlock("gate", str(file), "sh", "-c", "echo $REDLOCK_FENCE", environ={"REDLOCK_FENCE": "9007199254740991"})
+    assert (done.returncode, file.read_text()) == (0, "9007199254740991\n")
+    done = redlock("gate", "--fence", "9007199254740991", str(file), "sh", "-c", "echo again $REDLOCK_FENCE",
+                   environ={"REDLOCK_FENCE": "1"})
+    assert (done.returncode, file.read_text()) == (0, "again 9007199254740991\n")
+
+
+def test_lower_fence_is_refused_before_the_command_runs(redlock, file, tmp_path):
+    assert gate(redlock, 7, file, "echo", "seven").returncode == 0
+    done = gate(redlock, 6, file, "sh", "-c", f"touch {tmp_path}/ran; echo six")
+    assert done.returncode == LOST
+    assert "fence 6 comes after 7 was here; the command was not started" in done.stderr.decode()
+    assert left(file) == ["report", "report.fence"] and file.read_text() == "seven\n"
+    assert gate(redlock, 7, file, "echo", "seven again").returncode == 0
+    assert file.read_text() == "seven again\n"
+    assert redlock("gate", "-q", "--fence", "6", str(file), "true").stderr == b""
+
+
+def test_a_later_reader_stops_an_earlier_writer(redlock, file):
+    """PAUSE-WRITE: 1 has read and is paused; 2 has read and not written yet. The touch alone reserves."""
+    file.write_text("0\n")
+    inner = f"cat {file}; {BINARY} gate --fence 2 {file} -- false"
+    done = gate(redlock, 1, file, "sh", "-c", f"{inner}; echo written by 1")
+    assert done.returncode == LOST
+    assert "fence 1 comes after 2 was here; it was not replaced" in done.stderr.decode()
+    assert file.read_text() == "0\n"
+
+
+@pytest.mark.parametrize("script, status", [("echo half; exit 3", 3), ("echo half; kill -9 $$", 137), ("exit 80", 80)])
+def test_failed_command_replaces_nothing(redlock, file, script, status):
+    file.write_text("whole\n")
+    assert gate(redlock, 5, file, "sh", "-c", script).returncode == status
+    assert file.read_text() == "whole\n"
+    assert left(file) == ["report", "report.fence"]
+
+
+def test_command_that_cannot_run(redlock, file, tmp_path):
+    assert gate(redlock, 5, file, "no-such-command").returncode == 127
+    assert gate(redlock, 5, file, str(tmp_path)).returncode == 126
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("arguments, environ, message", [
+    (["f", "true"], {}, "classic mode has no fencing tokens"),
+    (["f", "true"], {"REDLOCK_FENCE": ""}, "no fence"),
+    (["f", "true"], {"REDLOCK_FENCE": "0"}, "REDLOCK_FENCE: '0' is no number from 1"),
+    (["f", "true"], {"REDLOCK_FENCE": "x"}, "REDLOCK_FENCE: 'x'"),
+    (["--fence", "9007199254740992", "f", "true"], {}, "--fence: '9007199254740992' is no number"),
+    (["--fence", "-1", "f", "true"], {}, "--fence: '-1'"),
+    (["--fence", "1"], {}, "wants a file and a command"),
+    (["--fence", "1", "f"], {}, "wants a command"),
+    (["--fence", "1", "f", "--"], {}, "wants a command"),
+    (["--fence", "1", "", "true"], {}, "wants a file"),
+    (["--fenc", "1", "f", "true", "-N"], {}, None),
+    (["-N", "redis://x", "f", "true"], {}, "unknown option '-N'"),
+])
+def test_command_line(redlock, tmp_path, arguments, environ, message):
+    done = redlock("gate", *arguments, environ=environ, cwd=tmp_path)
+    if message is None:  # getopt's abbreviations; and what follows the file is the command's
+        assert done.returncode == 0 and sorted(os.listdir(tmp_path)) == ["f", "f.fence"]
+        return
+    assert message in done.stderr.decode()
+    assert done.returncode == USAGE
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_cannot_be_replaced(redlock, tmp_path):
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in (".", "/dev/null", "no-such-directory/f", "f/", "dangling"):
+        done = redlock("gate", "--fence", "1", name, "true", cwd=tmp_path)
+        assert done.returncode == SYSTEM, name
+        assert "no file that could be replaced" in done.stderr.decode()
+    assert os.listdir(tmp_path) == ["dangling"]
+
+
+def test_permissions_stay_and_a_link_is_followed(redlock, file, tmp_path):
+    file.write_text("old")
+    file.chmod(0o640)
+    (tmp_path / "link").symlink_to("report")
+    assert redlock("gate", "--fence", "1", "link", "echo", "new", cwd=tmp_path).returncode == 0
+    assert file.read_text() == "new\n" and file.stat().st_mode & 0o7777 == 0o640
+    assert left(file) == ["link", "report", "report.fence"]
+    done = redlock("gate", "--fence", "1", "fresh", "true", cwd=tmp_path, preexec_fn=lambda: os.umask(0o027))
+    assert done.returncode == 0 and (tmp_path / "fresh").stat().st_mode & 0o7777 == 0o640
+
+
+def test_damaged_gate_lets_nobody_pass(redlock, file):
+    assert gate(redlock, 7, file, "echo", "seven").returncode == 0
+    beside = file.with_name("report.fence")
+    beside.write_bytes(beside.read_bytes()[:-1])
+    done = gate(redlock, 8, file, "echo", "eight")
+    assert done.returncode == SYSTEM and b"damaged" in done.stderr
+    assert file.read_text() == "seven\n"
+
+
+def test_signal_is_passed_on(redlock, file, tmp_path):
+    file.write_text("old")
+    process = redlock.start("gate", "--fence", "1", str(file), "sh", "-c", f"touch {tmp_path}/runs; echo half; exec sleep 30")
+    until((tmp_path / "runs").exists, what="the command")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 128 + signal.SIGTERM
+    process.communicate()
+    assert file.read_text() == "old"
+
+
+def whole(text):
+    """The fence of the one writer whose output this is."""
+    lines = text.splitlines()
+    assert len(lines) == 200 and len(set(lines)) == 1 and text.endswith("\n"), text[:200]
+    return int(lines[0])
+
+
+WRITER = """
+import sys, time
+fence, pause = sys.argv[1], float(sys.argv[2])
+print((fence + "\\n") * 100, end="", flush=True)
+time.sleep(pause)
+print((fence + "\\n") * 100, end="")
+"""
+
+
+def test_contending_writers_killed_at_random(redlock, file):
+    """Always one writer's whole output, and fences never go down, whoever is killed whenever."""
+    random.seed(3)
+    assert gate(redlock, 1, file, sys.executable, "-c", WRITER, "1", "0").returncode == 0
+    running, statuses, seen, fence = [], [], 1, 1
+    end = time.monotonic() + 20
+    while len(statuses) < 120 and time.monotonic() < end:
+        while len(running) < 4:
+            fence += 1
+            mine = max(1, fence - random.randrange(4))  # out of order, some twice
+            running.append(redlock.start("gate", "-q", "--fence", str(mine), str(file), "--", sys.executable, "-S", "-c",
+                                         WRITER, str(mine), str(random.random() / 50)))
+        time.sleep(random.random() / 60)
+        if random.random() < 0.2:
+            random.choice(running).send_signal(signal.SIGKILL)
+        now = whole(file.read_text())
+        assert now >= seen
+        seen = now
+        for process in [process for process in running if process.poll() is not None]:
+            running.remove(process)
+            process.communicate()
+            statuses.append(process.returncode)
+    for process in running:
+        process.kill()
+        process.communicate()
+    assert set(statuses) <= {0, LOST, -signal.SIGKILL}
+    assert statuses.count(0) > 5 and statuses.count(LOST) > 0 and statuses.count(-signal.SIGKILL) > 0, statuses
+    final = fence + 1
+    assert gate(redlock, final, file, sys.executable, "-c", WRITER, str(final), "0").returncode == 0
+    assert whole(file.read_text()) == final
+    assert left(file) == ["report", "report.fence"]
+
+
+COUNTER = """
+import json, sys, time
+was = json.load(open(sys.argv[1]))
+time.sleep(float(sys.argv[2]))
+json.dump(was + 1, sys.stdout)
+"""
+
+
+def test_no_update_is_lost(redlock, file):
+    """Two at a time read, wait and write, with fences out of order: what was acknowledged is in the file."""
+    file.write_text("0")
+    random.seed(5)
+    acknowledged = 0
+    for turn in range(15):
+        fences = [2 * turn + 1, 2 * turn + 2]
+        random.shuffle(fences)
+        both = [redlock.start("gate", "-q", "--fence", str(fence), str(file), sys.executable, "-S", "-c", COUNTER, str(file),
+                              str(random.random() / 20)) for fence in fences]
+        statuses = [process.wait(timeout=20) for process in both]
+        for process in both:
+            process.communicate()
+        assert set(statuses) <= {0, LOST}
+        acknowledged += statuses.count(0)
+    assert json.loads(file.read_text()) == acknowledged >= 15
+
+
+def test_subprocess_output_is_not_read_by_the_gate(redlock, file):
+    """Large output goes to the file itself, not through a pipe of ours."""
+    done = gate(redlock, 1, file, "head", "-c", "3000000", "/dev/zero")
+    assert done.returncode == 0 and file.stat().st_size == 3000000
+    assert subprocess.run(["cmp", "-n", "3000000", str(file), "/dev/zero"], check=False).returncode == 0
