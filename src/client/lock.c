@@ -9,10 +9,8 @@
 
 /* ---- making and freeing ---- */
 
-static void lock_destroy(struct redlock_lock *lock) { free(lock); }
-
 void lock_unref(struct redlock_lock *lock) {
-    if (--lock->refs == 0) lock_destroy(lock);
+    if (--lock->refs == 0) free(lock);
 }
 
 static bool resources_valid(const struct redlock_client *client, const struct redlock_bytes *resources, size_t count,
