@@ -62,7 +62,9 @@ extern "C" {
     X(REDLOCK_SYSTEM, -10, "a system call failed")                                               \
     X(REDLOCK_TWICE_LISTED, -11, "one server is listed twice: its vote would count twice")       \
     X(REDLOCK_LIMIT, -12, "the lock's maximum hold or renewal count is used up")                  \
-    X(REDLOCK_FENCED, -13, "fenced off: an operation with a higher fencing token was here before")
+    X(REDLOCK_FENCED, -13, "fenced off: an operation with a higher fencing token was here before")  \
+    X(REDLOCK_TTL_MAX_EXCEEDED, -14, "the TTL is longer than the quorum's ttl_max allows")       \
+    X(REDLOCK_CONFLICT, -15, "another change of the quorum is under way or came first")
 
 enum redlock_result {
 #define REDLOCK_ENUM(name, value, text) name = (value),
@@ -97,7 +99,12 @@ enum redlock_result {
     X(REDLOCK_VERDICT_MASTERDOWN, 22, "replica lost its master (MASTERDOWN)")                    \
     X(REDLOCK_VERDICT_TWICE_LISTED, 23, "same server as an earlier node")                        \
     X(REDLOCK_VERDICT_NO_MEMORY, 24, "out of memory in this process")                            \
-    X(REDLOCK_VERDICT_ERROR, 25, "server answered with another error")
+    X(REDLOCK_VERDICT_ERROR, 25, "server answered with another error")                           \
+    X(REDLOCK_VERDICT_RECOVERING, 26, "node lost its lock data and does not vote yet")           \
+    X(REDLOCK_VERDICT_FOREIGN, 27, "node is not, or no longer, a member of this quorum")         \
+    X(REDLOCK_VERDICT_STALE, 28, "fencing token too low")                                        \
+    X(REDLOCK_VERDICT_NO_RECORD, 29, "node carries no record: redlock quorum init makes one")    \
+    X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit for guarded mode")
 
 enum redlock_verdict {
 #define REDLOCK_ENUM(name, value, text) name = (value),
@@ -120,6 +127,13 @@ struct redlock_error {
 
 struct redlock_client;
 struct redlock_lock;
+
+/* How strong a lock is; docs/guarded.md, docs/safety.md. */
+enum redlock_mode {
+    REDLOCK_MODE_CLASSIC = 0, /* Redlock as other clients know it; with one node, the single lock */
+    REDLOCK_MODE_GUARDED = 1  /* nodes carry a record (redlock_quorum_init()): one that lost its data does not vote, and every
+                                 lock has a fencing token. Redis 6.2 or later, or Valkey */
+};
 
 enum redlock_log_level { REDLOCK_LOG_ERROR = 0, REDLOCK_LOG_WARNING = 1, REDLOCK_LOG_INFO = 2, REDLOCK_LOG_DEBUG = 3 };
 
@@ -145,6 +159,12 @@ struct redlock_client_options {
     redlock_log_fn *log;            /* NULL: silence */
     void *log_context;
     enum redlock_log_level log_level; /* REDLOCK_LOG_WARNING */
+    int mode;                       /* enum redlock_mode; CLASSIC */
+    int confirm;                    /* guarded. 1: a majority is asked once more before a lock counts (one round trip more):
+                                       then the order of fencing tokens needs no clock at all, not even under VM snapshots
+                                       of a client; 0 */
+    int recover;                    /* guarded. 1: nodes that lost their data are brought back in the background, together
+                                       with all other clients; 0: only others do that */
 };
 
 REDLOCK_API void redlock_client_options_init(struct redlock_client_options *options);
@@ -165,7 +185,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes, const 
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 
 /* Waits until every node is connected or its last try to connect has failed, at most `wait_ms`; returns the number
- * of nodes that are ready, or a negative result. Nodes that failed are tried again in the background (without a
+ * of nodes that are ready (guarded: that vote), or a negative result. Nodes that failed are tried again in the background (without a
  * service thread: by redlock_process()), so to wait for servers that are still starting, call it again. */
 REDLOCK_API int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms);
 
@@ -178,6 +198,8 @@ struct redlock_node_status {
     char version[16];       /* redis_version, "" while unknown */
     char text[160];         /* detail of the last failure, "" if none; no secrets */
     int uses_transactions;  /* 1: scripting is refused there; WATCH/MULTI/EXEC is used */
+    int64_t recovering_ms;  /* RECOVERING: until it votes again, as far as this client knows; -1: nobody can tell */
+    char node_id[17];       /* guarded: which member it is; "" unknown */
 };
 REDLOCK_API size_t redlock_client_nodes(const struct redlock_client *client);
 /* OK, or BAD_ARGUMENT when node is out of range. */
@@ -269,7 +291,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_new_multi(struct redlock_client 
  * No callback of this lock runs after it returns. */
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
-/* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, FORKED, SYSTEM. */
+/* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, FORKED, SYSTEM; guarded:
+ * TTL_MAX_EXCEEDED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_try(struct redlock_lock *lock);
 /* Tries until it is ours, `wait_ms` are over (0: one try; REDLOCK_WAIT_FOREVER), the retries are used up
  * or redlock_cancel(). On failure, the outcome of the last try; nothing of ours is left behind where a
@@ -278,7 +301,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire(struct redlock_lock *lock, in
 /* Ends an acquisition under way in another thread (CANCELLED). Harmless otherwise. */
 REDLOCK_API void redlock_cancel(struct redlock_lock *lock);
 /* Sets what is left to at least `ttl_ms` (0: the lock's own TTL) on a majority; never shortens, never brings a
- * lost lock back. OK, LOST, NO_QUORUM (still ours for redlock_validity_ms()), LIMIT, BUSY, BAD_ARGUMENT, FORKED. */
+ * lost lock back. OK, LOST, NO_QUORUM (still ours for redlock_validity_ms()), LIMIT, BUSY, BAD_ARGUMENT, FORKED;
+ * guarded: TTL_MAX_EXCEEDED, where this TTL or the lock's own, with which it would be renewed, is too long. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms);
 /* Deletes the keys that are ours on all nodes. OK: a majority deleted them. LOST: a majority had them not.
  * NO_QUORUM: cannot know; what is left ends with its TTL. In each case this lock is free afterwards. BUSY, FORKED. */
@@ -295,6 +319,10 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_start(struct redlock_lock *lo
  * The _start forms ask only the nodes that are connected: see redlock_client_wait_ready().
  * OK, BAD_ARGUMENT (empty or over 1024 bytes), BUSY (in use or held). */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t bytes);
+/* The same with its fencing token, which in guarded mode an extension needs (without it: BAD_ARGUMENT; a release needs
+ * none). 0: none is known. One that is more than a year ahead of all clocks is BAD_ARGUMENT: it is no fence of this lock. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size_t bytes,
+                                                             int64_t fence);
 
 /* Forgets a held lock without releasing it: it lives on until its TTL, or until somebody adopts its token.
  * OK, LOST (there is none to forget), BUSY, FORKED. */
@@ -307,6 +335,9 @@ REDLOCK_API int64_t redlock_validity_ms(struct redlock_lock *lock);
 REDLOCK_API int64_t redlock_validity_end_ns(struct redlock_lock *lock);
 /* The token: 40 hex digits, then ':' and the owner if there is one. Valid until the next acquisition. {NULL,0} when not held. */
 REDLOCK_API struct redlock_bytes redlock_token(struct redlock_lock *lock);
+/* Guarded: the lock's fencing token, 1 to REDLOCK_FENCE_MAX: hand it to whatever the lock protects (docs/fencing.md). It
+ * stays the same through extensions. 0 when not held, and in classic mode. */
+REDLOCK_API int64_t redlock_fence(struct redlock_lock *lock);
 /* What each node said in the last round (acquire, extend or release); verdicts[i] is node i. Returns the count. */
 REDLOCK_API size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count);
 
@@ -382,6 +413,62 @@ struct redlock_server {
  * OK: a majority answered. NO_QUORUM (surveys are filled all the same), BAD_ARGUMENT, NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client, enum redlock_survey_what what,
                                                   struct redlock_server *surveys, size_t count);
+
+/* ---- the quorum of guarded mode ------------------------------------------------------------ */
+
+#define REDLOCK_QUORUM_TTL_MS_MAX 60000 /* the default of ttl_ms_max */
+
+/* What the nodes' records say. Member i is the quorum's i-th, whichever node of this client that is. */
+struct redlock_quorum {
+    size_t size;         /* set by the caller */
+    int known;           /* 1: a record was found; 0: all else is 0 */
+    char id[17];
+    uint32_t epoch;      /* counts changes of membership, from 1 */
+    int settled;         /* 0: the last change is not finished; any change finishes it first */
+    int64_t ttl_ms_max;  /* no lock lasts longer between renewals; a node that lost its data waits that long */
+    size_t members, intact, votes_needed;
+};
+struct redlock_member {
+    size_t size;         /* set by the caller, in every element */
+    char id[17];
+    char url[256];       /* as it was initialised or added, without password */
+    int node;            /* which of this client's nodes; -1: not listed, or not known which */
+    int verdict;         /* GRANTED: intact; RECOVERING; FOREIGN; else why it cannot be asked */
+    int64_t recovering_ms; /* as in struct redlock_node_status */
+};
+/* Waits for the nodes as acquiring does. OK: a majority of the members is intact; NO_QUORUM (all is filled the same);
+ * BAD_ARGUMENT (count below the members; a classic client), NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum,
+                                                       struct redlock_member *members, size_t count);
+
+/* Operator's commands. Each blocks, may be interrupted at any moment (by the end of the process), and is run again then;
+ * `progress`, which may be NULL, hears what is being done and how long it will take (-1: not known), about once a second. */
+typedef void redlock_progress_fn(void *context, const char *text, int64_t left_ms);
+struct redlock_quorum_options {
+    size_t size;             /* set by init */
+    int64_t ttl_ms_max;      /* quorum_init: 60000; 10 to 86400000 */
+    int64_t fence_floor;     /* quorum_init: tokens begin above this, the wall clock in microseconds, and whatever is found; 0 */
+    int never_used;          /* quorum_init: 1: no lock was ever held on these servers by anyone: ready at once */
+    redlock_progress_fn *progress;
+    void *progress_context;
+};
+REDLOCK_API void redlock_quorum_options_init(struct redlock_quorum_options *options);
+
+/* Writes records on all nodes of this client, which must all be reachable and fit, and waits for ttl_ms_max unless
+ * never_used. Over records that are there: only when fewer than a majority is intact (the word for that is yours: the data
+ * of a majority is lost), keeping the quorum's id and tokens.
+ * OK, NO_QUORUM (a node cannot be reached, or is not fit), CONFLICT (a majority is intact; or another came first),
+ * BAD_ARGUMENT, TWICE_LISTED, NO_MEMORY, FORKED; *error says which node and what to do. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_init(struct redlock_client *client, const struct redlock_quorum_options *options,
+                                                       struct redlock_error *error);
+/* Adds the client's node `node`, listed beside the members; it votes once it has waited for ttl_ms_max as a node that lost
+ * its data does. Or removes the member `id` (16 hex digits). Both finish an interrupted change before (CONFLICT: and it was
+ * another), and come back when the change is settled: by then an added node may still recover, which it does by any client
+ * that has `recover` on. Results as of init. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_add(struct redlock_client *client, size_t node,
+                                                      const struct redlock_quorum_options *options, struct redlock_error *error);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_remove(struct redlock_client *client, const char *id,
+                                                         const struct redlock_quorum_options *options, struct redlock_error *error);
 
 /* ---- the resource's side ------------------------------------------------------------------ */
 

@@ -47,10 +47,15 @@ void actor_drive(struct world *world, unsigned client) {
 }
 /* ---- what clients do -------------------------------------------------------------------------------------- */
 
+static void reopen(struct world *world, unsigned client);
+
 static void do_deed(struct world *world, unsigned client, const struct deed *deed) {
     struct hold *hold = &world->actor[client].hold[deed->resource];
     switch ((enum deed_kind)deed->kind) {
-    case DEED_ACQUIRE: hold_acquire(hold, deed->number); break;
+    case DEED_ACQUIRE:
+        if (world->options.client[client].short_lived) reopen(world, client);
+        hold_acquire(hold, deed->number);
+        break;
     case DEED_EXTEND: hold_extend(hold, deed->number); break;
     case DEED_RELEASE: hold_release(hold); break;
     case DEED_CANCEL: hold_cancel(hold); break;
@@ -167,8 +172,9 @@ void actor_crash(struct world *world, unsigned client) {
     net_abandon(actor->net); /* its kernel still sends what it had written */
 }
 
-/* Nothing reads it: that is the rule which this shows. */
+/* It is at most a hint: that is the rule which this shows. */
 void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
+    world->actor[client].wall += step;
     struct history_record record = actor_record(world, HISTORY_CLIENT_CLOCK, client);
     record.value = step;
     world_write(world, &record);
@@ -183,16 +189,19 @@ static void list_node(struct world *world, struct actor *actor, unsigned client,
     actor->slots++;
 }
 
-/* The list as redlock_client_open() wants it; its names mean nothing here. */
-static void list_nodes(struct world *world, unsigned client, char *text, size_t size) {
+static void list_nodes(struct world *world, unsigned client) {
     const struct world_client_options *options = &world->options.client[client];
     struct actor *actor = &world->actor[client];
     rl_mask nodes = options->nodes ? options->nodes : rl_all(world->options.nodes);
-    size_t at = 0;
     actor->slots = 0;
     for (unsigned i = 0; i < world->options.nodes; i++)
         if (nodes & rl_bit(i)) list_node(world, actor, client, i);
     if (options->twice_listed >= 0) list_node(world, actor, client, (unsigned)options->twice_listed);
+}
+
+/* The list as redlock_client_open() wants it; its names mean nothing here. */
+static void name_nodes(const struct actor *actor, char *text, size_t size) {
+    size_t at = 0;
     for (unsigned i = 0; i < actor->slots; i++) at += (size_t)snprintf(text + at, size - at, "redis://n%u ", i + 1);
 }
 
@@ -207,18 +216,41 @@ static void open_client(struct world *world, unsigned client) {
     struct actor *actor = &world->actor[client];
     struct redlock_error error = {0};
     char nodes[RL_NODES_MAX * 16];
-    list_nodes(world, client, nodes, sizeof(nodes));
+    name_nodes(actor, nodes, sizeof(nodes));
     world->opening = client;
     must(redlock_client_open(nodes, &options->client, &actor->redlock, &error), error.text);
     for (unsigned i = 0; i < world->options.resources; i++) {
         struct hold *hold = &actor->hold[i];
         struct redlock_lock_options lock = options->lock;
-        *hold = (struct hold){.world = world, .client = (uint8_t)client, .resource = (uint8_t)i};
         lock.on_change = hold_on_change;
         lock.on_change_context = hold;
         struct node_bytes key = resource_key(i);
         must(redlock_lock_new(actor->redlock, key.data, key.bytes, &lock, &hold->lock, &error), error.text);
     }
+}
+
+static void close_client(struct world *world, struct actor *actor) {
+    net_abandon(actor->net);
+    for (unsigned r = 0; r < world->options.resources; r++) redlock_lock_free(actor->hold[r].lock);
+    redlock_client_free(actor->redlock);
+    actor->net = NULL;
+}
+
+/* The program that had the lock before has ended; this one is new. */
+static void reopen(struct world *world, unsigned client) {
+    struct actor *actor = &world->actor[client];
+    bool used = false;
+    for (unsigned r = 0; r < world->options.resources; r++) {
+        const struct hold *hold = &actor->hold[r];
+        if (hold->acquiring || hold->releasing || redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE) return;
+        used = used || hold->tries > 0;
+    }
+    if (!used) return;
+    close_client(world, actor);
+    for (unsigned slot = 0; slot < actor->slots; slot++) wire_reset(world, client, slot);
+    actor->wake_at = RL_NEVER;
+    open_client(world, client);
+    actor_rearm(world, client);
 }
 
 void actors_begin(struct world *world) {
@@ -231,19 +263,19 @@ void actors_begin(struct world *world) {
         actor->rate = world->options.client[i].clock_ppm;
         actor->clock =
             (struct sim_clock){0, random_between(&actor->random, 10000 * RL_MS, 1000000000 * RL_MS), actor->rate};
+        struct random wall = random_named(world->options.seed, 300 + i);
+        actor->wall = WALL_BEGIN + world->options.client[i].wall_off +
+                      random_between(&wall, -WALL_SPREAD, WALL_SPREAD) - actor->clock.shown;
+        list_nodes(world, i);
+        for (unsigned r = 0; r < world->options.resources; r++)
+            actor->hold[r] = (struct hold){.world = world, .client = (uint8_t)i, .resource = (uint8_t)r};
         open_client(world, i);
         actor_rearm(world, i);
     }
 }
 
 void actors_end(struct world *world) {
-    for (unsigned i = 0; i < world->options.clients; i++) {
-        struct actor *actor = &world->actor[i];
-        net_abandon(actor->net);
-        for (unsigned r = 0; r < world->options.resources; r++) redlock_lock_free(actor->hold[r].lock);
-        redlock_client_free(actor->redlock);
-        actor->net = NULL;
-    }
+    for (unsigned i = 0; i < world->options.clients; i++) close_client(world, &world->actor[i]);
 }
 
 /* A clock that is a little fast or slow stays so: that is no fault but what the drift is for. */

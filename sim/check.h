@@ -12,6 +12,9 @@
 #define CHECK_RULES(X)                                                                                                 \
     X(EXCLUSION, "at most one client is inside its validity of a resource")                                            \
     X(FENCE, "fencing tokens are unique and grow in real time")                                                        \
+    X(FENCE_ORDER, "fencing tokens grow in the order in which the grants are told")                                    \
+    X(UNFIT_VOTE, "a lock with a fencing token is granted by a majority of nodes that are intact")                     \
+    X(RECOVERED, "once faults stop, every node is intact again within the bound")                                      \
     X(LOST_UPDATE, "no write to a resource's register is lost or made from a stale read")                              \
     X(ORPHAN, "no key outlives its client's interest by more than one TTL")                                            \
     X(RESURRECTED, "a lease told lost, or past its validity, is never valid again")                                    \
@@ -23,7 +26,7 @@ enum check_rule {
 #define CHECK_ENUM(name, text) CHECK_##name,
     CHECK_RULES(CHECK_ENUM)
 #undef CHECK_ENUM
-    CHECK_RULE_COUNT
+        CHECK_RULE_COUNT
 };
 
 struct check_violation {

@@ -44,7 +44,7 @@ static void calls_hurry(struct calls *queue, rl_ns due) {
         if (call->due > due) call->due = due;
 }
 
-bool call_is_write(const struct net_call *call) { return call->request->op <= NET_RELEASE; }
+bool call_is_write(const struct net_call *call) { return net_op_is_write(call->request->op); }
 
 /* What a release finds the second time may be its own first time's doing: it says nothing. */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
@@ -136,6 +136,7 @@ static void plan_retry(struct conn *conn) {
 
 void conn_fail(struct conn *conn, int verdict) {
     struct net *net = conn->net;
+    if (!conn->leaving) conn->text[0] = '\0';
     bool was_up = conn->state == CONN_READY;
     if (was_up) record_conn(conn, HISTORY_DISCONNECTED);
     wire_reset(net->world, net->client, conn->slot);
@@ -143,7 +144,8 @@ void conn_fail(struct conn *conn, int verdict) {
     messages_drop(net->world, &conn->out);
     net_timer_set(net, &conn->deadline, RL_NEVER);
     conn->state = CONN_DOWN;
-    conn->same_server = false;
+    conn->leaving = 0;
+    conn->process = 0;
     plan_retry(conn);
     struct calls lost = conn->calls;
     conn->calls = (struct calls){NULL, NULL};
@@ -178,6 +180,30 @@ static void deadline_fired(struct net_timer *timer) {
 
 /* ---- sending ---- */
 
+/* The whole new record, and what is to become of the fences. */
+static void post_record(struct world *world, const struct net_request *request, struct message *message) {
+    message->nonce = request->nonce;
+    message->expected = request->expected;
+    message->was_kept = request->was_kept;
+    message->keep = request->keep;
+    message->body = body_new(world);
+    for (size_t i = 0; i < request->fields_count; i++)
+        body_add(message->body, request->fields[i].data, request->fields[i].bytes);
+    if (request->floor) body_set_fences(message->body, request->floor);
+}
+
+static void post_guarded(const struct conn *conn, const struct net_request *request, struct message *message) {
+    message->question = (uint8_t)request->question;
+    message->guarded = request->nonces != NULL;
+    if (request->nonces) message->nonce = request->nonces[conn->slot];
+    message->fence = request->fence;
+    for (size_t i = 0; i < request->stripes_count; i++) {
+        assert(i < WORLD_RESOURCES_MAX);
+        message->stripes[message->stripes_count++] = request->stripes[i];
+    }
+    if (request->op == NET_RECORD_WRITE) post_record(conn->net->world, request, message);
+}
+
 void conn_post(struct conn *conn, struct net_call *call) {
     const struct net_request *request = call->request;
     struct world *world = conn->net->world;
@@ -189,12 +215,14 @@ void conn_post(struct conn *conn, struct net_call *call) {
     message->op = (uint8_t)request->op;
     message->ttl_ms = request->ttl_ms;
     /* By value, as bytes on the wire are: the token may be another's before this arrives. */
-    if (request->op <= NET_RELEASE) message->token = token_number(&world->tokens, request->token);
+    if (net_op_is_write(request->op) || request->op == NET_RAISE || request->op == NET_CONFIRM)
+        message->token = token_number(&world->tokens, request->token);
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {
         int resource = resource_of(request->keys[i].data, request->keys[i].bytes);
         assert(resource >= 0 && i < WORLD_RESOURCES_MAX);
         message->keys[message->keys_count++] = (uint8_t)resource;
     }
+    if (request->nonces || request->op >= NET_SURVEY) post_guarded(conn, request, message);
     messages_push(&conn->out, message);
     conn->writes += call_is_write(call);
     calls_hurry(&conn->calls, call->due);
@@ -217,7 +245,7 @@ static void send_kept(struct conn *conn) {
 
 bool conn_is_ready(const struct conn *conn, rl_ns now) {
     const struct net_call *oldest = conn->calls.head;
-    if (conn->state != CONN_READY || conn->same_server || conn->kept.head) return false;
+    if (conn->state != CONN_READY || conn->leaving || conn->kept.head) return false;
     return !(oldest && oldest->due < now);
 }
 
@@ -237,19 +265,22 @@ static bool is_twice_listed(struct conn *conn) {
     struct net *net = conn->net;
     for (unsigned i = 0; i < net->nodes; i++) {
         struct conn *other = &net->conn[i];
-        if (other == conn || other->state != CONN_READY || link_at(other)->node != link_at(conn)->node) continue;
+        if (other == conn || other->state != CONN_READY || other->process != conn->process) continue;
         if (i < conn->slot) {
             conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED);
             return true;
         }
-        other->same_server = true;
+        other->leaving = REDLOCK_VERDICT_TWICE_LISTED;
         net->pending = true;
     }
     return false;
 }
 
-void conn_up(struct conn *conn) {
+void conn_up(struct conn *conn, uint32_t process) {
+    conn->process = process;
     if (is_twice_listed(conn)) return;
+    run_id_write(conn->net->world, process, conn->run_id);
+    conn->text[0] = '\0';
     conn->state = CONN_READY;
     conn->backoff = 0;
     net_timer_set(conn->net, &conn->deadline, RL_NEVER);

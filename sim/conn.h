@@ -20,10 +20,13 @@ struct conn {
     struct conn *next_unread;
     unsigned slot;
     enum conn_state state;
-    bool unread, same_server; /* same_server: to be given up, another entry of the list is this server */
+    bool unread;
+    int leaving;      /* a verdict for which it is to be given up (another entry of the list is this server); 0: not */
+    uint32_t process; /* of the server, as its handshake told */
+    char run_id[41], text[160];
     struct messages in, out;
     struct calls calls, kept;
-    unsigned writes; /* ACQUIRE, EXTEND and RELEASE among the calls */
+    unsigned writes; /* net_op_is_write() among the calls */
     struct net_timer deadline, retry, keep;
     rl_ns backoff;
     bool failed, was_ready, told_ready, told_settled;
@@ -46,7 +49,7 @@ static inline struct actor *actor_of(const struct net *net) { return &net->world
 static inline struct link *link_at(const struct conn *conn) { return &actor_of(conn->net)->link[conn->slot]; }
 
 void conn_init(struct conn *conn, struct net *net, unsigned slot);
-void conn_up(struct conn *conn);
+void conn_up(struct conn *conn, uint32_t process);
 void conn_fail(struct conn *conn, int verdict);
 void conn_post(struct conn *conn, struct net_call *call);
 void conn_keep(struct conn *conn, struct net_call *call); /* a release, until the connection is up */

@@ -20,6 +20,7 @@ struct picture {
     const char *sources[DRAW_SOURCES_MAX]; /* NULL after the last */
     const char *prose;                     /* paragraphs, a blank line between */
     const char *verdict;                   /* "classic: two holders from 301 ms to 9898 ms, as published" */
+    const char *why;                       /* a sentence behind it; "" when there is none */
     bool breaks;                           /* the verdict is a broken rule */
     struct story_names names;
     const struct history *history;
@@ -29,11 +30,12 @@ struct picture {
 
 void draw_svg(FILE *out, const struct picture *picture);       /* whole: title, rows, sentences */
 void draw_thumbnail(FILE *out, const struct picture *picture); /* rows only, no words */
-void draw_html(FILE *out, const struct picture *picture);      /* a page that needs nothing else */
+/* A page that needs nothing else: what came of one scene, one picture after the other. */
+void draw_html(FILE *out, const struct picture *pictures, size_t count);
 
 /* The page of all pictures: open, one entry each, close. Entries link to NAME.html and show NAME.thumb.svg. */
 void draw_gallery_open(FILE *out);
-void draw_gallery_entry(FILE *out, const struct picture *picture);
+void draw_gallery_entry(FILE *out, const struct picture *pictures, size_t count);
 /* A scenario that has no picture yet; `when` says what it waits for. */
 void draw_gallery_later(FILE *out, const char *name, const char *title, const char *when);
 void draw_gallery_close(FILE *out);

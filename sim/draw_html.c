@@ -85,7 +85,11 @@ static void put_events(FILE *out, const struct draw_layout *layout) {
         draw_text(out, layout->story.events[i].text);
         fputs("</li>\n", out);
     }
-    fputs("</ol>\n<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A tick: "
+    fputs("</ol>\n", out);
+}
+
+static void put_legend(FILE *out) {
+    fputs("<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A tick: "
           "granted; a cross in a circle: "
           "refused. Hatched: stopped. Crossed: not running. Dotted edge: cut off. Time is compressed, so that "
           "milliseconds and "
@@ -93,28 +97,42 @@ static void put_events(FILE *out, const struct draw_layout *layout) {
           out);
 }
 
-void draw_html(FILE *out, const struct picture *picture) {
+/* One run: what came of it, the picture, the sentences. */
+static void put_run(FILE *out, const struct picture *picture) {
     struct draw_layout layout;
     draw_layout_make(&layout, picture, true);
+    fputs("<section class=\"run\">\n", out);
+    put_element(out, "p", picture->breaks ? "breaks" : "holds", picture->verdict);
+    if (picture->why[0] != '\0') put_element(out, "p", "prose", picture->why);
+    /* A box that scrolls can be reached by the keyboard. */
+    fputs("<div class=\"picture\" tabindex=\"0\" role=\"region\" aria-label=\"Picture; scrolls sideways\">\n", out);
+    draw_plot(out, &layout);
+    fputs("</div>\n", out);
+    put_events(out, &layout);
+    fputs("</section>\n", out);
+    draw_layout_free(&layout);
+}
+
+void draw_html(FILE *out, const struct picture *pictures, size_t count) {
     char title[400];
-    snprintf(title, sizeof title, "%s: %s", picture->name, picture->title);
+    snprintf(title, sizeof title, "%s: %s", pictures[0].name, pictures[0].title);
     open_page(out, title,
+              ".runs{display:grid;gap:20px;grid-template-columns:repeat(auto-fit,minmax(min(620px,100%),1fr))}\n"
+              ".run{min-width:0}\n"
               ".picture{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:12px "
               "0;-webkit-overflow-scrolling:touch}\n"
               ".picture "
               "svg{display:block}\n.prose{max-width:46em}\nol{padding-left:2.2em;max-width:52em}\nli{margin:.25em 0}\n"
               "li::marker{font-weight:700}\n");
     put_element(out, "h1", NULL, title);
-    put_element(out, "p", picture->breaks ? "breaks" : "holds", picture->verdict);
-    put_prose(out, picture->prose);
-    /* A box that scrolls can be reached by the keyboard. */
-    fputs("<div class=\"picture\" tabindex=\"0\" role=\"region\" aria-label=\"Picture; scrolls sideways\">\n", out);
-    draw_plot(out, &layout);
+    put_prose(out, pictures[0].prose);
+    fputs("<div class=\"runs\">\n", out);
+    for (size_t i = 0; i < count; i++) put_run(out, &pictures[i]);
     fputs("</div>\n", out);
-    put_events(out, &layout);
-    for (int i = 0; i < DRAW_SOURCES_MAX && picture->sources[i] != NULL; i++) put_source(out, picture->sources[i]);
+    put_legend(out);
+    for (int i = 0; i < DRAW_SOURCES_MAX && pictures[0].sources[i] != NULL; i++)
+        put_source(out, pictures[0].sources[i]);
     close_page(out);
-    draw_layout_free(&layout);
 }
 
 /* ---- the gallery ----------------------------------------------------------------------------------------- */
@@ -135,7 +153,8 @@ void draw_gallery_open(FILE *out) {
     fputs("<ul class=\"cards\">\n", out);
 }
 
-void draw_gallery_entry(FILE *out, const struct picture *picture) {
+void draw_gallery_entry(FILE *out, const struct picture *pictures, size_t count) {
+    const struct picture *picture = &pictures[0];
     fputs("<li class=\"card\"><a href=\"", out);
     draw_text(out, picture->name);
     fputs(".html\"><img loading=\"lazy\" alt=\"\" src=\"", out);
@@ -144,7 +163,8 @@ void draw_gallery_entry(FILE *out, const struct picture *picture) {
     put_element(out, "b", NULL, picture->name);
     put_element(out, "span", NULL, picture->title);
     fputs("</a>", out);
-    put_element(out, "p", picture->breaks ? "breaks" : "holds", picture->verdict);
+    for (size_t i = 0; i < count; i++)
+        put_element(out, "p", pictures[i].breaks ? "breaks" : "holds", pictures[i].verdict);
     fputs("</li>\n", out);
 }
 

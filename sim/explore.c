@@ -37,12 +37,12 @@ static void never_beyond(struct shared *shared, uint64_t seed) {
 /* ---- a worker --------------------------------------------------------------------------------------------- */
 
 static void work_on(struct shared *shared, struct worker *worker, struct player *player, uint64_t seed,
-                    enum plan_break broken) {
+                    const struct plan_wish *wish) {
     static struct plan plan;
     struct plan_mask all;
     struct outcome outcome;
     atomic_store(&worker->seed, seed);
-    plan_draw(&plan, seed, broken);
+    plan_draw(&plan, seed, wish);
     plan_mask_all(&all, plan.count);
     player_play(player, &plan, &all, &outcome);
     atomic_fetch_add(&worker->done, 1);
@@ -62,7 +62,7 @@ static void work(struct shared *shared, unsigned index, const struct explore_opt
     for (uint64_t i = index; i < options->count && !worker->failed; i += options->jobs) {
         uint64_t seed = options->first + i;
         if (seed >= atomic_load(&shared->beyond)) break;
-        work_on(shared, worker, player, seed, options->broken);
+        work_on(shared, worker, player, seed, &options->wish);
     }
     player_free(player);
 }
@@ -101,37 +101,40 @@ static void show_summary(const struct shared *shared, const struct explore_optio
     struct sums sums = sum(shared, options->jobs);
     int64_t ms = wall_ms() - began;
     if (ms < 1) ms = 1;
-    printf("%" PRIu64 " seeds from %" PRIu64 " (broken: %s): %" PRIu64 " s simulated in %" PRId64 ".%03" PRId64
+    printf("%" PRIu64 " seeds from %" PRIu64 " (%s, broken: %s): %" PRIu64 " s simulated in %" PRId64 ".%03" PRId64
            " s (%" PRIu64 " times real time, %" PRIu64 " seeds a second), %" PRIu64 " acquisitions, %" PRIu64
            " requests\n",
-           sums.seeds, options->first, plan_break_word(options->broken), sums.simulated_ms / 1000, ms / 1000, ms % 1000,
+           sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic",
+           plan_break_word(options->wish.broken), sums.simulated_ms / 1000, ms / 1000, ms % 1000,
            sums.simulated_ms / (uint64_t)ms, sums.seeds * 1000 / (uint64_t)ms, sums.acquisitions, sums.messages);
 }
 
-void explore_print_command(uint64_t seed, enum plan_break broken, const char *more, FILE *out) {
+void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more, FILE *out) {
     fprintf(out, "redlock sim --seed %" PRIu64, seed);
-    if (broken != PLAN_BREAK_NOTHING) fprintf(out, " --break %s", plan_break_word(broken));
+    if (wish->guarded) fprintf(out, " --mode guarded");
+    if (wish->broken != PLAN_BREAK_NOTHING) fprintf(out, " --break %s", plan_break_word(wish->broken));
     fprintf(out, "%s\n", more);
 }
 
 int explore_exit_of(const struct outcome *outcome) {
     if (outcome->count == 0) return EXPLORE_OK;
     for (size_t i = 0; i < outcome->count; i++)
-        if (outcome->violations[i].rule != CHECK_LIVENESS) return EXPLORE_SAFETY;
+        if (outcome->violations[i].rule != CHECK_LIVENESS && outcome->violations[i].rule != CHECK_RECOVERED)
+            return EXPLORE_SAFETY;
     return EXPLORE_LIVENESS;
 }
 
-static int tell_failure(const struct worker *worker, enum plan_break broken) {
+static int tell_failure(const struct worker *worker, const struct plan_wish *wish) {
     static struct plan plan;
-    plan_draw(&plan, worker->failed_seed, broken);
+    plan_draw(&plan, worker->failed_seed, wish);
     plan_print(&plan, stdout);
     for (size_t i = 0; i < worker->outcome.count; i++)
         printf("violated: %s: %s\n", check_rule_name(worker->outcome.violations[i].rule),
                worker->outcome.violations[i].text);
     printf("to see it: ");
-    explore_print_command(worker->failed_seed, broken, " --trace", stdout);
+    explore_print_command(worker->failed_seed, wish, " --trace", stdout);
     printf("to see it small: ");
-    explore_print_command(worker->failed_seed, broken, " --shrink", stdout);
+    explore_print_command(worker->failed_seed, wish, " --shrink", stdout);
     return explore_exit_of(&worker->outcome);
 }
 
@@ -146,11 +149,11 @@ static const struct worker *first_failure(const struct shared *shared, unsigned 
 
 static bool died(int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; }
 
-static void tell_crash(const struct worker *worker, int status, enum plan_break broken) {
+static void tell_crash(const struct worker *worker, int status, const struct plan_wish *wish) {
     fprintf(stderr, "redlock-sim: a worker died (%s %d) on seed %" PRIu64 "\nto see it: ",
             WIFSIGNALED(status) ? "signal" : "exit status",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), atomic_load(&worker->seed));
-    explore_print_command(atomic_load(&worker->seed), broken, " --trace", stderr);
+    explore_print_command(atomic_load(&worker->seed), wish, " --trace", stderr);
 }
 
 /* Returns the first seed on which a worker died; UINT64_MAX: none did. */
@@ -171,7 +174,7 @@ static uint64_t await_workers(struct shared *shared, const struct explore_option
         for (unsigned i = 0; i < options->jobs; i++) {
             if (pids[i] != pid || !died(status)) continue;
             uint64_t seed = atomic_load(&shared->worker[i].seed);
-            tell_crash(&shared->worker[i], status, options->broken);
+            tell_crash(&shared->worker[i], status, &options->wish);
             never_beyond(shared, seed);
             if (seed < first) first = seed;
         }
@@ -197,7 +200,7 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
     uint64_t crashed = await_workers(shared, options, pids, began);
     if (!options->quiet) show_summary(shared, options, began);
     const struct worker *failed = first_failure(shared, options->jobs);
-    int result = failed ? tell_failure(failed, options->broken) : EXPLORE_OK;
+    int result = failed ? tell_failure(failed, &options->wish) : EXPLORE_OK;
     /* The seed that comes first decides. */
     return crashed != UINT64_MAX && (!failed || crashed < failed->failed_seed) ? EXPLORE_CRASH : result;
 }
@@ -208,7 +211,7 @@ static int print_hashes(const struct explore_options *options) {
     for (uint64_t i = 0; i < options->count; i++) {
         struct plan_mask all;
         struct outcome outcome;
-        plan_draw(&plan, options->first + i, options->broken);
+        plan_draw(&plan, options->first + i, &options->wish);
         plan.options.record_messages = 1;
         plan_mask_all(&all, plan.count);
         player_play(player, &plan, &all, &outcome);

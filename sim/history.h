@@ -28,6 +28,7 @@
     X(CANCEL, "client cancels its acquisition")                                                                        \
     X(READ, "client, as holder, reads the register of resource: `value`")                                              \
     X(WRITE, "client, as it believes, as holder, writes `value` to the register of resource; `result` 1 when fenced")  \
+    X(READ_REFUSED, "the fenced register refused the read: its fence is higher")                                       \
     X(WRITE_REFUSED, "the fenced register refused the write: its fence is higher")                                     \
     /* what befalls clients */                                                                                         \
     X(PAUSE, "client stops (its clock runs on)")                                                                       \
@@ -52,6 +53,10 @@
     X(NODE_MODE, "node now answers writes with verdict `result`, or normally when it is GRANTED")                      \
     X(NODE_PAUSE, "node stops (SIGSTOP)")                                                                              \
     X(NODE_RESUME, "node goes on")                                                                                     \
+    X(NODE_SPLIT, "node is replaced by its replica, which lags, and lives on for those who are connected")             \
+    X(NODE_OLD_ENDS, "what was left of node before its replica took over is gone")                                     \
+    X(NODE_STANDING, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch")                 \
+    X(VOTE, "node raises the fence to `value` for token, as an intact node (`result` 1) or one that should not (0)")   \
     /* the network. `op` is enum net_op; `message` joins the four */                                                   \
     X(SENT, "client sends a request to node")                                                                          \
     X(ARRIVED, "node receives it and does what it says; `result` is its verdict")                                      \

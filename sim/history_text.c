@@ -35,7 +35,8 @@ static void put_ms(struct line *line, const char *before, rl_ns ns, int width) {
 }
 
 static const char *op_name(unsigned op) {
-    static const char *const names[] = {"ACQUIRE", "EXTEND", "RELEASE", "PEEK", "LOOK", "SCAN"};
+    static const char *const names[] = {"ACQUIRE", "EXTEND", "RELEASE", "PEEK",   "LOOK",         "SCAN",
+                                        "SURVEY",  "RAISE",  "CONFIRM", "RECORD", "RECORD_WRITE", "FENCES"};
     return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";
 }
 
@@ -63,6 +64,7 @@ static void put_message(struct line *line, const struct history_record *record) 
     put(line, " %s", op_name(record->op));
     if (record->kind == HISTORY_ARRIVED || record->kind == HISTORY_ANSWERED)
         put(line, " %s", verdict_name(record->result));
+    if (record->value) put(line, " fence %" PRId64, record->value);
     put(line, " #%" PRIu32, record->message);
 }
 
@@ -90,6 +92,7 @@ static void put_details(struct line *line, const struct history_record *record) 
         break;
     case HISTORY_NOT_ACQUIRED:
     case HISTORY_RELEASED: put(line, " %s", result_name(record->result)); break;
+    case HISTORY_READ_REFUSED: put(line, " fence %" PRId64, record->value); break;
     case HISTORY_READ:
     case HISTORY_WRITE_REFUSED: put(line, " value %" PRId64, record->value); break;
     case HISTORY_WRITE: put(line, " value %" PRId64 "%s", record->value, record->result ? " fenced" : ""); break;
@@ -98,6 +101,10 @@ static void put_details(struct line *line, const struct history_record *record) 
     case HISTORY_NODE_RATE: put(line, " %" PRId64 " ppm", record->value); break;
     case HISTORY_NODE_MODE: put(line, " %s", verdict_name(record->result)); break;
     case HISTORY_NODE_RESTART: put_restart(line, record->value); break;
+    case HISTORY_NODE_STANDING:
+        put(line, " %s epoch %" PRId64, record->result ? "intact" : "recovering", record->value);
+        break;
+    case HISTORY_VOTE: put(line, " fence %" PRId64 "%s", record->value, record->result ? "" : " unfit"); break;
     case HISTORY_CUT: put_cut(line, record->value); break;
     case HISTORY_SENT:
     case HISTORY_ARRIVED:

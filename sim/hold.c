@@ -23,10 +23,14 @@ static rl_ns validity_end(const struct hold *hold) {
     return end == 0 ? hold->world->now : clock_when(&hold->world->actor[hold->client].clock, end);
 }
 
+static int64_t fence_of(const struct hold *hold) {
+    return hold->world->options.guarded ? redlock_fence(hold->lock) : 0;
+}
+
 void hold_write_until(const struct hold *hold, enum history_kind kind) {
     struct history_record record = hold_record(hold, kind);
     record.until = validity_end(hold);
-    record.value = 0; /* the fencing token, once guarded mode has one */
+    record.value = hold->fence;
     world_write(hold->world, &record);
 }
 /* ---- what the library tells ------------------------------------------------------------------------------- */
@@ -50,6 +54,7 @@ static void on_acquired(void *context, struct redlock_lock *lock, int result) {
         struct redlock_bytes token = redlock_token(lock);
         hold->token = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
         hold->count++;
+        hold->fence = fence_of(hold);
         hold->release_waits = false;
         hold_write_until(hold, HISTORY_ACQUIRED);
     } else {
@@ -85,6 +90,7 @@ void hold_acquire(struct hold *hold, int64_t wait_ms) {
     hold->token = 0;
     write_hold(hold, HISTORY_ACQUIRE, 0);
     hold->acquiring = true;
+    hold->tries++;
     int result = redlock_acquire_start(hold->lock, wait_ms, on_acquired, hold);
     if (result != REDLOCK_OK) on_acquired(hold, hold->lock, result);
     actor_rearm(world, hold->client);

@@ -32,11 +32,39 @@ void tokens_free(struct tokens *tokens);
 
 /* ---- messages: a request, and then its answer ---- */
 
+/* What few messages carry: a record's fields, the words of a survey's answer, the fences. Shared by whoever still needs
+ * it: a message, the log of the node that it was written on. */
+enum { BODY_TEXT = 16384, BODY_WORDS = 64 };
+
+struct body {
+    struct body *next; /* of the spare ones */
+    struct body *all;  /* of all that there are */
+    unsigned users;
+    size_t words_count, text_bytes;
+    struct word {
+        uint16_t at, bytes;
+    } words[BODY_WORDS];
+    bool has_fences;
+    char text[BODY_TEXT];
+    int64_t fences[NODE_STRIPES];
+};
+struct body *body_new(struct world *world);
+struct body *body_share(struct body *body);
+void body_drop(struct world *world, struct body *body); /* NULL is fine */
+void body_add(struct body *body, const void *data, size_t bytes);
+struct net_bytes body_word(const struct body *body, size_t index);
+void body_set_fences(struct body *body, const int64_t *fences);
+void bodies_begin(struct world *world);
+void bodies_free(struct world *world);
+
 enum message_what {
     MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
     MESSAGE_REQUEST,
     MESSAGE_BYE /* to the client: the connection is gone */
 };
+
+/* A guarded acquisition of one key is two commands, SET and ZADD, and need not arrive in one piece. */
+enum message_part { PART_WHOLE, PART_FIRST, PART_SECOND };
 
 struct message {
     struct message *next;
@@ -51,6 +79,15 @@ struct message {
     bool breaks;                                   /* lost: the connection breaks when it would arrive */
     int16_t verdict;
     int64_t ttl_ms, remaining_ms;
+    uint32_t process; /* CONNECT: which server process answered */
+    /* Guarded. */
+    bool guarded;
+    uint8_t part, question, stripes_count;
+    uint16_t stripes[WORLD_RESOURCES_MAX];
+    bool was_kept, keep;
+    uint64_t nonce, expected;
+    int64_t fence;
+    struct body *body;
 };
 
 struct messages {
@@ -77,6 +114,8 @@ struct link {
     unsigned node;
     uint32_t connection; /* counts them */
     bool open;           /* the node has it open */
+    bool old;            /* with the body of the node that its replica has taken the place of */
+    int16_t half;        /* what the SET said whose ZADD has not arrived */
     unsigned cut;        /* enum link_way */
     rl_ns delay_next;
     bool lose_next_answer;
@@ -89,7 +128,8 @@ void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
 /* The client gives the connection up: what has not arrived never does. */
 void wire_reset(struct world *world, unsigned client, unsigned slot);
-void wire_node_died(struct world *world, unsigned node);
+void wire_node_died(struct world *world, unsigned node, bool old); /* old: its earlier body */
+void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
 struct link *link_of(struct world *world, const struct message *message);
 
@@ -102,8 +142,27 @@ struct change { /* of one key: what restarts and replicas go back to */
     int64_t expires_ms;
 };
 
+/* What was done to record and fences, to be done again up to the moment that a node goes back to. */
+enum deed_on_guard { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED };
+struct guard_change {
+    rl_ns at;
+    uint8_t what, stripes_count;
+    bool was_kept, keep;
+    uint16_t stripes[WORLD_RESOURCES_MAX];
+    uint64_t nonce, expected;
+    int64_t fence;
+    struct body *body;
+};
+
 struct server {
     struct world *world;
+    unsigned node;
+    bool old;         /* the body of its node that its replica has taken the place of: its keys are not the node's */
+    uint32_t process; /* counts server processes of the world: each has a run_id of its own */
+    char run_id[41];
+    bool intact; /* as its record says, for this process */
+    struct guard_change *guard;
+    size_t guard_count, guard_capacity;
     struct node_table *table;
     struct sim_clock clock;
     bool up, paused;
@@ -114,6 +173,16 @@ struct server {
     rl_ns expiry_at; /* the event that looks for ended keys; RL_NEVER: none */
 };
 
+/* Wall clocks show some day of 2026, each a little off the others'. */
+#define WALL_BEGIN (INT64_C(1767225600000) * RL_MS)
+#define WALL_SPREAD (2000 * RL_MS)
+
+void run_id_write(const struct world *world, uint32_t process, char run_id[41]);
+int verdict_of(enum node_answer answer);
+size_t keys_of(const struct message *request, struct node_bytes *each);
+struct node_table *server_table_new(node_change_fn *fn, void *context);
+struct server *server_of(struct world *world, const struct link *link);
+void server_new_process(struct server *server);
 void servers_begin(struct world *world);
 void servers_free(struct world *world);
 void server_receive(struct world *world, struct message *request);
@@ -123,6 +192,13 @@ void server_await_expiry(struct server *server); /* after whatever moved the end
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void servers_heal(struct world *world);
+/* server_guard.c: record and fences */
+void server_guard_begin(struct world *world); /* records as `redlock up` would have written them */
+void server_guard_serve(struct server *server, struct message *request);
+void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of);
+void server_guard_forget(struct server *server);
+void server_guard_flushed(struct server *server);
+void server_guard_look(struct server *server); /* after whatever may have changed whether it is intact */
 struct node_bytes resource_key(unsigned resource);
 int resource_of(const void *key, size_t bytes); /* -1: none of the world's */
 
@@ -149,16 +225,19 @@ struct hold { /* one lock of one client */
     struct world *world;
     uint8_t client, resource;
     struct redlock_lock *lock;
+    uint32_t tries;
     uint32_t count; /* of acquisitions: an update of an earlier one must not write */
     uint32_t token;
     bool acquiring, extending, releasing;
     bool release_waits; /* for a write that is on its way */
+    int64_t fence;
 };
 
 struct actor {
     struct redlock_client *redlock;
     struct net *net;
     struct sim_clock clock; /* BOOTTIME */
+    rl_ns wall;             /* what its wall clock shows when the other shows 0 */
     uint32_t rate;          /* while it is not frozen */
     bool paused, frozen, crashed;
     rl_ns wake_at; /* the event that drives it; RL_NEVER: none */
@@ -212,7 +291,9 @@ struct world {
     uint32_t messages_count;
     struct actor actor[WORLD_CLIENTS_MAX];
     unsigned opening; /* the client that net_open() is for */
-    struct server server[RL_NODES_MAX];
+    struct server server[RL_NODES_MAX], old[RL_NODES_MAX];
+    uint32_t processes;
+    struct body *bodies, *spare_bodies;
     struct node_table *scratch;
     struct {
         int64_t value, fence;

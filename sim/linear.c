@@ -29,9 +29,9 @@
  * of a release that says OK to somebody who was not the owner any more.
  *
  * LOST from a release while validity is left is excused when something befell the keys on the way there (a key of the
- * token lost, changed by others, or a node's clock stepped or false), and when the release did delete a key: LOST says
- * that a majority had it not, and a node that is asked again because its answer was lost has it not any more. What is
- * left to be found is a release that passes the keys by.
+ * token lost, changed by others, a node's clock stepped or false, or older data in the place of a node's), and when the
+ * release did delete a key: LOST says that a majority had it not, and a node that is asked again because its answer was
+ * lost has it not any more. What is left to be found is a release that passes the keys by.
  */
 #include "judges.h"
 
@@ -132,6 +132,9 @@ static bool befell(const struct order *order, const struct hold *hold, size_t un
     for (size_t i = 0; i < until; i++) {
         const struct history_record *record = &order->records[i];
         if (record->kind == HISTORY_NODE_CLOCK || record->kind == HISTORY_NODE_RATE) return true;
+        if (record->kind == HISTORY_NODE_SPLIT || record->kind == HISTORY_NODE_OLD_ENDS) return true;
+        if (record->kind == HISTORY_NODE_FAILOVER || (record->kind == HISTORY_NODE_RESTART && record->value == 2))
+            return true; /* an extension may be gone with what was lost, and the key ends as it would have */
         if (record->resource != resource) continue;
         if (record->kind == HISTORY_KEY_FOREIGN) return true;
         if (record->token != hold->token) continue;

@@ -51,7 +51,7 @@ static void fire_timers(struct net *net) {
 /* ---- sending ---- */
 
 static bool send_one(struct conn *conn, struct net_call *call) {
-    if (conn->state == CONN_READY && !conn->same_server && !conn->kept.head) {
+    if (conn->state == CONN_READY && !conn->leaving && !conn->kept.head) {
         conn_post(conn, call);
         return true;
     }
@@ -105,15 +105,19 @@ void net_receive(struct net *net, struct message *message) {
 static void take_answer(struct conn *conn, const struct message *answer) {
     struct net *net = conn->net;
     struct net_call *call = calls_pop(&conn->calls);
-    struct net_bytes items[WORLD_RESOURCES_MAX];
+    struct net_bytes items[BODY_WORDS];
     struct net_bytes value = token_bytes(&net->world->tokens, answer->value);
     struct net_reply reply = {
         .verdict = answer->verdict, .remaining_ms = answer->remaining_ms, .value = value, .items = items};
+    const struct body *body = answer->body;
     assert(call && call->request->op == answer->op);
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
         struct node_bytes key = resource_key(i);
         if (answer->present & (1u << i)) items[reply.items_count++] = (struct net_bytes){key.data, key.bytes};
     }
+    for (size_t i = 0; body && i < body->words_count; i++) items[reply.items_count++] = body_word(body, i);
+    if (body && body->has_fences) reply.fences = body->fences;
+    if (answer->verdict == REDLOCK_VERDICT_STALE && answer->op == NET_RAISE) reply.fence = answer->fence;
     conn->writes -= call_is_write(call);
     world_write_message(net->world, HISTORY_ANSWERED, answer);
     call_done(net, call, &reply);
@@ -124,7 +128,7 @@ static void take(struct conn *conn, struct message *message) {
     case MESSAGE_CONNECT:
         if (conn->state != CONN_CONNECTING) break;
         if (message->verdict == REDLOCK_VERDICT_GRANTED)
-            conn_up(conn);
+            conn_up(conn, message->process);
         else
             conn_fail(conn, message->verdict);
         break;
@@ -156,7 +160,7 @@ void net_process(struct net *net, const struct net_batch *batch) {
     }
     fire_timers(net);
     for (unsigned i = 0; i < net->nodes; i++)
-        if (net->conn[i].same_server) conn_fail(&net->conn[i], REDLOCK_VERDICT_TWICE_LISTED);
+        if (net->conn[i].leaving) conn_fail(&net->conn[i], net->conn[i].leaving);
     for (unsigned i = 0; i < net->nodes; i++) conn_tell(&net->conn[i], net_now(net));
     net_flush(net);
 }
@@ -222,6 +226,8 @@ int net_random(struct net *net, void *buf, size_t n) {
     return 0;
 }
 
+int64_t net_wall_us(struct net *net) { return (actor_of(net)->wall + net_now(net)) / 1000; }
+
 unsigned net_nodes(const struct net *net) { return net->nodes; }
 
 rl_mask net_ready(struct net *net, rl_ns now) {
@@ -256,7 +262,19 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
     status->url = urls[link_at(conn)->node];
     status->verdict = conn->verdict;
     if (conn->state == CONN_READY && !conn_is_ready(conn, now)) status->verdict = REDLOCK_VERDICT_TIMEOUT;
+    status->connected = conn->state == CONN_READY;
     status->reconnects = conn->reconnects;
+    memcpy(status->text, conn->text, sizeof(status->text));
+    if (conn->state == CONN_READY) memcpy(status->run_id, conn->run_id, sizeof(status->run_id));
+}
+
+/* Given up by the next net_process(): no handler runs in here. */
+void net_reconnect(struct net *net, unsigned node, int verdict, const char *text) {
+    struct conn *conn = &net->conn[node];
+    if (conn->state != CONN_READY || conn->leaving) return;
+    conn->leaving = verdict;
+    snprintf(conn->text, sizeof(conn->text), "%s", text);
+    net->pending = true;
 }
 
 void net_kick(struct net *net) { net->pending = true; }

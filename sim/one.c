@@ -41,7 +41,7 @@ int explore_one(const struct explore_one *options) {
     static struct plan plan;
     struct plan_mask mask;
     struct outcome outcome;
-    plan_draw(&plan, options->seed, options->broken);
+    plan_draw(&plan, options->seed, &options->wish);
     plan.options.record_messages = options->trace || options->shrink;
     plan_mask_all(&mask, plan.count);
     if (options->only && !plan_mask_read(&mask, options->only)) {
@@ -59,7 +59,8 @@ int explore_one(const struct explore_one *options) {
     print_violations(&outcome);
     if (shrinks) {
         printf("to see it again: redlock sim --seed %" PRIu64, options->seed);
-        if (options->broken != PLAN_BREAK_NOTHING) printf(" --break %s", plan_break_word(options->broken));
+        if (options->wish.guarded) printf(" --mode guarded");
+        if (options->wish.broken != PLAN_BREAK_NOTHING) printf(" --break %s", plan_break_word(options->wish.broken));
         printf(" --only ");
         plan_mask_print(&mask, plan.count, stdout);
         puts(" --trace");

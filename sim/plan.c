@@ -44,9 +44,11 @@ static rl_ns node_timeout(const struct plan *plan) {
 
 /* ---- options ---------------------------------------------------------------------------------------------- */
 
+/* One node timeout is for a whole attempt: one round trip of votes, or, guarded, also one to raise and one to confirm.
+ */
 static void draw_link(struct draw *draw) {
     struct world_link *link = &draw->plan->options.link;
-    rl_ns timeout = node_timeout(draw->plan);
+    rl_ns timeout = node_timeout(draw->plan) / (draw->plan->guarded ? 3 : 1);
     link->delay_max = log_between(draw, timeout / 64, timeout * 2 / 5);
     link->delay_min = between(draw, link->delay_max / 16, link->delay_max);
     if (chance(draw, 40)) {
@@ -96,6 +98,35 @@ static void draw_clocks(struct draw *draw) {
         plan->options.client[i].clock_ppm = clients_off ? off_by(draw, clients_off) : 1000000;
 }
 
+/* Guarded mode: whatever there is, but the quorum's own nodes are the same for all, whoever lists which of them. A can
+ * always work, and brings back whoever lost its data, so that the faults can go on. */
+static void draw_guarded_client(struct draw *draw, unsigned index) {
+    struct plan *plan = draw->plan;
+    struct world_client_options *client = &plan->options.client[index];
+    client->client.mode = REDLOCK_MODE_GUARDED;
+    client->client.confirm = chance(draw, 30);
+    if (plan->clocks_apart) client->wall_off = between(draw, -3600000, 3600000) * RL_MS;
+    if (plan->patient)
+        client->client.node_timeout_ms = between(draw, client->lock.ttl_ms / 4, client->lock.ttl_ms * 3 / 4);
+    client->client.recover = index == 0 || chance(draw, 80);
+    if (index == 0) return;
+    client->short_lived = chance(draw, 25);
+    if (!chance(draw, 25)) return;
+    while (rl_count(client->nodes) < rl_quorum(plan->options.nodes)) /* with fewer nobody gets anything */
+        client->nodes = (rl_mask)between(draw, 1, (int64_t)rl_all(plan->options.nodes));
+}
+
+static void draw_guarded_options(struct draw *draw) {
+    struct world_options *options = &draw->plan->options;
+    int64_t ttl_ms = options->client[0].lock.ttl_ms;
+    options->guarded = options->fenced = true;
+    options->ttl_ms_max = chance(draw, 50) ? ttl_ms : between(draw, ttl_ms, 2 * ttl_ms);
+    draw->plan->clocks_apart = chance(draw, 60);
+    draw->plan->patient = chance(draw, 20);
+    if (chance(draw, 50)) options->split_ppm = (uint32_t)log_between(draw, 1000, 200000);
+    for (unsigned i = 0; i < options->clients; i++) draw_guarded_client(draw, i);
+}
+
 /* Lists that share no majority with each other: some of the nodes each. */
 static void mix_configurations(struct draw *draw) {
     struct world_options *options = &draw->plan->options;
@@ -114,7 +145,7 @@ static void draw_options(struct draw *draw) {
     options->seed = plan->seed;
     options->record_messages = 0;
     options->nodes = nodes[between(draw, 0, (int64_t)sizeof(nodes) - 1)];
-    if (plan->broken == PLAN_BREAK_MIXED_CONFIG && options->nodes < 3) options->nodes += 2;
+    if ((plan->broken == PLAN_BREAK_MIXED_CONFIG || plan->guarded) && options->nodes < 3) options->nodes += 2;
     options->clients = (unsigned)between(draw, 2, 5);
     options->resources = chance(draw, 25) ? 2 : 1;
     options->client[0].lock.ttl_ms = log_between(draw, 100, 10000);
@@ -122,6 +153,7 @@ static void draw_options(struct draw *draw) {
     for (unsigned i = 0; i < options->clients; i++) draw_client(draw, i);
     draw_clocks(draw);
     if (plan->broken == PLAN_BREAK_MIXED_CONFIG) mix_configurations(draw);
+    if (plan->guarded) draw_guarded_options(draw);
 }
 
 /* ---- actions ---------------------------------------------------------------------------------------------- */
@@ -144,14 +176,15 @@ static rl_ns draw_hold(struct draw *draw) {
     int64_t kind = between(draw, 0, 9);
     if (kind < 5) return between(draw, 0, ttl / 8);
     if (kind < 8) return between(draw, 0, ttl);
-    return between(draw, ttl, 2 * ttl);
+    return between(draw, ttl, (draw->plan->guarded ? 4 : 2) * ttl);
 }
 
 /* Validity is looked at in whole milliseconds: a write that takes less than one arrives inside it, whatever the rate of
  * the client's clock. */
 static rl_ns draw_late(struct draw *draw) {
     rl_ns ttl = ttl_of(draw->plan);
-    if (draw->plan->broken == PLAN_BREAK_PAUSE_WRITE && chance(draw, 20)) return between(draw, ttl / 4, 3 * ttl);
+    bool stops = draw->plan->broken == PLAN_BREAK_PAUSE_WRITE || draw->plan->guarded;
+    if (stops && chance(draw, 20)) return between(draw, ttl / 4, 3 * ttl);
     return chance(draw, 50) ? 0 : between(draw, 0, RL_MS * 9 / 10);
 }
 
@@ -166,7 +199,7 @@ static void draw_session(struct draw *draw) {
     action->late = draw_late(draw);
     if (chance(draw, 20)) {
         action->extend_at = between(draw, 1, ttl);
-        action->extend_ms = between(draw, 10, 2 * ttl / RL_MS);
+        action->extend_ms = between(draw, 10, (draw->plan->guarded ? 4 : 2) * ttl / RL_MS);
     }
     if (chance(draw, 5)) action->cancel_at = between(draw, 1, ttl / 4);
 }
@@ -176,6 +209,7 @@ static void draw_crash(struct draw *draw, struct plan_action *action) {
     action->span = log_between(draw, RL_MS, ttl_of(draw->plan) * 2);
     if (draw->plan->broken == PLAN_BREAK_DATA_LOSS)
         action->number = chance(draw, 50) ? NODE_KEEPS_NOTHING : NODE_LOSES_LAST_SECOND;
+    if (draw->plan->guarded) action->number = between(draw, NODE_KEEPS_NOTHING, NODE_LOSES_LAST_SECOND);
 }
 
 static void draw_mode(struct draw *draw, struct plan_action *action) {
@@ -204,6 +238,10 @@ static void draw_details(struct draw *draw, struct plan_action *action) {
     case PLAN_NODE_RATE: draw_rate(draw, action); break;
     case PLAN_NODE_STEP: action->number = between(draw, -ttl, 2 * ttl); break;
     case PLAN_NODE_FAILOVER: action->number = log_between(draw, RL_MS, ttl); break;
+    case PLAN_NODE_SPLIT:
+        action->number = log_between(draw, RL_MS, ttl);
+        action->span = log_between(draw, RL_MS, ttl * 4);
+        break;
     case PLAN_CUT:
         action->number = between(draw, LINK_REQUESTS, LINK_BOTH);
         action->span = log_between(draw, RL_MS, ttl * 2);
@@ -240,6 +278,19 @@ static void draw_broken(struct draw *draw) {
     }
 }
 
+static void draw_guarded(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    draw_faults(draw, PLAN_NODE_CRASH, 70, 12);
+    draw_faults(draw, PLAN_NODE_FLUSH, 50, 8);
+    draw_faults(draw, PLAN_NODE_FAILOVER, 50, 8);
+    draw_faults(draw, PLAN_NODE_SPLIT, 50, 8);
+    size_t before = plan->count;
+    draw_faults(draw, PLAN_NODE_STEP, 10, 8);
+    plan->clocks_step = plan->count > before;
+    draw_faults(draw, PLAN_NODE_EVICT, 10, 6);
+    plan->keys_end_early = plan->count > before;
+}
+
 static void sort_by_time(struct plan *plan) {
     for (size_t i = 1; i < plan->count; i++) {
         struct plan_action action = plan->actions[i];
@@ -252,8 +303,13 @@ static void sort_by_time(struct plan *plan) {
 static void draw_actions(struct draw *draw) {
     struct plan *plan = draw->plan;
     plan->faults_end = ttl_of(plan) * between(draw, 3, 8);
-    draw_broken(draw);
-    draw_faults(draw, PLAN_NODE_CRASH, 40, 6);
+    if (plan->guarded) {
+        plan->faults_end = ttl_of(plan) * between(draw, 6, 16);
+        draw_guarded(draw);
+    } else {
+        draw_broken(draw);
+        draw_faults(draw, PLAN_NODE_CRASH, 40, 6);
+    }
     draw_faults(draw, PLAN_NODE_PAUSE, 40, 6);
     draw_faults(draw, PLAN_NODE_MODE, 30, 5);
     draw_faults(draw, PLAN_NODE_RATE, 20, 4);
@@ -278,13 +334,18 @@ static rl_ns bound_of(const struct plan *plan) {
         if (client->lock.retry_delay_ms_max * RL_MS > longest) longest = client->lock.retry_delay_ms_max * RL_MS;
         if (client->client.stall_timeout_ms * RL_MS > stall) stall = client->client.stall_timeout_ms * RL_MS;
     }
-    return bound + stall + 30 * (longest + 2 * node_timeout(plan));
+    bound += stall + 30 * (longest + 2 * (plan->patient ? ttl_of(plan) : node_timeout(plan)));
+    /* Whoever lost its data waits, and is found out, read and installed by clients that look once a second. */
+    if (plan->guarded) bound += 2 * (plan->options.ttl_ms_max * RL_MS * 102 / 100) + 5000 * RL_MS;
+    return bound;
 }
 
-void plan_draw(struct plan *plan, uint64_t seed, enum plan_break broken) {
+void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     struct draw draw = {plan, random_named(seed, 7)};
     plan->seed = seed;
-    plan->broken = broken;
+    plan->broken = wish->broken;
+    plan->guarded = wish->guarded;
+    plan->clocks_step = plan->keys_end_early = plan->clocks_apart = plan->patient = false;
     plan->count = 0;
     draw_options(&draw);
     draw_actions(&draw);

@@ -10,7 +10,8 @@
 
 #include "world.h"
 
-/* Assumptions of classic mode, to be switched off one at a time. X(name, word, sentence) */
+/* Assumptions, to be switched off one at a time. Those of classic mode; of guarded mode's there is one: that no more
+ * than a minority has lost its data at a time. X(name, word, sentence) */
 #define PLAN_BREAKS(X)                                                                                                 \
     X(NOTHING, "nothing", "classic mode's assumptions hold")                                                           \
     X(DATA_LOSS, "data-loss", "nodes restart empty or without their last second, are flushed, evict, fail over")       \
@@ -29,6 +30,7 @@
     X(NODE_FLUSH, "is flushed")                                                                                        \
     X(NODE_EVICT, "evicts the key")                                                                                    \
     X(NODE_FAILOVER, "is replaced by its replica")                                                                     \
+    X(NODE_SPLIT, "is replaced by its replica, and lives on")                                                          \
     X(CUT, "is cut off silently")                                                                                      \
     X(BREAK, "has its connection broken")                                                                              \
     X(LOSE_ANSWER, "loses the next answer")                                                                            \
@@ -69,6 +71,11 @@ struct plan_action {
 struct plan {
     uint64_t seed;
     enum plan_break broken;
+    bool guarded;
+    bool keys_end_early; /* guarded: by stepped clocks or eviction; then fences are judged, exclusion is not */
+    bool clocks_step;
+    bool clocks_apart; /* guarded: the clients' wall clocks are, by minutes: tokens must grow all the same */
+    bool patient;      /* guarded: clients wait long for an answer, so that votes are old when they are counted */
     struct world_options options;
     struct plan_action actions[PLAN_ACTIONS_MAX]; /* by time */
     size_t count;
@@ -77,7 +84,12 @@ struct plan {
     rl_ns liveness_bound;
 };
 
-void plan_draw(struct plan *plan, uint64_t seed, enum plan_break broken);
+/* What is asked for, beside the seed. */
+struct plan_wish {
+    enum plan_break broken;
+    bool guarded;
+};
+void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */
 void plan_print_action(const struct plan *plan, size_t index, FILE *out);
 const char *plan_break_word(enum plan_break broken);

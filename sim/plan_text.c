@@ -36,6 +36,11 @@ static void print_client(const struct plan *plan, unsigned index, FILE *out) {
         for (unsigned i = 0; i < plan->options.nodes; i++)
             if (client->nodes & rl_bit(i)) fprintf(out, " %u", i + 1);
     }
+    if (client->client.mode == REDLOCK_MODE_GUARDED && client->client.confirm) fprintf(out, ", confirms");
+    if (client->client.mode == REDLOCK_MODE_GUARDED && !client->client.recover) fprintf(out, ", brings no node back");
+    if (client->wall_off) print_ms(out, ", wall clock off by ", client->wall_off);
+    if (plan->patient) fprintf(out, ", node timeout %" PRId64 " ms", client->client.node_timeout_ms);
+    if (client->short_lived) fprintf(out, ", a process for each lock");
     fputc('\n', out);
 }
 
@@ -50,6 +55,9 @@ void plan_print(const struct plan *plan, FILE *out) {
     if (link->tail_ppm) print_ms(out, ", tail to ", link->tail_max);
     fprintf(out, " (%" PRIu32 " ppm), requests lost %" PRIu32 " ppm, answers lost %" PRIu32 " ppm\n", link->tail_ppm,
             link->request_loss_ppm, link->reply_loss_ppm);
+    if (plan->guarded)
+        fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n", options->ttl_ms_max,
+                options->split_ppm);
     for (unsigned i = 0; i < options->clients; i++) print_client(plan, i, out);
     fprintf(out, "  node clocks (ppm):");
     for (unsigned i = 0; i < options->nodes; i++) fprintf(out, " %" PRIu32, plan->node_ppm[i]);

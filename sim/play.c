@@ -163,12 +163,25 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
         player->down[action->node] = false;
         node_restart(world, action->node, (enum node_keeps)action->number);
         break;
+    case PLAN_NODE_SPLIT: node_old_ends(world, action->node); break;
     case PLAN_NODE_PAUSE: node_resume(world, action->node); break;
     case PLAN_NODE_MODE: node_mode(world, action->node, REDLOCK_VERDICT_GRANTED); break;
     case PLAN_CUT: link_heal(world, action->client, action->node); break;
     case PLAN_CLIENT_PAUSE: actor_resume(world, action->client); break;
     default: break;
     }
+}
+
+/* Guarded mode stands against the loss of any minority: as long as others are not intact again, it is used up. */
+static bool is_too_much(const struct player *player, const struct plan_action *action) {
+    const struct plan *plan = player->plan;
+    unsigned nodes = plan->options.nodes, lost = 1;
+    bool loses = action->kind == PLAN_NODE_CRASH || action->kind == PLAN_NODE_FLUSH ||
+                 action->kind == PLAN_NODE_FAILOVER || action->kind == PLAN_NODE_SPLIT;
+    if (!plan->guarded || plan->broken == PLAN_BREAK_DATA_LOSS || !loses) return false;
+    for (unsigned i = 0; i < nodes; i++)
+        lost += i != action->node && (!node_is_up(player->world, i) || !node_is_intact(player->world, i));
+    return lost > nodes - rl_quorum(nodes);
 }
 
 static void begin_fault(struct world *world, const struct plan_action *action) {
@@ -186,6 +199,9 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_NODE_EVICT: node_evict(world, action->node, action->resource); break;
     case PLAN_NODE_FAILOVER:
         if (!player->down[action->node]) node_failover(world, action->node, action->number);
+        break;
+    case PLAN_NODE_SPLIT:
+        if (!player->down[action->node]) node_split(world, action->node, action->number);
         break;
     case PLAN_CUT: link_cut(world, action->client, action->node, (enum link_way)action->number); break;
     case PLAN_BREAK: link_break(world, action->client, action->node); break;
@@ -208,6 +224,7 @@ static void act(struct world *world, void *argument, int64_t number) {
             go_after(world, action->client, action->resource, action, action->number);
         return;
     }
+    if (is_too_much(player, action)) return;
     begin_fault(world, action);
     uint32_t serial = ++*latest(player, action);
     if (action->span > 0)
@@ -238,6 +255,12 @@ static bool all_content(const struct player *player) {
     return true;
 }
 
+static bool all_intact(const struct player *player) {
+    for (unsigned i = 0; i < player->plan->options.nodes && player->plan->guarded; i++)
+        if (!node_is_intact(player->world, i)) return false;
+    return true;
+}
+
 /* The faults are over: whoever is left takes each lock again. Waits no longer than until all had their turn, or for so
  * long that the judge of liveness has seen enough. */
 static void run_healed(struct player *player) {
@@ -248,7 +271,8 @@ static void run_healed(struct player *player) {
     player->healed = true;
     world_heal(world);
     each_lock(player, begin_last_round);
-    while (!all_content(player) && world_now(world) < latest_end) world_run_until(world, world_now(world) + ttl / 4);
+    while (!(all_content(player) && all_intact(player)) && world_now(world) < latest_end)
+        world_run_until(world, world_now(world) + ttl / 4);
     world_run_until(world, world_now(world) + ttl * 5 / 4); /* what is left behind must end by itself */
 }
 
@@ -271,6 +295,11 @@ static void begin(struct player *player, const struct plan *plan) {
 /* With clocks that stand still or go back, keys end late or never: nothing can be said of orphans and of liveness. */
 static unsigned rules_of(const struct plan *plan) {
     unsigned all = (1u << CHECK_RULE_COUNT) - 1;
+    if (plan->guarded && plan->keys_end_early)
+        all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER);
+    /* More than a minority lost: an operator must say how to go on. Until then nothing wrong is granted. */
+    if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS) all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_RECOVERED);
+    if (plan->guarded && plan->clocks_step) all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN | 1u << CHECK_RECOVERED);
     return plan->broken == PLAN_BREAK_CLOCK_STEP ? all & ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN) : all;
 }
 

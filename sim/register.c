@@ -7,6 +7,10 @@
  * time may come out in either order, but never with the same fence. A write is as high as the fence that its token was
  * acquired with; what the register accepts must never go down. Fence 0 is no fence (single, classic).
  *
+ * FENCE_ORDER is stricter: whoever is told of his grant later has the higher fence, also when his acquisition began
+ * before. A client that was stopped with the last votes in its sockets, while its keys ended, breaks it; so it is asked
+ * for only where clocks keep their bounds and nobody takes keys away.
+ *
  * LOST_UPDATE. Clients count the register up by one, so that each accepted WRITE must be one above what is there: a
  * smaller value overwrites another's write that its writer had not read. WRITE stands for a write that took effect; one
  * that the register refused is a WRITE_REFUSED instead of it, or right behind it with the same value.
@@ -63,9 +67,9 @@ static size_t same_fence_since(const struct ledger *ledger, size_t began, size_t
     return NOWHERE;
 }
 
-static void judge_fence(struct ledger *ledger, size_t index, size_t first, const char *how) {
+static void judge_fence(struct ledger *ledger, enum check_rule rule, size_t index, size_t first, const char *how) {
     const struct history_record *record = &ledger->records[index], *other = &ledger->records[first];
-    judge_found(ledger->report, CHECK_FENCE, first, index, record->at, record->at,
+    judge_found(ledger->report, rule, first, index, record->at, record->at,
                 "%s acquired %s at %s with fence %lld, %s fence %lld that %s got at %s",
                 judge_client(record->client).text, judge_resource(record->resource).text, judge_ms(record->at).text,
                 (long long)record->value, how, (long long)other->value, judge_client(other->client).text,
@@ -81,10 +85,12 @@ static void acquired(struct ledger *ledger, size_t index) {
     if (record->value == 0) return;
 
     if (client->fence_floor != 0 && record->value <= client->fence_floor) {
-        judge_fence(ledger, index, client->floor_record, "not above");
+        judge_fence(ledger, CHECK_FENCE, index, client->floor_record, "not above");
     } else {
         size_t twin = same_fence_since(ledger, client->began, index);
-        if (twin != NOWHERE) judge_fence(ledger, index, twin, "the same as");
+        if (twin == NOWHERE && record->value < resource->fence_high)
+            judge_fence(ledger, CHECK_FENCE_ORDER, index, resource->fence_record, "below");
+        if (twin != NOWHERE) judge_fence(ledger, CHECK_FENCE, index, twin, "the same as");
     }
     if (record->value > resource->fence_high) {
         resource->fence_high = record->value;

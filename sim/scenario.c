@@ -16,14 +16,16 @@ enum { END_OK = 0, END_UNEXPECTED = 1, END_USAGE = 64, END_DATA = 65, END_WRITE 
 
 struct request {
     bool list, words, all, trace;
-    const char *svg, *html, *gallery, *name;
+    const char *svg, *html, *gallery, *name, *mode;
 };
 
 /* ---- arguments ------------------------------------------------------------------------------------------- */
 
 void scenario_help(FILE *out) {
-    fputs("  NAME            play a scenario, built in or from a file FILE.scene, and tell it in sentences\n"
-          "    --svg FILE    and draw it as a picture (-: to standard output)\n"
+    fputs("  NAME            play a scenario, built in or from a file FILE.scene, and tell it in sentences,\n"
+          "                  in each mode that it says something of\n"
+          "    --mode MODE   only in this one\n"
+          "    --svg FILE    and draw it as a picture (-: to standard output), in the first of its modes\n"
           "    --html FILE   and as a page\n"
           "    --trace       and print everything that happens\n"
           "  --list          the scenarios built in, one line each\n"
@@ -54,6 +56,7 @@ static bool read_arguments(struct request *request, int argc, char **argv) {
         const char **value = strcmp(argument, "--svg") == 0       ? &request->svg
                              : strcmp(argument, "--html") == 0    ? &request->html
                              : strcmp(argument, "--gallery") == 0 ? &request->gallery
+                             : strcmp(argument, "--mode") == 0    ? &request->mode
                                                                   : NULL;
         if (value != NULL) {
             if (i + 1 == argc) return usage("a value is missing after ", argument);
@@ -74,6 +77,9 @@ static bool read_arguments(struct request *request, int argc, char **argv) {
             request->name = argument;
         }
     }
+    bool known = request->mode == NULL;
+    for (int mode = 0; mode < SCENE_MODES && !known; mode++) known = strcmp(request->mode, scene_mode_names[mode]) == 0;
+    if (!known) return usage("scenarios are played in mode classic or guarded, not ", request->mode);
     bool others = request->list || request->words || request->all || request->gallery != NULL;
     if (request->name == NULL && !others) return usage("which scenario?", "");
     return true;
@@ -121,11 +127,20 @@ static int read_named(struct scene *scene, const char *name) {
 
 /* ---- telling --------------------------------------------------------------------------------------------- */
 
+/* What came of a scene, one run for each mode that it says something of. */
+struct runs {
+    struct scene_result result[SCENE_MODES];
+    struct picture picture[SCENE_MODES];
+    size_t count;
+    int status;
+};
+
 static struct picture picture_of(const struct scene *scene, const struct scene_result *result) {
     struct picture picture = {.name = scene->name,
                               .title = scene->title,
                               .prose = scene->prose,
                               .verdict = result->verdict,
+                              .why = scene->expects[result->mode].why,
                               .breaks = result->violations_count > 0 || !result->as_expected,
                               .names = {scene_client_names, scene_resource_names},
                               .history = &result->history,
@@ -133,6 +148,23 @@ static struct picture picture_of(const struct scene *scene, const struct scene_r
                               .violations_count = result->violations_count};
     for (size_t i = 0; i < scene->sources_count; i++) picture.sources[i] = scene->source_text[i];
     return picture;
+}
+
+static void run_all(const struct scene *scene, const char *only, struct runs *runs) {
+    runs->count = 0;
+    runs->status = END_OK;
+    for (int mode = 0; mode < SCENE_MODES; mode++) {
+        if (!scene->expects[mode].given || (only != NULL && strcmp(only, scene_mode_names[mode]) != 0)) continue;
+        struct scene_result *result = &runs->result[runs->count];
+        scene_run(scene, (enum scene_mode)mode, result);
+        runs->picture[runs->count++] = picture_of(scene, result);
+        fputs(result->unmet, stderr);
+        if (!result->as_expected) runs->status = END_UNEXPECTED;
+    }
+}
+
+static void free_all(struct runs *runs) {
+    for (size_t i = 0; i < runs->count; i++) scene_result_free(&runs->result[i]);
 }
 
 /* Wraps at 78 columns. */
@@ -193,13 +225,23 @@ static void print_verdict(const struct scene *scene, const struct scene_result *
         printf("     %s: %s\n", check_rule_name(result->violations[i].rule), result->violations[i].text);
     }
     printf("\n%s\n", result->verdict);
-    if (scene->guarded[0] != '\0') printf("guarded: not yet (to come: %s)\n", scene->guarded);
-    if (scene->native[0] != '\0') printf("native: not yet (to come: %s)\n", scene->native);
+    const char *why = scene->expects[result->mode].why;
+    if (why[0] != '\0') print_wrapped(why, 2);
 }
 
 /* ---- drawing --------------------------------------------------------------------------------------------- */
 
-typedef void draw_fn(FILE *out, const struct picture *picture);
+typedef void draw_fn(FILE *out, const struct picture *pictures, size_t count);
+
+static void draw_first_svg(FILE *out, const struct picture *pictures, size_t count) {
+    (void)count;
+    draw_svg(out, &pictures[0]);
+}
+
+static void draw_first_thumbnail(FILE *out, const struct picture *pictures, size_t count) {
+    (void)count;
+    draw_thumbnail(out, &pictures[0]);
+}
 
 static int complain_of(const char *path) {
     fprintf(stderr, "redlock sim: cannot write %s: %s\n", path, strerror(errno));
@@ -213,21 +255,21 @@ static int close_file(FILE *out, const char *path) {
     return END_OK;
 }
 
-static int draw_to(const char *path, draw_fn *draw, const struct picture *picture) {
+static int draw_to(const char *path, draw_fn *draw, const struct picture *pictures, size_t count) {
     FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     if (out == NULL) return complain_of(path);
-    draw(out, picture);
+    draw(out, pictures, count);
     return close_file(out, path);
 }
 
 static int draw_in(const char *directory, const char *name, const char *suffix, draw_fn *draw,
-                   const struct picture *picture) {
+                   const struct picture *pictures, size_t count) {
     char path[512];
     if ((size_t)snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix) >= sizeof path) {
         errno = ENAMETOOLONG;
         return complain_of(directory);
     }
-    return draw_to(path, draw, picture);
+    return draw_to(path, draw, pictures, count);
 }
 
 static int worse(int a, int b) { return a > b ? a : b; }
@@ -237,16 +279,16 @@ static int gallery_entry(FILE *index, const char *directory, const struct scene 
         draw_gallery_later(index, scene->name, scene->title, scene->later);
         return END_OK;
     }
-    struct scene_result result;
-    scene_run(scene, &result);
-    struct picture picture = picture_of(scene, &result);
-    int status = result.as_expected ? END_OK : END_UNEXPECTED;
-    fputs(result.unmet, stderr);
-    status = worse(status, draw_in(directory, scene->name, ".svg", draw_svg, &picture));
-    status = worse(status, draw_in(directory, scene->name, ".html", draw_html, &picture));
-    status = worse(status, draw_in(directory, scene->name, ".thumb.svg", draw_thumbnail, &picture));
-    draw_gallery_entry(index, &picture);
-    scene_result_free(&result);
+    struct runs runs;
+    run_all(scene, NULL, &runs);
+    int status = runs.status;
+    status = worse(status, draw_in(directory, scene->name, ".svg", draw_first_svg, runs.picture, 1));
+    if (runs.count > 1)
+        status = worse(status, draw_in(directory, scene->name, ".guarded.svg", draw_first_svg, &runs.picture[1], 1));
+    status = worse(status, draw_in(directory, scene->name, ".html", draw_html, runs.picture, runs.count));
+    status = worse(status, draw_in(directory, scene->name, ".thumb.svg", draw_first_thumbnail, runs.picture, 1));
+    draw_gallery_entry(index, runs.picture, runs.count);
+    free_all(&runs);
     return status;
 }
 
@@ -283,22 +325,36 @@ static int play(const struct scene *scene, const struct request *request) {
         fprintf(quiet ? stderr : stdout, "Nothing to play yet: %s\n", scene->later);
         return request->svg != NULL || request->html != NULL ? END_UNEXPECTED : END_OK;
     }
-    struct scene_result result;
-    scene_run(scene, &result);
-    struct picture picture = picture_of(scene, &result);
-    if (!quiet && request->trace) print_trace(&result);
-    if (!quiet) print_story(&result);
-    if (!quiet) print_verdict(scene, &result);
-    fputs(result.unmet, stderr);
-    int status = result.as_expected ? END_OK : END_UNEXPECTED;
-    if (request->svg != NULL) status = worse(status, draw_to(request->svg, draw_svg, &picture));
-    if (request->html != NULL) status = worse(status, draw_to(request->html, draw_html, &picture));
-    scene_result_free(&result);
+    struct runs runs;
+    run_all(scene, request->mode, &runs);
+    for (size_t i = 0; i < runs.count && !quiet; i++) {
+        if (request->trace) print_trace(&runs.result[i]);
+        print_story(&runs.result[i]);
+        print_verdict(scene, &runs.result[i]);
+        if (i + 1 < runs.count) printf("\n");
+    }
+    if (!quiet && scene->native[0] != '\0') printf("\nnative: not yet (to come: %s)\n", scene->native);
+    int status = runs.count > 0 ? runs.status : END_UNEXPECTED;
+    if (runs.count == 0) fprintf(stderr, "redlock sim: this scenario is not played in mode %s\n", request->mode);
+    if (request->svg != NULL && runs.count > 0)
+        status = worse(status, draw_to(request->svg, draw_first_svg, runs.picture, 1));
+    if (request->html != NULL && runs.count > 0)
+        status = worse(status, draw_to(request->html, draw_html, runs.picture, runs.count));
+    free_all(&runs);
     return status;
 }
 
 static int list_one(const struct scene *scene) {
-    const char *what = scene->later[0] != '\0' ? scene->later : scene->breaks != 0 ? "classic breaks" : "classic holds";
+    char what[200] = "";
+    struct phrase phrase;
+    phrase_begin(&phrase, what, sizeof what);
+    phrase_add(&phrase, "%s", scene->later);
+    for (int mode = 0; mode < SCENE_MODES; mode++) {
+        const struct scene_expectation *expects = &scene->expects[mode];
+        if (!expects->given) continue;
+        phrase_add(&phrase, "%s%s %s", what[0] != '\0' ? ", " : "", scene_mode_names[mode],
+                   expects->breaks != 0 ? "breaks" : "holds");
+    }
     printf("%-18s %s (%s)\n", scene->name, scene->title, what);
     return END_OK;
 }
@@ -308,14 +364,12 @@ static int play_briefly(const struct scene *scene) {
         printf("%-18s not yet: %s\n", scene->name, scene->later);
         return END_OK;
     }
-    struct scene_result result;
-    scene_run(scene, &result);
-    printf("%-18s %s\n", scene->name, result.verdict);
+    struct runs runs;
+    run_all(scene, NULL, &runs);
+    for (size_t i = 0; i < runs.count; i++) printf("%-18s %s\n", i == 0 ? scene->name : "", runs.result[i].verdict);
     fflush(stdout);
-    fputs(result.unmet, stderr);
-    int status = result.as_expected ? END_OK : END_UNEXPECTED;
-    scene_result_free(&result);
-    return status;
+    free_all(&runs);
+    return runs.status;
 }
 
 static int for_all(int (*one)(const struct scene *)) {
@@ -335,7 +389,8 @@ static int print_words(void) {
     for (int i = 0; i < SCENE_OPTION_COUNT; i++) printf("    %s\n", scene_option_sentences[i]);
     printf("Steps, each after 'at DURATION':\n");
     for (int i = 0; i < SCENE_STEP_COUNT; i++) printf("    %s\n", scene_step_sentences[i]);
-    printf("Expectations, below 'classic: holds' or 'classic: breaks RULE...', each after 'and':\n");
+    printf("Expectations, below 'classic: holds' or 'classic: breaks RULE...', or the same of 'guarded:', each after "
+           "'and':\n");
     for (int i = 0; i < SCENE_CLAIM_COUNT; i++) printf("    %s\n", scene_claim_sentences[i]);
     printf("Rules:\n");
     for (int i = 0; i < CHECK_RULE_COUNT; i++) printf("    %s\n", check_rule_name((enum check_rule)i));

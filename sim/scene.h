@@ -30,6 +30,10 @@
     X(LISTS, "CLIENT lists NODES")                                                                                     \
     X(LISTS_TWICE, "CLIENT lists NODES twice")                                                                         \
     X(CLOCK_RATE, "CLIENT 's clock runs at NUMBER ppm")                                                                \
+    X(TTL_MAX, "ttl max DURATION")                                                                                     \
+    X(CONFIRMS, "CLIENT confirms")                                                                                     \
+    X(NO_AGENT, "CLIENT brings no node back")                                                                          \
+    X(MAY_EVICT, "NODES may evict")                                                                                    \
     X(SEED, "seed NUMBER")                                                                                             \
     X(ENDS, "ends at DURATION")
 
@@ -54,6 +58,8 @@
     X(FLUSHED, "NODES is|are flushed")                                                                                 \
     X(EVICTS, "NODES evicts|evict job")                                                                                \
     X(FAILS_OVER, "NODES fails|fail over to a replica DURATION behind")                                                \
+    X(SPLITS, "NODES fails|fail over to a replica DURATION behind and lives|live on")                                  \
+    X(OLD_ENDS, "the old NODES ends|end")                                                                              \
     X(CLOCK_STEPS, "NODES 's clock steps STEP")                                                                        \
     X(CLOCK_FREEZES, "NODES 's clock stands still")                                                                    \
     X(CLOCK_TRUE, "NODES 's clock runs true")                                                                          \
@@ -73,7 +79,7 @@
     X(LOSE_ANSWER, "lose the next answer to CLIENT from NODES")                                                        \
     X(FAULTS_END, "every fault ends")
 
-/* What must happen, below "classic:". */
+/* What must happen, below "classic:" and "guarded:". */
 #define SCENE_CLAIMS(X)                                                                                                \
     X(ACQUIRES, "CLIENT acquires job")                                                                                 \
     X(ACQUIRES_BEFORE, "CLIENT acquires job before DURATION")                                                          \
@@ -92,7 +98,10 @@
     X(KEY_GONE, "key of CLIENT gone from NODES at DURATION")                                                           \
     X(WRITES, "CLIENT writes NUMBER")                                                                                  \
     X(NEVER_WRITES, "CLIENT never writes")                                                                             \
-    X(REGISTER, "the last write is NUMBER")
+    X(REGISTER, "the last write is NUMBER")                                                                            \
+    X(FENCED_OFF, "CLIENT is fenced off")                                                                              \
+    X(INTACT_AT, "NODES is|are intact at DURATION")                                                                    \
+    X(LOST_AT, "NODES does|do not vote at DURATION")
 
 #define SCENE_ENUM_OPTION(name, sentence) SCENE_OPTION_##name,
 #define SCENE_ENUM_STEP(name, sentence) SCENE_STEP_##name,
@@ -118,6 +127,18 @@ struct scene_line {
 
 #define SCENE_LINES_MAX 64
 
+enum scene_mode { SCENE_CLASSIC, SCENE_GUARDED, SCENE_MODES };
+extern const char *const scene_mode_names[SCENE_MODES];
+
+/* What a mode is expected to do. */
+struct scene_expectation {
+    bool given;
+    unsigned breaks; /* these rules are broken (bit by rule); 0: holds */
+    char why[200];   /* a sentence; "" when nothing is said */
+    struct scene_line claims[SCENE_LINES_MAX];
+    size_t claims_count;
+};
+
 struct scene {
     char name[64];
     char file[256];
@@ -125,14 +146,13 @@ struct scene {
     char source_text[DRAW_SOURCES_MAX][320];
     size_t sources_count;
     char prose[3000];
-    char guarded[120], native[120]; /* what they will be expected to do; "" when nothing is said */
+    char native[120];               /* what it will be expected to do; "" when nothing is said */
     char later[160];                /* not empty: why there is nothing to run yet */
     struct world_options options;
     rl_ns ends;
-    struct scene_line steps[SCENE_LINES_MAX], claims[SCENE_LINES_MAX];
-    size_t steps_count, claims_count;
-    bool classic;     /* an expectation was given ... */
-    unsigned breaks;  /* ... and these rules are broken (bit by rule); 0: holds */
+    struct scene_line steps[SCENE_LINES_MAX];
+    size_t steps_count;
+    struct scene_expectation expects[SCENE_MODES]; /* what is not given is not run */
 };
 
 /* Reads a scene from text. On failure fills `error` with "FILE:LINE: what is wrong" and returns false. */
@@ -141,6 +161,7 @@ bool scene_read(struct scene *scene, const char *name, const char *file, const c
 /* What came of a run. */
 #define SCENE_VIOLATIONS_MAX 64
 struct scene_result {
+    enum scene_mode mode;
     struct history history;
     struct check_violation violations[SCENE_VIOLATIONS_MAX];
     size_t violations_count;
@@ -148,7 +169,7 @@ struct scene_result {
     bool as_expected;
     char unmet[1024];  /* each line one thing that was expected and did not happen, as FILE:LINE: ... */
 };
-void scene_run(const struct scene *scene, struct scene_result *result);
+void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_result *result);
 void scene_result_free(struct scene_result *result);
 extern const char *const scene_client_names[], *const scene_resource_names[];
 
@@ -162,7 +183,7 @@ extern const char *const scene_option_sentences[];
 extern const char *const scene_step_sentences[];
 extern const char *const scene_claim_sentences[];
 bool scene_duration(const char *word, rl_ns *span);
-/* Judges `result->history` by the scene's expectation: fills all else. */
+/* Judges `result->history` by what the scene expects of `result->mode`: fills all else. */
 void scene_judge(const struct scene *scene, struct scene_result *result);
 
 #endif

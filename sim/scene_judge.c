@@ -14,6 +14,7 @@
 
 struct judge {
     const struct scene *scene;
+    const struct scene_expectation *expects;
     const struct history *history;
     struct phrase unmet;
 };
@@ -111,6 +112,22 @@ static bool writes(const struct history *history, const struct scene_line *claim
     return false;
 }
 
+static bool fenced_off(const struct history *history, const struct scene_line *claim) {
+    return find(history, claim, HISTORY_WRITE_REFUSED) != NULL || find(history, claim, HISTORY_READ_REFUSED) != NULL;
+}
+
+/* How many of the claim's nodes are intact at that time. */
+static unsigned intact_at(const struct history *history, const struct scene_line *claim) {
+    rl_mask intact = rl_all(RL_NODES_MAX);
+    for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != HISTORY_NODE_STANDING) continue;
+        intact &= (rl_mask)~rl_bit((unsigned)record->node);
+        if (record->result) intact |= rl_bit((unsigned)record->node);
+    }
+    return rl_count(intact & claim->nodes);
+}
+
 /* ---- claims ---------------------------------------------------------------------------------------------- */
 
 static bool is_met(const struct history *history, const struct scene_line *claim) {
@@ -137,14 +154,17 @@ static bool is_met(const struct history *history, const struct scene_line *claim
     case SCENE_CLAIM_WRITES: return writes(history, claim);
     case SCENE_CLAIM_NEVER_WRITES: return find(history, claim, HISTORY_WRITE) == NULL;
     case SCENE_CLAIM_REGISTER: return last_write_is(history, claim->number);
+    case SCENE_CLAIM_FENCED_OFF: return fenced_off(history, claim);
+    case SCENE_CLAIM_INTACT_AT: return intact_at(history, claim) == rl_count(claim->nodes);
+    case SCENE_CLAIM_LOST_AT: return intact_at(history, claim) == 0;
     case SCENE_CLAIM_COUNT: break;
     }
     return false;
 }
 
 static void judge_claims(struct judge *judge) {
-    for (size_t i = 0; i < judge->scene->claims_count; i++) {
-        const struct scene_line *claim = &judge->scene->claims[i];
+    for (size_t i = 0; i < judge->expects->claims_count; i++) {
+        const struct scene_line *claim = &judge->expects->claims[i];
         if (is_met(judge->history, claim)) continue;
         phrase_add(&judge->unmet, "%s:%u: did not happen: %s\n", judge->scene->file, claim->line, claim->words);
     }
@@ -162,7 +182,10 @@ static const char *breach(const struct check_violation *violation, char *text, s
     case CHECK_ORPHAN: snprintf(text, size, "a key outlives its owner, until %s", until); break;
     case CHECK_RESURRECTED: snprintf(text, size, "a lost lease is valid again at %s", from); break;
     case CHECK_LATE_LOSS: snprintf(text, size, "a loss is told too late, at %s", until); break;
-    case CHECK_FENCE: snprintf(text, size, "fencing tokens out of order at %s", from); break;
+    case CHECK_FENCE:
+    case CHECK_FENCE_ORDER: snprintf(text, size, "fencing tokens out of order at %s", from); break;
+    case CHECK_UNFIT_VOTE: snprintf(text, size, "a node that lost its data votes, at %s", from); break;
+    case CHECK_RECOVERED: snprintf(text, size, "a node is not brought back in time"); break;
     case CHECK_LIVENESS: snprintf(text, size, "nobody acquires in time"); break;
     default: snprintf(text, size, "no order of the operations explains them"); break;
     }
@@ -187,10 +210,11 @@ static void order_by_rule(struct scene_result *result) {
 
 static void judge_rules(struct judge *judge, struct scene_result *result) {
     const struct scene *scene = judge->scene;
-    const unsigned all = (1u << CHECK_RULE_COUNT) - 1;
+    /* A scene may end while a node is still waiting: what it expects of that it says. */
+    const unsigned all = ((1u << CHECK_RULE_COUNT) - 1) & ~(1u << CHECK_RECOVERED), breaks = judge->expects->breaks;
     size_t found = check_history(&result->history, all, result->violations, SCENE_VIOLATIONS_MAX);
     result->violations_count = found < SCENE_VIOLATIONS_MAX ? found : SCENE_VIOLATIONS_MAX;
-    unsigned broken = 0, allowed = implied(scene->breaks);
+    unsigned broken = 0, allowed = implied(breaks);
     size_t kept = 0;
     for (size_t i = 0; i < result->violations_count; i++) {
         const struct check_violation *violation = &result->violations[i];
@@ -200,13 +224,13 @@ static void judge_rules(struct judge *judge, struct scene_result *result) {
             phrase_add(&judge->unmet, "%s: unexpected: %s: %s\n", scene->file, check_rule_name(violation->rule),
                        violation->text);
         }
-        bool follows = expected && !(scene->breaks >> violation->rule & 1);
+        bool follows = expected && !(breaks >> violation->rule & 1);
         if (!follows) result->violations[kept++] = *violation;
     }
     result->violations_count = kept;
     order_by_rule(result);
     for (int rule = 0; rule < CHECK_RULE_COUNT; rule++) {
-        if ((scene->breaks & ~broken) >> rule & 1) {
+        if ((breaks & ~broken) >> rule & 1) {
             phrase_add(&judge->unmet, "%s: did not happen: breaks %s\n", scene->file,
                        check_rule_name((enum check_rule)rule));
         }
@@ -218,17 +242,20 @@ static bool is_our_own(const struct scene *scene) { return strncmp(scene->source
 static void write_verdict(const struct scene *scene, struct scene_result *result) {
     char words[160];
     const char *what = "holds";
+    unsigned breaks = scene->expects[result->mode].breaks;
     for (size_t i = result->violations_count; i > 0; i--) {
         /* The rule that the scene is about comes first, else whichever was broken. */
-        bool wanted = scene->breaks == 0 || scene->breaks >> result->violations[i - 1].rule & 1;
+        bool wanted = breaks == 0 || breaks >> result->violations[i - 1].rule & 1;
         if (wanted) what = breach(&result->violations[i - 1], words, sizeof words);
     }
-    const char *as = !result->as_expected ? "NOT as expected" : is_our_own(scene) ? "as expected" : "as published";
-    snprintf(result->verdict, sizeof result->verdict, "classic: %s, %s", what, as);
+    const char *as = !result->as_expected                                 ? "NOT as expected"
+                     : is_our_own(scene) || result->mode != SCENE_CLASSIC ? "as expected"
+                                                                          : "as published";
+    snprintf(result->verdict, sizeof result->verdict, "%s: %s, %s", scene_mode_names[result->mode], what, as);
 }
 
 void scene_judge(const struct scene *scene, struct scene_result *result) {
-    struct judge judge = {.scene = scene, .history = &result->history};
+    struct judge judge = {.scene = scene, .expects = &scene->expects[result->mode], .history = &result->history};
     phrase_begin(&judge.unmet, result->unmet, sizeof result->unmet);
     judge_rules(&judge, result);
     judge_claims(&judge);

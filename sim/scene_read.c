@@ -11,10 +11,12 @@
 const char *const scene_client_names[WORLD_CLIENTS_MAX] = {"A", "B", "C", "D", "E", "F", "G", "H"};
 const char *const scene_resource_names[WORLD_RESOURCES_MAX] = {"job", "r2", "r3", "r4"};
 
+const char *const scene_mode_names[SCENE_MODES] = {"classic", "guarded"};
+
 struct reader {
     struct scene *scene;
     unsigned line;
-    bool below_classic; /* indented lines are claims now, prose before */
+    struct scene_expectation *below; /* whose claims the indented lines are; NULL: prose */
     char *error;
     size_t error_size;
 };
@@ -76,6 +78,14 @@ static void set_retry(struct world_client_options *client, const struct scene_li
 static void set_lists(struct world_client_options *client, const struct scene_line *line) {
     client->nodes = line->nodes;
 }
+static void set_confirms(struct world_client_options *client, const struct scene_line *line) {
+    (void)line;
+    client->client.confirm = 1;
+}
+static void set_no_agent(struct world_client_options *client, const struct scene_line *line) {
+    (void)line;
+    client->client.recover = 0;
+}
 static void set_clock_rate(struct world_client_options *client, const struct scene_line *line) {
     client->clock_ppm = (uint32_t)line->number;
 }
@@ -121,6 +131,10 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
         if (line->number < 1 || line->number > 10000000) return wrong(reader, "a clock runs at 1 to 10000000 ppm");
         for_clients(scene, line->clients, set_clock_rate, line);
         break;
+    case SCENE_OPTION_TTL_MAX: scene->options.ttl_ms_max = line->span / RL_MS; break;
+    case SCENE_OPTION_CONFIRMS: for_clients(scene, line->clients, set_confirms, line); break;
+    case SCENE_OPTION_NO_AGENT: for_clients(scene, line->clients, set_no_agent, line); break;
+    case SCENE_OPTION_MAY_EVICT: scene->options.may_evict = line->nodes; break;
     case SCENE_OPTION_SEED: scene->options.seed = (uint64_t)line->number; break;
     case SCENE_OPTION_ENDS: scene->ends = line->span; break;
     case SCENE_OPTION_COUNT: break;
@@ -161,37 +175,55 @@ static bool read_step(struct reader *reader, const char *rest) {
 }
 
 static bool read_claim(struct reader *reader, const char *text) {
-    struct scene *scene = reader->scene;
+    struct scene_expectation *expects = reader->below;
     char why[300];
     const char *rest = after(text, "and");
-    if (rest == NULL) return wrong(reader, "below 'classic:' each line begins with 'and'");
-    if (scene->claims_count == SCENE_LINES_MAX) return wrong(reader, "at most %d expectations", SCENE_LINES_MAX);
+    if (rest == NULL) return wrong(reader, "below 'classic:' and 'guarded:' each line begins with 'and'");
+    if (expects->claims_count == SCENE_LINES_MAX) return wrong(reader, "at most %d expectations", SCENE_LINES_MAX);
     struct scene_line line = {.line = reader->line};
     if (scene_match(rest, scene_claim_sentences, SCENE_CLAIM_COUNT, &line, why, sizeof why) < 0)
         return wrong(reader, "%s", why);
     if (!settle(reader, &line)) return false;
-    scene->claims[scene->claims_count++] = line;
+    expects->claims[expects->claims_count++] = line;
     return true;
 }
 
-static bool read_classic(struct reader *reader, const char *rest) {
-    struct scene *scene = reader->scene;
-    scene->classic = reader->below_classic = true;
-    if (strcmp(rest, "holds") == 0) return true;
-    rest = after(rest, "breaks");
-    if (rest == NULL || *rest == '\0') return wrong(reader, "'classic:' is followed by 'holds' or 'breaks RULE...'");
-    while (*rest != '\0') {
-        size_t length = strcspn(rest, " ");
+static bool keep(struct reader *reader, char *into, size_t size, const char *text) {
+    if (strlen(text) >= size) return wrong(reader, "this line is too long");
+    snprintf(into, size, "%s", text);
+    return true;
+}
+
+static bool read_rules(struct reader *reader, enum scene_mode mode, const char *rest) {
+    struct scene_expectation *expects = &reader->scene->expects[mode];
+    while (*rest != '\0' && *rest != '.') {
+        size_t length = strcspn(rest, " .");
         int rule = 0;
         while (rule < CHECK_RULE_COUNT && (strlen(check_rule_name((enum check_rule)rule)) != length ||
                                            strncmp(check_rule_name((enum check_rule)rule), rest, length) != 0))
             rule++;
         if (rule == CHECK_RULE_COUNT) return wrong(reader, "no rule is called '%.*s'", (int)length, rest);
-        scene->breaks |= 1u << rule;
+        expects->breaks |= 1u << rule;
         rest += length;
         while (*rest == ' ') rest++;
     }
     return true;
+}
+
+/* "holds" or "breaks RULE...", and behind a full stop, if there is one, what there is to say. */
+static bool read_expectation(struct reader *reader, enum scene_mode mode, const char *rest) {
+    const char *name = scene_mode_names[mode];
+    struct scene_expectation *expects = &reader->scene->expects[mode];
+    if (expects->given) return wrong(reader, "'%s:' a second time", name);
+    expects->given = true;
+    reader->below = expects;
+    const char *why = strchr(rest, '.');
+    if (why != NULL && !keep(reader, expects->why, sizeof expects->why, why + 1 + (why[1] == ' '))) return false;
+    if (strncmp(rest, "holds", 5) == 0 && (rest[5] == '\0' || rest[5] == '.')) return true;
+    rest = after(rest, "breaks");
+    if (rest == NULL || *rest == '\0' || *rest == '.')
+        return wrong(reader, "'%s:' is followed by 'holds' or 'breaks RULE...'", name);
+    return read_rules(reader, mode, rest);
 }
 
 static bool read_prose(struct reader *reader, const char *text) {
@@ -200,12 +232,6 @@ static bool read_prose(struct reader *reader, const char *text) {
     if (used + length + 3 > sizeof scene->prose) return wrong(reader, "the prose is too long");
     bool joins = used > 0 && scene->prose[used - 1] != '\n';
     snprintf(scene->prose + used, sizeof scene->prose - used, "%s%s", joins ? " " : "", text);
-    return true;
-}
-
-static bool keep(struct reader *reader, char *into, size_t size, const char *text) {
-    if (strlen(text) >= size) return wrong(reader, "this line is too long");
-    snprintf(into, size, "%s", text);
     return true;
 }
 
@@ -231,14 +257,14 @@ static bool read_line(struct reader *reader, const char *text) {
     const char *rest;
     if (*text == ' ') {
         while (*text == ' ') text++;
-        return reader->below_classic ? read_claim(reader, text) : read_prose(reader, text);
+        return reader->below ? read_claim(reader, text) : read_prose(reader, text);
     }
     if ((rest = after(text, "title")) != NULL) return keep(reader, scene->title, sizeof scene->title, rest);
     if ((rest = after(text, "source")) != NULL) return read_source(reader, rest);
     if ((rest = after(text, "later")) != NULL) return keep(reader, scene->later, sizeof scene->later, rest);
     if ((rest = after(text, "at")) != NULL) return read_step(reader, rest);
-    if ((rest = after(text, "classic:")) != NULL) return read_classic(reader, rest);
-    if ((rest = after(text, "guarded:")) != NULL) return keep(reader, scene->guarded, sizeof scene->guarded, rest);
+    if ((rest = after(text, "classic:")) != NULL) return read_expectation(reader, SCENE_CLASSIC, rest);
+    if ((rest = after(text, "guarded:")) != NULL) return read_expectation(reader, SCENE_GUARDED, rest);
     if ((rest = after(text, "native:")) != NULL) return keep(reader, scene->native, sizeof scene->native, rest);
     return read_option(reader, text);
 }
@@ -259,7 +285,9 @@ static bool complete(struct reader *reader) {
     if (scene->prose[0] == '\0') return wrong(reader, "no prose: say in a paragraph what this is about");
     if (scene->later[0] != '\0') return true;
     if (scene->steps_count == 0) return wrong(reader, "nothing happens: no line begins with 'at'");
-    if (!scene->classic) return wrong(reader, "no expectation: a line 'classic: holds' or 'classic: breaks RULE...'");
+    if (!scene->expects[SCENE_CLASSIC].given && !scene->expects[SCENE_GUARDED].given)
+        return wrong(reader,
+                     "no expectation: a line 'classic: holds' or 'classic: breaks RULE...', or one of 'guarded:'");
     if (scene->ends == 0) scene->ends = scene->steps[scene->steps_count - 1].at + 1000 * RL_MS;
     return true;
 }

@@ -34,6 +34,13 @@ static void do_evict(struct world *world, unsigned node, const struct scene_line
 static void do_failover(struct world *world, unsigned node, const struct scene_line *step) {
     node_failover(world, node, step->span);
 }
+static void do_split(struct world *world, unsigned node, const struct scene_line *step) {
+    node_split(world, node, step->span);
+}
+static void do_old_ends(struct world *world, unsigned node, const struct scene_line *step) {
+    (void)step;
+    node_old_ends(world, node);
+}
 static void do_clock_step(struct world *world, unsigned node, const struct scene_line *step) {
     node_clock_step(world, node, step->span);
 }
@@ -101,6 +108,8 @@ static void befall_nodes(struct world *world, const struct scene_line *step) {
     case SCENE_STEP_FLUSHED: on_nodes(world, step, do_flush); break;
     case SCENE_STEP_EVICTS: on_nodes(world, step, do_evict); break;
     case SCENE_STEP_FAILS_OVER: on_nodes(world, step, do_failover); break;
+    case SCENE_STEP_SPLITS: on_nodes(world, step, do_split); break;
+    case SCENE_STEP_OLD_ENDS: on_nodes(world, step, do_old_ends); break;
     case SCENE_STEP_CLOCK_STEPS: on_nodes(world, step, do_clock_step); break;
     case SCENE_STEP_CLOCK_FREEZES:
     case SCENE_STEP_CLOCK_TRUE:
@@ -153,9 +162,18 @@ static void do_step(struct world *world, void *argument, int64_t number) {
     }
 }
 
-void scene_run(const struct scene *scene, struct scene_result *result) {
+static void guard(struct world_options *options) {
+    options->guarded = options->fenced = true;
+    if (options->ttl_ms_max == 0) options->ttl_ms_max = options->client[0].lock.ttl_ms;
+    for (unsigned i = 0; i < options->clients; i++) options->client[i].client.mode = REDLOCK_MODE_GUARDED;
+}
+
+void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_result *result) {
     memset(result, 0, sizeof *result);
-    struct scene copy = *scene; /* the world calls back with a pointer that is not const */
+    result->mode = mode;
+    static struct scene copy; /* the world calls back with a pointer that is not const */
+    copy = *scene;
+    if (mode == SCENE_GUARDED) guard(&copy.options);
     history_init(&result->history, scene->options.clients, scene->options.nodes, scene->options.resources);
     struct world *world = world_new();
     world_begin(world, &copy.options, &result->history);

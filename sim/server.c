@@ -4,13 +4,10 @@
  * befalls them is in server_faults.c. A node works off a request in no time, in the order of arrival over all its
  * connections.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "inside.h"
-
-/* Wall clocks show some day of 2026, each node's a little off the others'. */
-#define WALL_BEGIN (INT64_C(1767225600000) * RL_MS)
-#define WALL_SPREAD (2000 * RL_MS)
 
 static const struct node_bytes keys[WORLD_RESOURCES_MAX] = {{"r1", 2}, {"r2", 2}, {"r3", 2}, {"r4", 2}};
 
@@ -26,11 +23,24 @@ int resource_of(const void *key, size_t bytes) {
 
 int64_t server_wall_ms(const struct server *server) { return clock_read(&server->clock, server->world->now) / RL_MS; }
 
-static unsigned index_of(const struct server *server) { return (unsigned)(server - server->world->server); }
+/* Which of its node's bodies a connection ends at. */
+struct server *server_of(struct world *world, const struct link *link) {
+    return link->old ? &world->old[link->node] : &world->server[link->node];
+}
+
+void run_id_write(const struct world *world, uint32_t process, char run_id[41]) {
+    struct random random = random_named(world->options.seed, 10000 + process);
+    for (int i = 0; i < 40; i += 8) snprintf(run_id + i, 9, "%08x", (unsigned)(random_next(&random) >> 32));
+}
+
+void server_new_process(struct server *server) {
+    server->process = ++server->world->processes;
+    run_id_write(server->world, server->process, server->run_id);
+}
 
 struct history_record server_record(const struct server *server, enum history_kind kind) {
     struct history_record record = world_record(server->world, kind);
-    record.node = (int8_t)index_of(server);
+    record.node = (int8_t)server->node;
     return record;
 }
 
@@ -53,10 +63,10 @@ static void look_for_ended(struct world *world, void *argument, int64_t number);
 /* One event a node, at the soonest end or before it. */
 void server_await_expiry(struct server *server) {
     rl_ns at = end_of_key(server, node_next_expiry(server->table));
-    if (at >= server->expiry_at || !server->up || server->paused) return;
+    if (at >= server->expiry_at || !server->up || server->paused || server->old) return;
     if (at < server->world->now) at = server->world->now;
     server->expiry_at = at;
-    world_at(server->world, at, look_for_ended, NULL, (int64_t)index_of(server));
+    world_at(server->world, at, look_for_ended, NULL, server->node);
 }
 
 static void look_for_ended(struct world *world, void *argument, int64_t number) {
@@ -86,7 +96,7 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     struct server *server = context;
     struct world *world = server->world;
     int resource = resource_of(key.data, key.bytes);
-    if (resource < 0) return;
+    if (resource < 0 || server->old) return;
     uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
     remember(server, (unsigned)resource, there ? number : 0, expires_ms);
@@ -105,18 +115,20 @@ static bool refuses_all(int mode) {
            mode == REDLOCK_VERDICT_AUTH || mode == REDLOCK_VERDICT_MAXCLIENTS || mode == REDLOCK_VERDICT_CLUSTER;
 }
 
-static int verdict_of(enum node_answer answer) {
+int verdict_of(enum node_answer answer) {
     switch (answer) {
     case NODE_GRANTED: return REDLOCK_VERDICT_GRANTED;
     case NODE_DENIED: return REDLOCK_VERDICT_DENIED;
     case NODE_ABSENT: return REDLOCK_VERDICT_ABSENT;
     case NODE_WRONGTYPE: return REDLOCK_VERDICT_WRONGTYPE;
+    case NODE_STALE: return REDLOCK_VERDICT_STALE;
+    case NODE_GONE: return REDLOCK_VERDICT_RECOVERING;
     case NODE_NO_MEMORY: break;
     }
     return REDLOCK_VERDICT_OOM;
 }
 
-static size_t keys_of(const struct message *request, struct node_bytes *each) {
+size_t keys_of(const struct message *request, struct node_bytes *each) {
     for (unsigned i = 0; i < request->keys_count; i++) each[i] = resource_key(request->keys[i]);
     return request->keys_count;
 }
@@ -138,12 +150,13 @@ static bool would_change(struct server *server, const struct message *request) {
     return request->op == NET_EXTEND ? ours == request->keys_count : ours > 0;
 }
 
-/* GRANTED: it is executed. An OOM server still deletes and sets ends. */
+/* GRANTED: it is executed. An OOM server still deletes and sets ends, and raises no fence. */
 static int refusal(struct server *server, const struct message *request) {
     int mode = server->mode;
     if (mode == REDLOCK_VERDICT_GRANTED || refuses_all(mode)) return mode;
-    if (request->op == NET_ACQUIRE) return mode;
-    if (request->op > NET_RELEASE || mode == REDLOCK_VERDICT_OOM) return REDLOCK_VERDICT_GRANTED;
+    if (request->op == NET_ACQUIRE || request->op == NET_RAISE || request->op == NET_RECORD_WRITE) return mode;
+    if (!net_op_is_write(request->op)) return REDLOCK_VERDICT_GRANTED;
+    if (mode == REDLOCK_VERDICT_OOM && !request->guarded) return REDLOCK_VERDICT_GRANTED;
     return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
 }
 
@@ -191,15 +204,15 @@ static void execute(struct server *server, struct message *request) {
     request->remaining_ms = -2;
     if (refused != REDLOCK_VERDICT_GRANTED)
         request->verdict = (int16_t)refused;
-    else if (request->op <= NET_RELEASE)
+    else if (request->guarded || request->op >= NET_SURVEY)
+        server_guard_serve(server, request);
+    else if (net_op_is_write(request->op))
         write_op(server, request);
     else if (request->op == NET_SCAN)
         scan_op(server, request);
-    else if (request->op == NET_SURVEY)
-        request->verdict = REDLOCK_VERDICT_ERROR; /* nothing simulated has a configuration to tell of */
     else
         read_op(server, request);
-    world_write_message(server->world, HISTORY_ARRIVED, request);
+    if (request->part != PART_FIRST) world_write_message(server->world, HISTORY_ARRIVED, request);
 }
 
 static void shake_hands(struct server *server, struct message *connect) {
@@ -209,6 +222,8 @@ static void shake_hands(struct server *server, struct message *connect) {
         return;
     }
     connect->verdict = REDLOCK_VERDICT_GRANTED;
+    connect->process = server->process;
+    link->old = server->old;
     if (!server->up)
         connect->verdict = REDLOCK_VERDICT_REFUSED;
     else if (refuses_all(server->mode))
@@ -223,11 +238,16 @@ void server_serve(struct server *server, struct message *request) {
         return;
     }
     execute(server, request);
-    wire_answer(server->world, request);
+    if (request->part == PART_FIRST) /* the answer to both is one to us */
+        message_free(server->world, request);
+    else
+        wire_answer(server->world, request);
 }
 
+/* A new connection finds whoever stands for the node now. */
 void server_receive(struct world *world, struct message *request) {
-    struct server *server = &world->server[link_of(world, request)->node];
+    const struct link *link = link_of(world, request);
+    struct server *server = request->what == MESSAGE_CONNECT ? &world->server[link->node] : server_of(world, link);
     if (server->up && server->paused)
         messages_push(&server->pile, request);
     else
@@ -236,18 +256,19 @@ void server_receive(struct world *world, struct message *request) {
 
 /* ---- beginning and end ------------------------------------------------------------------------------------ */
 
-static struct node_table *table_new(node_change_fn *fn, void *context) {
+struct node_table *server_table_new(node_change_fn *fn, void *context) {
     struct node_table *table = node_table_new(fn, context);
     if (!table) abort();
     return table;
 }
 
 void servers_begin(struct world *world) {
-    if (!world->scratch) world->scratch = table_new(NULL, NULL);
+    if (!world->scratch) world->scratch = server_table_new(NULL, NULL);
+    world->processes = 0;
     for (unsigned i = 0; i < world->options.nodes; i++) {
         struct server *server = &world->server[i];
         struct random random = random_named(world->options.seed, 100 + i);
-        if (!server->table) server->table = table_new(on_change, server);
+        if (!server->table) server->table = server_table_new(on_change, server);
         server->up = false; /* nothing of the last run's keys is worth a record */
         server->paused = false;
         server->mode = REDLOCK_VERDICT_GRANTED;
@@ -261,14 +282,19 @@ void servers_begin(struct world *world) {
         world->history->count = before;
         server->changes_count = 0;
         server->up = true;
+        server_new_process(server);
+        world->old[i].up = world->old[i].paused = false;
     }
     tokens_clear(&world->tokens); /* those of the keys that were flushed */
+    if (world->options.guarded) server_guard_begin(world);
 }
 
 void servers_free(struct world *world) {
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
         node_table_free(world->server[i].table);
+        node_table_free(world->old[i].table);
         free(world->server[i].changes);
+        free(world->server[i].guard);
     }
     node_table_free(world->scratch);
 }

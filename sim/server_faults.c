@@ -2,6 +2,8 @@
  *
  * What befalls nodes: crashes, restarts with old data, replicas that take over, clocks, errors, stops, strangers.
  */
+#include <string.h>
+
 #include "inside.h"
 
 #define LAST_SECOND (1000 * RL_MS)
@@ -15,6 +17,7 @@ static void rebuild(struct server *server, rl_ns as_of) {
     for (size_t i = 0; i < server->changes_count && server->changes[i].at <= as_of; i++)
         last[server->changes[i].resource] = &server->changes[i];
     node_flush_all(world->scratch);
+    if (world->options.guarded) server_guard_go_back(server, world->scratch, as_of);
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
         if (!last[i] || last[i]->token == 0) continue;
         struct net_bytes token = token_bytes(&world->tokens, last[i]->token);
@@ -24,6 +27,7 @@ static void rebuild(struct server *server, rl_ns as_of) {
     }
 }
 
+/* What others still know is no part of the node any more, and what it wrote since then was never written. */
 static void go_back(struct server *server, rl_ns span) {
     rebuild(server, server->world->now - span);
     (void)node_table_copy(server->table, server->world->scratch);
@@ -41,7 +45,7 @@ void node_crash(struct world *world, unsigned node) {
         world_write_message(world, HISTORY_DROPPED, message);
         message_free(world, message);
     }
-    wire_node_died(world, node);
+    wire_node_died(world, node, false);
 }
 
 void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
@@ -50,30 +54,82 @@ void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
     if (server->up) return;
     server->up = true;
     server->mode = REDLOCK_VERDICT_GRANTED;
+    server_new_process(server);
     server_write(server, HISTORY_NODE_RESTART, values[keeps]);
-    if (keeps == NODE_KEEPS_NOTHING) node_flush_all(server->table);
+    if (keeps == NODE_KEEPS_NOTHING) {
+        node_flush_all(server->table);
+        server_guard_forget(server);
+    }
     if (keeps == NODE_LOSES_LAST_SECOND) go_back(server, LAST_SECOND);
     node_expire_due(server->table, server_wall_ms(server));
     server_await_expiry(server);
+    server_guard_look(server);
+}
+
+static void promote(struct server *server, rl_ns lag) {
+    go_back(server, lag);
+    server_new_process(server);
+    server->up = true;
+    server->paused = false;
+    server->mode = REDLOCK_VERDICT_GRANTED;
 }
 
 void node_failover(struct world *world, unsigned node, rl_ns lag) {
     struct server *server = &world->server[node];
     server_write(server, HISTORY_NODE_FAILOVER, lag);
-    wire_node_died(world, node);
-    go_back(server, lag);
-    server->up = true;
-    server->paused = false;
-    server->mode = REDLOCK_VERDICT_GRANTED;
+    wire_node_died(world, node, false);
+    promote(server, lag);
     struct message *message;
     while ((message = messages_pop(&server->pile))) message_free(world, message); /* the old master's */
     server_await_expiry(server);
+    server_guard_look(server);
+}
+
+/* The old master becomes a server of its own beside the node, with whoever is connected. */
+static void live_on(struct server *server, struct server *old) {
+    if (!old->table) old->table = server_table_new(NULL, NULL);
+    (void)node_table_copy(old->table, server->table);
+    old->clock = server->clock;
+    old->mode = server->mode;
+    old->process = server->process;
+    memcpy(old->run_id, server->run_id, sizeof(old->run_id));
+    old->up = true;
+    old->paused = false;
+    old->intact = server->intact;
+    wire_node_splits(server->world, server->node);
+    struct message *message;
+    while ((message = messages_pop(&server->pile))) server_serve(old, message);
+}
+
+void node_split(struct world *world, unsigned node, rl_ns lag) {
+    struct server *server = &world->server[node];
+    if (!server->up) {
+        node_failover(world, node, lag);
+        return;
+    }
+    node_old_ends(world, node);
+    server_write(server, HISTORY_NODE_SPLIT, lag);
+    live_on(server, &world->old[node]);
+    promote(server, lag);
+    server->expiry_at = RL_NEVER;
+    server_await_expiry(server);
+    server_guard_look(server);
+}
+
+void node_old_ends(struct world *world, unsigned node) {
+    struct server *old = &world->old[node];
+    if (!old->up) return;
+    old->up = false;
+    server_write(old, HISTORY_NODE_OLD_ENDS, 0);
+    wire_node_died(world, node, true);
 }
 
 void node_flush(struct world *world, unsigned node) {
     if (!world->server[node].up) return;
     server_write(&world->server[node], HISTORY_NODE_FLUSH, 0);
     node_flush_all(world->server[node].table);
+    server_guard_flushed(&world->server[node]);
+    server_guard_look(&world->server[node]);
 }
 
 void node_evict(struct world *world, unsigned node, unsigned resource) {
@@ -153,6 +209,7 @@ void node_foreign(struct world *world, unsigned node, unsigned resource, const c
 void servers_heal(struct world *world) {
     for (unsigned i = 0; i < world->options.nodes; i++) {
         struct server *server = &world->server[i];
+        node_old_ends(world, i);
         if (!server->up) node_restart(world, i, NODE_KEEPS_ALL);
         if (server->paused) node_resume(world, i);
         if (server->mode != REDLOCK_VERDICT_GRANTED) node_mode(world, i, REDLOCK_VERDICT_GRANTED);

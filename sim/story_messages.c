@@ -79,6 +79,7 @@ static const char *verdict_words(const struct history_record *record) {
     if (record->result == REDLOCK_VERDICT_GRANTED) return record->op == NET_RELEASE ? "key deleted" : "granted";
     if (record->result == REDLOCK_VERDICT_DENIED) return "refused, the key is another's,";
     if (record->result == REDLOCK_VERDICT_ABSENT) return "no such key";
+    if (record->result == REDLOCK_VERDICT_STALE) return "the key is set, and counts for nothing without its fence,";
     return "answered with an error";
 }
 

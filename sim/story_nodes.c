@@ -178,6 +178,17 @@ static void tell_cut(struct story *story, size_t index) {
     }
 }
 
+static void tell_standing(struct story *story, size_t index) {
+    bool intact = story->history->records[index].result != 0;
+    rl_mask nodes = same_on(story, index, TOGETHER);
+    char list[PHRASE_NODES_BYTES];
+    struct story_event *event = tell(story, index, nodes, intact ? "votes again" : "does not vote");
+    snprintf(event->text, sizeof event->text,
+             intact ? "Intact again, with the fences of a majority: %s."
+                    : "No vote from now on, until it is brought back: %s.",
+             phrase_nodes(nodes, list, sizeof list));
+}
+
 void story_node_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->told[index] || record->node < 0) return;
@@ -194,6 +205,14 @@ void story_node_event(struct story *story, size_t index) {
     case HISTORY_NODE_FAILOVER:
         tell_befallen(story, index, "replica takes over", "A replica that lags takes over for ", "");
         break;
+    case HISTORY_NODE_SPLIT:
+        tell_befallen(story, index, "replica takes over",
+                      "A replica that lags takes over; whoever is connected stays with the old ", "");
+        break;
+    case HISTORY_NODE_OLD_ENDS:
+        tell_befallen(story, index, "the old one ends", "The end of what lived on of ", "");
+        break;
+    case HISTORY_NODE_STANDING: tell_standing(story, index); break;
     case HISTORY_NODE_CLOCK:
     case HISTORY_NODE_RATE: tell_clock(story, index); break;
     case HISTORY_NODE_MODE: tell_mode(story, index); break;

@@ -63,8 +63,22 @@ const struct update *update_of(const struct world *world, const struct hold *hol
     return NULL;
 }
 
+/* Reading with a fence is what keeps those with lower ones out until the write. */
+static bool register_opens(struct world *world, const struct hold *hold) {
+    int64_t *fence = &world->reg[hold->resource].fence;
+    if (hold->fence >= *fence) {
+        *fence = hold->fence;
+        return true;
+    }
+    struct history_record record = hold_record(hold, HISTORY_READ_REFUSED);
+    record.value = hold->fence;
+    world_write(world, &record);
+    return false;
+}
+
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late) {
     if (redlock_validity_ms(hold->lock) <= 0 || hold->releasing || update_of(world, hold)) return;
+    if (world->options.fenced && !register_opens(world, hold)) return;
     size_t number = update_new(world);
     world->updates[number] = (struct update){
         .client = hold->client,
@@ -73,7 +87,7 @@ void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns lat
         .hold = hold->count,
         .token = hold->token,
         .value = world->reg[hold->resource].value + 1,
-        .fence = 0, /* the lock's, once guarded mode has one */
+        .fence = hold->fence,
         .late = late,
     };
     struct history_record record = hold_record(hold, HISTORY_READ);

@@ -53,7 +53,7 @@ static void put(struct world *world, struct message *message, enum way way, rl_n
 }
 
 static void drop(struct world *world, struct message *message) {
-    world_write_message(world, HISTORY_DROPPED, message);
+    if (message->part != PART_FIRST) world_write_message(world, HISTORY_DROPPED, message);
     message_free(world, message);
 }
 
@@ -86,10 +86,21 @@ static void close_at_node(struct world *world, unsigned client, unsigned slot) {
     send_bye(world, client, slot);
 }
 
-void wire_node_died(struct world *world, unsigned node) {
+void wire_node_died(struct world *world, unsigned node, bool old) {
     for (unsigned client = 0; client < world->options.clients; client++) {
-        for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-            if (world->actor[client].link[slot].node == node) close_at_node(world, client, slot);
+        for (unsigned slot = 0; slot < world->actor[client].slots; slot++) {
+            const struct link *link = &world->actor[client].link[slot];
+            if (link->node == node && link->old == old) close_at_node(world, client, slot);
+        }
+    }
+}
+
+void wire_node_splits(struct world *world, unsigned node) {
+    for (unsigned client = 0; client < world->options.clients; client++) {
+        for (unsigned slot = 0; slot < world->actor[client].slots; slot++) {
+            struct link *link = &world->actor[client].link[slot];
+            if (link->node == node && link->open) link->old = true;
+        }
     }
 }
 
@@ -169,9 +180,21 @@ void wire_connect(struct world *world, unsigned client, unsigned slot) {
     put(world, connect, WAY_REQUESTS, draw_delay(world, link));
 }
 
+/* TCP knows no commands: the first of two may be there before the second. */
+static void send_in_pieces(struct world *world, struct link *link, struct message *request) {
+    struct message *first = message_new(world);
+    *first = *request;
+    first->next = NULL;
+    first->part = PART_FIRST;
+    request->part = PART_SECOND;
+    put(world, first, WAY_REQUESTS, draw_delay(world, link));
+}
+
 void wire_send(struct world *world, struct message *request) {
     struct link *link = link_of(world, request);
     request->connection = link->connection;
+    bool two = request->guarded && request->op == NET_ACQUIRE && request->keys_count == 1;
+    if (two && random_chance(&link->random, world->options.split_ppm)) send_in_pieces(world, link, request);
     world_write_message(world, HISTORY_SENT, request);
     rl_ns delay = draw_delay(world, link);
     if (link->delay_next > 0) delay = link->delay_next;

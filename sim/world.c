@@ -49,13 +49,17 @@ void world_options_init(struct world_options *options) {
 /* ---- messages --------------------------------------------------------------------------------------------- */
 
 static void spare_chunk(struct world *world, struct chunk *chunk) {
-    for (size_t i = 0; i < MESSAGES_AT_ONCE; i++) message_free(world, &chunk->messages[i]);
+    for (size_t i = 0; i < MESSAGES_AT_ONCE; i++) {
+        chunk->messages[i].body = NULL; /* what an earlier run left there */
+        message_free(world, &chunk->messages[i]);
+    }
 }
 
 /* Whatever an earlier run left on its ways. */
 static void messages_begin(struct world *world) {
     world->spare = NULL;
     world->messages_count = 0;
+    bodies_begin(world);
     for (struct chunk *chunk = world->chunks; chunk; chunk = chunk->next) spare_chunk(world, chunk);
 }
 
@@ -73,6 +77,8 @@ struct message *message_new(struct world *world) {
 }
 
 void message_free(struct world *world, struct message *message) {
+    body_drop(world, message->body);
+    message->body = NULL;
     message->next = world->spare;
     world->spare = message;
 }
@@ -99,7 +105,11 @@ struct message *messages_pop(struct messages *queue) {
 
 struct world *world_new(void) {
     struct world *world = memory_new(sizeof(*world));
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) world->server[i].world = world;
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        world->server[i].world = world->old[i].world = world;
+        world->server[i].node = world->old[i].node = i;
+        world->old[i].old = true;
+    }
     return world;
 }
 
@@ -116,6 +126,7 @@ void world_free(struct world *world) {
         world->chunks = chunk->next;
         free(chunk);
     }
+    bodies_free(world);
     if (current == world) current = NULL;
     free(world);
 }
@@ -204,6 +215,7 @@ void world_write_message(struct world *world, enum history_kind kind, const stru
     record.op = message->op;
     record.result = kind == HISTORY_SENT || kind == HISTORY_DROPPED ? 0 : message->verdict;
     record.token = message->token;
+    record.value = message->fence;
     record.message = message->number;
     world_write(world, &record);
 }

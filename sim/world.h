@@ -31,12 +31,18 @@ struct world_client_options {
     rl_mask nodes;                /* which nodes its configuration lists; 0: all */
     uint32_t clock_ppm;           /* rate of its CLOCK_BOOTTIME: 1000000 is true */
     int twice_listed;             /* a node that it lists once more under another name; -1: none */
+    rl_ns wall_off;               /* how far its wall clock is off those of the others */
+    bool short_lived;             /* a program of one lock: each acquisition is a new process's */
 };
 
 struct world_options {
     uint64_t seed;
     unsigned nodes, clients, resources;
     bool fenced;                  /* the register checks fences (guarded mode) */
+    bool guarded;                 /* nodes carry records; the clients' mode is their own options' */
+    int64_t ttl_ms_max;           /* of the quorum */
+    rl_mask may_evict;            /* these nodes' policy is not noeviction */
+    uint32_t split_ppm;           /* guarded: so often SET and ZADD of one acquisition do not arrive together */
     struct world_link link;
     struct world_client_options client[WORLD_CLIENTS_MAX];
     rl_ns record_messages;        /* 0: SENT/ARRIVED/ANSWERED are left out of the history (exploration); else recorded */
@@ -87,7 +93,7 @@ void actor_resume(struct world *world, unsigned client);
 /* A VM that is stopped together with its clocks: CLOCK_BOOTTIME does not count it (VM-STOP). Until actor_resume(). */
 void actor_freeze(struct world *world, unsigned client);
 void actor_crash(struct world *world, unsigned client);
-void actor_clock_step(struct world *world, unsigned client, rl_ns step); /* its wall clock: must not matter */
+void actor_clock_step(struct world *world, unsigned client, rl_ns step); /* its wall clock: a hint, must not matter */
 
 /* ---- what befalls nodes ----------------------------------------------------------------------------------- */
 
@@ -98,6 +104,13 @@ void node_flush(struct world *world, unsigned node);
 void node_evict(struct world *world, unsigned node, unsigned resource);
 /* Its asynchronous replica, `lag` behind, takes over under the same address; connections break. */
 void node_failover(struct world *world, unsigned node, rl_ns lag);
+/* The same, but the old master lives on, and with it the connections that clients have: only new ones find the replica.
+ * Until node_old_ends(). */
+void node_split(struct world *world, unsigned node, rl_ns lag);
+void node_old_ends(struct world *world, unsigned node);
+/* Guarded: its record is intact, was written for the process that runs, and no other node's names a newer body. */
+bool node_is_intact(const struct world *world, unsigned node);
+bool node_is_up(const struct world *world, unsigned node);
 void node_clock_step(struct world *world, unsigned node, rl_ns step);
 void node_clock_rate(struct world *world, unsigned node, uint32_t ppm);
 void node_mode(struct world *world, unsigned node, int verdict); /* READONLY, OOM, LOADING, MISCONF...; GRANTED: normal */

@@ -4,6 +4,7 @@
     rule: what no longer holds, in one sentence
     source: where the rule is from
     equivalent: why nothing can notice (only if so)
+    mode: guarded (its seeds are walked in this mode; else classic)
     file: src/core/tally.c
     old:
     lines as they are there, exactly once
@@ -17,7 +18,7 @@ As a program: mutant.py MUTANT SOURCE_DIR OUT_DIR writes OUT_DIR/NAME.c for each
 import pathlib
 import sys
 
-WORDS = ("rule", "source", "equivalent")
+WORDS = ("rule", "source", "equivalent", "mode")
 
 
 class Mistake(Exception):
@@ -28,7 +29,7 @@ class Mutant:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.name = self.path.stem
-        self.rule = self.source = self.equivalent = ""
+        self.rule = self.source = self.equivalent = self.mode = ""
         self.edits = []  # (file, old, new)
         self._read()
 

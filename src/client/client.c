@@ -2,6 +2,8 @@
  *
  * Opening, closing and asking a client.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +36,9 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     (void)context;
     if (call->tag == CALL_LOOK) look_reply(call, reply);
     else if (call->tag == CALL_SURVEY) survey_reply(call, reply);
+    else if (call->tag == CALL_GUARD) guard_reply(call, reply);
+    else if (call->tag == CALL_CLOCK) clockwatch_reply(call, reply);
+    else if (call->tag == CALL_QUORUM) quorum_reply(call, reply);
     else lock_reply(call, reply);
 }
 
@@ -44,6 +49,7 @@ static void on_node(void *context, unsigned node) {
     struct net_node_status status;
     net_node(client->net, node, net_now(client->net), &status);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
+    if (client->guard) guard_node_changed(client->guard, node);
     locks_check(client);
     gatherings_check(client);
 }
@@ -54,10 +60,34 @@ static void on_log(void *context, int level, const char *text) {
         client->options.log(client->options.log_context, (enum redlock_log_level)level, text);
 }
 
+void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format, ...) {
+    if (!client->options.log || level > client->options.log_level) return;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    on_log(client, (int)level, text);
+}
+
+rl_mask client_settled(struct redlock_client *client) {
+    return client->guard ? guard_settled(client->guard) : net_settled(client->net);
+}
+
+rl_mask client_ready(struct redlock_client *client, rl_ns now) {
+    rl_mask ready = net_ready(client->net, now);
+    return client->guard ? ready & client->guard->intact : ready;
+}
+
+int client_verdict(const struct redlock_client *client, unsigned node, int verdict) {
+    return client->guard ? guard_verdict(client->guard, node, verdict) : verdict;
+}
+
 static void client_destroy(struct redlock_client *client) {
     pthread_cond_destroy(&client->service_cond);
     pthread_cond_destroy(&client->told_cond);
     pthread_mutex_destroy(&client->mutex);
+    guard_free(client->guard);
     free(client->key_prefix);
     free(client);
 }
@@ -84,6 +114,10 @@ static struct redlock_client *client_create(const struct redlock_client_options 
         memcpy(client->key_prefix, options->key_prefix, options->key_prefix_bytes);
     }
     client->options.key_prefix = client->key_prefix;
+    if (options->mode == REDLOCK_MODE_GUARDED && !(client->guard = guard_new(client))) {
+        client_destroy(client);
+        return NULL;
+    }
     return client;
 }
 
@@ -98,12 +132,14 @@ static int connect_all(struct redlock_client *client, const char *nodes, struct 
         .tls_key_file = o->tls_key_file,
         .tls_server_name = o->tls_server_name,
         .log_level = o->log ? (int)o->log_level : -1,
+        .guarded = client->guard != NULL,
     };
     const struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .context = client};
     struct net_error net_error = {0};
     int result = net_open(&client->net, &options, &handlers, &net_error);
     if (result != REDLOCK_OK) return fail(error, result, "%s", net_error.text);
     client->nodes = net_nodes(client->net);
+    if (client->guard) guard_start(client->guard);
     /* The caller's strings end with redlock_client_open(). */
     client->options.tls_ca_file = client->options.tls_cert_file = NULL;
     client->options.tls_key_file = client->options.tls_server_name = NULL;
@@ -135,6 +171,7 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
 static void drain(struct redlock_client *client) {
     rl_ns timeout = client->options.node_timeout_ms ? client->options.node_timeout_ms * RL_MS : 50 * RL_MS;
     rl_ns end = net_now(client->net) + timeout;
+    if (client->guard) guard_leave(client->guard);
     net_flush(client->net);
     while (net_busy_writes(client->net) && net_now(client->net) < end) {
         struct net_batch batch;
@@ -154,9 +191,11 @@ void redlock_client_free(struct redlock_client *client) {
         service_stop(client);
         drain(client);
     }
+    if (client->guard) client->guard->closing = true;
     net_close(client->net, forked);
     if (forked) {
         /* Threads of the parent may have held the mutex: nothing of it can be destroyed here, only freed. */
+        guard_free(client->guard);
         free(client->key_prefix);
         free(client);
         return;
@@ -178,6 +217,9 @@ int redlock_client_node(struct redlock_client *client, size_t node, struct redlo
     memcpy(out->version, status.version, sizeof out->version);
     memcpy(out->text, status.text, sizeof out->text);
     out->uses_transactions = status.uses_transactions;
+    out->recovering_ms = 0;
+    out->node_id[0] = '\0';
+    if (client->guard) guard_status(client->guard, (unsigned)node, out);
     pthread_mutex_unlock(&client->mutex);
     return REDLOCK_OK;
 }

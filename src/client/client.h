@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "core/core.h"
+#include "guard.h"
 #include "net/net.h"
 #include "redlock.h"
 
@@ -52,6 +53,9 @@ struct redlock_client {
 
     struct redlock_lock *acquiring; /* acquisitions under way: they hear of nodes that come and go */
     struct gathering *gatherings;   /* threads that wait for nodes to be connected */
+
+    struct guard *guard;            /* guarded mode; NULL: classic */
+    struct redlock_lock *parked;    /* locks with extensions that wait until a node's record has been read again */
 };
 
 /* The calls made with one token. It outlives the lock's interest in it while a node owes an answer. */
@@ -60,8 +64,10 @@ struct round {
     unsigned refs; /* one for the lock while it is its current round, one for each busy call */
     unsigned token_bytes;
     unsigned char token[REDLOCK_TOKEN_BYTES_MAX];
-    struct net_request acquire, extend, release, peek;
-    struct net_call calls[]; /* nodes votes, nodes unlocks, nodes peeks */
+    struct net_request acquire, repair, extend, release, peek;
+    struct net_request *again; /* guarded, by node: raise or confirm. Not one for all: proposals overlap */
+    uint64_t *nonces;          /* guarded, by node: under which it was asked last */
+    struct net_call calls[];   /* nodes votes, nodes unlocks, nodes peeks; then `again` and `nonces` */
 };
 
 enum phase { PHASE_FREE, PHASE_ACQUIRING, PHASE_LEASED, PHASE_RELEASING };
@@ -83,6 +89,9 @@ struct redlock_lock {
     struct rl_terms terms;
     struct net_bytes *keys;
     size_t keys_count;
+    uint16_t *stripes;   /* guarded: those of the keys, each once */
+    size_t stripes_count;
+    int64_t fence;       /* guarded: the fencing token; 0 unknown */
 
     enum phase phase;
     struct rl_acquire acquire;
@@ -99,6 +108,9 @@ struct redlock_lock {
     int abort_result;    /* not OK: why we cancelled the acquisition ourselves */
 
     struct redlock_lock *acquiring_next, **acquiring_at; /* in the client's list; at is NULL outside it */
+    rl_mask parked;      /* extensions that wait, ... */
+    rl_ns parked_t1;     /* ... of the round that began then */
+    struct redlock_lock *parked_next, **parked_at; /* as acquiring_next and _at */
     struct redlock_lock *told_next;
     bool told_queued;
     unsigned changes;    /* notices to be told, ored */
@@ -109,6 +121,14 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to, const struct redlock_lock_options *from,
                   struct redlock_error *error);
 int fail(struct redlock_error *error, int result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* client.c */
+void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* As net_settled(), net_ready() and net_node() say, and guarded, the node's standing. */
+rl_mask client_settled(struct redlock_client *client);
+rl_mask client_ready(struct redlock_client *client, rl_ns now);
+int client_verdict(const struct redlock_client *client, unsigned node, int verdict);
 
 /* drive.c: who sleeps for whom */
 int client_enter(struct redlock_client *client);  /* takes the mutex; FORKED without taking it, or OK */
@@ -130,6 +150,7 @@ void lock_unref(struct redlock_lock *lock);
 
 /* step.c: between the machines and the connections */
 void lock_step(struct redlock_lock *lock, struct rl_event event);
+void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, struct net_call *calls, rl_ns now);
 void lock_reply(struct net_call *call, const struct net_reply *reply);
 void lock_timer_init(struct redlock_lock *lock);
 int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes); /* token NULL: a random one */
@@ -138,6 +159,20 @@ void lease_begin(struct redlock_lock *lock, rl_ns validity_end, rl_mask asked);
 void acquiring_add(struct redlock_lock *lock);
 void acquiring_remove(struct redlock_lock *lock);
 void locks_check(struct redlock_client *client);  /* nodes changed: acquisitions that gather must look again */
+
+/* fenced.c: what a guarded lock's requests carry, and what their answers mean */
+bool fenced_keys_valid(struct redlock_lock *lock, struct redlock_error *error); /* and finds their stripes */
+size_t fenced_bytes(unsigned nodes);     /* what a round of a guarded lock takes more */
+void fenced_round(struct round *round);  /* its requests name the fences */
+void fenced_event(struct redlock_lock *lock, struct rl_event *event);
+void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now); /* sends what asks for votes */
+void fenced_won(struct redlock_lock *lock);
+void fenced_heard(struct redlock_lock *lock, const struct round *round, const struct net_call *call,
+                  const struct net_reply *reply);
+/* The vote that an answer is. False: it waits until the node's record has been read again. */
+bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, const struct net_reply *reply, struct rl_event *event);
+void fenced_unpark(struct redlock_lock *lock);
+void fenced_check(struct redlock_client *client); /* standings changed: what waited may go on */
 
 /* look.c */
 void look_reply(struct net_call *call, const struct net_reply *reply);
@@ -148,9 +183,15 @@ rl_ns gather_until(struct redlock_client *client); /* now and the connect timeou
 
 /* survey.c */
 void survey_reply(struct net_call *call, const struct net_reply *reply);
+int64_t survey_clock_us(const struct net_reply *reply); /* of TIME's answer; -1: it is none */
+/* INFO's value of "field:value" at the beginning of a line; {NULL, 0} when absent. */
+struct net_bytes info_field(struct net_bytes info, const char *field);
+
+/* quorum.c */
+void quorum_reply(struct net_call *call, const struct net_reply *reply);
 
 /* call->tag: whose call it is */
-enum call_tag { CALL_VOTE, CALL_UNLOCK, CALL_PEEK, CALL_LOOK, CALL_SURVEY };
+enum call_tag { CALL_VOTE, CALL_UNLOCK, CALL_PEEK, CALL_LOOK, CALL_SURVEY, CALL_GUARD, CALL_CLOCK, CALL_QUORUM };
 
 #define RL_CONTAINER(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 

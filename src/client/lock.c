@@ -42,16 +42,19 @@ static bool resources_valid(const struct redlock_client *client, const struct re
     return true;
 }
 
-/* One allocation: the lock, its keys, their bytes, the owner. */
+/* One allocation: the lock, its keys, their stripes, their bytes, the owner. */
 static struct redlock_lock *lock_alloc(const struct redlock_client *client, const struct redlock_bytes *resources,
                                        size_t count, const struct redlock_lock_options *options) {
     size_t prefix = client->options.key_prefix_bytes, bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
-    struct redlock_lock *lock = calloc(1, sizeof *lock + count * sizeof lock->keys[0] + bytes + options->owner_bytes);
+    size_t stripes = client->guard ? count : 0;
+    struct redlock_lock *lock = calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
+                                              bytes + options->owner_bytes);
     if (!lock) return NULL;
     lock->keys = (struct net_bytes *)(void *)(lock + 1);
     lock->keys_count = count;
-    unsigned char *at = (unsigned char *)(lock->keys + count);
+    lock->stripes = (uint16_t *)(void *)(lock->keys + count);
+    unsigned char *at = (unsigned char *)(lock->stripes + stripes);
     for (size_t i = 0; i < count; i++) {
         lock->keys[i] = (struct net_bytes){at, prefix + resources[i].bytes};
         if (prefix) memcpy(at, client->key_prefix, prefix);
@@ -91,8 +94,15 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     lock->client = client;
     lock->refs = 1;
+    if (client->guard && !fenced_keys_valid(lock, error)) {
+        free(lock);
+        return REDLOCK_BAD_ARGUMENT;
+    }
     lock->terms = (struct rl_terms){
         .nodes = (uint8_t)client->nodes,
+        .quorum = (uint8_t)rl_quorum(client->nodes),
+        .guarded = client->guard != NULL,
+        .confirm = client->guard && client->options.confirm,
         .ttl = checked.ttl_ms * RL_MS,
         .drift_ppm = client->options.drift_ppm,
         .drift_fixed = client->options.drift_ms * RL_MS,
@@ -113,6 +123,7 @@ int redlock_lock_new(struct redlock_client *client, const void *resource, size_t
 /* Lets go of the machine: what is under way on the connections ends by itself. */
 static void forget(struct redlock_lock *lock) {
     acquiring_remove(lock);
+    fenced_unpark(lock);
     net_timer_set(lock->client->net, &lock->timer, RL_NEVER);
     lock->phase = PHASE_FREE;
 }
@@ -191,6 +202,12 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
+    if (lock->client->guard) {
+        /* Its renewals follow, of the lock's own TTL. */
+        int64_t longest_ms = ttl_ms > lock->options.ttl_ms ? ttl_ms : lock->options.ttl_ms;
+        if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
+        if (guard_ttl_too_long(lock->client->guard, longest_ms)) return REDLOCK_TTL_MAX_EXCEEDED;
+    }
     op_begin(&lock->extension, done, context);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
     return REDLOCK_OK;
@@ -276,14 +293,24 @@ void redlock_cancel(struct redlock_lock *lock) {
     client_leave(lock->client);
 }
 
-int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t bytes) {
+int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size_t bytes, int64_t fence) {
     struct redlock_client *client = lock->client;
     if (!token || bytes < 1 || bytes > REDLOCK_TOKEN_BYTES_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = lock->phase == PHASE_FREE && !lock->op.active ? lock_fresh_round(lock, token, bytes) : REDLOCK_BUSY;
-    if (result == REDLOCK_OK) lease_begin(lock, 0, rl_all(client->nodes));
+    int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
+    if (result == REDLOCK_OK && client->guard && !guard_fence_plausible(client->guard, fence)) result = REDLOCK_BAD_ARGUMENT;
+    if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
+    if (result == REDLOCK_OK) {
+        lock->fence = fence;
+        lease_begin(lock, 0, rl_all(client->nodes));
+    }
     client_leave(client);
     return result;
+}
+
+int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t bytes) {
+    return redlock_lock_adopt_fenced(lock, token, bytes, 0);
 }
 
 int redlock_lock_disown(struct redlock_lock *lock) {
@@ -339,6 +366,15 @@ struct redlock_bytes redlock_token(struct redlock_lock *lock) {
     if (lock->phase == PHASE_LEASED && lock->round) token = (struct redlock_bytes){lock->round->token, lock->round->token_bytes};
     pthread_mutex_unlock(&lock->client->mutex);
     return token;
+}
+
+int64_t redlock_fence(struct redlock_lock *lock) {
+    if (client_enter(lock->client) != REDLOCK_OK) return 0;
+    bool held = lock->client->guard && lock->phase == PHASE_LEASED &&
+                rl_lease_validity(&lock->lease, net_now(lock->client->net)) > 0;
+    int64_t fence = held ? lock->fence : 0;
+    pthread_mutex_unlock(&lock->client->mutex);
+    return fence;
 }
 
 size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) {

@@ -20,12 +20,12 @@ static void gathering_late(struct net_timer *timer) {
 }
 
 void gatherings_check(struct redlock_client *client) {
-    if (net_settled(client->net) != rl_all(client->nodes)) return;
+    if (!client->gatherings || client_settled(client) != rl_all(client->nodes)) return;
     for (struct gathering *g = client->gatherings; g; g = g->next) waiter_finish(&g->waiter);
 }
 
 rl_mask gather(struct redlock_client *client, rl_ns until) {
-    if (net_settled(client->net) != rl_all(client->nodes) && net_now(client->net) < until) {
+    if (client_settled(client) != rl_all(client->nodes) && net_now(client->net) < until) {
         struct gathering gathering = {.next = client->gatherings, .timer = {.fire = gathering_late}};
         waiter_init(&gathering.waiter);
         client->gatherings = &gathering;
@@ -43,7 +43,8 @@ rl_mask gather(struct redlock_client *client, rl_ns until) {
 int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
     if (wait_ms < 0 || wait_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int ready = (int)rl_count(gather(client, net_now(client->net) + wait_ms * RL_MS));
+    gather(client, net_now(client->net) + wait_ms * RL_MS);
+    int ready = (int)rl_count(client_ready(client, net_now(client->net)));
     client_leave_telling(client);
     return ready;
 }

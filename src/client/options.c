@@ -28,6 +28,8 @@ void redlock_client_options_init(struct redlock_client_options *options) {
         .drift_ms = 2,
         .service_thread = 1,
         .log_level = REDLOCK_LOG_WARNING,
+        .mode = REDLOCK_MODE_CLASSIC,
+        .recover = 1,
     };
 }
 
@@ -80,6 +82,12 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
     if (!to->key_prefix) to->key_prefix_bytes = 0;
     if (to->key_prefix_bytes >= REDLOCK_RESOURCE_BYTES_MAX) {
         fail(error, REDLOCK_BAD_ARGUMENT, "the key prefix is longer than %d bytes", REDLOCK_RESOURCE_BYTES_MAX - 1);
+        return false;
+    }
+    if (!in_range(error, "mode", to->mode, REDLOCK_MODE_CLASSIC, REDLOCK_MODE_GUARDED)) return false;
+    if (!in_range(error, "confirm", to->confirm, 0, 1) || !in_range(error, "recover", to->recover, 0, 1)) return false;
+    if (to->confirm && to->mode != REDLOCK_MODE_GUARDED) {
+        fail(error, REDLOCK_BAD_ARGUMENT, "confirm orders fencing tokens, which only guarded mode has: set mode too");
         return false;
     }
     if (!to->tls_cert_file != !to->tls_key_file) {

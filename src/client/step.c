@@ -26,7 +26,8 @@ static void request_init(struct net_request *request, enum net_op op, struct red
 
 static struct round *round_new(struct redlock_lock *lock) {
     unsigned nodes = lock->terms.nodes;
-    struct round *round = calloc(1, sizeof *round + 3 * nodes * sizeof round->calls[0]);
+    size_t fenced = lock->client->guard ? fenced_bytes(nodes) : 0;
+    struct round *round = calloc(1, sizeof *round + 3 * nodes * sizeof round->calls[0] + fenced);
     if (!round) return NULL;
     round->lock = lock;
     round->refs = 1;
@@ -44,6 +45,7 @@ static void round_ready(struct redlock_lock *lock, struct round *round) {
     request_init(&round->extend, NET_EXTEND, lock, round);
     request_init(&round->release, NET_RELEASE, lock, round);
     request_init(&round->peek, NET_PEEK, lock, round);
+    if (lock->client->guard) fenced_round(round);
 }
 
 static void round_unref(struct round *round) {
@@ -109,7 +111,7 @@ static int result_of(enum rl_outcome outcome) {
     return REDLOCK_NO_QUORUM;
 }
 
-static void send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, struct net_call *calls, rl_ns now) {
+void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, struct net_call *calls, rl_ns now) {
     if (!nodes) return;
     struct net *net = lock->client->net;
     bool release = request->op == NET_RELEASE;
@@ -130,7 +132,8 @@ static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
         }
         struct net_node_status status;
         net_node(lock->client->net, i, now, &status);
-        lock->verdicts[i] = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
+        int verdict = client_verdict(lock->client, i, status.verdict);
+        lock->verdicts[i] = verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict;
     }
 }
 
@@ -144,7 +147,7 @@ static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tal
 
 static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     if (actions->fresh_token) {
-        int result = lock_fresh_round(lock, NULL, 0);
+        int result = lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
         if (result != REDLOCK_OK) {
             lock->abort_result = result;
             lock->unsent |= actions->acquire;
@@ -159,12 +162,16 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         return;
     }
     struct round *round = lock->round;
-    send(lock, actions->acquire | actions->repair, &round->acquire, round->calls, now);
     if (actions->extend) round->extend.ttl_ms = (actions->extend_ttl + RL_MS - 1) / RL_MS;
-    send(lock, actions->extend, &round->extend, round->calls, now);
+    if (lock->client->guard) {
+        fenced_votes(lock, actions, now);
+    } else {
+        lock_send(lock, actions->acquire | actions->repair, &round->acquire, round->calls, now);
+        lock_send(lock, actions->extend, &round->extend, round->calls, now);
+    }
     if (actions->release && lock->phase == PHASE_RELEASING) verdicts_open(lock, actions->release, now);
-    send(lock, actions->release, &round->release, unlock_calls(round), now);
-    send(lock, actions->peek, &round->peek, peek_calls(round), now);
+    lock_send(lock, actions->release, &round->release, unlock_calls(round), now);
+    lock_send(lock, actions->peek, &round->peek, peek_calls(round), now);
 }
 
 static void op_finish(struct redlock_lock *lock, struct op *op, int result) {
@@ -222,6 +229,7 @@ static void acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome)
     acquiring_remove(lock);
     if (outcome == RL_OUTCOME_OK) {
         lock->client->stats.acquired++;
+        if (lock->client->guard) fenced_won(lock);
         lease_begin(lock, lock->acquire.attempt.validity_end, lock->acquire.attempt.tally.asked);
         op_finish(lock, &lock->op, REDLOCK_OK);
         return;
@@ -259,9 +267,10 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
     uint32_t tries = lock->acquire.tries;
     rl_acquire_step(&lock->acquire, event, now, actions);
     enum rl_attempt_state after = lock->acquire.attempt.state;
-    if (after == RL_ATTEMPT_LOST && before == RL_ATTEMPT_VOTING)
-        verdicts_close(lock, &lock->acquire.attempt.tally);
-    if (before == RL_ATTEMPT_VOTING && after != RL_ATTEMPT_VOTING) count_votes(lock);
+    bool was_open = before == RL_ATTEMPT_VOTING || before == RL_ATTEMPT_CONFIRMING;
+    bool over = was_open && (after == RL_ATTEMPT_WON || after == RL_ATTEMPT_LOST);
+    if (over && after == RL_ATTEMPT_LOST) verdicts_close(lock, &lock->acquire.attempt.tally);
+    if (over) count_votes(lock);
     if (tries > 0 && lock->acquire.tries > tries) lock->client->stats.retries++;
     /* Given up before anyone was asked: the report says why of those that could not be. */
     if (lock->acquire.tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
@@ -276,8 +285,9 @@ static void step_lease(struct redlock_lock *lock, const struct rl_event *event, 
 static void step_once(struct redlock_lock *lock, struct rl_event event) {
     struct redlock_client *client = lock->client;
     rl_ns now = net_now(client->net);
-    event.settled = net_settled(client->net);
-    event.ready = net_ready(client->net, now);
+    event.settled = client_settled(client);
+    event.ready = client_ready(client, now);
+    if (client->guard) fenced_event(lock, &event);
     if (lock->phase == PHASE_LEASED && lock->round) {
         for (unsigned i = 0; i < lock->terms.nodes; i++) {
             if (vote_call(lock->round, i)->busy) event.ready &= (rl_mask)~rl_bit(i);
@@ -359,17 +369,18 @@ static void answer(struct redlock_lock *lock, const struct net_call *call, const
         if (lock->phase != PHASE_ACQUIRING || !tells_end(reply)) return;
         event.remaining = reply->remaining_ms * RL_MS;
         break;
-    case CALL_LOOK:
-    case CALL_SURVEY: return;
+    default: return;
     }
     if (lock->phase == PHASE_FREE) return;
     if (reportable(lock, call)) lock->verdicts[call->node] = reply->verdict;
+    if (lock->client->guard && call->tag == CALL_VOTE && !fenced_vote(lock, call, reply, &event)) return;
     lock_step(lock, event);
 }
 
 void lock_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     struct redlock_lock *lock = round->lock;
+    if (lock->client->guard) fenced_heard(lock, round, call, reply);
     if (lock->round == round) answer(lock, call, reply);
     round_unref(round);
 }
@@ -405,7 +416,7 @@ void locks_check(struct redlock_client *client) {
         if (client->twice_listed) {
             lock->abort_result = REDLOCK_TWICE_LISTED;
             lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
-        } else if (lock->acquire.state == RL_ACQUIRE_GATHERING) {
+        } else if (lock->acquire.state == RL_ACQUIRE_GATHERING || client->guard) {
             lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
         }
     }

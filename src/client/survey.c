@@ -73,8 +73,7 @@ static int64_t number_of(struct net_bytes bytes) {
 
 static int yes_or_no(struct net_bytes bytes) { return equals(bytes, "yes") ? 1 : equals(bytes, "no") ? 0 : -1; }
 
-/* The value of "field:value" at the beginning of a line; {NULL, 0} when absent. */
-static struct net_bytes field_of(struct net_bytes info, const char *field) {
+struct net_bytes info_field(struct net_bytes info, const char *field) {
     const char *at = info.data, *end = at + info.bytes;
     size_t length = strlen(field);
     while (at < end) {
@@ -91,40 +90,40 @@ static struct net_bytes field_of(struct net_bytes info, const char *field) {
 }
 
 static void read_server(struct redlock_server *seen, struct net_bytes info) {
-    copy_text(field_of(info, "redis_version"), seen->redis_version, sizeof seen->redis_version);
-    copy_text(field_of(info, "run_id"), seen->run_id, sizeof seen->run_id);
-    seen->tcp_port = number_of(field_of(info, "tcp_port"));
-    seen->uptime_s = number_of(field_of(info, "uptime_in_seconds"));
-    struct net_bytes own = field_of(info, "valkey_version");
-    copy_text(own.data ? own : field_of(info, "redis_version"), seen->version, sizeof seen->version);
+    copy_text(info_field(info, "redis_version"), seen->redis_version, sizeof seen->redis_version);
+    copy_text(info_field(info, "run_id"), seen->run_id, sizeof seen->run_id);
+    seen->tcp_port = number_of(info_field(info, "tcp_port"));
+    seen->uptime_s = number_of(info_field(info, "uptime_in_seconds"));
+    struct net_bytes own = info_field(info, "valkey_version");
+    copy_text(own.data ? own : info_field(info, "redis_version"), seen->version, sizeof seen->version);
     if (seen->version[0] != '\0')
         memcpy(seen->server, own.data ? "valkey" : "redis", own.data ? sizeof "valkey" : sizeof "redis");
 }
 
 static void read_replication(struct redlock_server *seen, struct net_bytes info) {
-    struct net_bytes role = field_of(info, "role");
+    struct net_bytes role = info_field(info, "role");
     if (equals(role, "master")) seen->role = REDLOCK_ROLE_MASTER;
     if (equals(role, "slave") || equals(role, "replica")) seen->role = REDLOCK_ROLE_REPLICA;
-    int64_t replicas = number_of(field_of(info, "connected_slaves"));
+    int64_t replicas = number_of(info_field(info, "connected_slaves"));
     seen->replicas = replicas > INT32_MAX ? -1 : (int)replicas;
 }
 
 static void read_memory(struct redlock_server *seen, struct net_bytes info) {
-    seen->memory_bytes = number_of(field_of(info, "used_memory"));
-    seen->memory_bytes_max = number_of(field_of(info, "maxmemory"));
-    copy_text(field_of(info, "maxmemory_policy"), seen->eviction, sizeof seen->eviction);
+    seen->memory_bytes = number_of(info_field(info, "used_memory"));
+    seen->memory_bytes_max = number_of(info_field(info, "maxmemory"));
+    copy_text(info_field(info, "maxmemory_policy"), seen->eviction, sizeof seen->eviction);
 }
 
 /* A failed append refuses writes for sure: 2. A failed snapshot, 1, does where snapshots are on and
  * stop-writes-on-bgsave-error is, its default; asked for later, and settled there. */
 static void read_persistence(struct redlock_server *seen, struct net_bytes info) {
-    int64_t loading = number_of(field_of(info, "loading"));
+    int64_t loading = number_of(info_field(info, "loading"));
     seen->loading = loading < 0 ? -1 : loading > 0;
-    int64_t append_only = number_of(field_of(info, "aof_enabled"));
+    int64_t append_only = number_of(info_field(info, "aof_enabled"));
     seen->append_only = append_only < 0 ? -1 : append_only > 0;
-    struct net_bytes snapshot = field_of(info, "rdb_last_bgsave_status");
+    struct net_bytes snapshot = info_field(info, "rdb_last_bgsave_status");
     seen->writes_refused = snapshot.data ? equals(snapshot, "err") : -1;
-    if (equals(field_of(info, "aof_last_write_status"), "err")) seen->writes_refused = 2;
+    if (equals(info_field(info, "aof_last_write_status"), "err")) seen->writes_refused = 2;
 }
 
 static void read_info(struct redlock_server *seen, enum net_question question, struct net_bytes info) {
@@ -134,8 +133,8 @@ static void read_info(struct redlock_server *seen, enum net_question question, s
     case NET_ASK_INFO_MEMORY: read_memory(seen, info); break;
     case NET_ASK_INFO_PERSISTENCE: read_persistence(seen, info); break;
     case NET_ASK_INFO_CLIENTS:
-        seen->clients = number_of(field_of(info, "connected_clients"));
-        seen->clients_max = number_of(field_of(info, "maxclients")); /* from version 7 on */
+        seen->clients = number_of(info_field(info, "connected_clients"));
+        seen->clients_max = number_of(info_field(info, "maxclients")); /* from version 7 on */
         break;
     default: break;
     }
@@ -160,11 +159,11 @@ static void read_config(struct redlock_server *seen, enum net_question question,
     }
 }
 
-static void read_time(struct redlock_server *seen, const struct net_reply *reply) {
-    if (reply->items_count != 2) return;
+int64_t survey_clock_us(const struct net_reply *reply) {
+    if (reply->items_count != 2) return -1;
     int64_t seconds = number_of(reply->items[0]), us = number_of(reply->items[1]);
-    if (seconds >= 0 && seconds < INT64_MAX / 1000000 - 1 && us >= 0 && us < 1000000)
-        seen->clock_us = seconds * 1000000 + us;
+    bool sound = seconds >= 0 && seconds < INT64_MAX / 1000000 - 1 && us >= 0 && us < 1000000;
+    return sound ? seconds * 1000000 + us : -1;
 }
 
 static int refusal_of(enum net_question question) {
@@ -174,7 +173,7 @@ static int refusal_of(enum net_question question) {
 
 static void take_answer(struct redlock_server *seen, enum net_question question, const struct net_reply *reply) {
     if (question == NET_ASK_TIME)
-        read_time(seen, reply);
+        seen->clock_us = survey_clock_us(reply);
     else if (question <= NET_ASK_INFO_CLIENTS && reply->items_count == 1)
         read_info(seen, question, reply->items[0]);
     else if (reply->items_count == 2)

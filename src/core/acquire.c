@@ -44,7 +44,7 @@ static void move(struct rl_acquire *acquire, enum rl_acquire_state to, rl_ns now
     switch (to) {
     case RL_ACQUIRE_WON:
         assert(acquire->attempt.state == RL_ATTEMPT_WON && !acquire->cancelled);
-        assert(rl_count(acquire->attempt.tally.granted) >= rl_quorum(acquire->terms->nodes));
+        assert(rl_count(acquire->attempt.tally.granted) >= acquire->attempt.tally.quorum);
         break;
     case RL_ACQUIRE_CLEANING: assert(acquire->attempt.state == RL_ATTEMPT_LOST); break;
     case RL_ACQUIRE_SLEEPING: assert(!acquire->cancelled); break;
@@ -78,7 +78,7 @@ static rl_ns draw_between(struct rl_acquire *acquire, rl_ns low, rl_ns high) {
 static rl_ns majority_free_at(const struct rl_acquire *acquire) {
     const struct rl_tally *votes = &acquire->attempt.tally;
     unsigned nodes = acquire->terms->nodes;
-    unsigned missing = rl_quorum(nodes);
+    unsigned missing = votes->quorum;
     unsigned free_now = nodes - rl_count(votes->denied | votes->failed);
     if (free_now >= missing) return RL_NEVER;
     missing -= free_now;
@@ -145,12 +145,13 @@ static void clean(struct rl_acquire *acquire, rl_ns now, struct rl_actions *acti
 static void follow(struct rl_acquire *acquire, rl_ns now, struct rl_actions *actions) {
     switch (acquire->attempt.state) {
     case RL_ATTEMPT_IDLE: break; /* never: the step before this has started it */
-    case RL_ATTEMPT_VOTING: acquire->wake_at = actions->wake_at; break;
+    case RL_ATTEMPT_VOTING:
+    case RL_ATTEMPT_CONFIRMING: acquire->wake_at = actions->wake_at; break;
     case RL_ATTEMPT_WON: end(acquire, RL_OUTCOME_OK, now, actions); break;
     case RL_ATTEMPT_LOST:
         actions->outcome = RL_OUTCOME_NONE; /* the attempt's, not the acquisition's */
         move(acquire, RL_ACQUIRE_CLEANING, now);
-        rl_tally_open(&acquire->cleaning, acquire->terms->nodes, acquire->attempt.tally.asked);
+        rl_tally_open(&acquire->cleaning, acquire->terms->nodes, acquire->terms->quorum, acquire->attempt.tally.asked);
         if (!acquire->cancelled && !was_last(acquire, now)) actions->peek = acquire->attempt.tally.denied;
         clean(acquire, now, actions);
         break;
@@ -162,7 +163,11 @@ static void try_once(struct rl_acquire *acquire, const struct rl_event *event, r
     start.type = RL_EVENT_START;
     acquire->tries++;
     memset(acquire->free_at, 0, sizeof acquire->free_at);
+    /* Some nodes may have accepted what the try before proposed. */
+    int64_t fence_seen = acquire->attempt.fence_seen;
+    if (acquire->attempt.fence > fence_seen) fence_seen = acquire->attempt.fence;
     rl_attempt_init(&acquire->attempt, acquire->terms);
+    acquire->attempt.fence_seen = fence_seen;
     move(acquire, RL_ACQUIRE_VOTING, now);
     rl_attempt_step(&acquire->attempt, &start, now, actions);
     follow(acquire, now, actions);
@@ -170,9 +175,8 @@ static void try_once(struct rl_acquire *acquire, const struct rl_event *event, r
 
 /* Connecting is no part of an attempt, nor of the time the caller waits for the lock. */
 static void gather(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
-    unsigned nodes = acquire->terms->nodes;
-    rl_mask all = rl_all(nodes);
-    bool majority = rl_count(event->ready & all) >= rl_quorum(nodes);
+    rl_mask all = rl_all(acquire->terms->nodes);
+    bool majority = rl_count(event->ready & all) >= acquire->terms->quorum;
     acquire->wake_at = acquire->since + acquire->rules.connect_timeout;
     if (majority) wake_by(acquire, acquire->since + acquire->terms->node_timeout);
     if ((event->settled & all) == all || now >= acquire->wake_at) try_once(acquire, event, now, actions);
@@ -237,7 +241,7 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
         break;
     case RL_ACQUIRE_CLEANING:
         /* WAKE is no news here: our own releases look like somebody's. */
-        if (event->type == RL_EVENT_VOTE) rl_tally_vote(&acquire->attempt.tally, event->node, event->vote);
+        if (event->type == RL_EVENT_VOTE) rl_attempt_step(&acquire->attempt, event, now, actions);
         if (event->type == RL_EVENT_UNLOCKED) rl_tally_vote(&acquire->cleaning, event->node, event->vote);
         clean(acquire, now, actions);
         break;

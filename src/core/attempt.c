@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One attempt: ask every node that can be asked, at once, and count. Quotations are from the Redlock page.
+ * One attempt: ask every node that can be asked, at once, and count. Quotations are from the Redlock page; what is said
+ * of fences, proposals and confirming holds in guarded mode (docs/guarded.md).
  */
 #include "core/core.h"
 
 #include <assert.h>
 #include <string.h>
 
+/* Each one is a round trip in vain: whoever lost so many races makes room, and comes back after a random delay. */
+#define RAISES_MAX 8
+
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms) {
-    assert(terms->nodes >= 1 && terms->nodes <= RL_NODES_MAX);
+    assert(terms->nodes >= 1 && terms->nodes <= RL_NODES_MAX && terms->quorum >= 1);
+    assert(terms->guarded || (terms->quorum == rl_quorum(terms->nodes) && !terms->confirm));
     assert(terms->ttl > 0 && terms->node_timeout > 0 && terms->node_timeout < terms->ttl);
     memset(attempt, 0, sizeof *attempt);
     attempt->terms = terms;
@@ -16,23 +21,43 @@ void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms) {
 
 static const unsigned char allowed[] = {
     [RL_ATTEMPT_IDLE] = 1 << RL_ATTEMPT_VOTING | 1 << RL_ATTEMPT_LOST,
-    [RL_ATTEMPT_VOTING] = 1 << RL_ATTEMPT_WON | 1 << RL_ATTEMPT_LOST,
+    [RL_ATTEMPT_VOTING] = 1 << RL_ATTEMPT_CONFIRMING | 1 << RL_ATTEMPT_WON | 1 << RL_ATTEMPT_LOST,
+    [RL_ATTEMPT_CONFIRMING] = 1 << RL_ATTEMPT_WON | 1 << RL_ATTEMPT_LOST,
     [RL_ATTEMPT_WON] = 0,
     [RL_ATTEMPT_LOST] = 0,
 };
+
+static void check_won(const struct rl_attempt *attempt, rl_ns now) {
+    const struct rl_terms *terms = attempt->terms;
+    assert(rl_count(attempt->tally.granted) >= attempt->tally.quorum);
+    assert(attempt->validity_end > now);
+    if (terms->guarded) assert(attempt->fence >= 1 && attempt->fence <= RL_FENCE_MAX);
+    if (terms->confirm) assert(attempt->state == RL_ATTEMPT_CONFIRMING && rl_tally_won(&attempt->confirming));
+    (void)now;
+    (void)terms;
+}
 
 /* The only place where the state changes. */
 static void move(struct rl_attempt *attempt, enum rl_attempt_state to, rl_ns now) {
     assert(allowed[attempt->state] & 1 << to);
     (void)allowed;
-    if (to == RL_ATTEMPT_WON) {
-        assert(rl_count(attempt->tally.granted) >= rl_quorum(attempt->terms->nodes));
-        assert(attempt->validity_end > now);
+    switch (to) {
+    case RL_ATTEMPT_CONFIRMING:
+        assert(attempt->terms->confirm && rl_tally_won(&attempt->tally));
+        assert((attempt->confirming.asked & ~attempt->tally.granted) == 0); /* only a voter can confirm */
+        break;
+    case RL_ATTEMPT_WON: check_won(attempt, now); break;
+    case RL_ATTEMPT_LOST: assert(attempt->outcome != RL_OUTCOME_NONE && attempt->outcome != RL_OUTCOME_OK); break;
+    default: break;
     }
-    if (to == RL_ATTEMPT_LOST) assert(attempt->outcome != RL_OUTCOME_NONE && attempt->outcome != RL_OUTCOME_OK);
-    (void)now;
     attempt->state = to;
 }
+
+static bool under_way(const struct rl_attempt *attempt) {
+    return attempt->state == RL_ATTEMPT_VOTING || attempt->state == RL_ATTEMPT_CONFIRMING;
+}
+
+static rl_ns deadline_of(const struct rl_attempt *attempt) { return attempt->t1 + attempt->terms->node_timeout; }
 
 static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now, struct rl_actions *actions) {
     attempt->outcome = outcome;
@@ -46,45 +71,177 @@ static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now,
 /* "If the client failed to acquire the lock for some reason": is another in the way, or can we not know? */
 static enum rl_outcome why_hopeless(const struct rl_tally *tally) {
     unsigned could_vote = tally->nodes - rl_count(tally->failed);
-    return could_vote < rl_quorum(tally->nodes) ? RL_OUTCOME_NO_QUORUM : RL_OUTCOME_HELD;
+    return could_vote < tally->quorum ? RL_OUTCOME_NO_QUORUM : RL_OUTCOME_HELD;
+}
+
+/* ---- winning ------------------------------------------------------------------------------ */
+
+/* Between a vote and the end of the count time passes that no clock of ours may have seen. If a majority of the voters
+ * says afterwards that key and fence are still there, nobody with a higher fence can have been before us. */
+static void ask_to_confirm(struct rl_attempt *attempt, rl_ns now, struct rl_actions *actions) {
+    if (now >= deadline_of(attempt)) {
+        lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
+        return;
+    }
+    rl_tally_open(&attempt->confirming, attempt->terms->nodes, attempt->tally.quorum, attempt->tally.granted);
+    move(attempt, RL_ATTEMPT_CONFIRMING, now);
+    actions->confirm = attempt->confirming.asked;
+    actions->fence = attempt->fence;
 }
 
 /* "If and only if the client was able to acquire the lock in the majority of the instances, and the total time
  * elapsed to acquire the lock is less than lock validity time, the lock is considered to be acquired." */
-static void count(struct rl_attempt *attempt, rl_ns now, struct rl_actions *actions) {
+static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *actions) {
     const struct rl_terms *terms = attempt->terms;
-    if (rl_tally_won(&attempt->tally)) {
-        /* "its validity time is considered to be the initial validity time minus the time elapsed",
-         * measured from before the first SET left. */
-        rl_ns validity_end = attempt->t1 + terms->ttl - rl_drift(terms, terms->ttl);
-        rl_ns left = validity_end - now;
-        if (left <= 0 || left < terms->validity_min) {
-            lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
-            return;
-        }
-        attempt->validity_end = validity_end;
-        move(attempt, RL_ATTEMPT_WON, now);
-        actions->outcome = RL_OUTCOME_OK;
+    /* "its validity time is considered to be the initial validity time minus the time elapsed", measured from before
+     * the first SET left. */
+    rl_ns validity_end = attempt->t1 + terms->ttl - rl_drift(terms, terms->ttl);
+    rl_ns left = validity_end - now;
+    if (left <= 0 || left < terms->validity_min) {
+        lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
         return;
     }
-    if (rl_tally_hopeless(&attempt->tally)) lose(attempt, why_hopeless(&attempt->tally), now, actions);
+    if (terms->confirm && attempt->state == RL_ATTEMPT_VOTING) {
+        ask_to_confirm(attempt, now, actions);
+        return;
+    }
+    attempt->validity_end = validity_end;
+    move(attempt, RL_ATTEMPT_WON, now);
+    actions->outcome = RL_OUTCOME_OK;
 }
 
+/* ---- proposals ---------------------------------------------------------------------------- */
+
+/* Above all that was seen, and above our own, which some nodes may have accepted. The hint, a clock, only saves round
+ * trips: one that is out of its mind is not followed. Above RL_FENCE_MAX: there are no tokens left. */
+static int64_t next_fence(const struct rl_attempt *attempt, const struct rl_event *event) {
+    int64_t seen = attempt->fence_seen > attempt->fence ? attempt->fence_seen : attempt->fence;
+    bool use_hint = event->fence_hint > seen && event->fence_hint <= RL_FENCE_MAX;
+    return use_hint ? event->fence_hint : seen + 1;
+}
+
+/* Who may still vote for this proposal. Whoever was asked for it and has not raised his fence will not. Whoever was not
+ * asked for it yet (his record was being read, or he had not answered what came before) can be, unless we know that it
+ * is too low. */
+static rl_mask may_still_grant(const struct rl_attempt *attempt) {
+    rl_mask may = attempt->tally.granted | (attempt->current & attempt->waiting);
+    if (attempt->fence_seen < attempt->fence) may |= rl_tally_pending(&attempt->tally) & (rl_mask)~attempt->current;
+    return may;
+}
+
+/* Votes for a lower proposal are worth nothing from here on: a token is one that a majority granted. */
+static bool propose_anew(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
+                         struct rl_actions *actions) {
+    int64_t fence = next_fence(attempt, event);
+    if (fence > RL_FENCE_MAX) {
+        lose(attempt, RL_OUTCOME_NO_QUORUM, now, actions);
+        return false;
+    }
+    attempt->raises++;
+    attempt->fence = fence;
+    attempt->current = 0;
+    attempt->tally.granted = 0; /* pending again */
+    return true;
+}
+
+/* Nodes where the key is ours are asked for a higher fence when this proposal can win no more. A node that cannot be
+ * asked just now is asked when it can: for the proposal of then, as long as that is good. */
+static void raise_fences(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
+                         struct rl_actions *actions) {
+    bool out_of_reach = rl_count(may_still_grant(attempt)) < attempt->tally.quorum;
+    if (out_of_reach && attempt->raises == RAISES_MAX) {
+        lose(attempt, RL_OUTCOME_HELD, now, actions);
+        return;
+    }
+    rl_mask askable = attempt->ours & event->ready & (rl_mask) ~(attempt->waiting | event->voided);
+    if (askable == 0) return;
+    if (out_of_reach && !propose_anew(attempt, event, now, actions)) return;
+    if (attempt->fence_seen >= attempt->fence) return;
+    rl_mask raise = askable & (rl_mask)~attempt->current;
+    if (raise == 0) return;
+    attempt->current |= raise;
+    attempt->waiting |= raise;
+    actions->raise = raise;
+    actions->fence = attempt->fence;
+}
+
+/* ---- counting ----------------------------------------------------------------------------- */
+
+/* Asks nobody any more when `late`. */
+static void count(struct rl_attempt *attempt, const struct rl_event *event, bool late, rl_ns now,
+                  struct rl_actions *actions) {
+    struct rl_tally *tally = attempt->state == RL_ATTEMPT_VOTING ? &attempt->tally : &attempt->confirming;
+    /* The quorum grew by a member under way, and a vote may be from before or after that: a majority of both, then. */
+    if (attempt->terms->quorum > tally->quorum) tally->quorum = attempt->terms->quorum;
+    if (rl_tally_won(tally))
+        majority(attempt, now, actions);
+    else if (rl_tally_hopeless(tally))
+        lose(attempt, why_hopeless(tally), now, actions);
+    else if (attempt->state == RL_ATTEMPT_VOTING && attempt->terms->guarded && !late)
+        raise_fences(attempt, event, now, actions);
+}
+
+/* An answer to a SET or a raise. A node where the key is ours and the fence is not stays pending: it can still grant.
+ * A grant is for the fence that was asked for: if that is not the proposal any more, it is as good as stale. */
+static void record_guarded(struct rl_attempt *attempt, const struct rl_event *event) {
+    rl_mask node = event->node < attempt->terms->nodes ? rl_bit(event->node) : 0;
+    if ((attempt->waiting & node) == 0 || event->vote == RL_VOTE_NONE) return;
+    attempt->waiting &= (rl_mask)~node;
+    bool granted = event->vote == RL_VOTE_GRANTED;
+    if (granted || event->vote == RL_VOTE_STALE) {
+        attempt->ours |= node;
+        if (!granted || (attempt->current & node) == 0) return;
+    } else {
+        attempt->ours &= (rl_mask)~node;
+    }
+    rl_tally_vote(&attempt->tally, event->node, event->vote);
+}
+
+/* "What a node granted earlier in the same round is dropped": it must be asked again, once it may vote again. What it
+ * is still about to say was asked under what was known before, and is no grant either. */
+static void drop_voided(struct rl_attempt *attempt, rl_mask voided) {
+    attempt->tally.granted &= (rl_mask)~voided;
+    attempt->current &= (rl_mask) ~(voided & attempt->waiting);
+    if (attempt->state == RL_ATTEMPT_CONFIRMING) rl_tally_void(&attempt->confirming, voided);
+}
+
+/* After the end a straggler is recorded for the report, and decides nothing. */
+static void record(struct rl_attempt *attempt, const struct rl_event *event) {
+    if (event->fence > attempt->fence_seen)
+        attempt->fence_seen = event->fence < RL_FENCE_MAX ? event->fence : RL_FENCE_MAX;
+    bool confirms =
+        event->node < attempt->terms->nodes && (rl_tally_pending(&attempt->confirming) & rl_bit(event->node)) != 0;
+    if (confirms) /* key or fence are not what they were: a plain no */
+        rl_tally_vote(&attempt->confirming, event->node, event->vote == RL_VOTE_STALE ? RL_VOTE_DENIED : event->vote);
+    else if (attempt->terms->guarded)
+        record_guarded(attempt, event);
+    else
+        rl_tally_vote(&attempt->tally, event->node, event->vote);
+}
+
+/* ---- the step ----------------------------------------------------------------------------- */
+
 static void start(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
-    unsigned nodes = attempt->terms->nodes;
+    const struct rl_terms *terms = attempt->terms;
     /* "It gets the current time", before anything is sent. */
     attempt->t1 = now;
-    rl_tally_open(&attempt->tally, nodes, event->ready);
-    if (rl_tally_hopeless(&attempt->tally)) {
+    rl_tally_open(&attempt->tally, terms->nodes, terms->quorum, event->ready & (rl_mask)~event->voided);
+    int64_t fence = terms->guarded ? next_fence(attempt, event) : 0;
+    if (rl_tally_hopeless(&attempt->tally) || fence > RL_FENCE_MAX) {
         /* Too few can be asked: a SET now could only leave keys behind and be in another's way. */
-        rl_tally_open(&attempt->tally, nodes, 0);
+        rl_tally_open(&attempt->tally, terms->nodes, terms->quorum, 0);
         lose(attempt, RL_OUTCOME_NO_QUORUM, now, actions);
         return;
     }
+    /* Two majorities of those who may vote share a node: the one fact that mutual exclusion rests on. */
+    assert(2 * attempt->tally.quorum > rl_count(attempt->tally.asked));
+    attempt->fence = fence;
+    attempt->current = attempt->waiting = attempt->tally.asked;
     move(attempt, RL_ATTEMPT_VOTING, now);
     /* "the client should try to send the SET commands to the N instances at the same time using multiplexing" */
     actions->fresh_token = true;
     actions->acquire = attempt->tally.asked;
+    actions->fence = fence;
 }
 
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
@@ -92,13 +249,9 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
     actions->wake_at = RL_NEVER;
 
     if (attempt->state == RL_ATTEMPT_IDLE && event->type == RL_EVENT_START) start(attempt, event, now, actions);
-
-    if (event->type == RL_EVENT_VOTE && attempt->state != RL_ATTEMPT_IDLE) {
-        /* After the end a straggler is recorded for the report, and decides nothing. */
-        bool counted = rl_tally_vote(&attempt->tally, event->node, event->vote);
-        if (counted && attempt->state == RL_ATTEMPT_VOTING) count(attempt, now, actions);
-    }
-    if (attempt->state != RL_ATTEMPT_VOTING) return;
+    if (under_way(attempt) && event->voided != 0) drop_voided(attempt, event->voided);
+    if (attempt->state != RL_ATTEMPT_IDLE && event->type == RL_EVENT_VOTE) record(attempt, event);
+    if (!under_way(attempt)) return;
 
     if (event->type == RL_EVENT_CANCEL) {
         lose(attempt, RL_OUTCOME_CANCELLED, now, actions);
@@ -106,12 +259,15 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
     }
     /* "This prevents the client from remaining blocked for a long time trying to talk with a Redis node which is
      * down". Not on a VOTE: if we come late ourselves, the answers that lie in the sockets are read first. */
-    rl_ns deadline = attempt->t1 + attempt->terms->node_timeout;
+    rl_ns deadline = deadline_of(attempt);
     if (now >= deadline && event->type != RL_EVENT_VOTE) {
         rl_tally_close(&attempt->tally);
-        count(attempt, now, actions);
+        if (attempt->state == RL_ATTEMPT_CONFIRMING) rl_tally_close(&attempt->confirming);
+        count(attempt, event, true, now, actions);
         assert(attempt->state == RL_ATTEMPT_LOST);
         return;
     }
+    count(attempt, event, now >= deadline, now, actions);
+    if (!under_way(attempt)) return;
     actions->wake_at = deadline;
 }

@@ -19,6 +19,7 @@ typedef uint16_t rl_mask; /* bit i: node i */
 #define RL_NODES_MAX 15
 #define RL_NEVER INT64_MAX
 #define RL_MS ((rl_ns)1000000)
+#define RL_FENCE_MAX INT64_C(9007199254740991) /* 2^53 - 1: REDLOCK_FENCE_MAX */
 
 /* A majority of the nodes configured, whether they can be reached or not. */
 static inline unsigned rl_quorum(unsigned nodes) { return nodes / 2 + 1; }
@@ -32,12 +33,16 @@ enum rl_vote {
     RL_VOTE_GRANTED, /* set / extended / deleted */
     RL_VOTE_DENIED,  /* another's token is there */
     RL_VOTE_ABSENT,  /* extend, release: no key */
+    RL_VOTE_STALE,   /* guarded acquire and raise: the key is ours, the fence was not raised to our proposal */
     RL_VOTE_FAILED   /* it did not or could not say: error, lost connection, not reachable */
 };
 
 /* What holds for every lock of a client and TTL. */
 struct rl_terms {
     uint8_t nodes;         /* 1..15 */
+    uint8_t quorum;        /* rl_quorum() of the nodes configured; guarded: of the members that the records name */
+    bool guarded;          /* a vote carries a fencing token: the proposal */
+    bool confirm;          /* guarded: a majority of the voters is asked once more before the win counts */
     rl_ns ttl;             /* > 0 */
     uint32_t drift_ppm;    /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
     rl_ns drift_fixed;
@@ -64,12 +69,16 @@ struct rl_event {
     uint8_t node;
     enum rl_vote vote;
     rl_mask ready;     /* every event: nodes that may be sent a SET now (connected, nothing overdue, slot free) */
+    rl_mask voided;    /* guarded, every event: nodes that by what is known now may not vote (another body, another epoch,
+                          recovering): what they granted in a round that is still open does not count */
     rl_mask settled;   /* every event: nodes that are connected, or whose last try to connect has failed */
     rl_mask asked;     /* lease START: nodes that may hold our key */
     rl_ns validity_end;/* lease START */
     rl_ns remaining;   /* HINT */
     rl_ns ttl;         /* EXTEND */
     uint64_t seed;     /* acquisition START: 64 random bits for the retry delays */
+    int64_t fence;      /* guarded VOTE: the highest fence known of that node, 0 unknown */
+    int64_t fence_hint; /* guarded, every event of an acquisition: what a proposal made now should be at least */
 };
 
 enum rl_outcome {
@@ -99,6 +108,9 @@ struct rl_actions {
     rl_ns extend_ttl;
     rl_mask release;   /* compare-and-delete, queued behind whatever went to that node before */
     rl_mask peek;      /* ask how long the holder's key has left (a hint) */
+    int64_t fence;     /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
+    rl_mask raise;     /* guarded: raise the fence to the proposal where the key is ours */
+    rl_mask confirm;   /* guarded: do key and fence still say what was voted? */
     rl_ns wake_at;     /* step again with TICK at this time at the latest; RL_NEVER: nothing to wait for */
     unsigned notices;  /* enum rl_notice, ored */
     enum rl_outcome outcome;         /* not NONE: the acquisition or the release is over */
@@ -108,20 +120,22 @@ struct rl_actions {
 /* ---- one round of votes: who was asked, who said what ------------------------------------ */
 
 struct rl_tally {
-    uint8_t nodes;
+    uint8_t nodes, quorum;
     rl_mask asked, granted, denied, absent, failed;
 };
-void rl_tally_open(struct rl_tally *tally, unsigned nodes, rl_mask asked); /* unasked nodes count as failed */
+void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum, rl_mask asked); /* unasked nodes count as failed */
 /* False when the vote is not of this round: not asked, or answered already. */
 bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote);
 rl_mask rl_tally_pending(const struct rl_tally *tally);
 void rl_tally_close(struct rl_tally *tally); /* whoever is pending has failed */
+/* Whatever these said or will say does not count: they have failed. False: they had already. */
+bool rl_tally_void(struct rl_tally *tally, rl_mask voided);
 bool rl_tally_won(const struct rl_tally *tally);    /* a majority granted */
 bool rl_tally_hopeless(const struct rl_tally *tally); /* granted + pending is below the quorum */
 
 /* ---- one attempt ------------------------------------------------------------------------- */
 
-enum rl_attempt_state { RL_ATTEMPT_IDLE = 0, RL_ATTEMPT_VOTING, RL_ATTEMPT_WON, RL_ATTEMPT_LOST };
+enum rl_attempt_state { RL_ATTEMPT_IDLE = 0, RL_ATTEMPT_VOTING, RL_ATTEMPT_CONFIRMING, RL_ATTEMPT_WON, RL_ATTEMPT_LOST };
 
 struct rl_attempt {
     const struct rl_terms *terms;
@@ -130,6 +144,15 @@ struct rl_attempt {
     struct rl_tally tally;
     rl_ns t1;                  /* when the SETs went out */
     rl_ns validity_end;        /* when WON: t1 + ttl - drift */
+    /* Guarded. A granted vote counts at the proposal that it was given for; where the key is ours but the fence is
+     * not (STALE), the fence is raised again, by then to a higher proposal for all. */
+    int64_t fence;             /* the proposal; when WON the fencing token */
+    int64_t fence_seen;        /* the highest fence that any node told of */
+    rl_mask ours;              /* nodes that have said that the key is ours */
+    rl_mask current;           /* asked for this proposal */
+    rl_mask waiting;           /* asked, for whichever proposal, and not answered */
+    uint8_t raises;
+    struct rl_tally confirming;
 };
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms);
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now, struct rl_actions *actions);

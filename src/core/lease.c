@@ -12,7 +12,8 @@
 #include <string.h>
 
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms, const struct rl_lease_rules *rules) {
-    assert(terms->nodes >= 1 && terms->nodes <= RL_NODES_MAX);
+    assert(terms->nodes >= 1 && terms->nodes <= RL_NODES_MAX && terms->quorum >= 1);
+    assert(terms->guarded || terms->quorum == rl_quorum(terms->nodes));
     assert(rules->renew_every >= 0 && rules->hold_max >= 0 && rules->lost_margin >= 0);
     memset(lease, 0, sizeof *lease);
     lease->terms = terms;
@@ -35,7 +36,7 @@ static void move(struct rl_lease *lease, enum rl_lease_state to, rl_ns now) {
     (void)allowed;
     if (to == RL_LEASE_HELD) assert(lease->validity_end > now);
     if (to == RL_LEASE_HELD && (lease->adopted || lease->state == RL_LEASE_UNSURE))
-        assert(lease->round_proven && rl_count(lease->round.granted) >= rl_quorum(lease->terms->nodes));
+        assert(lease->round_proven && rl_count(lease->round.granted) >= lease->round.quorum);
     if (to != RL_LEASE_HELD && to != RL_LEASE_UNSURE) assert(!lease->round_open && lease->want_ttl == 0);
     (void)now;
     lease->state = to;
@@ -126,8 +127,9 @@ static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *a
 static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_ns ttl, bool by_caller, rl_ns now,
                        struct rl_actions *actions) {
     /* A node that gets a repair in this very step has its hands full: its answer would be taken for this round's. */
-    rl_mask can_ask = event->ready & (rl_mask)~actions->repair;
-    rl_tally_open(&lease->round, lease->terms->nodes, can_ask);
+    rl_mask can_ask = event->ready & (rl_mask) ~(actions->repair | event->voided);
+    rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, can_ask);
+    assert(2 * lease->round.quorum > rl_count(lease->round.asked)); /* two majorities share a node */
     lease->round_open = true;
     lease->round_by_caller = by_caller;
     lease->round_proven = false;
@@ -135,7 +137,7 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
     lease->round_t1 = now;
     lease->round_ttl = ttl;
     if (rl_tally_hopeless(&lease->round)) {
-        rl_tally_open(&lease->round, lease->terms->nodes, 0);
+        rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, 0);
         round_failed(lease, now, actions);
         return;
     }
@@ -145,9 +147,9 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
 
 /* After a restart without its data a node may have our key back, but only while a majority proves the lease: otherwise
  * two clients could each repair their way to a majority. */
-static void repair(struct rl_lease *lease, struct rl_actions *actions) {
+static void repair(struct rl_lease *lease, const struct rl_event *event, struct rl_actions *actions) {
     assert(lease->round_proven && holding(lease) && rl_tally_won(&lease->round));
-    rl_mask absent = lease->round.absent & (rl_mask)~lease->repaired;
+    rl_mask absent = lease->round.absent & (rl_mask) ~(lease->repaired | event->voided);
     if (absent == 0) return;
     actions->repair = absent;
     actions->extend_ttl = lease->round_ttl;
@@ -158,9 +160,9 @@ static void repair(struct rl_lease *lease, struct rl_actions *actions) {
 /* "Basically the client, if in the middle of the computation while the lock validity is approaching a low value, may
  * extend the lock by sending a Lua script ... The client should only consider the lock re-acquired if it was able to
  * extend the lock into the majority of instances, and within the validity time." */
-static void round_won(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
     rl_ns validity_end = lease->round_t1 + lease->round_ttl - rl_drift(lease->terms, lease->round_ttl);
-    assert(rl_count(lease->round.granted) >= rl_quorum(lease->terms->nodes));
+    assert(rl_count(lease->round.granted) >= lease->round.quorum);
     assert(unproven(lease) || now < lease->validity_end);
     if (unproven(lease) && validity_end <= now) {
         round_failed(lease, now, actions); /* a majority had it, too late to say until when */
@@ -179,20 +181,21 @@ static void round_won(struct rl_lease *lease, rl_ns now, struct rl_actions *acti
     /* A caller's short extension must not push the renewal away: what it won may be nothing. */
     if (!lease->round_by_caller || !was_proven || lease->round_ttl >= lease->terms->ttl)
         schedule_renewal(lease, lease->round_t1, now);
-    repair(lease, actions);
+    repair(lease, event, actions);
 }
 
 static bool gone(const struct rl_lease *lease) {
     unsigned not_ours = rl_count(lease->round.denied | lease->round.absent);
-    return lease->terms->nodes - not_ours < rl_quorum(lease->terms->nodes);
+    /* A member less since the round began: lost is what no later round could win. */
+    unsigned quorum = lease->terms->quorum < lease->round.quorum ? lease->terms->quorum : lease->round.quorum;
+    return lease->terms->nodes - not_ours < quorum;
 }
 
-static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
-    if (!lease->round_open || !rl_tally_vote(&lease->round, event->node, event->vote)) return;
+static void count(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
     if (lease->round_proven) {
-        repair(lease, actions);
+        repair(lease, event, actions);
     } else if (rl_tally_won(&lease->round)) {
-        round_won(lease, now, actions);
+        round_won(lease, event, now, actions);
     } else if (gone(lease)) {
         /* So many nodes say for certain that the key is not ours: no extension can win any more, and setting it anew
          * would be a second lock, not this one. */
@@ -201,6 +204,19 @@ static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now
         round_failed(lease, now, actions);
     }
     if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
+}
+
+static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote)) count(lease, event, now, actions);
+}
+
+/* Guarded. What is known of the nodes has changed since they were asked: votes of those that may not vote are dropped,
+ * and when the quorum grew by a member, a majority is one of before and after. */
+static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    if (!lease->terms->guarded || !lease->round_open || lease->round_proven) return;
+    bool grown = lease->terms->quorum > lease->round.quorum;
+    if (grown) lease->round.quorum = lease->terms->quorum;
+    if (rl_tally_void(&lease->round, event->voided) || grown) count(lease, event, now, actions);
 }
 
 static void close_late_round(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
@@ -245,7 +261,7 @@ static void count_unlocked(struct rl_lease *lease, rl_ns now, struct rl_actions 
     unsigned not_ours = rl_count(votes->denied | votes->absent);
     if (rl_tally_won(votes))
         actions->outcome = RL_OUTCOME_OK;
-    else if (votes->nodes - not_ours < rl_quorum(votes->nodes))
+    else if (votes->nodes - not_ours < votes->quorum)
         actions->outcome = RL_OUTCOME_LOST;
     else if (rl_tally_hopeless(votes))
         actions->outcome = RL_OUTCOME_NO_QUORUM;
@@ -258,7 +274,7 @@ static void release(struct rl_lease *lease, rl_ns now, struct rl_actions *action
     if (lease->state == RL_LEASE_RELEASING || lease->state == RL_LEASE_RELEASED) return;
     drop_rounds(lease, actions);
     move(lease, RL_LEASE_RELEASING, now);
-    rl_tally_open(&lease->unlocking, lease->terms->nodes, lease->asked);
+    rl_tally_open(&lease->unlocking, lease->terms->nodes, lease->terms->quorum, lease->asked);
     lease->unlocking.absent = lease->unlocking.failed;
     lease->unlocking.failed = 0;
     lease->unlocking_since = now;
@@ -308,6 +324,7 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     if (event->type == RL_EVENT_START && lease->state == RL_LEASE_NONE) start(lease, event, now, actions);
     if (holding(lease) && now >= lost_at(lease)) lose(lease, now, actions);
 
+    reconsider(lease, event, now, actions);
     switch (event->type) {
     case RL_EVENT_VOTE: vote(lease, event, now, actions); break;
     case RL_EVENT_UNLOCKED:

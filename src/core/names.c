@@ -8,6 +8,7 @@ const char *rl_attempt_state_name(enum rl_attempt_state state) {
     switch (state) {
     case RL_ATTEMPT_IDLE: return "idle";
     case RL_ATTEMPT_VOTING: return "voting";
+    case RL_ATTEMPT_CONFIRMING: return "confirming";
     case RL_ATTEMPT_WON: return "won";
     case RL_ATTEMPT_LOST: return "lost";
     }
@@ -59,6 +60,7 @@ const char *rl_vote_name(enum rl_vote vote) {
     case RL_VOTE_GRANTED: return "granted";
     case RL_VOTE_DENIED: return "denied";
     case RL_VOTE_ABSENT: return "absent";
+    case RL_VOTE_STALE: return "stale";
     case RL_VOTE_FAILED: return "failed";
     }
     return "unknown";

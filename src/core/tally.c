@@ -31,15 +31,15 @@ static void check(const struct rl_tally *tally) {
     assert(tally->nodes >= 1 && tally->nodes <= RL_NODES_MAX);
     assert(sum == tally->nodes);
     assert((tally->asked & ~all) == 0);
-    /* Two majorities share a node: the one fact that mutual exclusion rests on. */
-    assert(2 * rl_quorum(tally->nodes) > tally->nodes && rl_quorum(tally->nodes) <= tally->nodes);
+    assert(tally->quorum >= 1); /* above the nodes: more members than are listed here, and nothing can be won */
     (void)all;
     (void)sum;
 }
 
-void rl_tally_open(struct rl_tally *tally, unsigned nodes, rl_mask asked) {
+void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum, rl_mask asked) {
     memset(tally, 0, sizeof *tally);
     tally->nodes = (uint8_t)nodes;
+    tally->quorum = (uint8_t)quorum;
     tally->asked = asked & rl_all(nodes);
     tally->failed = rl_all(nodes) & (rl_mask)~asked;
     check(tally);
@@ -57,6 +57,7 @@ bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote) {
     case RL_VOTE_DENIED: tally->denied |= rl_bit(node); break;
     case RL_VOTE_ABSENT: tally->absent |= rl_bit(node); break;
     case RL_VOTE_FAILED: tally->failed |= rl_bit(node); break;
+    case RL_VOTE_STALE: tally->failed |= rl_bit(node); break; /* an attempt knows better; to others it says nothing */
     }
     check(tally);
     return true;
@@ -67,9 +68,21 @@ void rl_tally_close(struct rl_tally *tally) {
     check(tally);
 }
 
-/* "the majority of the instances (at least N/2+1)", of all N: an unreachable node is a vote not given. */
-bool rl_tally_won(const struct rl_tally *tally) { return rl_count(tally->granted) >= rl_quorum(tally->nodes); }
+bool rl_tally_void(struct rl_tally *tally, rl_mask voided) {
+    rl_mask valid = (rl_mask) ~(voided & (rl_mask)~tally->failed & rl_all(tally->nodes));
+    if (valid == (rl_mask)~0) return false;
+    tally->granted &= valid;
+    tally->denied &= valid;
+    tally->absent &= valid;
+    tally->failed |= (rl_mask)~valid;
+    check(tally);
+    return true;
+}
+
+/* "the majority of the instances (at least N/2+1)", of all N: an unreachable node is a vote not given. In guarded mode
+ * N is what the nodes' records say. */
+bool rl_tally_won(const struct rl_tally *tally) { return rl_count(tally->granted) >= tally->quorum; }
 
 bool rl_tally_hopeless(const struct rl_tally *tally) {
-    return rl_count(tally->granted | rl_tally_pending(tally)) < rl_quorum(tally->nodes);
+    return rl_count(tally->granted | rl_tally_pending(tally)) < tally->quorum;
 }

@@ -9,15 +9,20 @@
 
 #include <hiredis/hiredis.h>
 
-#include "net/verdict.h"
+#include "core/guard.h"
 #include "node/scripts.h"
 #include "redlock.h"
 
-_Static_assert(COMMAND_WORDS_MAX >= REDLOCK_RESOURCES_MAX + 8, "a request with all its keys must fit");
+_Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 8, "a request with all its keys and stripes must fit");
+_Static_assert(COMMAND_WORDS_MAX >= NET_FIELDS_MAX + 9, "a record must fit");
+_Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 3, "all stripes must fit");
+
+enum { FENCES_NAME_BYTES = sizeof(NET_KEY_FENCES) - 1 + NET_NONCE_BYTES, SHA1_BYTES = 40 };
 
 void words_begin(struct words *words, const char *command) {
     words->count = 0;
     words->numbers = 0;
+    words->named = 0;
     words_text(words, command);
 }
 
@@ -45,31 +50,64 @@ bool words_end(const struct words *words, struct buffer *out, size_t limit) {
     return done;
 }
 
-bool command_is_write(const struct net_request *request) {
-    return request->op == NET_ACQUIRE || request->op == NET_EXTEND || request->op == NET_RELEASE;
+/* The formatted bytes behind a word. */
+static size_t words_behind(const struct words *words, int word) {
+    size_t behind = 2; /* its own end of line */
+    for (int i = word + 1; i < words->count; i++) {
+        size_t digits = 1;
+        for (size_t n = words->bytes[i]; n >= 10; n /= 10) digits++;
+        behind += 1 + digits + 2 + words->bytes[i] + 2;
+    }
+    return behind;
+}
+
+bool command_is_guarded(const struct net_request *request) {
+    switch (request->op) {
+    case NET_ACQUIRE:
+    case NET_EXTEND: return request->nonces != NULL;
+    case NET_RAISE:
+    case NET_CONFIRM:
+    case NET_RECORD_WRITE:
+    case NET_FENCES: return true;
+    default: return false;
+    }
 }
 
 bool command_needs_script(const struct net_request *request) {
-    if (request->op == NET_ACQUIRE) return request->keys_count > 1;
-    return request->op == NET_EXTEND || request->op == NET_RELEASE;
+    switch (request->op) {
+    case NET_ACQUIRE: return request->keys_count > 1;
+    case NET_EXTEND:
+    case NET_RELEASE:
+    case NET_RAISE:
+    case NET_CONFIRM:
+    case NET_RECORD_WRITE: return true;
+    default: return false;
+    }
 }
 
 unsigned command_replies(const struct net_request *request) {
     if (request->op == NET_PEEK) return (unsigned)request->keys_count;
+    if (request->op == NET_ACQUIRE) return request->nonces && request->keys_count == 1 ? 2 : 1;
     return request->op == NET_LOOK ? 2 : 1;
 }
 
-static bool encode_script(const struct net_request *request, bool whole, struct words *words) {
+/* ---- locks ---- */
+
+static void begin_script(struct words *words, enum node_script script, bool whole, size_t keys) {
+    words_begin(words, whole ? "EVAL" : "EVALSHA");
+    words_bytes(words, whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
+                             : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
+    words_number(words, keys);
+}
+
+static void encode_script(const struct net_request *request, bool whole, struct words *words) {
     enum node_script script = NODE_ACQUIRE_MANY;
     if (request->op == NET_EXTEND) script = NODE_EXTEND;
     if (request->op == NET_RELEASE) script = NODE_RELEASE;
-    words_begin(words, whole ? "EVAL" : "EVALSHA");
-    words_text(words, whole ? node_scripts[script].text : node_scripts[script].sha1);
-    words_number(words, request->keys_count);
+    begin_script(words, script, whole, request->keys_count);
     for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
     words_bytes(words, request->token);
     if (script != NODE_RELEASE) words_number(words, (uint64_t)request->ttl_ms);
-    return true;
 }
 
 static void encode_set(const struct net_request *request, struct words *words) {
@@ -148,115 +186,149 @@ static bool encode_survey(enum net_question question, struct words *words, struc
     return words_end(words, out, limit);
 }
 
-bool command_encode(const struct net_request *request, bool whole_script, struct buffer *out, size_t limit) {
+/* ---- guarded mode ---- */
+
+static void write_nonce(char *text, uint64_t nonce) {
+    static const char digits[] = "0123456789abcdef";
+    for (int i = NET_NONCE_BYTES - 1; i >= 0; i--, nonce >>= 4) text[i] = digits[nonce & 15];
+}
+
+/* The name of the fences of a nonce; not NUL-terminated. */
+static struct net_bytes fences_name(char text[FENCES_NAME_BYTES], uint64_t nonce) {
+    memcpy(text, NET_KEY_FENCES, sizeof(NET_KEY_FENCES) - 1);
+    write_nonce(text + sizeof(NET_KEY_FENCES) - 1, nonce);
+    return (struct net_bytes){text, FENCES_NAME_BYTES};
+}
+
+static void add_fences(struct words *words, char text[FENCES_NAME_BYTES], uint64_t nonce) {
+    words->named = words->count;
+    words_bytes(words, fences_name(text, nonce));
+}
+
+static void encode_zadd(const struct net_request *request, uint64_t nonce, char name[FENCES_NAME_BYTES],
+                        struct words *words) {
+    assert(request->stripes_count == 1);
+    words_begin(words, "ZADD");
+    add_fences(words, name, nonce);
+    words_text(words, "XX");
+    words_text(words, "GT");
+    words_text(words, "CH");
+    words_number(words, (uint64_t)request->fence);
+    words_number(words, request->stripes[0]);
+}
+
+static void encode_guarded_script(const struct net_request *request, uint64_t nonce, bool whole,
+                                  char name[FENCES_NAME_BYTES], struct words *words) {
+    enum node_script script = NODE_ACQUIRE_GUARDED;
+    if (request->op == NET_EXTEND) script = NODE_EXTEND_GUARDED;
+    if (request->op == NET_RAISE) script = NODE_RAISE;
+    if (request->op == NET_CONFIRM) script = NODE_CONFIRM;
+    size_t keys = script == NODE_RAISE ? 0 : request->keys_count;
+    begin_script(words, script, whole, keys + 1);
+    for (size_t i = 0; i < keys; i++) words_bytes(words, request->keys[i]);
+    add_fences(words, name, nonce);
+    if (script != NODE_RAISE) words_bytes(words, request->token);
+    if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED) words_number(words, (uint64_t)request->ttl_ms);
+    words_number(words, (uint64_t)request->fence);
+    for (size_t i = 0; i < request->stripes_count; i++) words_number(words, request->stripes[i]);
+}
+
+/* "stripe fence stripe fence ..." of those above 0; NULL: no memory. */
+static char *floor_text(const int64_t *floor, size_t *length) {
+    enum { PAIR_BYTES = sizeof("4095 9223372036854775807 ") };
+    char *text = malloc(RL_STRIPES * PAIR_BYTES);
+    *length = 0;
+    for (unsigned stripe = 0; text && stripe < RL_STRIPES; stripe++) {
+        if (floor[stripe] <= 0) continue;
+        int pair = snprintf(text + *length, PAIR_BYTES, "%u %" PRId64 " ", stripe, floor[stripe]);
+        *length += (size_t)pair;
+    }
+    if (*length > 0) --*length; /* the last space */
+    return text;
+}
+
+static bool encode_record_write(const struct net_request *request, bool whole, struct words *words, struct buffer *out,
+                                size_t limit) {
+    char old_name[FENCES_NAME_BYTES], new_name[FENCES_NAME_BYTES], expected[NET_NONCE_BYTES], *floor = NULL;
+    struct net_bytes kept = {NET_KEY_KEPT, sizeof(NET_KEY_KEPT) - 1};
+    bool was_kept = request->was_kept || request->expected == 0;
+    size_t floor_bytes = 0;
+    assert(request->fields_count <= NET_FIELDS_MAX);
+    if (request->floor && !(floor = floor_text(request->floor, &floor_bytes))) return false;
+    write_nonce(expected, request->expected);
+    begin_script(words, NODE_RECORD_WRITE, whole, 3);
+    words_text(words, NET_KEY_RECORD);
+    words_bytes(words, was_kept ? kept : fences_name(old_name, request->expected));
+    words_bytes(words, request->keep ? kept : fences_name(new_name, request->nonce));
+    words_bytes(words, (struct net_bytes){expected, request->expected ? sizeof(expected) : 0});
+    words_bytes(words, (struct net_bytes){floor, floor_bytes});
+    words_text(words, request->floor ? "1" : "0");
+    for (size_t i = 0; i < request->fields_count; i++) words_bytes(words, request->fields[i]);
+    bool done = words_end(words, out, limit);
+    free(floor);
+    return done;
+}
+
+static void encode_record(struct words *words) {
+    words_begin(words, "HGETALL");
+    words_text(words, NET_KEY_RECORD);
+}
+
+static void encode_fences(const struct net_request *request, unsigned node, char name[FENCES_NAME_BYTES],
+                          struct words *words) {
+    words_begin(words, "ZRANGE");
+    if (request->was_kept)
+        words_text(words, NET_KEY_KEPT);
+    else
+        add_fences(words, name, request->nonces[node]);
+    words_text(words, "0");
+    words_text(words, "-1");
+    words_text(words, "WITHSCORES");
+}
+
+/* ---- all ---- */
+
+/* Requests that are one command; of a guarded acquisition of one key its last. */
+static void encode_command(const struct net_request *request, unsigned node, bool whole, char name[FENCES_NAME_BYTES],
+                           struct words *words) {
+    bool guarded = command_is_guarded(request);
+    if (request->op == NET_RECORD)
+        encode_record(words);
+    else if (request->op == NET_FENCES)
+        encode_fences(request, node, name, words);
+    else if (guarded && command_needs_script(request))
+        encode_guarded_script(request, request->nonces[node], whole, name, words);
+    else if (guarded)
+        encode_zadd(request, request->nonces[node], name, words);
+    else if (command_needs_script(request))
+        encode_script(request, whole, words);
+    else
+        encode_set(request, words);
+}
+
+bool command_encode(const struct net_request *request, unsigned node, bool whole_script, struct buffer *out,
+                    size_t limit, size_t *nonce_at) {
     struct words words;
+    char name[FENCES_NAME_BYTES];
+    *nonce_at = 0;
     switch (request->op) {
     case NET_PEEK: return encode_peek(request, &words, out, limit);
     case NET_LOOK: return encode_look(request, &words, out, limit);
     case NET_SCAN: return encode_scan(request, &words, out, limit);
     case NET_SURVEY: return encode_survey(request->question, &words, out, limit);
-    case NET_ACQUIRE:
-    case NET_EXTEND:
-    case NET_RELEASE: break;
+    case NET_RECORD_WRITE: return encode_record_write(request, whole_script, &words, out, limit);
+    default: break;
     }
-    if (command_needs_script(request))
-        encode_script(request, whole_script, &words);
-    else
+    if (command_is_guarded(request) && command_replies(request) == 2) {
         encode_set(request, &words);
-    return words_end(&words, out, limit);
-}
-
-static bool answer_set(const struct reader *reader, struct net_reply *answer) {
-    if (reader_is_status(reader, 0, "OK"))
-        answer->verdict = REDLOCK_VERDICT_GRANTED;
-    else if (reader->slots[0].type == REPLY_NIL)
-        answer->verdict = REDLOCK_VERDICT_DENIED;
-    else
-        return false;
-    return true;
-}
-
-static bool answer_script(const struct net_request *request, const struct reader *reader, struct net_reply *answer) {
-    if (reader->slots[0].type != REPLY_INTEGER) return false;
-    switch (reader->slots[0].integer) {
-    case 1: answer->verdict = REDLOCK_VERDICT_GRANTED; return true;
-    case 0: answer->verdict = request->op == NET_ACQUIRE ? REDLOCK_VERDICT_DENIED : REDLOCK_VERDICT_ABSENT; return true;
-    case -1: answer->verdict = REDLOCK_VERDICT_DENIED; return request->op != NET_ACQUIRE;
-    default: return false;
+        if (!words_end(&words, out, limit)) return false;
     }
-}
-
-static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_reply *answer) {
-    int64_t left = reader->slots[0].integer;
-    if (reader->slots[0].type != REPLY_INTEGER || left < -2) return false;
-    /* The one that ends last: a key without TTL never ends, no key has ended already. */
-    if (nth == 0 || left == -1 || (answer->remaining_ms != -1 && left > answer->remaining_ms))
-        answer->remaining_ms = left;
-    answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+    encode_command(request, node, whole_script, name, &words);
+    if (!words_end(&words, out, limit)) return false;
+    if (words.named) *nonce_at = words_behind(&words, words.named) + NET_NONCE_BYTES;
     return true;
 }
 
-static bool answer_look(unsigned nth, const struct reader *reader, struct net_reply *answer) {
-    if (nth == 0) return answer_pttl(0, reader, answer);
-    if (reader->slots[0].type != REPLY_STRING) return false;
-    answer->value = reader->bytes[0];
-    answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
-    if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
-    return true;
-}
-
-static bool answer_scan(const struct reader *reader, struct net_reply *answer) {
-    const struct reply_slot *slots = reader->slots;
-    if (reader->slots_count < 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2) return false;
-    if (slots[1].type != REPLY_STRING || slots[2].type != REPLY_ARRAY) return false;
-    if (reader->slots_count != 3 + (size_t)slots[2].integer) return false;
-    for (size_t i = 3; i < reader->slots_count; i++)
-        if (slots[i].type != REPLY_STRING) return false;
-    char cursor[24] = "", *end;
-    if (reader->bytes[1].bytes == 0 || reader->bytes[1].bytes >= sizeof(cursor)) return false;
-    memcpy(cursor, reader->bytes[1].data, reader->bytes[1].bytes);
-    answer->cursor = strtoull(cursor, &end, 10);
-    if (*end != '\0') return false;
-    answer->items = &reader->bytes[3];
-    answer->items_count = (size_t)slots[2].integer;
-    answer->verdict = REDLOCK_VERDICT_GRANTED;
-    return true;
-}
-
-static bool answer_survey(const struct reader *reader, struct net_reply *answer) {
-    const struct reply_slot *slots = reader->slots;
-    bool many = slots[0].type == REPLY_ARRAY;
-    if (many && reader->slots_count != 1 + (size_t)slots[0].integer) return false;
-    for (size_t i = many; i < reader->slots_count; i++)
-        if (slots[i].type != REPLY_STRING) return false;
-    answer->items = &reader->bytes[many];
-    answer->items_count = reader->slots_count - many;
-    answer->verdict = REDLOCK_VERDICT_GRANTED;
-    return true;
-}
-
-bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
-                    struct net_reply *answer) {
-    if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
-    if (reader_is_error(reader)) {
-        answer->verdict = verdict_of_error(reader->bytes[0].data, reader->bytes[0].bytes);
-        return true;
-    }
-    /* The first error of several replies is the answer; the others only have to be of the right kind. */
-    int first_error = nth > 0 ? answer->verdict : REDLOCK_VERDICT_NONE;
-    bool failed = nth > 0 && first_error != REDLOCK_VERDICT_GRANTED && first_error != REDLOCK_VERDICT_ABSENT;
-    bool right = false;
-    switch (request->op) {
-    case NET_ACQUIRE:
-        right = request->keys_count > 1 ? answer_script(request, reader, answer) : answer_set(reader, answer);
-        break;
-    case NET_EXTEND:
-    case NET_RELEASE: right = answer_script(request, reader, answer); break;
-    case NET_PEEK: right = answer_pttl(nth, reader, answer); break;
-    case NET_LOOK: right = answer_look(nth, reader, answer); break;
-    case NET_SCAN: right = answer_scan(reader, answer); break;
-    case NET_SURVEY: right = answer_survey(reader, answer); break;
-    }
-    if (failed) answer->verdict = first_error;
-    return right;
+void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at, struct buffer *encoded) {
+    if (nonce_at) write_nonce(encoded->data + encoded->end - nonce_at, request->nonces[node]);
 }

@@ -7,14 +7,15 @@
 #include "net/net.h"
 #include "net/reader.h"
 
-enum { COMMAND_WORDS_MAX = 80 };
+enum { COMMAND_WORDS_MAX = 144, COMMAND_NUMBERS_MAX = 72 };
 
 struct words {
     int count;
     const char *word[COMMAND_WORDS_MAX];
     size_t bytes[COMMAND_WORDS_MAX];
-    char number[4][24];
+    char number[COMMAND_NUMBERS_MAX][24];
     unsigned numbers;
+    int named; /* the word that ends with the node's nonce; 0: none */
 };
 
 void words_begin(struct words *words, const char *command);
@@ -24,14 +25,19 @@ void words_number(struct words *words, uint64_t number);
 /* Formats the command behind what is in the buffer; false: no memory or above `limit`. */
 bool words_end(const struct words *words, struct buffer *out, size_t limit);
 
-/* The request as one or more commands. Scripts go as EVALSHA, or with `whole_script` as EVAL. */
-bool command_encode(const struct net_request *request, bool whole_script, struct buffer *out, size_t limit);
-bool command_is_write(const struct net_request *request);
-/* It needs a script, or where that is refused a transaction. */
+/* The request as one or more commands, with the nonce of `node` where it is guarded. Scripts go as EVALSHA, or with
+ * `whole_script` as EVAL. `nonce_at` is how far before the end the nonce begins; 0: all nodes are sent the same. */
+bool command_encode(const struct net_request *request, unsigned node, bool whole_script, struct buffer *out,
+                    size_t limit, size_t *nonce_at);
+/* Puts another node's nonce into what was encoded; nothing else differs between nodes. */
+void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at, struct buffer *encoded);
+bool command_is_guarded(const struct net_request *request); /* only a guarded net can send it */
+/* It needs a script, or where that is refused (never if it is guarded) a transaction. */
 bool command_needs_script(const struct net_request *request);
 unsigned command_replies(const struct net_request *request); /* how many replies answer it */
-/* Adds reply `nth` to the answer. False: not a reply to this request; the connection cannot be trusted. */
-bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
+/* Adds reply `nth` to the answer. False: not a reply to this request; the connection cannot be trusted. `fences`: where
+ * those of NET_FENCES are put, RL_STRIPES of them. (answer.c) */
+bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, int64_t *fences,
                     struct net_reply *answer);
 
 #endif

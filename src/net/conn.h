@@ -22,6 +22,7 @@
 #define NET_BACKOFF_MIN (20 * RL_MS)
 #define NET_BACKOFF_MAX (1000 * RL_MS)
 #define NET_MEMORY_RETRY (10 * RL_MS)
+#define NET_REFUSAL_FORGIVEN (10000 * RL_MS) /* a connection that lasted so long was not refused for the one before */
 
 struct node;
 
@@ -37,7 +38,7 @@ enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER, CONN_SLEEPER };
 
 enum conn_state { CONN_DOWN = 0, CONN_RESOLVING, CONN_CONNECTING, CONN_TLS, CONN_HANDSHAKE, CONN_READY };
 
-enum { HANDSHAKE_STEPS_MAX = 8 };
+enum { HANDSHAKE_STEPS_MAX = 16 };
 
 struct conn {
     struct node *node;
@@ -104,11 +105,15 @@ struct node {
     char version[16];
     bool uses_transactions;
     uint64_t reconnects;
+    rl_ns up_since;      /* when the handshake was done */
+    rl_ns refused_pause; /* how long the pause after the last net_reconnect() was at most */
 };
 
 struct net {
     struct net_handlers handlers;
     int log_level;
+    bool guarded;
+    int64_t *fences; /* guarded: room for the answer to NET_FENCES */
     rl_ns connect_timeout, stall_timeout;
     struct tls_context *tls;
     struct timers timers;

@@ -3,6 +3,9 @@
  * The first commands on a connection, all sent at once: who we are, which database, who the server is, and whether
  * it lets us run scripts (each is run with no keys, which also loads it). Server texts are shown only where they
  * cannot hold a secret: "unknown command" repeats the arguments, so nothing of an AUTH error is.
+ *
+ * For guarded mode the server must be able to do, and we must be allowed, all that it takes: who cannot say which
+ * process it is, or not raise a fence, has no vote that could be trusted.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -13,7 +16,14 @@
 #include "net/verdict.h"
 #include "node/scripts.h"
 
-enum { STEP_AUTH, STEP_SELECT, STEP_INFO, STEP_SCRIPT };
+enum { STEP_AUTH, STEP_SELECT, STEP_INFO, STEP_SCRIPT, STEP_FENCES };
+
+/* What guarded mode takes beside what a classic lock does. */
+#define GUARDED_COMMANDS "~redlock:* +eval +evalsha +zadd +zscore +zcard +zrange +hget +hset +hgetall +rename +time"
+
+_Static_assert(HANDSHAKE_STEPS_MAX >= 3 + NODE_SCRIPTS + 2, "all steps must fit");
+
+static bool is_guarded(const struct conn *conn) { return conn->node->net->guarded; }
 
 static bool send_step(struct conn *conn, const struct words *words, unsigned char step) {
     conn->steps[conn->steps_count++] = step;
@@ -32,7 +42,8 @@ static bool send_auth(struct conn *conn) {
 /* EVALSHA too: it may be renamed or forbidden by itself. */
 static bool send_scripts(struct conn *conn) {
     struct words words;
-    for (int i = 0; i < NODE_SCRIPTS; i++) {
+    int count = is_guarded(conn) ? NODE_SCRIPTS : NODE_CLASSIC_SCRIPTS;
+    for (int i = 0; i < count; i++) {
         words_begin(&words, "EVAL");
         words_text(&words, node_scripts[i].text);
         words_number(&words, 0);
@@ -42,6 +53,20 @@ static bool send_scripts(struct conn *conn) {
     words_text(&words, node_scripts[NODE_RELEASE].sha1);
     words_number(&words, 0);
     return send_step(conn, &words, STEP_SCRIPT);
+}
+
+/* Who was allowed what a classic lock takes is told at the door what is missing now. Changes nothing: no stripe is
+ * added (XX), none is below 0. */
+static bool send_zadd(struct conn *conn) {
+    struct words words;
+    words_begin(&words, "ZADD");
+    words_text(&words, NET_KEY_KEPT);
+    words_text(&words, "XX");
+    words_text(&words, "GT");
+    words_text(&words, "CH");
+    words_number(&words, 0);
+    words_number(&words, 0);
+    return send_step(conn, &words, STEP_FENCES);
 }
 
 bool handshake_begin(struct conn *conn) {
@@ -59,7 +84,8 @@ bool handshake_begin(struct conn *conn) {
     words_begin(&words, "INFO");
     words_text(&words, "server");
     if (!send_step(conn, &words, STEP_INFO)) return false;
-    return conn->kind == CONN_AUX || send_scripts(conn);
+    if (conn->kind == CONN_AUX) return true;
+    return send_scripts(conn) && (!is_guarded(conn) || send_zadd(conn));
 }
 
 /* The value of "field:value" at the beginning of a line, cut to what fits; "" when absent. */
@@ -111,6 +137,25 @@ static void auth_failed(struct conn *conn, const struct net_bytes *error) {
     }
 }
 
+/* ZADD's GT came with 6.2. (Valkey tells the version of Redis that it is compatible with.) */
+static bool is_new_enough(const char *version) {
+    unsigned major = 0, minor = 0;
+    return sscanf(version, "%u.%u", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 2));
+}
+
+/* What guarded mode asks of INFO's answer. */
+static void check_fitness(struct conn *conn, const char *version) {
+    char text[160];
+    if (conn->run_id[0] == '\0') {
+        conn_fail(conn, REDLOCK_VERDICT_UNFIT,
+                  "INFO tells no run_id, by which guarded mode knows a restarted server; connect to the server itself");
+    } else if (!is_new_enough(version)) {
+        snprintf(text, sizeof(text), "version %s; guarded mode needs Redis 6.2 or later, or Valkey",
+                 version[0] ? version : "unknown");
+        conn_fail(conn, REDLOCK_VERDICT_UNFIT, text);
+    }
+}
+
 static void info_answered(struct conn *conn) {
     struct node *node = conn->node;
     char mode[16], version[16];
@@ -127,20 +172,33 @@ static void info_answered(struct conn *conn) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "the second connection reached another server than the first");
     } else if (conn->kind == CONN_MAIN) {
         memcpy(node->version, version, sizeof(version));
+        if (is_guarded(conn)) check_fitness(conn, version);
     }
 }
 
 static void info_failed(struct conn *conn, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
     if (memmem(error->data, error->bytes, "DENIED", 6) == error->data) verdict = REDLOCK_VERDICT_AUTH;
-    if (verdict != REDLOCK_VERDICT_NOPERM && !verdict_is_unknown_command(error->data, error->bytes))
+    bool refused = verdict == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error->data, error->bytes);
+    if (!refused)
         fail(conn, "INFO", error, verdict);
+    else if (is_guarded(conn))
+        conn_fail(conn, REDLOCK_VERDICT_NOPERM,
+                  "INFO is refused; guarded mode needs its run_id to know a restarted server: allow +info");
+}
+
+/* Classic mode has transactions instead. */
+static void scripting_refused(struct conn *conn) {
+    conn->scripting_refused = true;
+    if (is_guarded(conn))
+        conn_fail(conn, REDLOCK_VERDICT_NOPERM,
+                  "scripts are refused; guarded mode needs them: allow " GUARDED_COMMANDS);
 }
 
 static void script_failed(struct conn *conn, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
     switch (verdict) {
-    case REDLOCK_VERDICT_NOPERM: conn->scripting_refused = true; return;
+    case REDLOCK_VERDICT_NOPERM: scripting_refused(conn); return;
     case REDLOCK_VERDICT_OOM:
     case REDLOCK_VERDICT_MISCONF:
     case REDLOCK_VERDICT_READONLY:
@@ -148,9 +206,16 @@ static void script_failed(struct conn *conn, const struct net_bytes *error) {
     default: break;
     }
     if (verdict_is_unknown_command(error->data, error->bytes))
-        conn->scripting_refused = true;
+        scripting_refused(conn);
     else if (!verdict_is_noscript(error->data, error->bytes))
         fail(conn, "EVAL", error, verdict);
+}
+
+static void fences_failed(struct conn *conn, const struct net_bytes *error) {
+    /* Whatever else it is may pass, or will be told of the node's record and of each vote. */
+    if (verdict_of_error(error->data, error->bytes) == REDLOCK_VERDICT_NOPERM ||
+        verdict_is_unknown_command(error->data, error->bytes))
+        conn_fail(conn, REDLOCK_VERDICT_NOPERM, "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
 }
 
 void handshake_reply(struct conn *conn) {
@@ -170,6 +235,9 @@ void handshake_reply(struct conn *conn) {
             info_failed(conn, &error);
         else
             info_answered(conn);
+        break;
+    case STEP_FENCES:
+        if (failed) fences_failed(conn, &error);
         break;
     default:
         if (failed) script_failed(conn, &error);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/guard.h"
 #include "net/conn.h"
 
 /* A handler may arm a timer that is due at once; the loop must still come back to the sockets. */
@@ -50,6 +51,7 @@ static void free_net(struct net *net) {
     close_descriptor(net->sleeper);
     tls_context_free(net->tls);
     buffer_free(&net->scratch);
+    free(net->fences);
     explicit_bzero(net->random, sizeof(net->random));
     free(net);
 }
@@ -68,9 +70,19 @@ static bool open_nodes(struct net *net, const struct net_options *options, struc
     return net->tls != NULL;
 }
 
+static struct net *new_net(bool guarded) {
+    struct net *net = calloc(1, sizeof(*net));
+    if (!net || !guarded) return net;
+    net->guarded = true;
+    net->fences = calloc(RL_STRIPES, sizeof(*net->fences));
+    if (net->fences) return net;
+    free(net);
+    return NULL;
+}
+
 int net_open(struct net **net, const struct net_options *options, const struct net_handlers *handlers,
              struct net_error *error) {
-    struct net *new = calloc(1, sizeof(*new));
+    struct net *new = new_net(options->guarded);
     if (!new) {
         error->result = REDLOCK_NO_MEMORY;
         snprintf(error->text, sizeof(error->text), "out of memory");
@@ -133,6 +145,13 @@ rl_ns net_now(struct net *net) {
     (void)net;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t net_wall_us(struct net *net) {
+    struct timespec now;
+    (void)net;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 static bool refill_random(struct net *net) {

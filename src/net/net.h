@@ -30,8 +30,22 @@ enum net_op {
     NET_PEEK,    /* PTTL of the key that ends last */
     NET_LOOK,    /* first key: its first bytes and PTTL */
     NET_SCAN,    /* keys under a prefix: SCAN cursor MATCH prefix* */
-    NET_SURVEY   /* no keys; one question about the server itself */
+    NET_SURVEY,  /* no keys; one question about the server itself */
+    /* Guarded only. ACQUIRE and EXTEND of a guarded request carry the fence too: see struct net_request. */
+    NET_RAISE,   /* the fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there */
+    NET_CONFIRM, /* GRANTED: each key still holds the token and each stripe's fence is at least the request's; else STALE */
+    NET_RECORD,  /* the node's record: GRANTED with `items`, field and value in turn; ABSENT */
+    NET_RECORD_WRITE, /* GRANTED: written; DENIED: its nonce is not the expected one */
+    NET_FENCES   /* all fences of the nonce (`was_kept`: the kept ones): GRANTED with `fences`; RECOVERING: there are none
+                    of that name; PROTOCOL: something among them is no fence */
 };
+static inline bool net_op_is_write(enum net_op op) { return op <= NET_RELEASE; } /* one that leaves or takes a key */
+
+/* The names of guarded mode's own keys; the nonce is written as 16 hex digits. */
+#define NET_KEY_RECORD "redlock:node"
+#define NET_KEY_FENCES "redlock:fences:"     /* and the nonce: only while the node is intact */
+#define NET_KEY_KEPT "redlock:fences:kept"   /* those of a node that recovers */
+#define NET_NONCE_BYTES 16
 
 /* INFO by section: a whole one would be cut by no limit of ours. CONFIG key by key: before version 7 it takes one. */
 enum net_question {
@@ -62,7 +76,22 @@ struct net_request {
     int64_t ttl_ms;
     uint64_t cursor;              /* NET_SCAN */
     enum net_question question;   /* NET_SURVEY */
+    /* Guarded. ACQUIRE: GRANTED is key and fence; STALE: the key is set, the fence was not raised (or is gone: RAISE tells
+     * which). EXTEND: raises the fence to at least this one; RECOVERING: there are no fences of that nonce, nothing was
+     * changed. RAISE, CONFIRM: RECOVERING alike. */
+    const uint64_t *nonces;       /* by node, read when it is encoded; NULL: classic */
+    int64_t fence;                /* 1 to REDLOCK_FENCE_MAX */
+    const uint16_t *stripes;      /* of the keys, each once */
+    size_t stripes_count;
+    /* RECORD_WRITE, to one node. The old fences keep their scores under the new name, whichever the two are. */
+    uint64_t expected;            /* nonce of the record that must be there; 0: none may be */
+    uint64_t nonce;               /* the new one, also among the fields */
+    bool was_kept, keep;          /* the fences lie, or are to lie, under NET_KEY_KEPT instead of the nonce's name */
+    const int64_t *floor;         /* RL_STRIPES: every stripe exists then and is at least this; NULL: as they are */
+    const struct net_bytes *fields; /* field and value in turn: the whole new record */
+    size_t fields_count;            /* at most NET_FIELDS_MAX, both counted */
 };
+#define NET_FIELDS_MAX 64
 
 /* One request at one node, embedded in the caller's memory; queued without allocation. */
 struct net_call {
@@ -86,6 +115,8 @@ struct net_reply {
     const struct net_bytes *items; /* SCAN: keys. SURVEY: INFO's text; CONFIG's key and value; TIME's two. During the handler */
     size_t items_count;
     uint64_t cursor;
+    int64_t fence;         /* STALE: the highest of the stripes; 0: not told */
+    const int64_t *fences; /* FENCES: RL_STRIPES, during the handler */
 };
 
 struct net_timer {
@@ -109,6 +140,7 @@ struct net_options {
     rl_ns connect_timeout, stall_timeout;
     const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     int log_level;
+    bool guarded; /* nodes without scripting are failed with NOPERM: there is no transaction for guarded requests */
 };
 
 struct net_error {
@@ -126,6 +158,7 @@ void net_close(struct net *net, bool forked);
 unsigned net_nodes(const struct net *net);
 rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME */
 int net_random(struct net *net, void *buf, size_t n); /* getrandom(2), buffered; 0, or -1 */
+int64_t net_wall_us(struct net *net);                 /* CLOCK_REALTIME, for hints alone: nothing may depend on it */
 
 rl_mask net_ready(struct net *net, rl_ns now);   /* connected and no answer overdue */
 rl_mask net_settled(struct net *net);            /* connected, or the last try to connect has failed */
@@ -134,6 +167,7 @@ rl_mask net_busy_writes(struct net *net);        /* nodes with an unanswered ACQ
 struct net_node_status {
     const char *url;  /* without password */
     int verdict;      /* GRANTED when ready, else why not */
+    bool connected;   /* and TIMEOUT then means that an answer is overdue */
     char run_id[41];
     char version[16];
     char text[160];
@@ -141,6 +175,10 @@ struct net_node_status {
     uint64_t reconnects;
 };
 void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status *status);
+/* Gives the connection up (as a lost one, in the next net_process()) and connects anew after the usual pause, which
+ * grows when it happens again and again; the verdict and text stand until then. Meanwhile the node is settled: its last
+ * try to connect counts as failed. */
+void net_reconnect(struct net *net, unsigned node, int verdict, const char *text);
 
 /* Queues the request on each node of the mask; calls[i] is node i's. Returns the nodes that took it; the others
  * (not connected; no memory) were not touched. `due`: when an answer is overdue. A RELEASE is also taken by a node that

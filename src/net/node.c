@@ -62,6 +62,7 @@ void node_up(struct conn *conn) {
     if (node->was_ready) node->reconnects++;
     node->was_ready = true;
     node->failed = false;
+    node->up_since = net_now(net);
     node->verdict = node->logged = REDLOCK_VERDICT_GRANTED;
     node->text[0] = '\0';
     net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text,
@@ -122,6 +123,25 @@ void node_init(struct node *node, struct net *net, unsigned index) {
     conn_init(&node->aux, node, CONN_AUX);
 }
 
+/* The server is refused by those above us, and the next connection most likely reaches it again: so the pause grows
+ * although each connection comes up. The verdict is set at once, so that going down counts as a failed try to connect:
+ * nobody need wait for such a node. */
+void net_reconnect(struct net *net, unsigned index, int verdict, const char *text) {
+    assert(index < net->nodes && verdict != REDLOCK_VERDICT_GRANTED);
+    struct node *node = &net->node[index];
+    struct conn *conn = &node->main;
+    if (conn->broken) return;
+    if (conn->state == CONN_READY) {
+        if (net_now(net) - node->up_since > NET_REFUSAL_FORGIVEN) node->refused_pause = 0;
+        conn->backoff = node->refused_pause;
+        node->refused_pause = node->refused_pause == 0 ? NET_BACKOFF_MIN : 2 * node->refused_pause;
+        if (node->refused_pause > NET_BACKOFF_MAX) node->refused_pause = NET_BACKOFF_MAX;
+    }
+    node->verdict = verdict;
+    snprintf(node->text, sizeof(node->text), "%s", text);
+    if (conn->state != CONN_DOWN) conn_break(conn, verdict, text);
+}
+
 rl_mask net_ready(struct net *net, rl_ns now) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < net->nodes; i++)
@@ -138,7 +158,7 @@ rl_mask net_settled(struct net *net) {
 
 static bool has_write(const struct call_queue *queue) {
     for (const struct net_call *call = queue->head; call; call = call->next)
-        if (call->request->op <= NET_RELEASE) return true;
+        if (net_op_is_write(call->request->op)) return true;
     return false;
 }
 
@@ -158,7 +178,9 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     memset(status, 0, sizeof(*status));
     status->url = node->url.text;
     status->verdict = node->verdict;
-    if (node->main.state == CONN_READY && !node_is_ready(node, now)) status->verdict = REDLOCK_VERDICT_TIMEOUT;
+    bool up = node->main.state == CONN_READY && node->verdict == REDLOCK_VERDICT_GRANTED;
+    if (up && !node_is_ready(node, now)) status->verdict = REDLOCK_VERDICT_TIMEOUT;
+    status->connected = node->main.state == CONN_READY && !node->main.broken;
     memcpy(status->run_id, node->run_id, sizeof(status->run_id));
     memcpy(status->version, node->version, sizeof(status->version));
     memcpy(status->text, node->text, sizeof(status->text));

@@ -112,6 +112,9 @@ bool reader_open(struct reader *reader) {
     reader->hiredis = redisReaderCreateWithFunctions(&functions);
     if (reader->slots && reader->bytes && reader->arena && reader->hiredis && reader->hiredis->buf) {
         reader->hiredis->privdata = reader;
+        /* Else hiredis takes a smaller buffer after a large answer, and 0.14 ends the process when there is no memory.
+         */
+        reader->hiredis->maxbuf = 0;
         return true;
     }
     reader_close(reader);

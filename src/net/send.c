@@ -5,7 +5,13 @@
  * Order on one node is the order of net_send(). Two things could break it, and are kept from it:
  * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after it. A release may
  *   (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind its own RELEASE would leave a key that
- *   nobody deletes; so where a later call of the same owner is queued, the call fails instead (verdict ERROR).
+ *   nobody deletes; so where a later call of the same owner is queued, the call fails instead (verdict ERROR). The same
+ *   holds for what is guarded: a RAISE would hold a fence against others for a lock that was given back, and a read of
+ *   the record that was asked after its RECORD_WRITE would come before it. Behind the calls of other owners each may
+ *   land: the SET and ZADD of a guarded ACQUIRE of one key are no script and keep their place; fences only grow, so of
+ *   two raises the later is compared with the earlier in whichever order they come; and a RECORD_WRITE that comes late
+ *   does what one sent late would: votes under the old nonce went before it, and its nonce is compared where it lands.
+ *   The nonce of the votes is read anew, and a vote under a newer nonce says no less.
  * - Where transactions are used, a SET on the main connection could overtake a release that waits its turn on the
  *   other. A request that shares a key with a waiting transaction waits behind it, in the same queue.
  */
@@ -132,7 +138,7 @@ static bool goes_by_transaction(const struct node *node, const struct net_reques
 static void expect(struct node *node, struct net_call *call, uint8_t state) {
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     node->sent++;
-    if (command_is_write(call->request)) node->main.writes++;
+    if (net_op_is_write(call->request->op)) node->main.writes++;
     calls_hurry(&node->main.calls, call->due);
     calls_push(&node->main.calls, call);
     conn_watch_calls(&node->main);
@@ -145,8 +151,9 @@ static bool post(struct node *node, struct net_call *call, const struct buffer *
         return true;
     }
     struct buffer *out = &node->main.out;
+    size_t nonce_at;
     bool done = encoded ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX)
-                        : command_encode(call->request, false, out, NET_WIRE_BYTES_MAX);
+                        : command_encode(call->request, node->index, false, out, NET_WIRE_BYTES_MAX, &nonce_at);
     if (done) expect(node, call, 0);
     return done;
 }
@@ -189,10 +196,12 @@ static bool send_one(struct node *node, struct net_call *call, const struct buff
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due,
                  rl_ns keep_until) {
     rl_mask taken = 0;
+    size_t nonce_at = 0;
     if (net->closing) return 0;
-    assert(request->keys_count <= REDLOCK_RESOURCES_MAX);
+    assert(request->keys_count <= REDLOCK_RESOURCES_MAX && request->stripes_count <= REDLOCK_RESOURCES_MAX);
+    assert(net->guarded || !command_is_guarded(request));
     buffer_clear(&net->scratch);
-    bool encoded = command_encode(request, false, &net->scratch, NET_WIRE_BYTES_MAX);
+    bool encoded = command_encode(request, 0, false, &net->scratch, NET_WIRE_BYTES_MAX, &nonce_at);
     for (unsigned i = 0; i < net->nodes; i++) {
         if (!(nodes & rl_bit(i))) continue;
         struct net_call before = calls[i], *call = &calls[i];
@@ -203,6 +212,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->node = (uint8_t)i;
         call->busy = true;
         call->state = 0;
+        if (encoded) command_for_node(request, i, nonce_at, &net->scratch);
         if (send_one(&net->node[i], call, encoded ? &net->scratch : NULL))
             taken |= rl_bit(i);
         else
@@ -218,7 +228,7 @@ static struct net_call *take_first(struct conn *conn) {
     struct net_call *call = calls_pop(&conn->calls);
     conn->node->answered++;
     conn->replies = 0;
-    if (command_is_write(call->request)) conn->writes--;
+    if (net_op_is_write(call->request->op)) conn->writes--;
     return call;
 }
 
@@ -226,12 +236,13 @@ static void send_whole(struct conn *conn) {
     struct node *node = conn->node;
     struct net_call *call = take_first(conn);
     bool release = call->request->op == NET_RELEASE;
+    size_t nonce_at;
     for (const struct net_call *later = conn->calls.head; later && !release; later = later->next) {
         if (later->owner != call->owner) continue;
         call_failed(node->net, call, REDLOCK_VERDICT_ERROR);
         return;
     }
-    if (command_encode(call->request, true, &conn->out, NET_WIRE_BYTES_MAX)) {
+    if (command_encode(call->request, node->index, true, &conn->out, NET_WIRE_BYTES_MAX, &nonce_at)) {
         expect(node, call, CALL_SENT_WHOLE);
     } else if (release) {
         node_keep(node, call);
@@ -254,7 +265,7 @@ void call_reply(struct conn *conn) {
         send_whole(conn);
         return;
     }
-    if (!command_answer(call->request, conn->replies, reader, &conn->answer)) {
+    if (!command_answer(call->request, conn->replies, reader, conn->node->net->fences, &conn->answer)) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
         return;
     }

@@ -7,6 +7,8 @@
  * another's write is tried again, TX_TRIES in all. GETRANGE reads just enough to compare: a foreign key may hold
  * megabytes; PTTL tells the absent key from the empty one.
  *
+ * Guarded requests never come here: a guarded net has no use for a node without scripts.
+ *
  * A request that only waited here because it shares a key with a transaction before it (PLAIN) is sent as it is.
  */
 #include <stdio.h>
@@ -291,7 +293,7 @@ static bool take_commit(struct node *node) {
 static bool take_plain(struct node *node) {
     struct transaction *tx = &node->tx;
     const struct net_request *request = tx->calls.head->request;
-    if (!command_answer(request, tx->replies++, &node->aux.reader, &tx->answer)) return false;
+    if (!command_answer(request, tx->replies++, &node->aux.reader, NULL, &tx->answer)) return false;
     if (tx->replies == tx->awaited) finish(node, &tx->answer);
     return true;
 }
@@ -315,9 +317,10 @@ void transaction_reply(struct node *node) {
 
 static void begin_plain(struct node *node) {
     const struct net_request *request = node->tx.calls.head->request;
+    size_t nonce_at;
     enter(node, TX_PLAIN);
     node->tx.awaited = command_replies(request);
-    if (!command_encode(request, false, &node->aux.out, NET_WIRE_BYTES_MAX)) no_memory(node);
+    if (!command_encode(request, node->index, false, &node->aux.out, NET_WIRE_BYTES_MAX, &nonce_at)) no_memory(node);
 }
 
 void transaction_pump(struct node *node) {

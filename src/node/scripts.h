@@ -8,7 +8,18 @@
 
 #include <stddef.h>
 
-enum node_script { NODE_ACQUIRE_MANY = 0, NODE_EXTEND, NODE_RELEASE, NODE_SCRIPTS };
+enum node_script {
+    NODE_ACQUIRE_MANY = 0,
+    NODE_EXTEND,
+    NODE_RELEASE,
+    NODE_CLASSIC_SCRIPTS, /* those above; the others need Redis 6.2 */
+    NODE_ACQUIRE_GUARDED = NODE_CLASSIC_SCRIPTS,
+    NODE_EXTEND_GUARDED,
+    NODE_RAISE,
+    NODE_CONFIRM,
+    NODE_RECORD_WRITE,
+    NODE_SCRIPTS
+};
 
 struct node_script_text {
     const char *text;

@@ -4,11 +4,11 @@
  * every machine. A key that has ended stays, as on a server, until somebody asks for it or node_expire_due() finds it;
  * a clock that steps back before that brings it back to life. What leaves the list is kept for the next key.
  */
-#include "node/table.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "node/inside.h"
 
 enum { FIRST_CAPACITY = 128 }; /* a key and a token of usual size: no second allocation for them */
 
@@ -18,14 +18,6 @@ struct entry {
     bool other_type;    /* a list, a hash: it exists, and has no value to compare */
     size_t key_bytes, token_bytes, capacity;
     char *data; /* the key, then the token */
-};
-
-struct node_table {
-    node_change_fn *on_change;
-    void *context;
-    struct entry *first, *last;
-    struct entry *spare;
-    size_t count;
 };
 
 static struct node_bytes key_of(const struct entry *entry) {
@@ -159,6 +151,7 @@ void node_table_free(struct node_table *table) {
     if (!table) return;
     free_list(table->first);
     free_list(table->spare);
+    guarded_free(table);
     free(table);
 }
 
@@ -316,7 +309,7 @@ enum node_answer node_set_other_type(struct node_table *table, struct node_bytes
 
 bool node_delete(struct node_table *table, struct node_bytes key, int64_t now_ms) {
     struct entry *before, *entry = find(table, key, now_ms, &before);
-    if (!entry) return false;
+    if (!entry) return guarded_delete(table, key);
     take_out(table, before, entry, NODE_CHANGE_DELETED);
     return true;
 }
@@ -333,11 +326,12 @@ bool node_pexpire(struct node_table *table, struct node_bytes key, int64_t ttl_m
 
 void node_flush_all(struct node_table *table) {
     while (table->first) take_out(table, NULL, table->first, NODE_CHANGE_LOST);
+    guarded_flush(table);
 }
 
 bool node_evict_key(struct node_table *table, struct node_bytes key) {
     struct entry *before, *entry = find_any(table, key, &before);
-    if (!entry) return false;
+    if (!entry) return guarded_delete(table, key);
     take_out(table, before, entry, NODE_CHANGE_LOST);
     return true;
 }
@@ -393,5 +387,5 @@ bool node_table_copy(struct node_table *to, const struct node_table *from) {
     lose_what_differs(to, from);
     for (const struct entry *entry = from->first; entry; entry = entry->next)
         if (!copy_entry(to, entry)) return false;
-    return true;
+    return guarded_copy(to, from);
 }

@@ -32,6 +32,7 @@ _Noreturn void __assert_fail(const char *expression, const char *file, unsigned 
 /* 1000 ms, no drift but 10 ms: a win at 5 ms leaves until 990. */
 static inline struct rl_terms test_terms(unsigned nodes) {
     return (struct rl_terms){.nodes = (uint8_t)nodes,
+                             .quorum = (uint8_t)rl_quorum(nodes),
                              .ttl = 1000 * RL_MS,
                              .drift_ppm = 0,
                              .drift_fixed = 10 * RL_MS,

@@ -351,11 +351,99 @@ static void test_delay_of_zero_does_not_spin(void **state) {
     assert_int_equal(acquire.wake_at, RL_MS);
 }
 
+/* ---- guarded ---- */
+
+static void guarded(rl_ns now) {
+    setup(3);
+    terms.guarded = true;
+    rl_acquire_init(&acquire, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .seed = 42, .fence_hint = 100}, now);
+    assert_int_equal(actions.acquire, 7);
+    assert_int_equal(actions.fence, 100);
+}
+static void stale(unsigned node, int64_t fence, rl_ns now) {
+    step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_STALE, .fence = fence}, now);
+}
+
+static void test_a_raise_is_part_of_the_try(void **state) {
+    (void)state;
+    guarded(0);
+    stale(0, 0, RL_MS);
+    stale(1, 200, RL_MS);
+    assert_int_equal(acquire.state, RL_ACQUIRE_VOTING);
+    assert_int_equal(actions.raise, 3);
+    assert_int_equal(actions.fence, 201);
+    assert_int_equal(actions.wake_at, 50 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 2 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 2 * RL_MS);
+    assert_int_equal(acquire.state, RL_ACQUIRE_WON);
+    assert_int_equal(acquire.attempt.fence, 201);
+    assert_int_equal(acquire.tries, 1);
+}
+
+static void test_a_try_is_above_the_one_before(void **state) {
+    (void)state;
+    guarded(0);
+    lose_to(6, RL_MS);
+    clean_all(2 * RL_MS);
+    tick(acquire.wake_at); /* the hint says nothing this time */
+    assert_int_equal(actions.acquire, 7);
+    assert_int_equal(actions.fence, 101); /* node 0 has accepted 100 */
+
+    guarded(0);
+    say(1, RL_VOTE_DENIED, RL_MS);
+    say(2, RL_VOTE_DENIED, RL_MS);
+    assert_int_equal(acquire.state, RL_ACQUIRE_CLEANING);
+    stale(0, 900, 2 * RL_MS); /* late, and heard */
+    clean_all(3 * RL_MS);
+    tick(acquire.wake_at);
+    assert_int_equal(actions.fence, 901);
+}
+
+static void test_confirming_is_part_of_the_try(void **state) {
+    (void)state;
+    guarded(0);
+    terms.confirm = true;
+    say(0, RL_VOTE_GRANTED, RL_MS);
+    say(1, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(acquire.state, RL_ACQUIRE_VOTING);
+    assert_int_equal(actions.confirm, 3);
+    assert_int_equal(actions.wake_at, 50 * RL_MS);
+    stale(0, 0, 2 * RL_MS);
+    assert_int_equal(acquire.state, RL_ACQUIRE_CLEANING);
+    assert_int_equal(actions.release, 7);
+    clean_all(3 * RL_MS);
+    assert_int_equal(acquire.state, RL_ACQUIRE_SLEEPING);
+
+    guarded(0);
+    terms.confirm = true;
+    say(0, RL_VOTE_GRANTED, RL_MS);
+    say(1, RL_VOTE_GRANTED, RL_MS);
+    cancel_it(2 * RL_MS);
+    assert_int_equal(actions.release, 7);
+    clean_all(3 * RL_MS);
+    assert_int_equal(acquire.outcome, RL_OUTCOME_CANCELLED);
+}
+
+static void test_gathering_waits_for_a_majority_of_the_members(void **state) {
+    (void)state;
+    setup(3);
+    terms.guarded = true;
+    terms.quorum = 3; /* of four or five members */
+    ready = settled = 3;
+    start(0);
+    assert_int_equal(actions.wake_at, 1000 * RL_MS);
+    terms.quorum = 2; /* the records have been read: three members */
+    step((struct rl_event){.type = RL_EVENT_NODES}, RL_MS);
+    assert_int_equal(actions.wake_at, 50 * RL_MS);
+}
+
 static void prepare(unsigned from, unsigned to) {
     setup(5);
     rl_acquire_init(&acquire, &terms, &rules);
     acquire.state = (enum rl_acquire_state)from;
     acquire.attempt.tally.nodes = 5;
+    acquire.attempt.tally.quorum = 3;
     acquire.attempt.tally.granted = 0x07;
     acquire.attempt.state = to == RL_ACQUIRE_WON ? RL_ATTEMPT_WON : RL_ATTEMPT_LOST;
 }
@@ -397,6 +485,10 @@ int main(void) {
         cmocka_unit_test(test_wake_is_a_hint),
         cmocka_unit_test(test_no_quorum_and_expired_are_tried_again),
         cmocka_unit_test(test_delay_of_zero_does_not_spin),
+        cmocka_unit_test(test_a_raise_is_part_of_the_try),
+        cmocka_unit_test(test_a_try_is_above_the_one_before),
+        cmocka_unit_test(test_confirming_is_part_of_the_try),
+        cmocka_unit_test(test_gathering_waits_for_a_majority_of_the_members),
         cmocka_unit_test(test_transitions),
     };
     return cmocka_run_group_tests_name("acquire", tests, NULL, NULL);

@@ -190,6 +190,12 @@ static void prepare(unsigned from, unsigned to) {
     begin(5, 0x1f);
     attempt.state = (enum rl_attempt_state)from;
     attempt.tally.granted = 0x07;
+    if (to == RL_ATTEMPT_CONFIRMING || from == RL_ATTEMPT_CONFIRMING) {
+        terms.guarded = terms.confirm = true;
+        attempt.fence = 1;
+        rl_tally_open(&attempt.confirming, 5, 3, 0x07);
+        attempt.confirming.granted = 0x07;
+    }
     attempt.validity_end = 1;
     attempt.outcome = to == RL_ATTEMPT_LOST ? RL_OUTCOME_HELD : RL_OUTCOME_NONE;
 }
@@ -197,15 +203,29 @@ static void go(unsigned to) { move(&attempt, (enum rl_attempt_state)to, 0); }
 
 static void test_transitions(void **state) {
     (void)state;
-    /*                                  IVWL */
-    static const char *const table[] = {".+.+", "..++", "....", "...."};
-    check_table(&(struct table_test){table, 4, prepare, go});
+    /*                                  IVCWL */
+    static const char *const table[] = {".+..+", "..+++", "...++", ".....", "....."};
+    check_table(&(struct table_test){table, 5, prepare, go});
 
     prepare(RL_ATTEMPT_VOTING, RL_ATTEMPT_WON);
     attempt.tally.granted = 0x03; /* no quorum, no win */
     expect_assert_failure(go(RL_ATTEMPT_WON));
     prepare(RL_ATTEMPT_VOTING, RL_ATTEMPT_WON);
     attempt.validity_end = 0;
+    expect_assert_failure(go(RL_ATTEMPT_WON));
+
+    prepare(RL_ATTEMPT_CONFIRMING, RL_ATTEMPT_WON);
+    attempt.confirming.granted = 0x03;
+    expect_assert_failure(go(RL_ATTEMPT_WON));
+    prepare(RL_ATTEMPT_CONFIRMING, RL_ATTEMPT_WON);
+    attempt.fence = 0; /* no token */
+    expect_assert_failure(go(RL_ATTEMPT_WON));
+    prepare(RL_ATTEMPT_VOTING, RL_ATTEMPT_CONFIRMING);
+    attempt.confirming.asked = 0x0f; /* one that did not vote */
+    expect_assert_failure(go(RL_ATTEMPT_CONFIRMING));
+    prepare(RL_ATTEMPT_VOTING, RL_ATTEMPT_WON);
+    terms.guarded = terms.confirm = true;
+    attempt.fence = 1; /* it was to be confirmed */
     expect_assert_failure(go(RL_ATTEMPT_WON));
 }
 
@@ -216,6 +236,15 @@ static void test_terms_are_checked(void **state) {
     expect_assert_failure(rl_attempt_init(&attempt, &bad));
     bad = test_terms(5);
     bad.nodes = 0;
+    expect_assert_failure(rl_attempt_init(&attempt, &bad));
+    bad = test_terms(5);
+    bad.quorum = 2; /* classic: that of the nodes configured, and no other */
+    expect_assert_failure(rl_attempt_init(&attempt, &bad));
+    bad.guarded = true;
+    bad.quorum = 0;
+    expect_assert_failure(rl_attempt_init(&attempt, &bad));
+    bad = test_terms(5);
+    bad.confirm = true; /* there is no fence to confirm */
     expect_assert_failure(rl_attempt_init(&attempt, &bad));
 }
 

@@ -508,12 +508,151 @@ static void test_two_extensions_at_once_are_the_callers_mistake(void **state) {
     expect_assert_failure(extend(0, RL_MS));
 }
 
+/* ---- guarded: whose votes count is asked again as long as a round is open ---- */
+
+static void begin_guarded_round(unsigned nodes, unsigned quorum) {
+    setup(nodes);
+    terms.guarded = true;
+    terms.quorum = (uint8_t)quorum;
+    begin();
+    tick(300 * RL_MS);
+    assert_true(lease.round_open);
+}
+static void tick_voided(rl_mask voided, rl_ns now) {
+    step((struct rl_event){.type = RL_EVENT_NODES, .voided = voided}, now);
+}
+
+static void test_quorum_is_that_of_the_members(void **state) {
+    (void)state;
+    setup(5);
+    terms.quorum = 2;
+    expect_assert_failure(rl_lease_init(&lease, &terms, &rules)); /* classic: that of the nodes configured */
+
+    setup(5);
+    ready = 0x15;
+    terms.guarded = true;
+    terms.quorum = 2; /* three of the five are members */
+    begin();
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend, 0x15);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    assert_int_equal(actions.notices, 0);
+    say(4, RL_VOTE_GRANTED, 301 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+
+    setup(3);
+    terms.guarded = true;
+    terms.quorum = 4; /* of seven members three are listed */
+    begin();
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend, 0);
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+
+    setup(5);
+    terms.guarded = true;
+    terms.quorum = 2;
+    begin();
+    expect_assert_failure(tick(300 * RL_MS)); /* two of five that may vote */
+}
+
+static void test_stale_is_no_vote_for_a_lease(void **state) {
+    (void)state;
+    begin_guarded_round(3, 2);
+    say(0, RL_VOTE_STALE, 301 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    say(1, RL_VOTE_STALE, 301 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_UNSURE); /* the keys may be ours still */
+}
+
+static void test_a_voided_vote_is_dropped(void **state) {
+    (void)state;
+    begin_guarded_round(3, 2);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    tick_voided(1, 301 * RL_MS);
+    assert_int_equal(lease.round.failed, 1);
+    say(1, RL_VOTE_GRANTED, 302 * RL_MS);
+    assert_false(lease.round_proven);
+    say(2, RL_VOTE_GRANTED, 302 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+
+    begin_guarded_round(3, 2);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    step((struct rl_event){.type = RL_EVENT_VOTE, .node = 1, .vote = RL_VOTE_GRANTED, .voided = 3}, 302 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_UNSURE); /* only one is left who could */
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+
+    begin_guarded_round(3, 2);
+    say(0, RL_VOTE_ABSENT, 301 * RL_MS);
+    tick_voided(1, 301 * RL_MS); /* the old body has no key, the new one may */
+    say(1, RL_VOTE_ABSENT, 302 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_UNSURE);
+}
+
+static void test_what_is_proven_stays_proven(void **state) {
+    (void)state;
+    begin_guarded_round(5, 3);
+    say(4, RL_VOTE_ABSENT, 301 * RL_MS);
+    grant_first(2, 301 * RL_MS);
+    step((struct rl_event){.type = RL_EVENT_VOTE, .node = 2, .vote = RL_VOTE_GRANTED, .voided = 0x10}, 302 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(actions.repair, 0); /* nothing is set where it would not count */
+    tick_voided(0x07, 303 * RL_MS);
+    terms.quorum = 4;
+    tick_voided(0, 304 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_true(lease.round_proven);
+    step((struct rl_event){.type = RL_EVENT_VOTE, .node = 3, .vote = RL_VOTE_ABSENT, .voided = 0x08}, 305 * RL_MS);
+    assert_int_equal(actions.repair, 0);
+
+    setup(5);
+    terms.guarded = true;
+    begin();
+    step((struct rl_event){.type = RL_EVENT_TICK, .voided = 0x02}, 300 * RL_MS);
+    assert_int_equal(actions.extend, 0x1d);
+    grant_first(1, 301 * RL_MS);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(3, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(4, RL_VOTE_ABSENT, 302 * RL_MS);
+    assert_int_equal(actions.repair, 0x10);
+}
+
+static void test_a_quorum_that_changes_under_way(void **state) {
+    (void)state;
+    begin_guarded_round(3, 2);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    terms.quorum = 3; /* a member more */
+    say(1, RL_VOTE_GRANTED, 302 * RL_MS);
+    assert_false(lease.round_proven);
+    say(2, RL_VOTE_GRANTED, 302 * RL_MS);
+    assert_true(lease.round_proven);
+
+    begin_guarded_round(3, 2);
+    say(0, RL_VOTE_FAILED, 301 * RL_MS);
+    terms.quorum = 3;
+    tick(302 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+
+    begin_guarded_round(4, 3);
+    terms.quorum = 2; /* a member less: three were asked for, and three it takes */
+    grant_first(2, 302 * RL_MS);
+    assert_false(lease.round_proven);
+    say(2, RL_VOTE_ABSENT, 303 * RL_MS);
+    say(3, RL_VOTE_ABSENT, 303 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_UNSURE); /* but not lost: the next round can win with two */
+    ready = 7;
+    tick(lease.renew_at);
+    assert_int_equal(actions.extend, 7);
+    grant_first(2, lease.round_t1 + RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+}
+
 static void prepare(unsigned from, unsigned to) {
     setup(5);
     begin();
     lease.state = (enum rl_lease_state)from;
     lease.validity_end = to == RL_LEASE_HELD ? 10 : 0;
     lease.round_proven = to == RL_LEASE_HELD;
+    lease.round.quorum = 3;
     lease.round.granted = 0x07;
 }
 static void go(unsigned to) { move(&lease, (enum rl_lease_state)to, 0); }
@@ -588,6 +727,11 @@ int main(void) {
         cmocka_unit_test(test_release_outcomes),
         cmocka_unit_test(test_an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times),
         cmocka_unit_test(test_two_extensions_at_once_are_the_callers_mistake),
+        cmocka_unit_test(test_quorum_is_that_of_the_members),
+        cmocka_unit_test(test_stale_is_no_vote_for_a_lease),
+        cmocka_unit_test(test_a_voided_vote_is_dropped),
+        cmocka_unit_test(test_what_is_proven_stays_proven),
+        cmocka_unit_test(test_a_quorum_that_changes_under_way),
         cmocka_unit_test(test_transitions),
         cmocka_unit_test(test_each_count_needs_its_quorum),
     };

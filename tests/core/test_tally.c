@@ -16,7 +16,7 @@ static void test_float_quorum(void **state) {
     for (unsigned n = 1; n <= RL_NODES_MAX; n++) {
         for (unsigned granted = 0; granted <= n; granted++) {
             struct rl_tally tally;
-            rl_tally_open(&tally, n, rl_all(n));
+            rl_tally_open(&tally, n, rl_quorum(n), rl_all(n));
             for (unsigned node = 0; node < n; node++)
                 assert_true(rl_tally_vote(&tally, node, node < granted ? RL_VOTE_GRANTED : RL_VOTE_DENIED));
             assert_int_equal(rl_tally_won(&tally), 2 * granted > n);
@@ -47,7 +47,7 @@ static void test_drift_at_the_extremes(void **state) {
 static void test_unasked_nodes_have_failed(void **state) {
     (void)state;
     struct rl_tally tally;
-    rl_tally_open(&tally, 5, 0x13);
+    rl_tally_open(&tally, 5, 3, 0x13);
     assert_int_equal(tally.failed, 0x0c);
     assert_int_equal(rl_tally_pending(&tally), 0x13);
     assert_false(rl_tally_vote(&tally, 2, RL_VOTE_GRANTED));
@@ -60,7 +60,7 @@ static void test_unasked_nodes_have_failed(void **state) {
 static void test_a_node_votes_once(void **state) {
     (void)state;
     struct rl_tally tally;
-    rl_tally_open(&tally, 3, 7);
+    rl_tally_open(&tally, 3, 2, 7);
     assert_false(rl_tally_vote(&tally, 0, RL_VOTE_NONE));
     assert_true(rl_tally_vote(&tally, 0, RL_VOTE_DENIED));
     assert_false(rl_tally_vote(&tally, 0, RL_VOTE_GRANTED));
@@ -73,7 +73,7 @@ static void test_a_node_votes_once(void **state) {
 static void test_close_fails_the_silent(void **state) {
     (void)state;
     struct rl_tally tally;
-    rl_tally_open(&tally, 5, 0x1f);
+    rl_tally_open(&tally, 5, 3, 0x1f);
     rl_tally_vote(&tally, 0, RL_VOTE_GRANTED);
     rl_tally_close(&tally);
     assert_int_equal(tally.failed, 0x1e);
@@ -84,8 +84,56 @@ static void test_close_fails_the_silent(void **state) {
 static void test_node_counts_outside_the_limits(void **state) {
     (void)state;
     struct rl_tally tally;
-    expect_assert_failure(rl_tally_open(&tally, 0, 0));
-    expect_assert_failure(rl_tally_open(&tally, 16, 1));
+    expect_assert_failure(rl_tally_open(&tally, 0, 1, 0));
+    expect_assert_failure(rl_tally_open(&tally, 16, 9, 1));
+    expect_assert_failure(rl_tally_open(&tally, 3, 0, 7)); /* everybody would have won */
+}
+
+/* Guarded: the members are five, this client lists three of them; or three, and five are listed. */
+static void test_a_quorum_of_its_own(void **state) {
+    (void)state;
+    struct rl_tally tally;
+    rl_tally_open(&tally, 3, 4, 7);
+    for (unsigned node = 0; node < 3; node++) {
+        assert_true(rl_tally_hopeless(&tally));
+        assert_true(rl_tally_vote(&tally, node, RL_VOTE_GRANTED));
+    }
+    assert_false(rl_tally_won(&tally));
+
+    rl_tally_open(&tally, 5, 2, 0x15);
+    rl_tally_vote(&tally, 0, RL_VOTE_DENIED);
+    rl_tally_vote(&tally, 2, RL_VOTE_GRANTED);
+    assert_false(rl_tally_won(&tally));
+    assert_false(rl_tally_hopeless(&tally));
+    rl_tally_vote(&tally, 4, RL_VOTE_GRANTED);
+    assert_true(rl_tally_won(&tally));
+}
+
+static void test_a_stale_vote_is_no_grant(void **state) {
+    (void)state;
+    struct rl_tally tally;
+    rl_tally_open(&tally, 3, 2, 7);
+    assert_true(rl_tally_vote(&tally, 0, RL_VOTE_STALE));
+    assert_int_equal(tally.failed, 1);
+}
+
+static void test_void_nodes_have_failed(void **state) {
+    (void)state;
+    struct rl_tally tally;
+    rl_tally_open(&tally, 5, 3, 0x1e);
+    rl_tally_vote(&tally, 1, RL_VOTE_GRANTED);
+    rl_tally_vote(&tally, 2, RL_VOTE_DENIED);
+    rl_tally_vote(&tally, 3, RL_VOTE_ABSENT);
+    assert_false(rl_tally_void(&tally, 0));
+    assert_false(rl_tally_void(&tally, 0x8001)); /* the first was not asked, and has failed; there is no sixteenth */
+    assert_true(rl_tally_void(&tally, 0x0a));
+    assert_int_equal(tally.granted | tally.absent, 0);
+    assert_int_equal(tally.denied, 0x04);
+    assert_int_equal(tally.failed, 0x0b);
+    assert_true(rl_tally_void(&tally, 0xffff)); /* also who is still asked */
+    assert_int_equal(tally.failed, 0x1f);
+    assert_false(rl_tally_vote(&tally, 4, RL_VOTE_GRANTED));
+    assert_false(rl_tally_void(&tally, 0xffff));
 }
 
 static void test_names(void **state) {
@@ -115,6 +163,9 @@ int main(void) {
         cmocka_unit_test(test_a_node_votes_once),
         cmocka_unit_test(test_close_fails_the_silent),
         cmocka_unit_test(test_node_counts_outside_the_limits),
+        cmocka_unit_test(test_a_quorum_of_its_own),
+        cmocka_unit_test(test_a_stale_vote_is_no_grant),
+        cmocka_unit_test(test_void_nodes_have_failed),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("tally", tests, NULL, NULL);

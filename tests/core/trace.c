@@ -11,6 +11,9 @@
  * | nodeN hint 20ms | nodeN connecting/down/up | wake | tick | cancel | extend 20s | release. "resumed" before an
  * input: the process was stopped, no timer fired since the last line. A node is ready when it is up and owes no answer.
  * After a win the lease starts at once, as the client does it.
+ *
+ * "given guarded=1": nodeN stale 17 (17 is the fence it has; none: it does not say) | nodeN reading (its record is read
+ * again), recovering, intact (it may vote). The hint for a proposal is the time in microseconds.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +32,7 @@ struct play {
     bool leased;
     rl_ns now, wake_at, told_wake_at;
     const char *told_state;
-    rl_mask down, settled;
+    rl_mask down, settled, voided;
     enum { OWES_NOTHING, OWES_ACQUIRE, OWES_LEASE } owes[RL_NODES_MAX];
     unsigned owes_release[RL_NODES_MAX];
 };
@@ -56,10 +59,17 @@ static bool split_setting(char *word, const char *name, char **value) {
 }
 
 static void given(struct play *play, char *words) {
+    unsigned members = 0; /* as many as nodes */
     for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
         char *v;
         if (split_setting(word, "nodes", &v))
             play->terms.nodes = (uint8_t)atoi(v);
+        else if (split_setting(word, "members", &v))
+            members = (unsigned)atoi(v);
+        else if (split_setting(word, "guarded", &v))
+            play->terms.guarded = atoi(v) != 0;
+        else if (split_setting(word, "confirm", &v))
+            play->terms.confirm = atoi(v) != 0;
         else if (split_setting(word, "ttl", &v))
             play->terms.ttl = parse_time(play, v);
         else if (split_setting(word, "node_timeout", &v))
@@ -81,6 +91,7 @@ static void given(struct play *play, char *words) {
         else
             wrong(play, "unknown setting", word);
     }
+    play->terms.quorum = (uint8_t)rl_quorum(members ? members : play->terms.nodes);
 }
 
 /* ---- what the machines did, as text ---- */
@@ -125,7 +136,7 @@ static void tell_state(struct play *play) {
 }
 
 static void owe(struct play *play, const struct rl_actions *actions) {
-    rl_mask votes = actions->acquire | actions->extend | actions->repair;
+    rl_mask votes = actions->acquire | actions->extend | actions->repair | actions->raise | actions->confirm;
     for (unsigned node = 0; node < play->terms.nodes; node++) {
         if (votes & rl_bit(node)) {
             if (play->owes[node] != OWES_NOTHING) wrong(play, "two requests at once to one node", NULL);
@@ -137,9 +148,14 @@ static void owe(struct play *play, const struct rl_actions *actions) {
 
 static void tell(struct play *play, const struct rl_actions *actions) {
     char what[64];
-    snprintf(what, sizeof what, "SET (try %u)", (unsigned)play->acquire.tries);
+    int n = snprintf(what, sizeof what, "SET (try %u)", (unsigned)play->acquire.tries);
+    if (play->terms.guarded) snprintf(what + n, sizeof what - (size_t)n, ", fence %lld", (long long)actions->fence);
     if (actions->acquire != 0 && !actions->fresh_token) wrong(play, "a try without a fresh token", NULL);
     tell_send(play, actions->acquire, what);
+    snprintf(what, sizeof what, "raise the fence to %lld", (long long)actions->fence);
+    tell_send(play, actions->raise, what);
+    snprintf(what, sizeof what, "are key and fence %lld still there?", (long long)actions->fence);
+    tell_send(play, actions->confirm, what);
     struct text ttl = {.used = 0};
     text_ms(&ttl, actions->extend_ttl);
     snprintf(what, sizeof what, "PEXPIRE %.32s, if ours", ttl.data);
@@ -188,6 +204,7 @@ static void step_acquire(struct play *play, struct rl_event *event) {
     const struct rl_attempt *attempt = &play->acquire.attempt;
     text_add(&play->text, "    == won with ");
     text_nodes(&play->text, attempt->tally.granted);
+    if (play->terms.guarded) text_add(&play->text, ", fence %lld", (long long)attempt->fence);
     struct rl_event start = {
         .type = RL_EVENT_START, .validity_end = attempt->validity_end, .asked = attempt->tally.asked};
     play->leased = true;
@@ -201,6 +218,8 @@ static void step(struct play *play, struct rl_event *event, bool to_lease) {
     rl_ns wake_at = play->wake_at;
     event->ready = ready(play);
     event->settled = play->settled;
+    event->voided = play->voided;
+    if (play->terms.guarded) event->fence_hint = play->now / 1000;
     if (to_lease)
         step_lease(play, event);
     else
@@ -222,41 +241,55 @@ static void run_until(struct play *play, rl_ns at) {
     play->now = at;
 }
 
+/* An answer: which vote it is. */
+static bool is_vote(const char *word, bool release, enum rl_vote *vote) {
+    static const struct {
+        const char *vote, *unlock;
+        enum rl_vote is;
+    } words[] = {{"granted", "unlocked", RL_VOTE_GRANTED},
+                 {"denied", "kept", RL_VOTE_DENIED},
+                 {"absent", "empty", RL_VOTE_ABSENT},
+                 {"stale", "", RL_VOTE_STALE},
+                 {"failed", "mute", RL_VOTE_FAILED}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(word, release ? words[i].unlock : words[i].vote) != 0) continue;
+        *vote = words[i].is;
+        return true;
+    }
+    return false;
+}
+
+/* Whether it may be asked, and whether that is known. */
+static bool is_standing(struct play *play, rl_mask node, const char *word) {
+    bool down = strcmp(word, "down") == 0, connecting = strcmp(word, "connecting") == 0;
+    bool reading = strcmp(word, "reading") == 0, recovering = strcmp(word, "recovering") == 0;
+    bool up = strcmp(word, "up") == 0 || strcmp(word, "intact") == 0;
+    if (!down && !connecting && !reading && !recovering && !up) return false;
+    play->down = up ? play->down & (rl_mask)~node : play->down | node;
+    play->settled = connecting || reading ? play->settled & (rl_mask)~node : play->settled | node;
+    play->voided = recovering ? play->voided | node : play->voided & (rl_mask)~node;
+    return true;
+}
+
 static void node_input(struct play *play, const char *who, const char *what, const char *value) {
-    static const char *const votes[] = {"granted", "denied", "absent", "failed"};
-    static const char *const unlocks[] = {"unlocked", "kept", "empty", "mute"};
     unsigned node = (unsigned)atoi(who + 4) - 1;
     if (node >= play->terms.nodes || what == NULL) wrong(play, "no such node", who);
     struct rl_event event = {.type = RL_EVENT_NODES, .node = (uint8_t)node};
     bool to_lease = play->leased;
-    for (unsigned i = 0; i < 4; i++) {
-        if (strcmp(what, votes[i]) == 0) {
-            if (play->owes[node] == OWES_NOTHING) wrong(play, "that node was asked nothing", who);
-            event.type = RL_EVENT_VOTE;
-            event.vote = (enum rl_vote)(RL_VOTE_GRANTED + (int)i);
-            to_lease = play->owes[node] == OWES_LEASE;
-            play->owes[node] = OWES_NOTHING;
-        }
-        if (strcmp(what, unlocks[i]) == 0) {
-            if (play->owes_release[node] == 0) wrong(play, "that node was sent no release", who);
-            event.type = RL_EVENT_UNLOCKED;
-            event.vote = (enum rl_vote)(RL_VOTE_GRANTED + (int)i);
-            play->owes_release[node]--;
-        }
-    }
-    if (strcmp(what, "hint") == 0) {
+    if (is_vote(what, false, &event.vote)) {
+        if (play->owes[node] == OWES_NOTHING) wrong(play, "that node was asked nothing", who);
+        event.type = RL_EVENT_VOTE;
+        event.fence = event.vote == RL_VOTE_STALE && value ? strtoll(value, NULL, 10) : 0;
+        to_lease = play->owes[node] == OWES_LEASE;
+        play->owes[node] = OWES_NOTHING;
+    } else if (is_vote(what, true, &event.vote)) {
+        if (play->owes_release[node] == 0) wrong(play, "that node was sent no release", who);
+        event.type = RL_EVENT_UNLOCKED;
+        play->owes_release[node]--;
+    } else if (strcmp(what, "hint") == 0) {
         event.type = RL_EVENT_HINT;
         event.remaining = parse_time(play, value);
-    } else if (strcmp(what, "down") == 0) {
-        play->down |= rl_bit(node);
-        play->settled |= rl_bit(node);
-    } else if (strcmp(what, "connecting") == 0) {
-        play->down |= rl_bit(node);
-        play->settled &= (rl_mask)~rl_bit(node);
-    } else if (strcmp(what, "up") == 0) {
-        play->down &= (rl_mask)~rl_bit(node);
-        play->settled |= rl_bit(node);
-    } else if (event.type == RL_EVENT_NODES) {
+    } else if (!is_standing(play, rl_bit(node), what)) {
         wrong(play, "a node does not say that", what);
     }
     step(play, &event, to_lease);
@@ -353,6 +386,7 @@ static int check(const char *name, bool update) {
     play.name = name;
     play.wake_at = RL_NEVER;
     play.terms = (struct rl_terms){.nodes = 5,
+                                   .quorum = (uint8_t)rl_quorum(5),
                                    .ttl = 30000 * RL_MS,
                                    .drift_ppm = 10000,
                                    .drift_fixed = 2 * RL_MS,

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "failing.h"
-#include "harness.h"
+#include "guarded.h"
 
 #define NODES 3
 #define TTL_MS 60000 /* what is left behind stays: a key that is gone was deleted */
@@ -31,7 +31,7 @@ struct scenario {
     const char *ca_file; /* TLS when given */
 };
 
-static struct servers scripted, scriptless, encrypted;
+static struct servers scripted, scriptless, encrypted, recorded;
 static char ca_file[128], prefix[32];
 static const struct redlock_bytes names[] = {{"first", 5}, {"second", 6}, {"third", 5}};
 static atomic_int connections_lost; /* as far as the library tells in its log, since the run began */
@@ -104,6 +104,7 @@ static int open_one(const struct scenario *scenario, struct redlock_client **cli
     struct redlock_client_options options;
     redlock_client_options_init(&options);
     options.service_thread = scenario->service_thread;
+    options.mode = scenario->servers == &recorded ? REDLOCK_MODE_GUARDED : REDLOCK_MODE_CLASSIC;
     options.key_prefix = prefix;
     options.log = count_lost;
     options.log_level = REDLOCK_LOG_INFO;
@@ -265,9 +266,25 @@ static void all_later_ones_fail_with_transactions(void **state) {
     sweep(&(struct scenario){"transactions, all later ones too", &scriptless, 2, 0, RELEASED, FAIL_ALL_LATER, NULL});
 }
 
+static void one_fails_in_guarded_mode(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"guarded", &recorded, 1, 1, RELEASED, FAIL_ONE, NULL});
+}
+
+static void one_fails_in_guarded_mode_with_several_resources(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"guarded, three resources, no thread", &recorded, 3, 0, RELEASED, FAIL_ONE, NULL});
+}
+
+static void all_later_ones_fail_in_guarded_mode(void **state) {
+    (void)state;
+    sweep(&(struct scenario){"guarded, all later ones too", &recorded, 1, 1, FREED_WHILE_HELD, FAIL_ALL_LATER, NULL});
+}
+
 static int start(void **state) {
     (void)state;
     servers_start(&scripted, NODES);
+    start_quorum(&recorded, NODES, 10 * TTL_MS);
     start_scriptless();
     return 0;
 }
@@ -277,6 +294,7 @@ static int stop(void **state) {
     servers_stop(&scripted);
     servers_stop(&scriptless);
     servers_stop(&encrypted);
+    servers_stop(&recorded);
     return 0;
 }
 
@@ -336,6 +354,9 @@ int main(void) {
         cmocka_unit_test_setup(one_fails_with_transactions, anew),
         cmocka_unit_test_setup(all_later_ones_fail, anew),
         cmocka_unit_test_setup(all_later_ones_fail_with_transactions, anew),
+        cmocka_unit_test_setup(one_fails_in_guarded_mode, anew),
+        cmocka_unit_test_setup(one_fails_in_guarded_mode_with_several_resources, anew),
+        cmocka_unit_test_setup(all_later_ones_fail_in_guarded_mode, anew),
         cmocka_unit_test_setup(one_fails_with_tls, anew),
     };
     return cmocka_run_group_tests(tests, start, stop);

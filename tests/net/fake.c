@@ -10,8 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HANDSHAKE_COMMANDS = 5 };
-
 void fake_open(struct fake *fake) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof(address);
@@ -136,7 +134,8 @@ void fake_introduce(struct fake *fake, int identity) {
 
 void fake_greet(struct fake *fake, struct world *world) {
     fake_accept(fake, world);
-    fake_await(fake, world, HANDSHAKE_COMMANDS);
+    fake_await(fake, world, fake->guarded ? FAKE_GREETED_GUARDED : FAKE_GREETED);
     fake_introduce(fake, fake->port);
+    if (fake->guarded) fake_tell(fake, ":1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n");
     fake_tell(fake, ":1\r\n:0\r\n:0\r\n:0\r\n");
 }

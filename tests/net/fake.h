@@ -8,11 +8,14 @@
 struct fake {
     int listener, peer; /* peer -1: nobody is connected */
     int port;
+    bool guarded; /* the client's net is: greeting is longer */
     size_t seen;  /* commands received from this peer */
     size_t bytes; /* of which this many bytes */
     char *input;  /* all of it */
     size_t input_bytes, input_capacity;
 };
+
+enum { FAKE_GREETED = 5, FAKE_GREETED_GUARDED = 11 }; /* commands of a whole handshake */
 
 enum fake_end { FAKE_OPEN, FAKE_FIN, FAKE_RESET };
 

@@ -2,6 +2,7 @@
  * Requests as bytes on the wire, binary keys and tokens included. */
 #include "world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "net/command.h"
@@ -9,7 +10,9 @@
 
 static void expect(const struct net_request *request, bool whole, const char *text, size_t bytes) {
     struct buffer out = {0};
-    assert_true(command_encode(request, whole, &out, (size_t)1 << 20));
+    size_t nonce_at = 1;
+    assert_true(command_encode(request, 0, whole, &out, (size_t)1 << 20, &nonce_at));
+    assert_int_equal(nonce_at, 0); /* every node is sent the same */
     assert_int_equal(buffer_bytes(&out), bytes);
     assert_memory_equal(buffer_data(&out), text, bytes);
     buffer_free(&out);
@@ -19,7 +22,8 @@ static void expect(const struct net_request *request, bool whole, const char *te
 
 static void test_encoding(void **state) {
     struct net_bytes keys[2] = {{"k\0\r\n", 4}, {"l", 1}};
-    struct net_request request = {NET_ACQUIRE, keys, 1, {"t\0k", 3}, 12345, 0, NET_ASK_TIME};
+    struct net_request request = {
+        .op = NET_ACQUIRE, .keys = keys, .keys_count = 1, .token = {"t\0k", 3}, .ttl_ms = 12345};
     (void)state;
     EXPECT(&request, false,
            "*6\r\n$3\r\nSET\r\n$4\r\nk\0\r\n\r\n$3\r\nt\0k\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n12345\r\n");
@@ -31,15 +35,52 @@ static void test_encoding(void **state) {
     EXPECT(&request, false,
            "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*4\r\n$8\r\nGETRANGE\r\n$4\r\nk\0\r\n\r\n$1\r\n0\r\n$4\r\n1024\r\n");
     struct net_bytes prefix = {"a*[?\\\0b", 7};
-    struct net_request scan = {NET_SCAN, &prefix, 1, {NULL, 0}, 0, UINT64_MAX, NET_ASK_TIME};
+    struct net_request scan = {.op = NET_SCAN, .keys = &prefix, .keys_count = 1, .cursor = UINT64_MAX};
     EXPECT(&scan, false,
            "*6\r\n$4\r\nSCAN\r\n$20\r\n18446744073709551615\r\n$5\r\nMATCH\r\n$12\r\na\\*\\[\\?\\\\\0b*\r\n$"
            "5\r\nCOUNT\r\n$2\r\n50\r\n");
 }
 
+/* The scripts of classic locks, with keys and arguments in the order that they take. */
+static void test_scripts(void **state) {
+    struct net_bytes keys[2] = {{"k", 1}, {"l", 1}};
+    struct net_request request = {.op = NET_ACQUIRE, .keys = keys, .keys_count = 2, .token = {"t", 1}, .ttl_ms = 9};
+    char text[4096];
+    (void)state;
+    int n = snprintf(text, sizeof(text),
+                     "*7\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n2\r\n$1\r\nk\r\n$1\r\nl\r\n"
+                     "$1\r\nt\r\n$1\r\n9\r\n",
+                     node_scripts[NODE_ACQUIRE_MANY].sha1);
+    expect(&request, false, text, (size_t)n);
+    request.op = NET_EXTEND;
+    n = snprintf(text, sizeof(text),
+                 "*7\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n2\r\n$1\r\nk\r\n$1\r\nl\r\n"
+                 "$1\r\nt\r\n$1\r\n9\r\n",
+                 node_scripts[NODE_EXTEND].bytes, node_scripts[NODE_EXTEND].text);
+    expect(&request, true, text, (size_t)n);
+    /* A release, a peek and a look are the same for a guarded lock. */
+    uint64_t nonces[1] = {7};
+    uint16_t stripes[2] = {1, 2};
+    request.nonces = nonces;
+    request.stripes = stripes;
+    request.stripes_count = 2;
+    request.op = NET_RELEASE;
+    n = snprintf(text, sizeof(text),
+                 "*6\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n2\r\n$1\r\nk\r\n$1\r\nl\r\n"
+                 "$1\r\nt\r\n",
+                 node_scripts[NODE_RELEASE].sha1);
+    expect(&request, false, text, (size_t)n);
+    assert_false(command_is_guarded(&request));
+    request.op = NET_PEEK;
+    EXPECT(&request, false, "*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nl\r\n");
+    request.op = NET_LOOK;
+    EXPECT(&request, false,
+           "*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n$4\r\n1024\r\n");
+}
+
 static void test_survey(void **state) {
     (void)state;
-    struct net_request survey = {NET_SURVEY, NULL, 0, {NULL, 0}, 0, 0, NET_ASK_TIME};
+    struct net_request survey = {.op = NET_SURVEY};
     EXPECT(&survey, false, "*1\r\n$4\r\nTIME\r\n");
     survey.question = NET_ASK_INFO_PERSISTENCE;
     EXPECT(&survey, false, "*2\r\n$4\r\nINFO\r\n$11\r\npersistence\r\n");
@@ -49,22 +90,25 @@ static void test_survey(void **state) {
     for (unsigned q = 0; q < NET_QUESTIONS; q++) {
         struct buffer out = {0};
         survey.question = (enum net_question)q;
-        assert_true(command_encode(&survey, false, &out, (size_t)1 << 20));
+        size_t nonce_at;
+        assert_true(command_encode(&survey, 0, false, &out, (size_t)1 << 20, &nonce_at));
         assert_null(memmem(buffer_data(&out), buffer_bytes(&out), "pass", 4));
         assert_non_null(memmem(buffer_data(&out), buffer_bytes(&out),
                                q == NET_ASK_TIME ? "TIME" : q < NET_ASK_POLICY ? "INFO" : "GET", 3));
         assert_int_equal(command_replies(&survey), 1);
-        assert_false(command_is_write(&survey));
+        assert_false(net_op_is_write(survey.op));
         buffer_free(&out);
     }
 }
 
 static void test_limit(void **state) {
     struct net_bytes key = {"k", 1};
-    struct net_request request = {NET_ACQUIRE, &key, 1, {"t", 1}, 1000, 0, NET_ASK_TIME};
+    struct net_request request = {
+        .op = NET_ACQUIRE, .keys = &key, .keys_count = 1, .token = {"t", 1}, .ttl_ms = 1000};
     struct buffer out = {0};
     (void)state;
-    assert_false(command_encode(&request, false, &out, 10));
+    size_t nonce_at;
+    assert_false(command_encode(&request, 0, false, &out, 10, &nonce_at));
     assert_int_equal(buffer_bytes(&out), 0);
     buffer_free(&out);
 }
@@ -73,7 +117,7 @@ static bool feed(struct reader *reader, const struct net_request *request, unsig
                  struct net_reply *answer) {
     assert_true(reader_feed(reader, text, strlen(text)));
     assert_int_equal(reader_next(reader), READER_REPLY);
-    return command_answer(request, nth, reader, answer);
+    return command_answer(request, nth, reader, NULL, answer);
 }
 
 static void test_answers(void **state) {
@@ -119,7 +163,8 @@ static void test_answers(void **state) {
     (void)state;
     assert_true(reader_open(&reader));
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        struct net_request request = {table[i].op, keys, table[i].keys, {"t", 1}, 1000, 0, NET_ASK_TIME};
+        struct net_request request = {
+            .op = table[i].op, .keys = keys, .keys_count = table[i].keys, .token = {"t", 1}, .ttl_ms = 1000};
         struct net_reply answer;
         bool right = feed(&reader, &request, 0, table[i].text, &answer);
         assert_int_equal(right, table[i].verdict != REDLOCK_VERDICT_NONE);
@@ -132,7 +177,7 @@ static void test_answers(void **state) {
 static void test_first_error_of_several(void **state) {
     struct reader reader;
     struct net_bytes keys[2] = {{"k", 1}, {"l", 1}};
-    struct net_request peek = {NET_PEEK, keys, 2, {NULL, 0}, 0, 0, NET_ASK_TIME};
+    struct net_request peek = {.op = NET_PEEK, .keys = keys, .keys_count = 2};
     struct net_reply answer;
     (void)state;
     assert_true(reader_open(&reader));
@@ -141,6 +186,9 @@ static void test_first_error_of_several(void **state) {
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_NOPERM);
     assert_true(feed(&reader, &peek, 0, ":5\r\n", &answer));
     assert_true(feed(&reader, &peek, 1, "-NOPERM x\r\n", &answer));
+    assert_int_equal(answer.verdict, REDLOCK_VERDICT_NOPERM);
+    assert_true(feed(&reader, &peek, 0, "-NOPERM x\r\n", &answer));
+    assert_true(feed(&reader, &peek, 1, "-OOM x\r\n", &answer));
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_NOPERM);
     reader_close(&reader);
 }
@@ -157,6 +205,7 @@ static void test_scripts_have_their_hashes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_encoding),
+        cmocka_unit_test(test_scripts),
         cmocka_unit_test(test_survey),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_answers),

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { GREETED = 5 };
+enum { GREETED = FAKE_GREETED };
 
 static void begin(struct fake *fake, struct world *world) {
     char url[64];

@@ -6,6 +6,16 @@
 
 #include "net/verdict.h"
 
+static void join_items(struct ask *ask, const struct net_reply *reply) {
+    ask->value_bytes = 0;
+    for (size_t i = 0; i < reply->items_count; i++) {
+        assert_true(ask->value_bytes + reply->items[i].bytes + 1 <= WORLD_VALUE_MAX);
+        memcpy(ask->value + ask->value_bytes, reply->items[i].data, reply->items[i].bytes);
+        ask->value_bytes += reply->items[i].bytes;
+        ask->value[ask->value_bytes++] = ' ';
+    }
+}
+
 static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
     struct world *world = context;
     struct ask *ask = call->owner;
@@ -19,6 +29,10 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     ask->truncated = reply->truncated;
     ask->items += (unsigned)reply->items_count;
     ask->cursor = reply->cursor;
+    ask->fence = reply->fence;
+    ask->has_fences = reply->fences != NULL;
+    if (reply->fences && ask->fences) memcpy(ask->fences, reply->fences, RL_STRIPES * sizeof(*ask->fences));
+    if (ask->request.op == NET_RECORD) join_items(ask, reply);
 }
 
 static void on_node(void *context, unsigned node) { ((struct world *)context)->told[node]++; }
@@ -119,8 +133,16 @@ void ask_init(struct ask *ask, enum net_op op, const char *keys, const char *tok
         ask->keys[count++] = (struct net_bytes){keys, bytes};
         keys += bytes + strspn(keys + bytes, " ");
     }
-    ask->request = (struct net_request){op, ask->keys, count, {token, strlen(token)}, ttl_ms, 0, NET_ASK_TIME};
+    ask->request = (struct net_request){
+        .op = op, .keys = ask->keys, .keys_count = count, .token = {token, strlen(token)}, .ttl_ms = ttl_ms};
     for (unsigned i = 0; i < RL_NODES_MAX; i++) ask->calls[i].owner = ask;
+}
+
+void ask_guard(struct ask *ask, const uint64_t *nonces, int64_t fence, const uint16_t *stripes, size_t count) {
+    ask->request.nonces = nonces;
+    ask->request.fence = fence;
+    ask->request.stripes = stripes;
+    ask->request.stripes_count = count;
 }
 
 rl_mask ask_send(struct world *world, struct ask *ask, rl_mask nodes, int64_t due_ms, int64_t keep_ms) {
@@ -130,10 +152,15 @@ rl_mask ask_send(struct world *world, struct ask *ask, rl_mask nodes, int64_t du
     return taken;
 }
 
+int ask_and_wait(struct world *world, struct ask *ask) {
+    unsigned done = ask->done;
+    assert_int_equal(ask_send(world, ask, 1, 1000, 5000), 1);
+    world_until_done(world, ask, done + 1);
+    return ask->verdicts[0];
+}
+
 int ask_one(struct world *world, enum net_op op, const char *keys, const char *token, int64_t ttl_ms) {
     struct ask ask;
     ask_init(&ask, op, keys, token, ttl_ms);
-    assert_int_equal(ask_send(world, &ask, 1, 1000, 5000), 1);
-    world_until_done(world, &ask, 1);
-    return ask.verdicts[0];
+    return ask_and_wait(world, &ask);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "core/guard.h"
 #include "net/net.h"
 #include "redlock.h"
 
@@ -24,11 +25,14 @@ struct ask {
     unsigned done;                /* how many handlers ran */
     unsigned order[RL_NODES_MAX]; /* the world's count of replies when this one came */
     int64_t remaining_ms;
-    unsigned char value[WORLD_VALUE_MAX];
+    unsigned char value[WORLD_VALUE_MAX]; /* of RECORD: its items, each with a space behind it */
     size_t value_bytes;
     bool truncated;
     unsigned items;
     uint64_t cursor;
+    int64_t fence;
+    int64_t *fences; /* the test's; where to copy those that are told, NULL: nowhere */
+    bool has_fences;
 };
 
 struct world {
@@ -53,8 +57,11 @@ struct net_node_status world_node(struct world *world, unsigned node);
 
 /* One key, or up to 8 separated by spaces. */
 void ask_init(struct ask *ask, enum net_op op, const char *keys, const char *token, int64_t ttl_ms);
+/* Makes it a guarded one. */
+void ask_guard(struct ask *ask, const uint64_t *nonces, int64_t fence, const uint16_t *stripes, size_t count);
 rl_mask ask_send(struct world *world, struct ask *ask, rl_mask nodes, int64_t due_ms, int64_t keep_ms);
 /* Sends to node 0 and waits for the verdict. */
+int ask_and_wait(struct world *world, struct ask *ask);
 int ask_one(struct world *world, enum net_op op, const char *keys, const char *token, int64_t ttl_ms);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model_guarded.h"
+
 struct told {
     bool exists;
     int64_t expires_ms;
@@ -82,7 +84,7 @@ void model_reset(struct model *model) {
     node_flush_all(model->snapshot);
 }
 
-size_t model_count(const struct model *model) { return node_count(model->table); }
+size_t model_count(const struct model *model) { return node_count(model->table) + model_guarded_count(model->table); }
 int64_t model_next_end(const struct model *model) { return node_next_expiry(model->table); }
 
 static void answer_integer(struct answer *answer, long long number) { answer_line(answer, "(%lld)", number); }
@@ -95,6 +97,8 @@ static void answer_script(struct answer *answer, enum node_answer what, long lon
     case NODE_ABSENT: answer_integer(answer, 0); break;
     case NODE_WRONGTYPE: answer_line(answer, "WRONGTYPE"); break;
     case NODE_NO_MEMORY: die("no memory");
+    case NODE_STALE:
+    case NODE_GONE: die("a fence in classic mode");
     }
 }
 
@@ -121,6 +125,10 @@ static void set_other_type(struct model *model, struct node_bytes key, int64_t n
     answer_integer(answer, node_delete(model->table, key, now_ms));
     if (node_set_other_type(model->table, key, now_ms) != NODE_GRANTED) die("no memory");
     answer_integer(answer, 1);
+}
+
+void model_resolve(const struct model *model, struct request *request) {
+    if (request_is_guarded(request->op)) model_guarded_resolve(model->table, request);
 }
 
 void model_do(struct model *model, const struct request *request, int64_t now_ms, struct answer *answer) {
@@ -152,7 +160,7 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
         break;
     case REQUEST_EXPIRE_DUE:
         node_expire_due(table, now_ms);
-        answer_line(answer, "%zu left", node_count(table));
+        answer_line(answer, "%zu left", model_count(model));
         break;
     case REQUEST_SNAPSHOT:
         if (!node_table_copy(model->snapshot, table)) die("no memory");
@@ -160,7 +168,7 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
         break;
     case REQUEST_RESTORE: restore(model, now_ms, answer); break;
     case REQUEST_CLOCK_STEP:
-    case REQUEST_CLOCK_TO_END:
-    case REQUEST_OPS_COUNT: break;
+    case REQUEST_CLOCK_TO_END: break;
+    default: model_guarded_do(table, request, now_ms, answer);
     }
 }

@@ -16,6 +16,8 @@ struct model *model_new(void);
 void model_free(struct model *model);
 /* Empty, with an empty snapshot. */
 void model_reset(struct model *model);
+/* What a request says in terms of what there is becomes numbers; both are then asked the same. */
+void model_resolve(const struct model *model, struct request *request);
 void model_do(struct model *model, const struct request *request, int64_t now_ms, struct answer *answer);
 size_t model_count(const struct model *model);
 int64_t model_next_end(const struct model *model); /* INT64_MAX: none */

@@ -12,16 +12,9 @@
 #include <unistd.h>
 
 #include "node/scripts.h"
-#include "servers.h"
+#include "real_inside.h"
 
-struct real {
-    struct server server;
-    redisContext *connection;
-    volatile int64_t *clock_us;
-    char clock_path[32];
-};
-
-static _Noreturn void die(const char *what, const char *why) {
+_Noreturn void real_die(const char *what, const char *why) {
     fprintf(stderr, "real: %s: %s\n", what, why);
     abort();
 }
@@ -31,9 +24,9 @@ static _Noreturn void die(const char *what, const char *why) {
 static void open_clock(struct real *real) {
     snprintf(real->clock_path, sizeof(real->clock_path), "/tmp/redlock-clock-XXXXXX");
     int fd = mkstemp(real->clock_path);
-    if (fd < 0 || ftruncate(fd, sizeof(int64_t)) != 0) die("the clock's file", real->clock_path);
+    if (fd < 0 || ftruncate(fd, sizeof(int64_t)) != 0) real_die("the clock's file", real->clock_path);
     void *map = mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) die("the clock's file", real->clock_path);
+    if (map == MAP_FAILED) real_die("the clock's file", real->clock_path);
     close(fd);
     real->clock_us = map;
 }
@@ -42,18 +35,18 @@ void real_clock(struct real *real, int64_t now_us) { *real->clock_us = now_us; }
 
 /* ---- questions -------------------------------------------------------------------------------------------- */
 
-static redisReply *ask(struct real *real, const char *format, ...) {
+redisReply *ask(struct real *real, const char *format, ...) {
     va_list args;
     va_start(args, format);
     redisReply *reply = redisvCommand(real->connection, format, args);
     va_end(args);
-    if (!reply) die(format, real->connection->errstr);
+    if (!reply) real_die(format, real->connection->errstr);
     return reply;
 }
 
 static long long ask_integer(struct real *real, const char *format) {
     redisReply *reply = ask(real, format);
-    if (reply->type != REDIS_REPLY_INTEGER) die(format, reply->str ? reply->str : "no integer");
+    if (reply->type != REDIS_REPLY_INTEGER) real_die(format, reply->str ? reply->str : "no integer");
     long long value = reply->integer;
     freeReplyObject(reply);
     return value;
@@ -61,13 +54,13 @@ static long long ask_integer(struct real *real, const char *format) {
 
 static void must(struct real *real, const char *format) {
     redisReply *reply = ask(real, format);
-    if (reply->type != REDIS_REPLY_STATUS) die(format, reply->str ? reply->str : "no status");
+    if (reply->type != REDIS_REPLY_STATUS) real_die(format, reply->str ? reply->str : "no status");
     freeReplyObject(reply);
 }
 
 long long real_count(struct real *real) { return ask_integer(real, "DBSIZE"); }
 
-static void take(struct answer *answer, redisReply *reply) {
+void take(struct answer *answer, redisReply *reply) {
     switch (reply->type) {
     case REDIS_REPLY_STATUS: answer_line(answer, "%s", reply->str); break;
     case REDIS_REPLY_NIL: answer_line(answer, "nil"); break;
@@ -86,28 +79,23 @@ static void take(struct answer *answer, redisReply *reply) {
 
 /* ---- requests --------------------------------------------------------------------------------------------- */
 
-struct words {
-    int count;
-    const char *word[16];
-    size_t bytes[16];
-    char number[24];
-};
-
-static void word(struct words *words, struct node_bytes bytes) {
+void word(struct words *words, struct node_bytes bytes) {
+    if (words->count == REAL_WORDS_MAX) real_die("a request", "too many words");
     words->word[words->count] = bytes.data;
     words->bytes[words->count++] = bytes.bytes;
 }
 
-static void word_text(struct words *words, const char *text) { word(words, (struct node_bytes){text, strlen(text)}); }
+void word_text(struct words *words, const char *text) { word(words, (struct node_bytes){text, strlen(text)}); }
 
-static void word_number(struct words *words, int64_t number) {
-    snprintf(words->number, sizeof(words->number), "%" PRId64, number);
-    word_text(words, words->number);
+void word_number(struct words *words, int64_t number) {
+    char *digits = words->number[words->count];
+    snprintf(digits, sizeof(words->number[0]), "%" PRId64, number);
+    word_text(words, digits);
 }
 
-static void send_words(struct real *real, struct words *words, struct answer *answer) {
+void send_words(struct real *real, struct words *words, struct answer *answer) {
     redisReply *reply = redisCommandArgv(real->connection, words->count, words->word, words->bytes);
-    if (!reply) die("a request", real->connection->errstr);
+    if (!reply) real_die("a request", real->connection->errstr);
     take(answer, reply);
 }
 
@@ -188,29 +176,32 @@ void real_do(struct real *real, const struct request *request, long long count, 
     case REQUEST_SNAPSHOT: take(answer, ask(real, "SAVE")); break;
     case REQUEST_RESTORE: take(answer, ask(real, "DEBUG RELOAD NOSAVE")); break;
     case REQUEST_CLOCK_STEP:
-    case REQUEST_CLOCK_TO_END:
-    case REQUEST_OPS_COUNT: break;
+    case REQUEST_CLOCK_TO_END: break;
+    default: real_guarded_do(real, request, answer);
     }
 }
 
 /* ---- its life --------------------------------------------------------------------------------------------- */
 
-/* Since 7.0 DEBUG needs a permission, by an option that those before do not know. */
-static bool debug_needs_permission(void) {
-    char line[256] = "";
+/* 602 is 6.2. */
+static int server_version(void) {
+    char line[256] = "", *end;
     FILE *version = popen("redis-server --version", "r");
-    if (!version || !fgets(line, sizeof(line), version)) die("redis-server --version", "says nothing");
+    if (!version || !fgets(line, sizeof(line), version)) real_die("redis-server --version", "says nothing");
     pclose(version);
     const char *number = strstr(line, "v=");
-    if (!number) die("redis-server --version", line);
-    return strtol(number + 2, NULL, 10) >= 7;
+    if (!number) real_die("redis-server --version", line);
+    long major = strtol(number + 2, &end, 10);
+    return (int)(major * 100 + (*end == '.' ? strtol(end + 1, NULL, 10) : 0));
 }
+
+bool real_is_guarded(const struct real *real) { return real->version >= 602; }
 
 static void check_clock(struct real *real) {
     redisReply *reply = ask(real, "TIME");
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) die("TIME", "no two numbers");
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) real_die("TIME", "no two numbers");
     int64_t us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 + strtoll(reply->element[1]->str, NULL, 10);
-    if (us != *real->clock_us) die("TIME", "the server does not go by the clock of the test");
+    if (us != *real->clock_us) real_die("TIME", "the server does not go by the clock of the test");
     freeReplyObject(reply);
 }
 
@@ -218,7 +209,7 @@ static void load_scripts(struct real *real) {
     for (int i = 0; i < NODE_SCRIPTS; i++) {
         redisReply *reply = ask(real, "SCRIPT LOAD %b", node_scripts[i].text, node_scripts[i].bytes);
         if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, node_scripts[i].sha1) != 0)
-            die("SCRIPT LOAD", reply->str ? reply->str : "no digest");
+            real_die("SCRIPT LOAD", reply->str ? reply->str : "no digest");
         freeReplyObject(reply);
     }
 }
@@ -226,9 +217,11 @@ static void load_scripts(struct real *real) {
 struct real *real_start(const char *stepclock, int64_t now_us) {
     static const char *const arguments[] = {"--hz", "500", NULL}; /* so often does active expiry run */
     static const char *const permitting[] = {"--hz", "500", "--enable-debug-command", "local", NULL};
-    bool permission = debug_needs_permission();
     struct real *real = calloc(1, sizeof(*real));
-    if (!real) die("memory", "none");
+    if (!real) real_die("memory", "none");
+    real->version = server_version();
+    /* Since 7.0 DEBUG needs a permission, by an option that those before do not know. */
+    bool permission = real->version >= 700;
     open_clock(real);
     real_clock(real, now_us);
     setenv("STEPCLOCK_FILE", real->clock_path, 1);
@@ -236,7 +229,7 @@ struct real *real_start(const char *stepclock, int64_t now_us) {
     server_start(&real->server, permission ? permitting : arguments);
     unsetenv("LD_PRELOAD");
     real->connection = redisConnect("127.0.0.1", real->server.port);
-    if (!real->connection || real->connection->err) die("connect", "failed");
+    if (!real->connection || real->connection->err) real_die("connect", "failed");
     unlink(real->clock_path); /* both have it open */
     check_clock(real);
     load_scripts(real);

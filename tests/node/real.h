@@ -5,6 +5,7 @@
 #ifndef TESTS_NODE_REAL_H
 #define TESTS_NODE_REAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "request.h"
@@ -18,6 +19,8 @@ void real_clock(struct real *real, int64_t now_us);
 void real_reset(struct real *real);
 /* Active expiry ends when `count` keys are left; clocks are not its business. */
 void real_do(struct real *real, const struct request *request, long long count, struct answer *answer);
+/* ZADD GT and ZMSCORE are of 6.2. */
+bool real_is_guarded(const struct real *real);
 long long real_count(struct real *real);
 
 #endif

@@ -53,6 +53,52 @@ struct node_bytes request_token(uint8_t number) {
     }
 }
 
+/* ---- record and fences ------------------------------------------------------------------------------------ */
+
+uint64_t request_nonce(uint8_t number) {
+    static const uint64_t nonces[REQUEST_NONCES] = {0, 0xb, 0x00c0ffee00000000, UINT64_MAX};
+    return nonces[number];
+}
+
+void request_nonce_text(uint64_t nonce, char digits[REQUEST_NONCE_BYTES]) {
+    snprintf(digits, REQUEST_NONCE_BYTES, "%016" PRIx64, nonce);
+}
+
+void request_name(uint8_t number, char name[REQUEST_NAME_BYTES]) {
+    char digits[REQUEST_NONCE_BYTES] = "kept";
+    if (number > 0 && number < REQUEST_NONCES) request_nonce_text(request_nonce(number), digits);
+    snprintf(name, REQUEST_NAME_BYTES, "redlock:fences:%s", digits);
+    if (number == REQUEST_RECORD_NAME) snprintf(name, REQUEST_NAME_BYTES, "redlock:node");
+}
+
+/* The nonce is first or last; values are those of all tokens, so that some are empty, long, or no text. */
+size_t request_fields(const struct request *request, struct node_field *fields, char digits[REQUEST_NONCE_BYTES]) {
+    static const char *const names[REQUEST_FIELDS_MAX] = {"a", "b", "standing", "n", "nonc", "member\0\r\n"};
+    size_t nonce_at = request->token % 2 ? request->fields : 0, count = request->fields + 1u;
+    request_nonce_text(request_nonce(request->nonce), digits);
+    for (size_t i = 0, other = 0; i < count; i++) {
+        if (i == nonce_at) {
+            fields[i] = (struct node_field){text("nonce"), text(digits)};
+            continue;
+        }
+        fields[i].name = text(names[other]);
+        if (other == REQUEST_FIELDS_MAX - 1) fields[i].name.bytes += 3;
+        fields[i].value = request_token((uint8_t)((request->token + other++) % REQUEST_TOKENS));
+    }
+    return count;
+}
+
+const int64_t *request_floor_of(const struct request *request) {
+    static int64_t floor[NODE_STRIPES];
+    if (request->floor == FLOOR_NONE) return NULL;
+    memset(floor, 0, sizeof(floor));
+    if (request->floor == FLOOR_ALL)
+        for (int i = 0; i < NODE_STRIPES; i++) floor[i] = REQUEST_FENCE_MAX - (i * 37 + request->token) % 5000;
+    if (request->floor == FLOOR_FEW)
+        for (unsigned i = 0; i < request->stripes_count; i++) floor[request->stripes[i]] = request->fence;
+    return floor;
+}
+
 /* ---- drawing ---------------------------------------------------------------------------------------------- */
 
 static const unsigned weights[REQUEST_OPS_COUNT] = {
@@ -61,10 +107,12 @@ static const unsigned weights[REQUEST_OPS_COUNT] = {
 #undef REQUEST_WEIGHT
 };
 
-static enum request_op draw_op(struct random *random) {
-    uint64_t drawn = random_below(random, 1000);
-    unsigned op = 0;
-    while (drawn >= weights[op]) drawn -= weights[op++];
+static enum request_op draw_op(struct random *random, bool guarded) {
+    unsigned op;
+    do {
+        uint64_t drawn = random_below(random, 1000);
+        for (op = 0; drawn >= weights[op]; op++) drawn -= weights[op];
+    } while (!guarded && request_is_guarded((enum request_op)op));
     return (enum request_op)op;
 }
 
@@ -101,7 +149,8 @@ static int64_t draw_step_us(struct random *random) {
 }
 
 static bool takes_many(enum request_op op) {
-    return op == REQUEST_ACQUIRE_MANY || op == REQUEST_EXTEND || op == REQUEST_RELEASE;
+    return op == REQUEST_ACQUIRE_MANY || op == REQUEST_EXTEND || op == REQUEST_RELEASE ||
+           op == REQUEST_ACQUIRE_GUARDED || op == REQUEST_EXTEND_GUARDED || op == REQUEST_CONFIRM;
 }
 
 static int64_t draw_number(struct random *random, enum request_op op) {
@@ -115,8 +164,50 @@ static int64_t draw_number(struct random *random, enum request_op op) {
     }
 }
 
-struct request request_draw(struct random *random) {
-    struct request request = {.op = draw_op(random), .keys_count = 1};
+/* Few groups, so that what was raised together is asked for together. */
+static void draw_stripes(struct random *random, struct request *request) {
+    static const struct {
+        unsigned count;
+        uint16_t stripes[REQUEST_STRIPES_MAX];
+    } groups[] = {{1, {0}}, {1, {4095}}, {2, {0, 1}}, {3, {4095, 7, 2048}}, {2, {7, 511}}, {1, {512}}};
+    unsigned group = (unsigned)random_below(random, sizeof(groups) / sizeof(groups[0]));
+    request->stripes_count = groups[group].count;
+    memcpy(request->stripes, groups[group].stripes, sizeof(request->stripes));
+}
+
+static enum request_floor draw_floor(struct random *random) {
+    switch (random_below(random, 20)) {
+    case 0: return FLOOR_ZEROS;
+    case 1: return FLOOR_FEW;
+    case 2: return FLOOR_ALL;
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+    case 7: return FLOOR_NONE;
+    default: return FLOOR_IF_ABSENT;
+    }
+}
+
+static void draw_guarded(struct random *random, struct request *request) {
+    bool writes = request->op == REQUEST_RECORD_WRITE;
+    request->nonce = REQUEST_NONCE_PRESENT;
+    if (random_below(random, 10) == 0) request->nonce = (uint8_t)random_below(random, REQUEST_NONCES);
+    if (writes) request->nonce = (uint8_t)(1 + random_below(random, REQUEST_NONCES - 1));
+    request->name = (uint8_t)random_below(random, REQUEST_NAMES);
+    draw_stripes(random, request);
+    request->above = (int64_t)random_below(random, 4) - 1;
+    if (random_below(random, 20) == 0) request->above = (int64_t)random_below(random, 1000000);
+    request->blind = random_below(random, 8) == 0;
+    request->expected = (uint8_t)random_below(random, REQUEST_NONCES);
+    request->was_kept = random_below(random, 2) == 0;
+    request->keep = random_below(random, 5) == 0;
+    request->floor = draw_floor(random);
+    request->fields = (uint8_t)random_below(random, REQUEST_FIELDS_MAX + 1);
+}
+
+struct request request_draw(struct random *random, bool guarded) {
+    struct request request = {.op = draw_op(random, guarded), .keys_count = 1};
     if (takes_many(request.op)) {
         uint64_t drawn = random_below(random, 2 * REQUEST_KEYS_MAX);
         if (drawn < REQUEST_KEYS_MAX) request.keys_count = 1 + (unsigned)drawn;
@@ -124,6 +215,7 @@ struct request request_draw(struct random *random) {
     for (unsigned i = 0; i < request.keys_count; i++) request.keys[i] = draw_key(random);
     request.token = draw_token(random);
     request.number = draw_number(random, request.op);
+    if (request_is_guarded(request.op)) draw_guarded(random, &request);
     return request;
 }
 
@@ -135,12 +227,22 @@ static const char *const names[REQUEST_OPS_COUNT] = {
 #undef REQUEST_NAME
 };
 
-void request_show(const struct request *request, char *out, size_t size) {
-    int used = snprintf(out, size, "%-12s keys", names[request->op]);
-    for (unsigned i = 0; i < request->keys_count && used > 0 && (size_t)used < size; i++)
-        used += snprintf(out + used, size - (size_t)used, " %u", request->keys[i]);
-    if (used > 0 && (size_t)used < size)
-        snprintf(out + used, size - (size_t)used, ", token %u, number %" PRId64, request->token, request->number);
+static void show_guarded(const struct request *request, FILE *out) {
+    fprintf(out, ", nonce %u, stripes", request->nonce);
+    for (unsigned i = 0; i < request->stripes_count; i++) fprintf(out, " %u", request->stripes[i]);
+    fprintf(out, ", above %" PRId64, request->above);
+    if (request->op == REQUEST_DEL_NAME) fprintf(out, ", name %u", request->name);
+    if (request->op == REQUEST_RECORD_WRITE)
+        fprintf(out, ", expected %u (blind %d), was_kept %d, keep %d, floor %d, fields %u", request->expected,
+                request->blind, request->was_kept, request->keep, (int)request->floor, request->fields);
+}
+
+void request_show(const struct request *request, FILE *out) {
+    fprintf(out, "%-12s keys", names[request->op]);
+    for (unsigned i = 0; i < request->keys_count; i++) fprintf(out, " %u", request->keys[i]);
+    fprintf(out, ", token %u, number %" PRId64, request->token, request->number);
+    if (request_is_guarded(request->op)) show_guarded(request, out);
+    fputc('\n', out);
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------- */
@@ -178,4 +280,33 @@ void answer_bytes(struct answer *answer, struct node_bytes bytes) {
     }
     shown[used] = 0;
     answer_line(answer, "=%s", shown);
+}
+
+static int compare_fields(const void *a, const void *b) {
+    struct node_bytes x = (*(const struct node_field *const *)a)->name,
+                      y = (*(const struct node_field *const *)b)->name;
+    int order = memcmp(x.data, y.data, x.bytes < y.bytes ? x.bytes : y.bytes);
+    return order ? order : (x.bytes > y.bytes) - (x.bytes < y.bytes);
+}
+
+void answer_fields(struct answer *answer, const struct node_field *fields, size_t count) {
+    const struct node_field *sorted[NODE_FIELDS_MAX];
+    if (count > NODE_FIELDS_MAX) no_room();
+    for (size_t i = 0; i < count; i++) sorted[i] = &fields[i];
+    qsort(sorted, count, sizeof(sorted[0]), compare_fields);
+    answer_line(answer, "%zu fields", count);
+    for (size_t i = 0; i < count; i++) {
+        answer_bytes(answer, sorted[i]->name);
+        answer_bytes(answer, sorted[i]->value);
+    }
+}
+
+void answer_fences(struct answer *answer, const char *name, const int64_t fences[NODE_STRIPES]) {
+    uint64_t digest = 0;
+    unsigned above = 0;
+    for (unsigned i = 0; i < NODE_STRIPES; i++) {
+        above += fences[i] > 0;
+        digest = (digest ^ (uint64_t)fences[i]) * 0x9e3779b97f4a7c15u + i;
+    }
+    answer_line(answer, "%s: %u of %d above 0, digest %016" PRIx64, name, above, NODE_STRIPES, digest);
 }

@@ -18,7 +18,8 @@ def run(*arguments):
 def test_refusals():
     for arguments in (["--seeds", "0"], ["--seeds", "-1"], ["--seeds", "x"], ["--seeds", "1", "--seed", "1"],
                       ["--seeds", "1", "--trace"], ["--seeds", "1", "--jobs", "0"], ["--seeds", "1", "--jobs", "65"],
-                      ["--seeds", "1", "--break", "everything"], ["--seeds", "1", "--mode", "guarded"],
+                      ["--seeds", "1", "--break", "everything"], ["--seeds", "1", "--mode", "native"],
+                      ["--seeds", "1", "--mode", "guarded", "--break", "mixed-config"],
                       ["--seeds", "1", "--mode", "nonsense"], ["--seeds", "1", "extra"], ["--seed", "1", "--hash"],
                       ["--seed", "1", "--only", "1,"], ["--seed", "1", "--only", "5-3"], ["--seed", "1", "--only", "9999"],
                       ["--seeds"], ["--nonsense"]):
@@ -42,7 +43,7 @@ def test_same_trace_twice():
 def test_summary():
     done = run("--seeds", "50", "--start", "1000", "--jobs", "2")
     assert done.returncode == 0 and done.stderr == ""
-    assert re.fullmatch(r"50 seeds from 1000 \(broken: nothing\): \d+ s simulated in \d+\.\d{3} s \(\d+ times real time, "
+    assert re.fullmatch(r"50 seeds from 1000 \(classic, broken: nothing\): \d+ s simulated in \d+\.\d{3} s \(\d+ times real time, "
                         r"\d+ seeds a second\), \d+ acquisitions, \d+ requests\n", done.stdout), done.stdout
     assert run("--seeds", "50", "-q").stdout == ""
 

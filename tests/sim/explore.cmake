@@ -16,6 +16,13 @@ endif()
 add_test(NAME sim.classic COMMAND redlock-sim --seeds ${seeds})
 set_tests_properties(sim.classic PROPERTIES TIMEOUT 180 PROCESSORS 2)
 
+# Guarded mode, with every fault that there is; then with the data of more than a minority lost at a time, where nothing need
+# be granted any more, but whatever is must be right.
+math(EXPR guarded_seeds "${seeds} / 4")
+add_test(NAME sim.guarded COMMAND redlock-sim --mode guarded --seeds ${guarded_seeds})
+add_test(NAME sim.guarded.data-loss COMMAND redlock-sim --mode guarded --break data-loss --seeds ${guarded_seeds})
+set_tests_properties(sim.guarded sim.guarded.data-loss PROPERTIES TIMEOUT 300 PROCESSORS 2)
+
 foreach(assumption data-loss clock-step pause-write mixed-config)
   add_test(NAME sim.break.${assumption}
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/breaks.py ${sim_program} ${assumption})

@@ -28,6 +28,11 @@ CASES = [
     ("unknown claim", HEAD + STEPS + HOLDS + "    and A is happy\n", 65, ".scene:10: unknown words: 'A is happy'"),
     ("claim without and", HEAD + STEPS + HOLDS + "    A acquires job\n", 65, ".scene:10: below 'classic:'"),
     ("unknown rule", HEAD + STEPS + "classic: breaks NOTHING\n", 65, ".scene:9: no rule is called 'NOTHING'"),
+    ("guarded", HEAD + STEPS + "guarded: holds. For a reason.\n    and A acquires job\n", 0, ""),
+    ("both", HEAD + STEPS + HOLDS + "guarded: holds\n    and B acquires job\n", 1, ".scene:11: did not happen"),
+    ("twice", HEAD + STEPS + HOLDS + HOLDS, 65, ".scene:10: 'classic:' a second time"),
+    ("guarded, neither", HEAD + STEPS + "guarded: maybe\n", 65, ".scene:9: 'guarded:' is followed by"),
+    ("a reason, no rule", HEAD + STEPS + "guarded: breaks. For a reason.\n", 65, ".scene:9: 'guarded:' is followed by"),
     ("no rule", HEAD + STEPS + "classic: breaks\n", 65, ".scene:9: 'classic:' is followed by"),
     ("no such node", HEAD + "at 1s node 4 crashes\n" + HOLDS, 65, ".scene:8: there are 3 nodes"),
     ("no such client", HEAD + "at 1s C acquires job\n" + HOLDS, 65, ".scene:8: there are 2 clients"),
@@ -82,22 +87,27 @@ def check_commands():
         (["RESTART-EMPTY", "--svg", "/nowhere/to/be/found.svg"], 73, "/nowhere/to/be/found.svg"),
         (["--gallery", "/nowhere/to/be/found"], 73, "/nowhere/to/be/found"),
         (["restart-empty"], 0, ""),
-        (["INFLIGHT-VOTE"], 0, ""),
-        (["INFLIGHT-VOTE", "--svg", "-"], 1, "Nothing to play yet"),
+        (["RESTART-EMPTY", "--mode", "guarded"], 0, ""),
+        (["RESTART-EMPTY", "--mode", "native"], 64, "not native"),
+        (["VM-STOP-CONFIRM", "--mode", "classic"], 1, "not played in mode classic"),
+        (["RECONFIG"], 0, ""),
+        (["RECONFIG", "--svg", "-"], 1, "Nothing to play yet"),
     ]:
         result = run(*arguments)
         if result.returncode != status or words not in result.stderr:
             wrong += 1
             print(f"{arguments}: exit {result.returncode}, expected {status} and '{words}'; standard error:\n{result.stderr}")
     told = run("RESTART-EMPTY").stdout
-    for words in ["Restart of node 3, without any data; gone is A's key", "as published", "guarded: not yet", "native: not yet"]:
+    for words in ["Restart of node 3, without any data; gone is A's key", "as published",
+                  "No vote from now on, until it is brought back: node 3", "guarded: holds, as expected", "native: not yet"]:
         if words not in told:
             wrong += 1
             print(f"RESTART-EMPTY does not say '{words}':\n{told}")
     listed = run("--list").stdout.split("\n")
-    if not any(line.startswith("RECONFIG") and "comes with guarded mode" in line for line in listed):
-        wrong += 1
-        print("--list does not say when RECONFIG comes")
+    for name, words in [("RECONFIG", "on real servers"), ("EVICT", "classic breaks, guarded holds")]:
+        if not any(line.startswith(name) and words in line for line in listed):
+            wrong += 1
+            print(f"--list does not say '{words}' of {name}")
     return wrong
 
 

@@ -9,14 +9,15 @@
 #include "explore.h"
 
 static struct plan plan, other;
+static const struct plan_wish nothing = {.broken = PLAN_BREAK_NOTHING}, data_loss = {.broken = PLAN_BREAK_DATA_LOSS};
 
 static void plans_are_drawn_from_the_seed_alone(void **state) {
     (void)state;
     memset(&plan, 1, sizeof(plan));
     memset(&other, 2, sizeof(other));
     for (uint64_t seed = 1; seed < 200; seed++) {
-        plan_draw(&plan, seed, PLAN_BREAK_NOTHING);
-        plan_draw(&other, seed, PLAN_BREAK_NOTHING);
+        plan_draw(&plan, seed, &nothing);
+        plan_draw(&other, seed, &nothing);
         assert_int_equal(plan.count, other.count);
         assert_memory_equal(plan.actions, other.actions, plan.count * sizeof(plan.actions[0]));
         assert_int_equal(plan.options.nodes, other.options.nodes);
@@ -28,7 +29,7 @@ static void plans_are_drawn_from_the_seed_alone(void **state) {
 static void assumptions_hold_unless_broken(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
-        plan_draw(&plan, seed, PLAN_BREAK_NOTHING);
+        plan_draw(&plan, seed, &nothing);
         uint32_t fastest = 0;
         for (unsigned i = 0; i < plan.options.nodes; i++)
             if (plan.node_ppm[i] > fastest) fastest = plan.node_ppm[i];
@@ -82,7 +83,7 @@ static void liveness_has_a_status_of_its_own(void **state) {
     struct outcome outcome;
     struct plan_mask all;
     (void)state;
-    plan_draw(&plan, 1, PLAN_BREAK_NOTHING);
+    plan_draw(&plan, 1, &nothing);
     plan_mask_all(&all, plan.count);
     player_play(player, &plan, &all, &outcome);
     assert_int_equal(outcome.count, 0);
@@ -99,7 +100,7 @@ static void liveness_has_a_status_of_its_own(void **state) {
 
 static void first_broken(struct player *player, struct plan_mask *mask, struct outcome *outcome) {
     for (uint64_t seed = 1; seed < 1000; seed++) {
-        plan_draw(&plan, seed, PLAN_BREAK_DATA_LOSS);
+        plan_draw(&plan, seed, &data_loss);
         plan_mask_all(mask, plan.count);
         player_play(player, &plan, mask, outcome);
         if (outcome->count > 0 && outcome->violations[0].rule == CHECK_EXCLUSION) return;
@@ -142,7 +143,7 @@ static void hash_tells_runs_apart(void **state) {
     uint64_t hashes[3];
     (void)state;
     for (int i = 0; i < 3; i++) {
-        plan_draw(&plan, i == 1 ? 2 : 1, PLAN_BREAK_NOTHING);
+        plan_draw(&plan, i == 1 ? 2 : 1, &nothing);
         plan_mask_all(&all, plan.count);
         player_play(player, &plan, &all, &outcome);
         hashes[i] = player_hash(player);

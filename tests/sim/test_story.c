@@ -51,7 +51,7 @@ static void client_record(int64_t ms, enum history_kind kind, int client, uint32
     history_add(&history, &record);
 }
 
-static void node_record(int64_t ms, enum history_kind kind, int node, uint32_t token, int64_t value) {
+static void about_node(int64_t ms, enum history_kind kind, int node, uint32_t token, int64_t value) {
     struct history_record record = record_at(ms, kind);
     record.node = (int8_t)node;
     record.resource = kind == HISTORY_KEY_SET || kind == HISTORY_KEY_EXPIRED || kind == HISTORY_KEY_LOST ? 0 : -1;
@@ -149,10 +149,10 @@ static void test_asking_is_one_sentence(void **state) {
 static void test_a_restart_names_the_keys_it_lost(void **state) {
     (void)state;
     message_record(100, HISTORY_SENT, 2, 1, 0);
-    node_record(101, HISTORY_KEY_SET, 2, 1, 0);
-    node_record(1000, HISTORY_NODE_CRASH, 2, 0, 0);
-    node_record(2000, HISTORY_KEY_LOST, 2, 1, 0);
-    node_record(2000, HISTORY_NODE_RESTART, 2, 0, 0);
+    about_node(101, HISTORY_KEY_SET, 2, 1, 0);
+    about_node(1000, HISTORY_NODE_CRASH, 2, 0, 0);
+    about_node(2000, HISTORY_KEY_LOST, 2, 1, 0);
+    about_node(2000, HISTORY_NODE_RESTART, 2, 0, 0);
     expect_sentence(3, "Restart of node 3, without any data; gone is A's key.");
     assert_int_equal(count_sentences(), 3);
 }
@@ -160,9 +160,9 @@ static void test_a_restart_names_the_keys_it_lost(void **state) {
 static void test_keys_that_end_together(void **state) {
     (void)state;
     message_record(100, HISTORY_SENT, 0, 1, 0);
-    node_record(10101, HISTORY_KEY_EXPIRED, 0, 1, 0);
-    node_record(10102, HISTORY_KEY_EXPIRED, 1, 1, 0);
-    node_record(10102, HISTORY_KEY_EXPIRED, 2, 7, 0);
+    about_node(10101, HISTORY_KEY_EXPIRED, 0, 1, 0);
+    about_node(10102, HISTORY_KEY_EXPIRED, 1, 1, 0);
+    about_node(10102, HISTORY_KEY_EXPIRED, 2, 7, 0);
     expect_sentence(2, "A's key ends on nodes 1 and 2.");
     expect_sentence(3, "The stranger's key ends on node 3.");
 }
@@ -194,15 +194,18 @@ static struct picture some_picture(void) {
                             .sources = {"it's \x01<b>"},
                             .prose = "Prose.",
                             .verdict = "classic: holds",
+                            .why = "",
                             .names = names,
                             .history = &history};
 }
+
+static void draw_page(FILE *out, const struct picture *picture) { draw_html(out, picture, 1); }
 
 static void test_text_is_escaped(void **state) {
     (void)state;
     client_record(100, HISTORY_ACQUIRED, 0, 1, 9998);
     struct picture picture = some_picture();
-    void (*const draws[])(FILE *, const struct picture *) = {draw_svg, draw_html, draw_thumbnail};
+    void (*const draws[])(FILE *, const struct picture *) = {draw_svg, draw_page, draw_thumbnail};
     for (size_t i = 0; i < sizeof draws / sizeof draws[0]; i++) {
         char *text = drawn(draws[i], &picture);
         assert_null(strstr(text, "<script"));

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A node's record and fences: what it answers in guarded mode (by src/node/table.h), and what restarts and replicas go
+ * back to.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/record.h"
+#include "inside.h"
+
+#define QUORUM_ID UINT64_C(0x7265646c6f636b31)
+
+/* ---- what was done, to be done again ----------------------------------------------------------------------- */
+
+static struct guard_change *remember(struct server *server, enum deed_on_guard what) {
+    if (server->guard_count == server->guard_capacity)
+        server->guard = memory_grow(server->guard, &server->guard_capacity, sizeof(server->guard[0]), 64);
+    struct guard_change *change = &server->guard[server->guard_count++];
+    *change = (struct guard_change){.at = server->world->now, .what = (uint8_t)what};
+    return change;
+}
+
+static void remember_raise(struct server *server, const struct message *request) {
+    if (server->old || request->verdict == REDLOCK_VERDICT_RECOVERING) return;
+    struct guard_change *change = remember(server, GUARD_RAISED);
+    change->nonce = request->nonce;
+    change->fence = request->fence;
+    change->stripes_count = request->stripes_count;
+    memcpy(change->stripes, request->stripes, sizeof(change->stripes));
+}
+
+void server_guard_flushed(struct server *server) {
+    if (server->world->options.guarded && !server->old) remember(server, GUARD_FLUSHED);
+}
+
+static void forget_from(struct server *server, size_t first) {
+    for (size_t i = first; i < server->guard_count; i++) body_drop(server->world, server->guard[i].body);
+    server->guard_count = first;
+}
+
+void server_guard_forget(struct server *server) { forget_from(server, 0); }
+
+static enum node_answer write_record(struct node_table *table, const struct guard_change *change) {
+    struct node_field fields[BODY_WORDS / 2];
+    const struct body *body = change->body;
+    struct node_record_write write = {.expected = change->expected,
+                                      .nonce = change->nonce,
+                                      .was_kept = change->was_kept,
+                                      .keep = change->keep,
+                                      .floor = body->has_fences ? body->fences : NULL,
+                                      .fields = fields,
+                                      .fields_count = body->words_count / 2};
+    for (size_t i = 0; i < write.fields_count; i++) {
+        struct net_bytes name = body_word(body, 2 * i), value = body_word(body, 2 * i + 1);
+        fields[i] = (struct node_field){{name.data, name.bytes}, {value.data, value.bytes}};
+    }
+    return node_record_write(table, &write);
+}
+
+/* Brings an empty table to where this node's record and fences were; what came later never was. */
+void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of) {
+    size_t i = 0;
+    for (; i < server->guard_count && server->guard[i].at <= as_of; i++) {
+        const struct guard_change *change = &server->guard[i];
+        switch ((enum deed_on_guard)change->what) {
+        case GUARD_RAISED:
+            (void)node_zadd(table, change->nonce, change->fence, change->stripes, change->stripes_count);
+            break;
+        case GUARD_WRITTEN: (void)write_record(table, change); break;
+        case GUARD_FLUSHED: node_flush_all(table); break;
+        }
+    }
+    forget_from(server, i);
+}
+
+/* ---- standing ---------------------------------------------------------------------------------------------- */
+
+static bool read_record(const struct server *server, struct rl_record *record) {
+    const struct node_field *fields;
+    struct net_bytes words[BODY_WORDS];
+    size_t count = node_record(server->table, &fields);
+    for (size_t i = 0; i < count && 2 * i + 1 < BODY_WORDS; i++) {
+        words[2 * i] = (struct net_bytes){fields[i].name.data, fields[i].name.bytes};
+        words[2 * i + 1] = (struct net_bytes){fields[i].value.data, fields[i].value.bytes};
+    }
+    return count > 0 && record_read(record, words, 2 * count);
+}
+
+void server_guard_look(struct server *server) {
+    struct rl_record record;
+    struct world *world = server->world;
+    if (!world->options.guarded) return;
+    bool was = server->intact;
+    bool known = read_record(server, &record);
+    server->intact = known && record.standing == RL_RECORD_INTACT && strcmp(record.run_id, server->run_id) == 0;
+    if (server->intact == was || server->old) return;
+    struct history_record standing = server_record(server, HISTORY_NODE_STANDING);
+    standing.result = server->intact;
+    standing.value = known ? record.epoch : 0;
+    world_write(world, &standing);
+}
+
+/* Does this one's record name a newer body of the node than its own? Then it has been taken for lost. */
+static bool knows_newer(const struct server *server, unsigned node, const struct rl_body *own) {
+    struct rl_record record;
+    if (!server->up || !read_record(server, &record)) return false;
+    const struct rl_member *member = rl_record_member(&record, node + 1);
+    return member && rl_body_compare(own, &member->body) < 0;
+}
+
+bool node_is_intact(const struct world *world, unsigned node) {
+    const struct server *server = &world->server[node];
+    struct rl_record record;
+    if (!server->intact || !read_record(server, &record)) return false;
+    const struct rl_member *member = rl_record_member(&record, node + 1);
+    for (unsigned i = 0; member && i < world->options.nodes; i++) {
+        if (knows_newer(&world->server[i], node, &member->body)) return false;
+        if (world->old[i].up && knows_newer(&world->old[i], node, &member->body)) return false;
+    }
+    return true;
+}
+
+bool node_is_up(const struct world *world, unsigned node) { return world->server[node].up; }
+
+static void write_vote(struct server *server, const struct message *request) {
+    if (request->verdict != REDLOCK_VERDICT_GRANTED || request->keys_count == 0) return;
+    struct history_record record = server_record(server, HISTORY_VOTE);
+    record.client = (int8_t)request->client;
+    record.resource = (int8_t)request->keys[0];
+    record.token = request->token;
+    record.value = request->fence;
+    record.result = server->intact;
+    world_write(server->world, &record);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------- */
+
+static void set_key(struct server *server, struct message *request) {
+    struct node_bytes each[WORLD_RESOURCES_MAX];
+    size_t count = keys_of(request, each);
+    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
+    request->verdict =
+        (int16_t)verdict_of(node_acquire(server->table, each, count, (struct node_bytes){token.data, token.bytes},
+                                         request->ttl_ms, server_wall_ms(server)));
+    server_await_expiry(server);
+}
+
+/* The second command of the pipeline is executed whatever the first has said. */
+static void raise_behind(struct server *server, struct message *request) {
+    enum node_answer answer =
+        node_zadd(server->table, request->nonce, request->fence, request->stripes, request->stripes_count);
+    remember_raise(server, request);
+    if (request->verdict == REDLOCK_VERDICT_GRANTED) request->verdict = (int16_t)verdict_of(answer);
+}
+
+static void acquire(struct server *server, struct message *request) {
+    struct link *link = link_of(server->world, request);
+    if (request->part == PART_SECOND)
+        request->verdict = link->half;
+    else
+        set_key(server, request);
+    if (request->part == PART_FIRST) {
+        link->half = request->verdict;
+        return;
+    }
+    raise_behind(server, request);
+    write_vote(server, request);
+}
+
+static void extend(struct server *server, struct message *request) {
+    struct node_bytes each[WORLD_RESOURCES_MAX];
+    size_t count = keys_of(request, each);
+    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
+    request->verdict = (int16_t)verdict_of(node_extend_guarded(
+        server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->ttl_ms, request->nonce,
+        request->fence, request->stripes, request->stripes_count, server_wall_ms(server)));
+    if (request->verdict == REDLOCK_VERDICT_GRANTED) remember_raise(server, request);
+    server_await_expiry(server);
+}
+
+static void raise(struct server *server, struct message *request) {
+    int64_t highest = 0;
+    request->verdict = (int16_t)verdict_of(
+        node_raise(server->table, request->nonce, request->fence, request->stripes, request->stripes_count, &highest));
+    remember_raise(server, request);
+    write_vote(server, request);
+    if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;
+}
+
+static void confirm(struct server *server, struct message *request) {
+    struct node_bytes each[WORLD_RESOURCES_MAX];
+    size_t count = keys_of(request, each);
+    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
+    request->verdict = (int16_t)verdict_of(
+        node_confirm(server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->nonce,
+                     request->fence, request->stripes, request->stripes_count, server_wall_ms(server)));
+}
+
+static void tell_record(struct server *server, struct message *request) {
+    const struct node_field *fields;
+    size_t count = node_record(server->table, &fields);
+    request->verdict = count > 0 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
+    if (count == 0) return;
+    request->body = body_new(server->world);
+    for (size_t i = 0; i < count; i++) {
+        body_add(request->body, fields[i].name.data, fields[i].name.bytes);
+        body_add(request->body, fields[i].value.data, fields[i].value.bytes);
+    }
+}
+
+static void take_record(struct server *server, struct message *request) {
+    const struct guard_change change = {.nonce = request->nonce,
+                                        .expected = request->expected,
+                                        .was_kept = request->was_kept,
+                                        .keep = request->keep,
+                                        .body = request->body};
+    enum node_answer answer = write_record(server->table, &change);
+    request->verdict = (int16_t)verdict_of(answer);
+    if (answer == NODE_GRANTED && !server->old) {
+        struct guard_change *written = remember(server, GUARD_WRITTEN);
+        written->nonce = change.nonce;
+        written->expected = change.expected;
+        written->was_kept = change.was_kept;
+        written->keep = change.keep;
+        written->body = body_share(request->body);
+    }
+    server_guard_look(server);
+    body_drop(server->world, request->body); /* the answer has none */
+    request->body = NULL;
+}
+
+static void tell_fences(struct server *server, struct message *request) {
+    const int64_t *fences = node_fences(server->table, request->nonce);
+    request->verdict = fences ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_RECOVERING;
+    if (!fences) return;
+    request->body = body_new(server->world);
+    body_set_fences(request->body, fences);
+}
+
+static void tell_words(struct server *server, struct message *request, const char *const *words, size_t count) {
+    request->verdict = REDLOCK_VERDICT_GRANTED;
+    request->body = body_new(server->world);
+    for (size_t i = 0; i < count; i++) body_add(request->body, words[i], strlen(words[i]));
+}
+
+static void survey(struct server *server, struct message *request) {
+    rl_ns wall = clock_read(&server->clock, server->world->now);
+    char seconds[24], micros[24];
+    snprintf(seconds, sizeof(seconds), "%lld", (long long)(wall / (1000 * RL_MS)));
+    snprintf(micros, sizeof(micros), "%lld", (long long)(wall % (1000 * RL_MS) / 1000));
+    bool evicts = (server->world->options.may_evict & rl_bit(server->node)) != 0;
+    const char *const time[] = {seconds, micros};
+    const char *const memory[] = {evicts ? "maxmemory_policy:volatile-lru\r\n" : "maxmemory_policy:noeviction\r\n"};
+    const char *const policy[] = {"maxmemory-policy", evicts ? "volatile-lru" : "noeviction"};
+    const char *role[] = {"role:master\r\n"};
+    if (server->mode == REDLOCK_VERDICT_READONLY) role[0] = "role:slave\r\n";
+    switch ((enum net_question)request->question) {
+    case NET_ASK_TIME: tell_words(server, request, time, 2); break;
+    case NET_ASK_INFO_MEMORY: tell_words(server, request, memory, 1); break;
+    case NET_ASK_INFO_REPLICATION: tell_words(server, request, role, 1); break;
+    case NET_ASK_POLICY: tell_words(server, request, policy, 2); break;
+    default: request->verdict = REDLOCK_VERDICT_ERROR; break; /* nothing simulated has a configuration to tell of */
+    }
+}
+
+void server_guard_serve(struct server *server, struct message *request) {
+    switch ((enum net_op)request->op) {
+    case NET_ACQUIRE: acquire(server, request); break;
+    case NET_EXTEND: extend(server, request); break;
+    case NET_RAISE: raise(server, request); break;
+    case NET_CONFIRM: confirm(server, request); break;
+    case NET_RECORD: tell_record(server, request); break;
+    case NET_RECORD_WRITE: take_record(server, request); break;
+    case NET_FENCES: tell_fences(server, request); break;
+    case NET_SURVEY: survey(server, request); break;
+    default: request->verdict = REDLOCK_VERDICT_ERROR; break;
+    }
+}
+
+/* ---- beginning --------------------------------------------------------------------------------------------- */
+
+static void fill_record(const struct world *world, struct rl_record *record) {
+    memset(record, 0, sizeof(*record));
+    record->format = RL_RECORD_FORMAT;
+    record->quorum_id = QUORUM_ID;
+    record->epoch = 1;
+    record->settled = true;
+    record->standing = RL_RECORD_INTACT;
+    record->ttl_max_ms = world->options.ttl_ms_max;
+    record->members_count = (uint8_t)world->options.nodes;
+    for (unsigned i = 0; i < world->options.nodes; i++) {
+        struct rl_member *member = &record->members[i];
+        member->id = i + 1;
+        member->body.number = 1;
+        snprintf(member->url, sizeof(member->url), "redis://n%u", i + 1);
+        memcpy(member->body.run_id, world->server[i].run_id, sizeof(member->body.run_id));
+    }
+}
+
+static void begin_one(struct server *server, struct rl_record *record, const int64_t *floor) {
+    static struct record_text text;
+    struct world *world = server->world;
+    record->node_id = server->node + 1;
+    record->nonce = random_named(world->options.seed, 500 + server->node).state | 1;
+    memcpy(record->run_id, server->run_id, sizeof(record->run_id));
+    record_write(&text, record);
+    struct guard_change *change = remember(server, GUARD_WRITTEN);
+    change->nonce = record->nonce;
+    change->body = body_new(world);
+    for (size_t i = 0; i < text.fields_count; i++) body_add(change->body, text.fields[i].data, text.fields[i].bytes);
+    body_set_fences(change->body, floor);
+    change->at = -RL_NEVER; /* no replica lags that far */
+    (void)write_record(server->table, change);
+    server->intact = true;
+}
+
+void server_guard_begin(struct world *world) {
+    static int64_t floor[NODE_STRIPES];
+    struct rl_record record;
+    for (unsigned i = 0; i < NODE_STRIPES; i++) floor[i] = WALL_BEGIN / 1000;
+    fill_record(world, &record);
+    for (unsigned i = 0; i < world->options.nodes; i++) {
+        world->server[i].guard_count = 0; /* the bodies of an earlier run are spare again */
+        begin_one(&world->server[i], &record, floor);
+    }
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Locks of guarded mode, where they differ from classic ones: what their requests carry, what the answers mean, and an
+ * extension that met a record which has changed meanwhile.
+ */
+#include <string.h>
+
+#include "client.h"
+
+/* ---- stripes ---- */
+
+/* FNV-1a, 64 bits, over the whole key; the low 12 bits are the stripe. All clients must agree: fixed by docs/guarded.md. */
+static uint16_t stripe_of(struct net_bytes key) {
+    const unsigned char *at = key.data;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < key.bytes; i++) hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return (uint16_t)(hash % RL_STRIPES);
+}
+
+static void find_stripes(struct redlock_lock *lock) {
+    lock->stripes_count = 0;
+    for (size_t i = 0; i < lock->keys_count; i++) {
+        uint16_t stripe = stripe_of(lock->keys[i]);
+        size_t at = 0;
+        while (at < lock->stripes_count && lock->stripes[at] != stripe) at++;
+        lock->stripes[at] = stripe;
+        if (at == lock->stripes_count) lock->stripes_count++;
+    }
+}
+
+static bool begins_with(struct net_bytes key, const char *text) {
+    size_t bytes = strlen(text);
+    return key.bytes >= bytes && memcmp(key.data, text, bytes) == 0;
+}
+
+bool fenced_keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
+    for (size_t i = 0; i < lock->keys_count; i++) {
+        struct net_bytes key = lock->keys[i];
+        bool record = key.bytes == strlen(NET_KEY_RECORD) && begins_with(key, NET_KEY_RECORD);
+        if (!record && !begins_with(key, NET_KEY_FENCES)) continue;
+        fail(error, REDLOCK_BAD_ARGUMENT, "%s and what begins with %s are guarded mode's own keys: choose another resource",
+             NET_KEY_RECORD, NET_KEY_FENCES);
+        return false;
+    }
+    find_stripes(lock);
+    return true;
+}
+
+/* ---- requests ---- */
+
+size_t fenced_bytes(unsigned nodes) { return nodes * (sizeof(struct net_request) + sizeof(uint64_t)); }
+
+static void carry_fences(struct net_request *request, const struct round *round) {
+    request->nonces = round->nonces;
+    request->stripes = round->lock->stripes;
+    request->stripes_count = round->lock->stripes_count;
+}
+
+/* Each request keeps the nonces and the fence that it went out with: it may be encoded again while it is under way. A
+ * repair is the classic SET: it proves nothing about the fences, the next extension does. */
+void fenced_round(struct round *round) {
+    unsigned nodes = round->lock->terms.nodes;
+    round->again = (struct net_request *)(void *)&round->calls[3 * nodes];
+    round->nonces = (uint64_t *)(void *)(round->again + nodes);
+    round->repair = round->acquire;
+    for (unsigned i = 0; i < nodes; i++) {
+        round->again[i] = round->acquire;
+        carry_fences(&round->again[i], round);
+    }
+    carry_fences(&round->acquire, round);
+    carry_fences(&round->extend, round);
+}
+
+/* A node is asked under the nonce that is known now; a confirmation is about the vote, so under the vote's. */
+static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, rl_ns now) {
+    const struct guard *guard = lock->client->guard;
+    for (unsigned i = 0; i < lock->terms.nodes; i++)
+        if (nodes & rl_bit(i)) lock->round->nonces[i] = guard->nonces[i];
+    lock_send(lock, nodes, request, lock->round->calls, now);
+}
+
+static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence, rl_ns now) {
+    for (unsigned i = 0; i < lock->terms.nodes; i++) {
+        struct net_request *request = &lock->round->again[i];
+        if (!(nodes & rl_bit(i))) continue;
+        request->op = op;
+        request->fence = fence;
+        if (op == NET_CONFIRM)
+            lock_send(lock, rl_bit(i), request, lock->round->calls, now);
+        else
+            send_votes(lock, rl_bit(i), request, now);
+    }
+}
+
+/* A lease must not last longer than a node that recovers waits, whatever the quorum's ttl_max was when the lock began. */
+static void send_extension(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+    fenced_unpark(lock);
+    lock->round->extend.fence = lock->fence;
+    if (guard_ttl_too_long(lock->client->guard, lock->round->extend.ttl_ms))
+        lock->unsent |= actions->extend;
+    else
+        send_votes(lock, actions->extend, &lock->round->extend, now);
+}
+
+void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+    struct round *round = lock->round;
+    if (actions->acquire) {
+        round->acquire.fence = actions->fence;
+        send_votes(lock, actions->acquire, &round->acquire, now);
+    }
+    lock_send(lock, actions->repair, &round->repair, round->calls, now);
+    if (actions->extend) send_extension(lock, actions, now);
+    if (actions->raise) send_again(lock, NET_RAISE, actions->raise, actions->fence, now);
+    if (actions->confirm) send_again(lock, NET_CONFIRM, actions->confirm, actions->fence, now);
+}
+
+/* ---- steps ---- */
+
+void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
+    struct guard *guard = lock->client->guard;
+    lock->terms.quorum = (uint8_t)guard->machine.votes_needed;
+    event->voided = guard->voided;
+    if (lock->phase != PHASE_ACQUIRING) return;
+    event->fence_hint = guard_fence_hint(guard);
+    if (guard_ttl_too_long(guard, lock->options.ttl_ms)) lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
+}
+
+void fenced_won(struct redlock_lock *lock) {
+    lock->fence = lock->acquire.attempt.fence;
+    guard_saw_fence(lock->client->guard, lock->fence);
+}
+
+/* ---- answers ---- */
+
+/* Also from a node that the lock does not wait for any more. */
+void fenced_heard(struct redlock_lock *lock, const struct round *round, const struct net_call *call,
+                  const struct net_reply *reply) {
+    struct guard *guard = lock->client->guard;
+    if (call->tag != CALL_VOTE || guard->closing) return;
+    if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
+    /* That the fence was not raised does not say whether it is higher or gone. Whoever raises it again hears; whoever wins
+     * without this node asks nobody, and it would never be brought back. */
+    bool untold = reply->verdict == REDLOCK_VERDICT_STALE && call->request->op == NET_ACQUIRE;
+    if (untold) guard_look(guard, call->node);
+    if (reply->verdict == REDLOCK_VERDICT_RECOVERING) guard_doubt(guard, call->node, round->nonces[call->node]);
+}
+
+static bool same_round(const struct redlock_lock *lock) {
+    return lock->phase == PHASE_LEASED && lock->lease.round_open && lock->parked_t1 == lock->lease.round_t1;
+}
+
+/* The record has changed under an extension, as it does when another member comes back: most likely the node still
+ * votes. Its answer is not lost then, only late. */
+static bool park(struct redlock_lock *lock, unsigned node) {
+    struct redlock_client *client = lock->client;
+    const struct rl_guard_node *at = &client->guard->machine.node[node];
+    if (lock->phase != PHASE_LEASED || !lock->lease.round_open) return false;
+    if (!(rl_tally_pending(&lock->lease.round) & rl_bit(node))) return false; /* an answer of an earlier round */
+    if (!at->up || (at->standing != RL_STANDING_UNKNOWN && at->standing != RL_STANDING_INTACT)) return false;
+    lock->parked |= rl_bit(node);
+    lock->parked_t1 = lock->lease.round_t1;
+    lock->verdicts[node] = REDLOCK_VERDICT_RECOVERING;
+    if (lock->parked_at) return true;
+    lock->parked_next = client->parked;
+    lock->parked_at = &client->parked;
+    if (lock->parked_next) lock->parked_next->parked_at = &lock->parked_next;
+    client->parked = lock;
+    return true;
+}
+
+void fenced_unpark(struct redlock_lock *lock) {
+    lock->parked = 0;
+    if (!lock->parked_at) return;
+    *lock->parked_at = lock->parked_next;
+    if (lock->parked_next) lock->parked_next->parked_at = lock->parked_at;
+    lock->parked_at = NULL;
+}
+
+/* What is known of the nodes by now: the extension goes out again, or is told as failed. */
+static void resume(struct redlock_lock *lock) {
+    const struct rl_guard *machine = &lock->client->guard->machine;
+    rl_mask again = 0, failed = 0;
+    for (unsigned i = 0; i < lock->terms.nodes; i++) {
+        const struct rl_guard_node *node = &machine->node[i];
+        if (!(lock->parked & rl_bit(i)) || (node->up && node->standing == RL_STANDING_UNKNOWN)) continue;
+        if (node->up && node->standing == RL_STANDING_INTACT)
+            again |= rl_bit(i);
+        else
+            failed |= rl_bit(i);
+    }
+    lock->parked &= (rl_mask)~(again | failed);
+    if (lock->parked == 0) fenced_unpark(lock);
+    if (again) send_votes(lock, again, &lock->round->extend, net_now(lock->client->net));
+    for (unsigned i = 0; failed >> i && same_round(lock); i++) {
+        if (failed & rl_bit(i))
+            lock_step(lock, (struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)i, .vote = RL_VOTE_FAILED});
+    }
+    if (lock->unsent && lock->phase != PHASE_FREE) lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
+}
+
+void fenced_check(struct redlock_client *client) {
+    struct redlock_lock *next;
+    for (struct redlock_lock *lock = client->parked; lock; lock = next) {
+        next = lock->parked_next; /* a step of one lock unparks no other */
+        if (same_round(lock))
+            resume(lock);
+        else
+            fenced_unpark(lock);
+    }
+}
+
+bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, const struct net_reply *reply,
+                 struct rl_event *event) {
+    enum net_op op = call->request->op;
+    if (reply->verdict == REDLOCK_VERDICT_STALE) {
+        event->vote = RL_VOTE_STALE;
+        event->fence = reply->fence;
+    }
+    if (reply->verdict != REDLOCK_VERDICT_RECOVERING) return true;
+    if (op == NET_RAISE) event->vote = RL_VOTE_STALE; /* the key is there, as it was when that was said last */
+    if (op != NET_EXTEND || !park(lock, call->node)) return true;
+    resume(lock); /* it may have been read again already, for another lock */
+    return false;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Carries out what the guard's machine asks for, and tells it what the nodes answer. Each node has one request of the
+ * machine's under way at most, on the connection that the votes use: so an answer never overtakes what was asked before.
+ */
+#include "guard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/* A node that does not vote is looked at now and then: another agent may have brought it back, an operator may have
+ * made its quorum. */
+#define LOOK_EVERY (1000 * RL_MS)
+/* A fence above the middle of the range is nobody's clock (it is the year 2112). It is overcome where it stands; were it
+ * taken for a clock that is ahead, every lock of this client would carry it to other stripes, until none is left. */
+#define FENCE_OF_NO_CLOCK (REDLOCK_FENCE_MAX / 2)
+
+static struct net *net_of(const struct guard *guard) { return guard->client->net; }
+
+/* ---- opening and closing ---- */
+
+static void on_timer(struct net_timer *timer);
+static void on_look(struct net_timer *timer);
+
+static void calls_init(struct guard *guard, struct net_call *calls) {
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        calls[i].owner = guard;
+        calls[i].tag = CALL_GUARD;
+    }
+}
+
+struct guard *guard_new(struct redlock_client *client) {
+    struct guard *guard = calloc(1, sizeof *guard);
+    if (!guard) return NULL;
+    guard->client = client;
+    guard->timer.fire = on_timer;
+    guard->look.fire = on_look;
+    guard->read = (struct net_request){.op = NET_RECORD};
+    guard->fences = (struct net_request){.op = NET_FENCES, .nonces = guard->nonces};
+    guard->memory = (struct net_request){.op = NET_SURVEY, .question = NET_ASK_INFO_MEMORY};
+    guard->replication = (struct net_request){.op = NET_SURVEY, .question = NET_ASK_INFO_REPLICATION};
+    calls_init(guard, guard->errands);
+    calls_init(guard, guard->memories);
+    calls_init(guard, guard->replications);
+    return guard;
+}
+
+void guard_start(struct guard *guard) {
+    const struct redlock_client_options *options = &guard->client->options;
+    struct net *net = net_of(guard);
+    rl_guard_init(&guard->machine, net_nodes(net), options->drift_ppm, options->drift_ms * RL_MS);
+    guard->machine.watch_only = !options->recover;
+    for (unsigned i = 0; i < guard->machine.nodes; i++) {
+        struct net_node_status status;
+        net_node(net, i, net_now(net), &status);
+        snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
+        guard->unread |= rl_bit(i);
+    }
+    if (options->recover) clockwatch_start(&guard->clocks, guard); /* who writes nothing has no use for it */
+}
+
+void guard_free(struct guard *guard) { free(guard); }
+
+/* ---- what the machine asks for ---- */
+
+static void post(struct guard *guard, rl_mask nodes, const struct net_request *request, struct net_call *calls) {
+    rl_ns now = net_now(net_of(guard));
+    rl_mask free = nodes;
+    for (unsigned i = 0; i < guard->machine.nodes; i++)
+        if (calls[i].busy) free &= (rl_mask)~rl_bit(i);
+    rl_ns due = now + guard->client->options.connect_timeout_ms * RL_MS;
+    rl_mask taken = free ? net_send(net_of(guard), free, request, calls, due, now) : 0;
+    if (calls == guard->errands) guard->failed |= (rl_mask)(nodes & ~taken);
+}
+
+/* Ahead of the record, so that an unfit node is known for one before its record is. */
+static void ask_fitness(struct guard *guard, rl_mask nodes) {
+    rl_mask memory = 0, replication = 0;
+    for (unsigned i = 0; i < guard->machine.nodes; i++) {
+        if (!(nodes & rl_bit(i))) continue;
+        if (!guard->node[i].memory_told) memory |= rl_bit(i);
+        if (!guard->node[i].replication_told) replication |= rl_bit(i);
+    }
+    if (memory) post(guard, memory, &guard->memory, guard->memories);
+    if (replication) post(guard, replication, &guard->replication, guard->replications);
+}
+
+static void post_write(struct guard *guard, unsigned index) {
+    const struct rl_guard_node *node = &guard->machine.node[index];
+    struct guard_node *at = &guard->node[index];
+    if (guard->errands[index].busy) { /* its request is still another's: it must not change */
+        guard->failed |= rl_bit(index);
+        return;
+    }
+    record_write(&at->text, &node->writing);
+    at->write = (struct net_request){
+        .op = NET_RECORD_WRITE,
+        .expected = node->expected,
+        .nonce = node->writing.nonce,
+        .was_kept = node->was_kept,
+        .keep = node->writing.standing == RL_RECORD_RECOVERING,
+        .floor = node->floor,
+        .fields = at->text.fields,
+        .fields_count = at->text.fields_count,
+    };
+    post(guard, rl_bit(index), &at->write, guard->errands);
+}
+
+static void reconnect(struct guard *guard, unsigned index) {
+    net_reconnect(net_of(guard), index, REDLOCK_VERDICT_FOREIGN,
+                  "another server stands for this member of the quorum: connecting anew; if this one is listed on purpose, "
+                  "take it out of the list of nodes");
+}
+
+static void carry_out(struct guard *guard, const struct rl_guard_actions *actions) {
+    if (actions->read) {
+        ask_fitness(guard, actions->read);
+        post(guard, actions->read, &guard->read, guard->errands);
+    }
+    if (actions->fences) post(guard, actions->fences, &guard->fences, guard->errands);
+    for (unsigned i = 0; (actions->write | actions->reconnect) >> i; i++) {
+        if (actions->write & rl_bit(i)) post_write(guard, i);
+        if (actions->reconnect & rl_bit(i)) reconnect(guard, i);
+    }
+    net_timer_set(net_of(guard), &guard->timer, actions->wake_at);
+}
+
+/* ---- steps ---- */
+
+/* What the rest of the client asks for often. */
+static void note_standings(struct guard *guard) {
+    bool look = false;
+    guard->intact = rl_guard_intact(&guard->machine);
+    guard->voided = rl_guard_voided(&guard->machine);
+    guard->unread = 0;
+    for (unsigned i = 0; i < guard->machine.nodes; i++) {
+        const struct rl_guard_node *node = &guard->machine.node[i];
+        bool unknown = node->standing == RL_STANDING_UNKNOWN, intact = node->standing == RL_STANDING_INTACT;
+        if (intact) guard->nonces[i] = node->record.nonce;
+        if (unknown && guard->node[i].trouble == 0) guard->unread |= rl_bit(i);
+        /* Whatever its clock does now, its wait covers: what was seen before must not count against it afterwards. */
+        if (!unknown && !intact) clockwatch_forget(&guard->clocks, i);
+        if (node->up && !unknown && !intact) look = true;
+    }
+    struct net *net = net_of(guard);
+    if (!look)
+        net_timer_set(net, &guard->look, RL_NEVER);
+    else if (guard->look.index == 0)
+        net_timer_set(net, &guard->look, net_now(net) + LOOK_EVERY);
+}
+
+static void step_once(struct guard *guard, struct rl_guard_event event) {
+    struct net *net = net_of(guard);
+    struct rl_guard *machine = &guard->machine;
+    struct rl_guard_actions actions;
+    bool watch_only = machine->watch_only;
+    /* What is written needs random numbers; to look does not. */
+    if (net_random(net, &event.random, sizeof event.random) != 0) machine->watch_only = true;
+    rl_mask unread = guard->unread;
+    rl_guard_step(machine, &event, net_now(net), &actions);
+    machine->watch_only = watch_only;
+    note_standings(guard);
+    carry_out(guard, &actions);
+    if (actions.changed || unread != guard->unread) guard->changed = true;
+}
+
+static unsigned first_of(rl_mask mask) {
+    unsigned node = 0;
+    while (!(mask & rl_bit(node))) node++;
+    return node;
+}
+
+static void step(struct guard *guard, struct rl_guard_event event) {
+    if (guard->closing) return;
+    guard->stepping = true;
+    step_once(guard, event);
+    while (guard->failed) {
+        unsigned node = first_of(guard->failed);
+        guard->failed &= (rl_mask)~rl_bit(node);
+        if (guard->node[node].trouble == 0) guard->node[node].trouble = REDLOCK_VERDICT_DISCONNECTED;
+        step_once(guard, (struct rl_guard_event){.type = RL_GUARD_FAILED, .node = (uint8_t)node});
+    }
+    guard->stepping = false;
+    if (!guard->changed) return;
+    guard->changed = false;
+    guard_report(guard);
+    fenced_check(guard->client);
+    locks_check(guard->client);
+    gatherings_check(guard->client);
+}
+
+static void step_node(struct guard *guard, enum rl_guard_event_type type, unsigned node) {
+    step(guard, (struct rl_guard_event){.type = type, .node = (uint8_t)node});
+}
+
+static void on_timer(struct net_timer *timer) {
+    step_node(RL_CONTAINER(timer, struct guard, timer), RL_GUARD_TICK, 0);
+}
+
+/* A replica may have been promoted, an operator may have changed the policy: neither breaks a connection. */
+static void ask_fitness_again(struct guard *guard, unsigned node) {
+    const struct net_request *question = guard->node[node].unfit_by;
+    if (question == &guard->memory) post(guard, rl_bit(node), question, guard->memories);
+    if (question == &guard->replication) post(guard, rl_bit(node), question, guard->replications);
+}
+
+static void on_look(struct net_timer *timer) {
+    struct guard *guard = RL_CONTAINER(timer, struct guard, look);
+    for (unsigned i = 0; i < guard->machine.nodes; i++) {
+        const struct rl_guard_node *node = &guard->machine.node[i];
+        bool idle = node->standing != RL_STANDING_INTACT && node->standing != RL_STANDING_UNKNOWN;
+        if (node->up && !node->unfit && idle) step_node(guard, RL_GUARD_LOOK, i);
+    }
+    for (unsigned i = 0; i < guard->machine.nodes; i++)
+        if (guard->machine.node[i].up && guard->machine.node[i].unfit) ask_fitness_again(guard, i);
+    note_standings(guard);
+}
+
+void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce) {
+    /* Whoever is asked to read again because of another vote, or has read a newer record, has nothing to learn. */
+    if (!(guard->intact & rl_bit(node)) || guard->nonces[node] != nonce) return;
+    step_node(guard, RL_GUARD_DOUBT, node);
+}
+
+void guard_jumped(struct guard *guard, unsigned node) {
+    struct net_node_status status;
+    net_node(net_of(guard), node, net_now(net_of(guard)), &status);
+    client_log(guard->client, REDLOCK_LOG_WARNING,
+               "%s: its wall clock moved forward alone, so locks may have ended there too early: see to its time service",
+               status.url);
+    step_node(guard, RL_GUARD_JUMPED, node);
+}
+
+void guard_look(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_LOOK, node); }
+
+void guard_leave(struct guard *guard) { step_node(guard, RL_GUARD_LEAVE, 0); }
+
+/* ---- nodes that come and go ---- */
+
+static void went_down(struct guard *guard, unsigned node) {
+    guard->node[node].up = false;
+    guard->node[node].trouble = 0;
+    clockwatch_forget(&guard->clocks, node);
+    step_node(guard, RL_GUARD_DOWN, node);
+}
+
+static void came_up(struct guard *guard, unsigned node, const struct net_node_status *status) {
+    struct guard_node *at = &guard->node[node];
+    at->up = true;
+    at->reconnects = status->reconnects;
+    at->memory_told = at->replication_told = false;
+    at->trouble = 0;
+    at->unfit[0] = '\0';
+    at->unfit_by = NULL;
+    step(guard, (struct rl_guard_event){.type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
+    if (status->run_id[0] != '\0') return;
+    snprintf(at->unfit, sizeof at->unfit, "it does not tell its run_id: allow this user the command INFO");
+    step_node(guard, RL_GUARD_UNFIT, node);
+}
+
+void guard_node_changed(struct guard *guard, unsigned node) {
+    struct guard_node *at = &guard->node[node];
+    struct net_node_status status;
+    net_node(net_of(guard), node, net_now(net_of(guard)), &status);
+    if (at->up && (!status.connected || status.reconnects != at->reconnects)) went_down(guard, node);
+    if (!at->up && status.connected) came_up(guard, node, &status);
+    guard_report(guard);
+}
+
+/* ---- answers ---- */
+
+static bool is(struct net_bytes bytes, const char *text) {
+    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
+}
+
+static void unfit(struct guard *guard, unsigned node, const char *why) {
+    snprintf(guard->node[node].unfit, sizeof guard->node[node].unfit, "%s", why);
+    step_node(guard, RL_GUARD_UNFIT, node);
+}
+
+/* Where INFO is refused nobody can tell, and the operator has been asked by `redlock doctor`. */
+static void fitness_told(struct guard *guard, const struct net_call *call, const struct net_reply *reply) {
+    struct guard_node *at = &guard->node[call->node];
+    bool told = reply->verdict == REDLOCK_VERDICT_GRANTED && reply->items_count == 1;
+    bool refused = reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
+    if (!told && !refused) return; /* asked again before the next read */
+    bool memory = call->request == &guard->memory;
+    if (memory)
+        at->memory_told = true;
+    else
+        at->replication_told = true;
+    if (!told) return;
+    struct net_bytes value = info_field(reply->items[0], memory ? "maxmemory_policy" : "role");
+    if (!value.data || is(value, memory ? "noeviction" : "master")) {
+        if (at->unfit_by == call->request) /* fit by now: begin anew with it */
+            net_reconnect(net_of(guard), call->node, REDLOCK_VERDICT_UNFIT, at->unfit);
+        return;
+    }
+    if (at->unfit_by) return;
+    at->unfit_by = call->request;
+    unfit(guard, call->node,
+          memory ? "it may evict locks when memory is short: set maxmemory-policy to noeviction"
+                 : "it is a replica: list its master, or take it out of the list of nodes");
+}
+
+/* A record is not believed before the node is known to be fit. */
+static bool fitness_known(const struct guard *guard, unsigned node) {
+    return guard->node[node].memory_told && guard->node[node].replication_told;
+}
+
+static struct rl_guard_event record_event(struct guard *guard, unsigned node, const struct net_reply *reply) {
+    struct rl_guard_event event = {.type = RL_GUARD_RECORD};
+    if (reply->verdict == REDLOCK_VERDICT_WRONGTYPE) {
+        event.type = RL_GUARD_UNREADABLE;
+    } else if ((reply->verdict != REDLOCK_VERDICT_GRANTED && reply->verdict != REDLOCK_VERDICT_ABSENT) ||
+               !fitness_known(guard, node)) {
+        event.type = RL_GUARD_FAILED;
+    } else if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
+        event.record = &guard->heard;
+        if (!record_read(&guard->heard, reply->items, reply->items_count)) event.type = RL_GUARD_UNREADABLE;
+    }
+    return event;
+}
+
+static struct rl_guard_event written_event(const struct net_reply *reply) {
+    bool told = reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_DENIED;
+    return (struct rl_guard_event){.type = told ? RL_GUARD_WRITTEN : RL_GUARD_FAILED,
+                                   .done = reply->verdict == REDLOCK_VERDICT_GRANTED};
+}
+
+static struct rl_guard_event fences_event(const struct net_reply *reply) {
+    bool told = reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_RECOVERING;
+    return (struct rl_guard_event){.type = told ? RL_GUARD_FENCES : RL_GUARD_FAILED,
+                                   .fences = reply->verdict == REDLOCK_VERDICT_GRANTED ? reply->fences : NULL};
+}
+
+void guard_reply(struct net_call *call, const struct net_reply *reply) {
+    struct guard *guard = call->owner;
+    unsigned node = call->node;
+    struct rl_guard_event event;
+    if (guard->closing) return;
+    switch (call->request->op) {
+    case NET_RECORD: event = record_event(guard, node, reply); break;
+    case NET_RECORD_WRITE: event = written_event(reply); break;
+    case NET_FENCES: event = fences_event(reply); break;
+    default: fitness_told(guard, call, reply); return;
+    }
+    event.node = (uint8_t)node;
+    bool answered = reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
+    guard->node[node].trouble = event.type != RL_GUARD_FAILED ? 0 : answered ? REDLOCK_VERDICT_ERROR : reply->verdict;
+    if (guard->stepping) /* a connection that was given up within a step */
+        guard->failed |= rl_bit(node);
+    else
+        step(guard, event);
+}
+
+/* ---- asking ---- */
+
+rl_mask guard_settled(const struct guard *guard) {
+    struct net *net = net_of(guard);
+    return net_settled(net) & (rl_mask)~(net_ready(net, net_now(net)) & guard->unread);
+}
+
+int guard_verdict(const struct guard *guard, unsigned node, int verdict) {
+    if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
+    switch (guard->machine.node[node].standing) {
+    case RL_STANDING_INTACT: return REDLOCK_VERDICT_GRANTED;
+    case RL_STANDING_RECOVERING:
+    case RL_STANDING_BEHIND: return REDLOCK_VERDICT_RECOVERING;
+    case RL_STANDING_FOREIGN: return REDLOCK_VERDICT_FOREIGN;
+    case RL_STANDING_NO_RECORD: return REDLOCK_VERDICT_NO_RECORD;
+    case RL_STANDING_REFUSED: return REDLOCK_VERDICT_UNFIT;
+    case RL_STANDING_UNKNOWN: break;
+    }
+    return guard->node[node].trouble != 0 ? guard->node[node].trouble : REDLOCK_VERDICT_CONNECTING;
+}
+
+int64_t guard_recovering_ms(const struct guard *guard, unsigned node) {
+    if (guard->machine.node[node].standing != RL_STANDING_RECOVERING) return 0;
+    rl_ns left = rl_guard_left(&guard->machine, node, net_now(net_of(guard)));
+    return left < 0 ? -1 : (left + RL_MS - 1) / RL_MS;
+}
+
+bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms) {
+    return guard->machine.known && ttl_ms > guard->machine.quorum.ttl_max_ms;
+}
+
+/* ---- fences ---- */
+
+int64_t guard_fence_hint(struct guard *guard) {
+    int64_t wall = net_wall_us(net_of(guard));
+    if (wall < 1) wall = 1;
+    if (wall > FENCE_OF_NO_CLOCK) wall = FENCE_OF_NO_CLOCK;
+    if (wall + guard->fence_ahead <= guard->fence_seen) guard->fence_ahead = guard->fence_seen + 1 - wall;
+    return wall + guard->fence_ahead;
+}
+
+bool guard_fence_plausible(struct guard *guard, int64_t fence) {
+    const int64_t year_us = INT64_C(366) * 86400 * 1000000;
+    return fence <= guard_fence_hint(guard) + year_us;
+}
+
+void guard_saw_fence(struct guard *guard, int64_t fence) {
+    if (fence > guard->fence_seen && fence < FENCE_OF_NO_CLOCK) guard->fence_seen = fence;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * In words: why a node does not vote and what to do about it, for a node's status and for the log.
+ */
+#include <stdio.h>
+
+#include "client.h"
+
+static void recovering_text(const struct guard *guard, unsigned node, char *text, size_t size) {
+    int64_t left = guard_recovering_ms(guard, node);
+    int trouble = guard->node[node].trouble;
+    if (trouble != 0)
+        snprintf(text, size, "it lost its lock data (or is new), and to bring it back fails: %s", redlock_verdict_text(trouble));
+    else if (left < 0)
+        snprintf(text, size, "it lost its lock data (or is new); it votes again some time after a majority of the quorum is intact "
+                             "(if it cannot be: redlock quorum init)");
+    else
+        snprintf(text, size, "it lost its lock data (or is new); it votes again in about %lld s", (long long)((left + 999) / 1000));
+}
+
+void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {
+    const struct guard_node *at = &guard->node[node];
+    text[0] = '\0';
+    switch (guard->machine.node[node].standing) {
+    case RL_STANDING_RECOVERING: recovering_text(guard, node, text, size); break;
+    case RL_STANDING_BEHIND: snprintf(text, size, "it has not heard yet of the newest change of the quorum"); break;
+    case RL_STANDING_FOREIGN:
+        snprintf(text, size, "it is not, or no longer, a member of this quorum: update the list of nodes "
+                             "(redlock quorum status names the members)");
+        break;
+    case RL_STANDING_NO_RECORD: snprintf(text, size, "it carries no record: redlock quorum init or add makes one"); break;
+    case RL_STANDING_REFUSED:
+        snprintf(text, size, "%s",
+                 at->unfit[0] ? at->unfit : "its record is damaged, or of a newer version: update this program");
+        break;
+    case RL_STANDING_UNKNOWN:
+        if (at->trouble) snprintf(text, size, "its record cannot be read: %s", redlock_verdict_text(at->trouble));
+        break;
+    case RL_STANDING_INTACT: break;
+    }
+}
+
+void guard_status(const struct guard *guard, unsigned node, struct redlock_node_status *status) {
+    uint64_t id = guard->machine.node[node].id;
+    bool connected = status->verdict == REDLOCK_VERDICT_GRANTED;
+    status->verdict = guard_verdict(guard, node, status->verdict);
+    status->recovering_ms = status->verdict == REDLOCK_VERDICT_RECOVERING ? guard_recovering_ms(guard, node) : 0;
+    if (connected) guard_text(guard, node, status->text, sizeof status->text);
+    if (id != 0) snprintf(status->node_id, sizeof status->node_id, "%016llx", (unsigned long long)id);
+}
+
+static void report_node(struct guard *guard, unsigned node) {
+    enum rl_standing standing = guard->machine.node[node].standing;
+    if (standing == RL_STANDING_UNKNOWN || standing == guard->node[node].logged) return;
+    guard->node[node].logged = standing;
+    char text[160];
+    struct net_node_status status;
+    guard_text(guard, node, text, sizeof text);
+    net_node(guard->client->net, node, net_now(guard->client->net), &status);
+    if (standing == RL_STANDING_INTACT)
+        client_log(guard->client, REDLOCK_LOG_INFO, "%s: intact: it votes", status.url);
+    else
+        client_log(guard->client, REDLOCK_LOG_WARNING, "%s: does not vote: %s", status.url, text);
+}
+
+static bool is_listed(const struct guard *guard, uint64_t member) {
+    for (unsigned i = 0; i < guard->machine.nodes; i++)
+        if (guard->machine.node[i].id == member) return true;
+    return false;
+}
+
+/* A list of nodes of yesterday works as long as it names a majority; somebody should know before it does not. */
+static void report_list(struct guard *guard) {
+    const struct rl_record *quorum = &guard->machine.quorum;
+    unsigned lacking = 0, unplaced = 0;
+    const struct rl_member *first = NULL;
+    for (unsigned i = 0; i < quorum->members_count; i++) {
+        if (is_listed(guard, quorum->members[i].id)) continue;
+        if (lacking++ == 0) first = &quorum->members[i];
+    }
+    for (unsigned i = 0; i < guard->machine.nodes; i++)
+        unplaced += guard->machine.node[i].standing == RL_STANDING_UNKNOWN && guard->machine.node[i].id == 0;
+    lacking = lacking > unplaced ? lacking - unplaced : 0; /* each of these may be one of them */
+    if (lacking == guard->logged_lacking && quorum->epoch == guard->logged_epoch) return;
+    guard->logged_lacking = lacking;
+    guard->logged_epoch = quorum->epoch;
+    if (lacking == 0) return;
+    bool too_few = quorum->members_count - lacking < guard->machine.votes_needed;
+    client_log(guard->client, too_few ? REDLOCK_LOG_ERROR : REDLOCK_LOG_WARNING,
+               "the list of nodes lacks %u of the quorum's %u members (%s for one)%s: update it", lacking,
+               (unsigned)quorum->members_count, first->url, too_few ? ", too many for any lock" : "");
+}
+
+/* While nodes are still asked, what one of them is may yet turn out. */
+void guard_report(struct guard *guard) {
+    if (guard->closing || guard_settled(guard) != rl_all(guard->machine.nodes)) return;
+    for (unsigned i = 0; i < guard->machine.nodes; i++) report_node(guard, i);
+    if (guard->machine.known) report_list(guard);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the nodes' records say of the quorum and its members.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+
+/* Of the members that have not told who they are, which is not connected say, the URL tells. */
+static int node_of(const struct rl_guard *machine, const struct rl_member *member) {
+    for (unsigned i = 0; i < machine->nodes; i++)
+        if (machine->node[i].id == member->id) return (int)i;
+    for (unsigned i = 0; i < machine->nodes; i++)
+        if (machine->node[i].id == 0 && strcmp(machine->node[i].url, member->url) == 0) return (int)i;
+    return -1;
+}
+
+static void id_text(char text[17], uint64_t id) { snprintf(text, 17, "%016llx", (unsigned long long)id); }
+
+static void look_at(struct redlock_client *client, const struct rl_member *member, struct redlock_member *out) {
+    *out = (struct redlock_member){.size = sizeof *out, .verdict = REDLOCK_VERDICT_NONE};
+    id_text(out->id, member->id);
+    snprintf(out->url, sizeof out->url, "%s", member->url);
+    out->node = node_of(&client->guard->machine, member);
+    if (out->node < 0) return;
+    struct net_node_status status;
+    unsigned node = (unsigned)out->node;
+    net_node(client->net, node, net_now(client->net), &status);
+    out->verdict = client_verdict(client, node, status.verdict);
+    if (out->verdict == REDLOCK_VERDICT_RECOVERING) out->recovering_ms = guard_recovering_ms(client->guard, node);
+}
+
+static bool sizes_fit(const struct redlock_quorum *quorum, const struct redlock_member *members, size_t count) {
+    if (quorum->size != sizeof *quorum) return false;
+    for (size_t i = 0; i < count; i++)
+        if (members[i].size != sizeof members[i]) return false;
+    return true;
+}
+
+/* The mutex is held. */
+static int look_at_all(struct redlock_client *client, struct redlock_quorum *quorum, struct redlock_member *members,
+                       size_t count) {
+    const struct rl_guard *machine = &client->guard->machine;
+    const struct rl_record *record = &machine->quorum;
+    struct redlock_quorum seen = {.size = sizeof seen, .known = machine->known};
+    if (machine->known) {
+        if (count < record->members_count) return REDLOCK_BAD_ARGUMENT;
+        id_text(seen.id, record->quorum_id);
+        seen.epoch = record->epoch;
+        seen.settled = machine->settled;
+        seen.ttl_ms_max = record->ttl_max_ms;
+        seen.members = record->members_count;
+        seen.votes_needed = machine->votes_needed;
+    }
+    for (size_t i = 0; i < seen.members; i++) {
+        look_at(client, &record->members[i], &members[i]);
+        seen.intact += members[i].verdict == REDLOCK_VERDICT_GRANTED;
+    }
+    *quorum = seen;
+    return seen.known && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+}
+
+int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum, struct redlock_member *members,
+                        size_t count) {
+    if (!quorum || (!members && count > 0) || !client->guard || !sizes_fit(quorum, members, count)) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    gather(client, gather_until(client));
+    int result = look_at_all(client, quorum, members, count);
+    client_leave_telling(client);
+    return result;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The operator's commands: init, add, remove. Blocking procedures over the client's own connections, while its guard
+ * goes on in the background. Whatever they write is a compare-and-set on what they read: who comes second reads again.
+ * So they hold no lock between two questions, and can be interrupted anywhere.
+ */
+#ifndef RL_CLIENT_QUORUM_H
+#define RL_CLIENT_QUORUM_H
+
+#include "client.h"
+
+/* One node of the client, as it was last heard. */
+struct quorum_seat {
+    const char *url;
+    int verdict; /* of the last question; GRANTED, ABSENT and DENIED are answers */
+    bool heard;  /* the last reading of its record was answered: `empty`, or `unreadable`, or `record` */
+    bool empty, unreadable;
+    char run_id[RL_RUN_ID_BYTES]; /* of the server that answered then */
+    struct rl_record record;
+    struct rl_record writing; /* for quorum_write() */
+};
+
+struct quorum_work {
+    struct redlock_client *client;
+    struct redlock_quorum_options options;
+    struct redlock_error error; /* of the last try */
+    unsigned nodes;
+    bool no_memory; /* some question could not be asked for that */
+    struct quorum_seat seat[RL_NODES_MAX];
+    struct rl_guard view; /* what the records say together; by quorum_look() */
+    int64_t floor[RL_STRIPES];
+};
+
+/* quorum_ask.c: questions. Each waits for its answers, at most the connect timeout; the mutex is not held. */
+rl_mask quorum_connect(struct quorum_work *work);             /* waits as acquiring does; nodes that can be asked */
+rl_mask quorum_read(struct quorum_work *work, rl_mask nodes); /* records; nodes that were heard */
+rl_mask quorum_look(struct quorum_work *work);                /* reads all and works out `view` */
+/* Writes seat[].writing with a fresh nonce over what was read; `floor`: raises all stripes to work->floor. Returns the
+ * nodes of which it is known that they took it, on the server that the record is for; seat[].record is then the new
+ * one. */
+rl_mask quorum_write(struct quorum_work *work, rl_mask nodes, bool floor);
+/* Raises work->floor to the fences of those intact, or to the kept ones. Returns who answered, in `without` who has
+ * none. */
+rl_mask quorum_fences(struct quorum_work *work, rl_mask nodes, bool kept, rl_mask *without);
+
+/* quorum_wait.c */
+uint64_t quorum_random(struct quorum_work *work); /* not 0 */
+rl_ns quorum_now(struct quorum_work *work);
+rl_ns quorum_quarantine(const struct quorum_work *work, int64_t ttl_ms);
+void quorum_pause(struct quorum_work *work, rl_ns span);
+void quorum_pause_randomly(struct quorum_work *work, unsigned tries); /* longer with each: others are at it as well */
+void quorum_tell(struct quorum_work *work, const char *text, rl_ns left); /* left < 0: not known */
+/* Waits so long, telling `text`; looks every second whether it goes on. False: `unbroken` said no. */
+bool quorum_wait(struct quorum_work *work, rl_ns span, const char *text, bool (*unbroken)(struct quorum_work *, void *),
+                 void *context);
+int quorum_fail(struct quorum_work *work, int result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* NO_QUORUM: "URL: what it said (detail). cure" */
+int quorum_fail_node(struct quorum_work *work, unsigned node, const char *cure);
+
+/* quorum_check.c */
+int quorum_check_fit(struct quorum_work *work, rl_mask nodes);
+/* A majority is intact, and none belongs to another quorum but the one that is to be added; node -1: none is. */
+int quorum_check_members(struct quorum_work *work, int node);
+int quorum_check_change(struct quorum_work *work, const struct rl_change *change, int node);
+
+/* quorum.c */
+bool quorum_same_server(const struct quorum_seat *seat); /* heard, and its record is for the server that is there */
+
+/* quorum_plan.c */
+struct quorum_plan {
+    struct rl_record record;   /* what all nodes get, but for what is a node's own */
+    bool never_intact;         /* whatever is there was left by an init that came to nothing */
+    int64_t ttl_max_ms_before; /* of locks that may be held */
+};
+int quorum_plan_begin(struct quorum_work *work, struct quorum_plan *plan); /* may what was found be written over? */
+void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan);
+const struct rl_record *quorum_record_at(const struct quorum_work *work,
+                                         unsigned node); /* NULL: none that can be read */
+uint64_t quorum_loss_of_init(uint64_t quorum_id, uint32_t epoch);
+bool quorum_is_of_init(const struct rl_record *record);
+
+int quorum_init(struct quorum_work *work);                                       /* quorum_init.c */
+int quorum_change(struct quorum_work *work, struct rl_change *change, int node); /* quorum_change.c; node -1: remove */
+/* quorum_settle.c: brings the epoch that is there to its end. `last`: the change that made it; NULL: not known. */
+int quorum_settle(struct quorum_work *work, const struct rl_change *last);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What an init finds on the nodes, whether it may be written over, and what is to be there instead.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "quorum.h"
+
+/* ---- what is there? ---- */
+
+/* Names an init in the records that it writes as recovering: nobody else writes this loss. */
+uint64_t quorum_loss_of_init(uint64_t quorum_id, uint32_t epoch) {
+    uint64_t z = quorum_id + epoch * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z ^= z >> 27;
+    return z ? z : 1;
+}
+
+bool quorum_is_of_init(const struct rl_record *record) {
+    return record->standing == RL_RECORD_RECOVERING &&
+           record->loss == quorum_loss_of_init(record->quorum_id, record->epoch);
+}
+
+/* By the first init of its quorum, and never intact since. */
+static bool is_of_first_init(const struct rl_record *record) { return record->epoch == 1 && quorum_is_of_init(record); }
+
+const struct rl_record *quorum_record_at(const struct quorum_work *work, unsigned node) {
+    const struct quorum_seat *seat = &work->seat[node];
+    return seat->heard && !seat->empty && !seat->unreadable ? &seat->record : NULL;
+}
+
+static bool is_listed(const struct quorum_work *work, const struct rl_record *record, const struct rl_member *member) {
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *at = quorum_record_at(work, i);
+        if (at && at->quorum_id == record->quorum_id && at->node_id == member->id) return true;
+        if (strcmp(work->seat[i].url, member->url) == 0) return true;
+    }
+    return false;
+}
+
+static const struct rl_member *unlisted_member(const struct quorum_work *work, const struct rl_record *record,
+                                               unsigned *count) {
+    const struct rl_member *first = NULL;
+    *count = 0;
+    for (unsigned m = 0; m < record->members_count; m++) {
+        if (is_listed(work, record, &record->members[m])) continue;
+        if (!first) first = &record->members[m];
+        ++*count;
+    }
+    return first;
+}
+
+static bool is_newest(const struct quorum_work *work, const struct rl_record *record) {
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *other = quorum_record_at(work, i);
+        if (other && other->quorum_id == record->quorum_id && other->epoch > record->epoch) return false;
+    }
+    return true;
+}
+
+/* A majority that is not in our list may be alive, and would not hear of what we do. */
+static int check_unlisted(struct quorum_work *work, struct quorum_plan *plan) {
+    unsigned most = 0;
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *record = quorum_record_at(work, i);
+        unsigned count;
+        if (!record || (!is_newest(work, record) && work->view.node[i].standing != RL_STANDING_INTACT)) continue;
+        const struct rl_member *first = unlisted_member(work, record, &count);
+        if (count > most) most = count;
+        if (count < rl_quorum(record->members_count)) continue;
+        return quorum_fail(
+            work, REDLOCK_BAD_ARGUMENT,
+            "%s belongs to quorum %016" PRIx64 ", and %u of its %u members are not in the list (%s, ...): "
+            "list them too; or take %s out of that quorum, or if that is gone for good, DEL " NET_KEY_RECORD " there",
+            work->seat[i].url, record->quorum_id, count, record->members_count, first->url, work->seat[i].url);
+    }
+    /* Who is not listed may know an epoch that we do not see: at most the one after ours, for the next needs a
+     * majority. */
+    if (most > 0) plan->record.epoch++;
+    return REDLOCK_OK;
+}
+
+/* Nodes of two quorums cannot be one. What an init left that never came to anything does not count. */
+static int choose_quorum(struct quorum_work *work, struct quorum_plan *plan) {
+    int chosen = -1;
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *record = quorum_record_at(work, i);
+        if (!record || is_of_first_init(record)) continue;
+        if (chosen < 0) chosen = (int)i;
+        const struct rl_record *first = &work->seat[chosen].record;
+        if (record->quorum_id == first->quorum_id) continue;
+        return quorum_fail(
+            work, REDLOCK_BAD_ARGUMENT,
+            "%s belongs to quorum %016" PRIx64 ", %s to quorum %016" PRIx64
+            ": leave out the one that is not to be in it; or if its quorum is gone for good, DEL " NET_KEY_RECORD
+            " there",
+            work->seat[chosen].url, first->quorum_id, work->seat[i].url, record->quorum_id);
+    }
+    plan->never_intact = chosen < 0;
+    for (unsigned i = 0; chosen < 0 && i < work->nodes; i++)
+        if (quorum_record_at(work, i)) chosen = (int)i;
+    plan->record.quorum_id = chosen < 0 ? quorum_random(work) : work->seat[chosen].record.quorum_id;
+    return REDLOCK_OK;
+}
+
+int quorum_plan_begin(struct quorum_work *work, struct quorum_plan *plan) {
+    *plan = (struct quorum_plan){.never_intact = true};
+    int result = choose_quorum(work, plan);
+    return result == REDLOCK_OK ? check_unlisted(work, plan) : result;
+}
+
+/* ---- what is to be there ---- */
+
+static bool is_id_taken(const struct rl_record *record, uint64_t id) { return rl_record_member(record, id) != NULL; }
+
+/* "ids kept for nodes whose record is readable". The number of its body: above all that is told of the member. */
+static void plan_member(struct quorum_work *work, struct quorum_plan *plan, unsigned node) {
+    struct rl_record *to = &plan->record;
+    struct rl_member *member = &to->members[node];
+    const struct rl_record *own = quorum_record_at(work, node);
+    bool keep = own && own->quorum_id == to->quorum_id && !is_id_taken(to, own->node_id);
+    member->id = keep ? own->node_id : quorum_random(work);
+    snprintf(member->url, sizeof member->url, "%s", work->seat[node].url);
+    memcpy(member->body.run_id, work->seat[node].run_id, sizeof member->body.run_id);
+    member->body.number = 0;
+    for (unsigned i = 0; i < work->nodes && !plan->never_intact; i++) {
+        const struct rl_record *record = quorum_record_at(work, i);
+        const struct rl_member *told =
+            record && record->quorum_id == to->quorum_id ? rl_record_member(record, member->id) : NULL;
+        if (told && told->body.number > member->body.number) member->body.number = told->body.number;
+    }
+    member->body.number++;
+    to->members_count = (uint8_t)(node + 1);
+}
+
+void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan) {
+    struct rl_record *to = &plan->record;
+    uint32_t epoch = 0;
+    plan->ttl_max_ms_before = 0;
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *record = quorum_record_at(work, i);
+        if (!record) continue;
+        if (record->epoch > epoch && !plan->never_intact) epoch = record->epoch;
+        if (record->ttl_max_ms > plan->ttl_max_ms_before) plan->ttl_max_ms_before = record->ttl_max_ms;
+    }
+    to->epoch += epoch + 1;
+    to->format = RL_RECORD_FORMAT;
+    to->settled = true;
+    to->ttl_max_ms = work->options.ttl_ms_max;
+    to->members_count = 0;
+    for (unsigned i = 0; i < work->nodes; i++) plan_member(work, plan, i);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Writing and reading a node's record. Each field is one text; members are lines "id number run_id url".
+ */
+#include "record.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "redlock.h"
+
+#define NOBODY "-" /* in the place of the run_id of a member that no server was ever registered for */
+
+/* ---- writing ---- */
+
+static char *room(struct record_text *to) { return to->text + to->used; }
+
+/* RECORD_TEXT_BYTES is enough for any record, so nothing is ever cut. */
+__attribute__((format(printf, 2, 3))) static void put(struct record_text *to, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int bytes = vsnprintf(room(to), sizeof to->text - to->used, format, args);
+    va_end(args);
+    assert(bytes >= 0 && (size_t)bytes < sizeof to->text - to->used);
+    to->used += (size_t)bytes;
+}
+
+/* A URL ends its line, so no byte of it may look like the end. */
+static void put_url(struct record_text *to, const char *url) {
+    assert(strnlen(url, RL_URL_BYTES) < RL_URL_BYTES);
+    for (; *url; url++) to->text[to->used++] = (unsigned char)*url > ' ' && *url != 0x7f ? *url : '?';
+}
+
+static void field(struct record_text *to, const char *name, size_t begin) {
+    assert(to->fields_count + 2 <= 2 * RECORD_FIELDS);
+    to->fields[to->fields_count++] = (struct net_bytes){name, strlen(name)};
+    to->fields[to->fields_count++] = (struct net_bytes){to->text + begin, to->used - begin};
+}
+
+static void number_field(struct record_text *to, const char *name, uint64_t number) {
+    size_t begin = to->used;
+    put(to, "%llu", (unsigned long long)number);
+    field(to, name, begin);
+}
+
+static void id_field(struct record_text *to, const char *name, uint64_t id) {
+    size_t begin = to->used;
+    put(to, "%016llx", (unsigned long long)id);
+    field(to, name, begin);
+}
+
+static void text_field(struct record_text *to, const char *name, const char *text) {
+    size_t begin = to->used;
+    put(to, "%s", text);
+    field(to, name, begin);
+}
+
+static void members_field(struct record_text *to, const struct rl_record *record) {
+    size_t begin = to->used;
+    for (unsigned i = 0; i < record->members_count; i++) {
+        const struct rl_member *member = &record->members[i];
+        put(to, "%016llx %lu %s ", (unsigned long long)member->id, (unsigned long)member->body.number,
+            member->body.run_id[0] ? member->body.run_id : NOBODY);
+        put_url(to, member->url);
+        put(to, "\n");
+    }
+    field(to, "members", begin);
+}
+
+static void accepted_field(struct record_text *to, const struct rl_change *change) {
+    size_t begin = to->used;
+    switch (change->kind) {
+    case RL_CHANGE_NONE: put(to, "none"); break;
+    case RL_CHANGE_REMOVE: put(to, "remove %016llx", (unsigned long long)change->id); break;
+    case RL_CHANGE_ADD:
+        put(to, "add %016llx ", (unsigned long long)change->id);
+        put_url(to, change->url);
+        break;
+    }
+    field(to, "accepted", begin);
+}
+
+void record_write(struct record_text *to, const struct rl_record *record) {
+    assert(record->members_count <= RL_MEMBERS_MAX && record->ttl_max_ms >= 0 && record->waited_ms >= 0);
+    to->fields_count = to->used = 0;
+    number_field(to, "format", record->format);
+    id_field(to, "quorum", record->quorum_id);
+    id_field(to, "node", record->node_id);
+    number_field(to, "epoch", record->epoch);
+    number_field(to, "settled", record->settled);
+    members_field(to, record);
+    text_field(to, "standing", record->standing == RL_RECORD_INTACT ? "intact" : "recovering");
+    text_field(to, "run_id", record->run_id);
+    id_field(to, "nonce", record->nonce);
+    number_field(to, "ttl_max", (uint64_t)record->ttl_max_ms);
+    id_field(to, "loss", record->loss);
+    number_field(to, "waited", (uint64_t)record->waited_ms);
+    number_field(to, "ballot", record->ballot);
+    number_field(to, "accepted_ballot", record->accepted_ballot);
+    accepted_field(to, &record->accepted);
+}
+
+/* ---- reading ---- */
+
+/* The bytes up to the separator, which is passed; what is left when there is none. */
+static struct net_bytes take(struct net_bytes *from, char separator) {
+    const char *data = from->data;
+    const char *end = from->bytes ? memchr(data, separator, from->bytes) : NULL;
+    struct net_bytes taken = {data, end ? (size_t)(end - data) : from->bytes};
+    size_t passed = taken.bytes + (end != NULL);
+    *from = (struct net_bytes){data ? data + passed : NULL, from->bytes - passed};
+    return taken;
+}
+
+static bool is_text(struct net_bytes bytes, const char *text) {
+    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
+}
+
+static bool read_number(struct net_bytes bytes, uint64_t most, uint64_t *number) {
+    const char *at = bytes.data;
+    if (bytes.bytes < 1 || bytes.bytes > 20 || (at[0] == '0' && bytes.bytes > 1)) return false;
+    *number = 0;
+    for (size_t i = 0; i < bytes.bytes; i++) {
+        if (at[i] < '0' || at[i] > '9') return false;
+        uint64_t digit = (uint64_t)(at[i] - '0');
+        if (*number > (UINT64_MAX - digit) / 10) return false;
+        *number = *number * 10 + digit;
+    }
+    return *number <= most;
+}
+
+static bool read_id(struct net_bytes bytes, uint64_t *id) {
+    const char *at = bytes.data;
+    if (bytes.bytes != 16) return false;
+    *id = 0;
+    for (size_t i = 0; i < bytes.bytes; i++) {
+        bool digit = at[i] >= '0' && at[i] <= '9';
+        if (!digit && (at[i] < 'a' || at[i] > 'f')) return false;
+        *id = *id << 4 | (uint64_t)(digit ? at[i] - '0' : at[i] - 'a' + 10);
+    }
+    return true;
+}
+
+/* Printable, without spaces, shorter than the place for it. */
+static bool read_word(struct net_bytes bytes, char *word, size_t size) {
+    const unsigned char *at = bytes.data;
+    if (bytes.bytes >= size) return false;
+    for (size_t i = 0; i < bytes.bytes; i++)
+        if (at[i] <= ' ' || at[i] == 0x7f) return false;
+    if (bytes.bytes) memcpy(word, at, bytes.bytes);
+    word[bytes.bytes] = '\0';
+    return true;
+}
+
+/* Number 0 and no run_id go together. */
+static bool read_body(struct rl_body *body, struct net_bytes number, struct net_bytes run_id) {
+    uint64_t count;
+    if (!read_number(number, UINT32_MAX, &count)) return false;
+    if (!read_word(run_id, body->run_id, sizeof body->run_id) || body->run_id[0] == '\0') return false;
+    body->number = (uint32_t)count;
+    bool nobody = strcmp(body->run_id, NOBODY) == 0;
+    if (nobody) body->run_id[0] = '\0';
+    return nobody == (count == 0);
+}
+
+static bool read_member(struct rl_member *member, struct net_bytes line) {
+    struct net_bytes id = take(&line, ' '), number = take(&line, ' '), run_id = take(&line, ' ');
+    if (!read_id(id, &member->id) || member->id == 0) return false;
+    return read_body(&member->body, number, run_id) && read_word(line, member->url, sizeof member->url);
+}
+
+static bool read_members(struct rl_record *to, struct net_bytes text) {
+    if (text.bytes == 0 || ((const char *)text.data)[text.bytes - 1] != '\n') return false;
+    for (to->members_count = 0; text.bytes > 0; to->members_count++) {
+        if (to->members_count == RL_MEMBERS_MAX) return false;
+        struct rl_member *member = &to->members[to->members_count];
+        if (!read_member(member, take(&text, '\n'))) return false;
+        if (rl_record_member(to, member->id)) return false; /* twice */
+    }
+    return true;
+}
+
+static bool read_accepted(struct rl_change *change, struct net_bytes text) {
+    *change = (struct rl_change){.kind = RL_CHANGE_NONE};
+    if (is_text(text, "none")) return true;
+    struct net_bytes kind = take(&text, ' ');
+    bool add = is_text(kind, "add");
+    if (!add && !is_text(kind, "remove")) return false;
+    change->kind = add ? RL_CHANGE_ADD : RL_CHANGE_REMOVE;
+    if (!read_id(add ? take(&text, ' ') : text, &change->id) || change->id == 0) return false;
+    return !add || read_word(text, change->url, sizeof change->url);
+}
+
+/* The field's value; false when it is not there once. */
+static bool find(const struct net_bytes *fields, size_t count, const char *name, struct net_bytes *value) {
+    unsigned found = 0;
+    for (size_t i = 0; i + 1 < count; i += 2) {
+        if (!is_text(fields[i], name)) continue;
+        *value = fields[i + 1];
+        found++;
+    }
+    return found == 1;
+}
+
+struct source {
+    const struct net_bytes *fields;
+    size_t count;
+    bool good; /* everything so far */
+};
+
+static struct net_bytes value_of(struct source *from, const char *name) {
+    struct net_bytes value = {NULL, 0};
+    if (!find(from->fields, from->count, name, &value)) from->good = false;
+    return value;
+}
+
+static uint64_t number_of(struct source *from, const char *name, uint64_t least, uint64_t most) {
+    uint64_t number = 0;
+    struct net_bytes value = value_of(from, name);
+    if (!from->good || !read_number(value, most, &number) || number < least) from->good = false;
+    return number;
+}
+
+static uint64_t id_of(struct source *from, const char *name, bool may_be_zero) {
+    uint64_t id = 0;
+    struct net_bytes value = value_of(from, name);
+    if (!from->good || !read_id(value, &id) || (id == 0 && !may_be_zero)) from->good = false;
+    return id;
+}
+
+static enum rl_record_standing standing_of(struct source *from) {
+    struct net_bytes value = value_of(from, "standing");
+    bool intact = is_text(value, "intact");
+    if (!intact && !is_text(value, "recovering")) from->good = false;
+    return intact ? RL_RECORD_INTACT : RL_RECORD_RECOVERING;
+}
+
+bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fields_count) {
+    struct source from = {fields, fields_count, fields_count % 2 == 0};
+    memset(to, 0, sizeof *to);
+    to->format = (uint32_t)number_of(&from, "format", 1, RL_RECORD_FORMAT);
+    to->quorum_id = id_of(&from, "quorum", false);
+    to->node_id = id_of(&from, "node", false);
+    to->epoch = (uint32_t)number_of(&from, "epoch", 1, UINT32_MAX);
+    to->settled = number_of(&from, "settled", 0, 1);
+    to->standing = standing_of(&from);
+    to->nonce = id_of(&from, "nonce", false);
+    to->ttl_max_ms = (int64_t)number_of(&from, "ttl_max", REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX);
+    to->loss = id_of(&from, "loss", true);
+    to->waited_ms = (int64_t)number_of(&from, "waited", 0, INT64_MAX / RL_MS / 2);
+    to->ballot = number_of(&from, "ballot", 0, UINT64_MAX);
+    to->accepted_ballot = number_of(&from, "accepted_ballot", 0, UINT64_MAX);
+    struct net_bytes run_id = value_of(&from, "run_id"), members = value_of(&from, "members");
+    struct net_bytes accepted = value_of(&from, "accepted");
+    if (!from.good) return false;
+    if (!read_word(run_id, to->run_id, sizeof to->run_id) || to->run_id[0] == '\0') return false;
+    return read_members(to, members) && read_accepted(&to->accepted, accepted);
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What happened to the nodes, and what is to be asked of them. The machine is driven by levels: each step works out from
+ * all that is known who stands how (standing.c), and for each idle node what would carry the recovery on. A step that was
+ * lost, or done by another agent meanwhile, is seen in the records and needs no memory of its own.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/standing.h"
+
+#define RETRY_PAUSE (100 * RL_MS)
+#define RECONNECT_PAUSE (1000 * RL_MS)
+#define HAND_ON_FIRST (20 * RL_MS)
+#define HAND_ON_PAUSE_MAX (1000 * RL_MS)
+#define JITTER_MAX (250 * RL_MS)
+
+void rl_guard_init(struct rl_guard *guard, unsigned nodes, uint32_t drift_ppm, rl_ns drift_fixed) {
+    assert(nodes >= 1 && nodes <= RL_NODES_MAX);
+    memset(guard, 0, sizeof *guard);
+    guard->nodes = nodes;
+    guard->drift_ppm = drift_ppm;
+    guard->drift_fixed = drift_fixed;
+    guard->installing = -1;
+    guard->votes_needed = rl_quorum(nodes);
+    for (unsigned i = 0; i < nodes; i++) guard->node[i].reconnect_at = guard->node[i].reclaim_at = RL_NEVER;
+}
+
+/* splitmix64, seeded anew by every event. */
+static uint64_t draw(struct rl_guard *guard) {
+    uint64_t z = guard->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    z ^= z >> 31;
+    return z ? z : 1;
+}
+
+rl_ns rl_guard_quarantine(const struct rl_guard *guard) {
+    const struct rl_terms terms = {.drift_ppm = guard->drift_ppm, .drift_fixed = guard->drift_fixed};
+    rl_ns ttl_max = guard->quorum.ttl_max_ms * RL_MS;
+    return ttl_max + rl_drift(&terms, ttl_max);
+}
+
+rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
+    const struct rl_guard_node *node = &guard->node[index];
+    if (node->standing != RL_STANDING_RECOVERING || !guard->known) return -1;
+    rl_ns waited = 0;
+    if (node->waits_for != 0)
+        waited = now - node->waits_since;
+    else if (rl_count(rl_guard_intact(guard)) < guard->votes_needed)
+        return -1;
+    else if (standing_is_claimed(guard, node))
+        waited = node->record.waited_ms * RL_MS;
+    rl_ns left = rl_guard_quarantine(guard) - waited;
+    return left > 0 ? left : 0;
+}
+
+/* ---- what happened ------------------------------------------------------------------------------------------------ */
+
+static void stop_waiting(struct rl_guard_node *node) {
+    node->waits_for = 0;
+    node->waited = false;
+}
+
+/* Answers to what was asked for it are not for the next one: they may be older than its wait. */
+static void stop_installing(struct rl_guard *guard) {
+    guard->installing = -1;
+    guard->sources = 0;
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (guard->node[i].errand == RL_ERRAND_FENCES) guard->node[i].stale = true;
+}
+
+static void came_up(struct rl_guard_node *node, const char *run_id) {
+    size_t bytes = strlen(run_id);
+    assert(bytes < sizeof node->run_id);
+    node->up = true;
+    node->same_again = node->asked_again && strcmp(node->run_id, run_id) == 0;
+    node->asked_again = false;
+    node->unfit = node->read = node->reread = node->stale = node->jumped = false;
+    memcpy(node->run_id, run_id, bytes + 1);
+    node->errand = RL_ERRAND_NONE;
+    node->again_at = 0;
+    node->reconnect_at = node->reclaim_at = RL_NEVER;
+    node->damaged = 0;
+    stop_waiting(node);
+}
+
+static void went_down(struct rl_guard *guard, unsigned index) {
+    struct rl_guard_node *node = &guard->node[index];
+    node->up = node->read = node->reread = false;
+    node->errand = RL_ERRAND_NONE;
+    node->reconnect_at = RL_NEVER;
+    stop_waiting(node); /* what it may have gone through meanwhile nobody saw: what was handed on still counts */
+    if (guard->installing == (int)index) stop_installing(guard);
+}
+
+static void record_came(struct rl_guard_node *node, const struct rl_record *record, bool readable) {
+    if (node->errand != RL_ERRAND_READ) return;
+    node->errand = RL_ERRAND_NONE;
+    node->reread = node->stale; /* asked before something said that it has changed */
+    if (node->stale) {
+        node->stale = false;
+        return;
+    }
+    node->read = true;
+    node->unreadable = !readable;
+    node->has_record = record != NULL;
+    if (!record) return;
+    node->record = *record;
+    /* Another saw the same jump and was quicker: the wait that he began is for this jump too. */
+    if (record->standing == RL_RECORD_RECOVERING && strcmp(record->run_id, node->run_id) == 0) node->jumped = false;
+}
+
+static void written(struct rl_guard *guard, unsigned index, bool done) {
+    struct rl_guard_node *node = &guard->node[index];
+    if (node->errand != RL_ERRAND_WRITE) return;
+    node->errand = RL_ERRAND_NONE;
+    if (guard->installing == (int)index) stop_installing(guard);
+    if (!done) { /* another was quicker; what recovers does not vote, whatever the new record says */
+        node->read = node->standing == RL_STANDING_RECOVERING;
+        node->reread = true;
+        return;
+    }
+    node->record = node->writing;
+    node->read = node->has_record = true;
+    node->unreadable = node->jumped = false;
+}
+
+static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
+    struct rl_guard_node *node = &guard->node[index];
+    if (node->errand != RL_ERRAND_FENCES) return;
+    node->errand = RL_ERRAND_NONE;
+    bool wanted = !node->stale && guard->installing >= 0;
+    node->stale = false;
+    if (!fences) {
+        node->read = false;
+        return;
+    }
+    if (!wanted || node->standing != RL_STANDING_INTACT) return;
+    for (unsigned i = 0; i < RL_STRIPES; i++)
+        if (fences[i] > guard->floor[i]) guard->floor[i] = fences[i];
+    guard->sources |= rl_bit(index);
+}
+
+/* Whether a write was done is not known. */
+static void failed(struct rl_guard *guard, unsigned index, rl_ns now) {
+    struct rl_guard_node *node = &guard->node[index];
+    if (node->errand == RL_ERRAND_NONE) return;
+    if (node->errand == RL_ERRAND_WRITE) node->read = false;
+    if (guard->installing == (int)index) stop_installing(guard);
+    node->errand = RL_ERRAND_NONE;
+    node->stale = false;
+    node->again_at = now + RETRY_PAUSE;
+}
+
+/* A record changes together with the name of its fences. So if it still has that nonce when it is read again, somebody
+ * has removed the fences alone. */
+static void doubt(struct rl_guard_node *node) {
+    if (!node->read || !node->has_record) return;
+    node->damaged = node->record.nonce;
+    if (node->errand == RL_ERRAND_READ) node->stale = true;
+    if (node->errand != RL_ERRAND_WRITE) node->read = false; /* the answer to a write tells */
+}
+
+/* Its keys may have ended early, so its votes are void; but one client with a broken clock must not take the quorum
+ * down. */
+static void jumped(struct rl_guard *guard, unsigned index) {
+    struct rl_guard_node *node = &guard->node[index];
+    if (node->standing != RL_STANDING_INTACT) return;
+    if (rl_count(rl_guard_intact(guard)) <= guard->votes_needed) return;
+    node->jumped = true;
+    if (node->errand == RL_ERRAND_READ) node->stale = true; /* the answer may be from before the jump */
+}
+
+static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now) {
+    assert(event->node < guard->nodes);
+    struct rl_guard_node *node = &guard->node[event->node];
+    switch (event->type) {
+    case RL_GUARD_UP: came_up(node, event->run_id); break;
+    case RL_GUARD_DOWN: went_down(guard, event->node); break;
+    case RL_GUARD_UNFIT: node->unfit = node->up; break;
+    case RL_GUARD_RECORD: record_came(node, event->record, true); break;
+    case RL_GUARD_UNREADABLE: record_came(node, NULL, false); break;
+    case RL_GUARD_WRITTEN: written(guard, event->node, event->done); break;
+    case RL_GUARD_FENCES: fences_came(guard, event->node, event->fences); break;
+    case RL_GUARD_FAILED: failed(guard, event->node, now); break;
+    case RL_GUARD_DOUBT: doubt(node); break;
+    case RL_GUARD_LOOK: node->reread = true; break;
+    case RL_GUARD_JUMPED: jumped(guard, event->node); break;
+    case RL_GUARD_LEAVE: guard->leaving = true; break;
+    case RL_GUARD_TICK: break;
+    }
+}
+
+/* ---- what is to be written ------------------------------------------------------------------------------------------ */
+
+static void write_record(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+    struct rl_record *to = &node->writing;
+    node->expected = node->has_record ? node->record.nonce : 0;
+    node->was_kept = !node->has_record || node->record.standing == RL_RECORD_RECOVERING;
+    to->nonce = draw(guard);
+    node->errand = RL_ERRAND_WRITE;
+    actions->write |= rl_bit((unsigned)(node - guard->node));
+}
+
+/* The quorum's record as this node's own. */
+static void own_record(const struct rl_guard *guard, struct rl_guard_node *node) {
+    node->writing = guard->quorum;
+    node->writing.format = RL_RECORD_FORMAT;
+    node->writing.node_id = node->id;
+    node->writing.settled = false;
+    node->writing.loss = 0;
+    node->writing.waited_ms = 0;
+    memcpy(node->writing.run_id, node->run_id, sizeof node->run_id);
+    node->floor = NULL;
+}
+
+/* Step 1. */
+static void claim(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+    own_record(guard, node);
+    node->writing.standing = RL_RECORD_RECOVERING;
+    node->writing.ballot = node->writing.accepted_ballot = 0; /* an acceptor again when it is installed */
+    memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
+    node->writing.loss = draw(guard);
+    for (unsigned i = 0; i < node->writing.members_count; i++) {
+        struct rl_body *body = &node->writing.members[i].body;
+        if (node->writing.members[i].id != node->id || strcmp(body->run_id, node->run_id) == 0) continue;
+        body->number++;
+        memcpy(body->run_id, node->run_id, sizeof body->run_id);
+    }
+    stop_waiting(node);
+    node->reclaim_at = RL_NEVER;
+    write_record(guard, node, actions);
+}
+
+/* Step 2, at an intact node: the newest bodies that are known. */
+static void register_bodies(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+    node->writing = node->record;
+    for (unsigned i = 0; i < node->writing.members_count; i++) {
+        struct rl_member *member = &node->writing.members[i];
+        struct rl_body body;
+        if (standing_newest_body(guard, member->id, &body) && rl_body_compare(&member->body, &body) < 0)
+            member->body = body;
+    }
+    node->floor = NULL;
+    write_record(guard, node, actions);
+}
+
+/* A record of a later epoch was chosen: any client may bring a node up to it. */
+static void switch_epoch(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+    own_record(guard, node);
+    node->writing.standing = RL_RECORD_INTACT;
+    node->writing.ballot = node->writing.accepted_ballot = 0;
+    memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
+    write_record(guard, node, actions);
+}
+
+/* Step 5. What the sources promised and accepted for the next epoch holds here too. */
+static void install(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+    own_record(guard, node);
+    struct rl_record *to = &node->writing;
+    to->standing = RL_RECORD_INTACT;
+    to->settled = guard->settled;
+    to->ballot = to->accepted_ballot = 0;
+    memset(&to->accepted, 0, sizeof to->accepted);
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_record *from = &guard->node[i].record;
+        if (!(guard->sources & rl_bit(i))) continue;
+        assert(i != (unsigned)guard->installing);
+        if (from->ballot > to->ballot) to->ballot = from->ballot;
+        if (from->accepted_ballot <= to->accepted_ballot) continue;
+        to->accepted_ballot = from->accepted_ballot;
+        to->accepted = from->accepted;
+    }
+    for (unsigned i = 0; i < to->members_count; i++)
+        (void)standing_newest_body(guard, to->members[i].id, &to->members[i].body);
+    node->floor = guard->floor;
+    write_record(guard, node, actions);
+}
+
+static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+    int64_t waited_ms = (now - node->waits_since) / RL_MS;
+    node->hand_on_pause = node->hand_on_pause < HAND_ON_PAUSE_MAX / 2 ? node->hand_on_pause * 2 : HAND_ON_PAUSE_MAX;
+    node->hand_on_at = now + node->hand_on_pause;
+    if (waited_ms <= node->record.waited_ms) return;
+    node->writing = node->record;
+    node->writing.waited_ms = waited_ms;
+    node->floor = NULL;
+    write_record(guard, node, actions);
+}
+
+/* ---- a node that recovers ------------------------------------------------------------------------------------------- */
+
+/* Step 3 begins: by now the registration is known to be complete. Whatever the record says was waited was waited after
+ * it too. */
+static void start_waiting(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
+    rl_ns since = now - node->record.waited_ms * RL_MS;
+    if (node->waits_for == node->record.loss) {
+        if (since < node->waits_since) node->waits_since = since; /* another agent has waited longer */
+        return;
+    }
+    rl_ns jitter_max = guard->quorum.ttl_max_ms * RL_MS / 16;
+    if (jitter_max > JITTER_MAX) jitter_max = JITTER_MAX;
+    node->waits_for = node->record.loss;
+    node->waits_since = since;
+    node->waited = false;
+    node->jitter = (rl_ns)(draw(guard) % (uint64_t)(jitter_max + 1));
+    node->hand_on_pause = HAND_ON_FIRST;
+    node->hand_on_at = now + HAND_ON_FIRST;
+}
+
+/* Steps 4 and 5. */
+static void finish(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+    int index = (int)(node - guard->node);
+    if (!node->waited) { /* most likely another agent has done it meanwhile */
+        node->waited = node->reread = true;
+        return;
+    }
+    if (guard->installing < 0) {
+        stop_installing(guard);
+        guard->installing = index;
+        memset(guard->floor, 0, sizeof guard->floor);
+    }
+    if (guard->installing != index) return;
+    rl_mask sources = guard->sources & rl_guard_intact(guard);
+    assert(!(sources & rl_bit((unsigned)index)));
+    if (rl_count(sources) >= guard->votes_needed) install(guard, node, actions);
+}
+
+/* Another server was registered in its place since it was claimed. If that one lives, two are there for one member, and
+ * to register again at once would go on for ever; if it was only its predecessor, we have the place after a while. */
+static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+    stop_waiting(node);
+    if (!node->same_again) return; /* connected anew first: who is behind that address now? */
+    if (node->reclaim_at == RL_NEVER) node->reclaim_at = now + rl_guard_quarantine(guard);
+    if (now >= node->reclaim_at && !guard->leaving) claim(guard, node, actions);
+}
+
+static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+    if (node->id == 0 || !guard->known) return;
+    if (!standing_is_claimed(guard, node)) {
+        if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed && !guard->leaving) claim(guard, node, actions);
+        return;
+    }
+    if (standing_is_superseded(guard, node)) {
+        give_way(guard, node, now, actions);
+        return;
+    }
+    if (node->waits_for != node->record.loss && !standing_is_registered(guard, node)) return;
+    start_waiting(guard, node, now);
+    rl_ns enough = node->waits_since + rl_guard_quarantine(guard);
+    if (guard->leaving && node->hand_on_at == RL_NEVER) return;
+    if (guard->leaving) {
+        hand_on(guard, node, now, actions);
+        node->hand_on_at = RL_NEVER; /* once */
+    } else if (now >= enough + node->jitter) {
+        finish(guard, node, actions);
+    } else if (now >= node->hand_on_at) {
+        hand_on(guard, node, now, actions);
+    }
+}
+
+/* ---- what is to be asked --------------------------------------------------------------------------------------------- */
+
+static bool lacks_body(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_guard_node *other = &guard->node[i];
+        if (other == node || other->standing != RL_STANDING_RECOVERING || !standing_is_claimed(guard, other)) continue;
+        const struct rl_member *member = rl_record_member(&node->record, other->id);
+        if (member && rl_body_compare(&member->body, standing_claimed_body(other)) < 0) return true;
+    }
+    return false;
+}
+
+static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+    rl_mask bit = rl_bit((unsigned)(node - guard->node));
+    switch (node->standing) {
+    case RL_STANDING_INTACT:
+        if (guard->leaving) break;
+        if (node->jumped) {
+            claim(guard, node, actions);
+        } else if (lacks_body(guard, node)) {
+            register_bodies(guard, node, actions);
+        } else if (guard->installing >= 0 && !(guard->sources & bit)) {
+            node->errand = RL_ERRAND_FENCES;
+            actions->fences |= bit;
+        }
+        break;
+    case RL_STANDING_BEHIND:
+        if (!guard->leaving) switch_epoch(guard, node, actions);
+        break;
+    case RL_STANDING_RECOVERING: recover(guard, node, now, actions); break;
+    default: break;
+    }
+}
+
+static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+    rl_mask bit = rl_bit((unsigned)(node - guard->node));
+    if (!node->up || node->unfit) return;
+    if (now >= node->reconnect_at) {
+        node->reconnect_at = RL_NEVER;
+        node->asked_again = true;
+        actions->reconnect |= bit;
+        return;
+    }
+    if (node->errand != RL_ERRAND_NONE || now < node->again_at) return;
+    if (node->read && !node->reread && !guard->watch_only) plan_write(guard, node, now, actions);
+    if (node->errand != RL_ERRAND_NONE || (node->read && !node->reread)) return;
+    node->errand = RL_ERRAND_READ;
+    node->stale = false;
+    actions->read |= bit;
+}
+
+/* ---- when to look again ----------------------------------------------------------------------------------------------- */
+
+/* What was due by now was done in this step, or waits for an answer or for again_at. */
+static void wake_by(struct rl_guard_actions *actions, rl_ns at, rl_ns now) {
+    if (at > now && at < actions->wake_at) actions->wake_at = at;
+}
+
+static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *node, rl_ns now,
+                      struct rl_guard_actions *actions) {
+    if (!node->up || node->unfit) return;
+    wake_by(actions, node->reconnect_at, now);
+    if (node->errand != RL_ERRAND_NONE) return; /* its answer wakes us */
+    wake_by(actions, node->again_at, now);
+    if (guard->watch_only || guard->leaving || node->standing != RL_STANDING_RECOVERING) return;
+    wake_by(actions, node->reclaim_at, now);
+    if (node->waits_for == 0) return;
+    wake_by(actions, node->waits_since + rl_guard_quarantine(guard) + node->jitter, now);
+    wake_by(actions, node->hand_on_at, now);
+}
+
+/* ---- the step ---------------------------------------------------------------------------------------------------------- */
+
+void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now, struct rl_guard_actions *actions) {
+    memset(actions, 0, sizeof *actions);
+    actions->wake_at = RL_NEVER;
+    guard->random = event->random;
+    uint32_t epoch = guard->quorum.epoch;
+    take(guard, event, now);
+    actions->changed = standing_judge(guard);
+    if (guard->quorum.epoch != epoch && guard->installing >= 0 && guard->node[guard->installing].errand == RL_ERRAND_NONE)
+        stop_installing(guard); /* who must be asked has changed */
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        struct rl_guard_node *node = &guard->node[i];
+        if (node->waits_for != 0 && (node->standing != RL_STANDING_RECOVERING || node->waits_for != node->record.loss) &&
+            node->read)
+            stop_waiting(node);
+        bool foreign = node->standing == RL_STANDING_FOREIGN;
+        bool claims = node->standing == RL_STANDING_RECOVERING && !node->same_again;
+        if (!node->up || (!foreign && !claims) || !standing_is_superseded(guard, node))
+            node->reconnect_at = RL_NEVER;
+        else if (node->reconnect_at == RL_NEVER)
+            node->reconnect_at = now + RECONNECT_PAUSE;
+    }
+    if (guard->installing >= 0 && guard->node[guard->installing].errand == RL_ERRAND_NONE &&
+        guard->node[guard->installing].standing != RL_STANDING_RECOVERING)
+        stop_installing(guard);
+    /* Twice: what begins an installation may come behind the nodes that it asks. */
+    for (int round = 0; round < 2; round++)
+        for (unsigned i = 0; i < guard->nodes; i++) plan(guard, &guard->node[i], now, actions);
+    for (unsigned i = 0; i < guard->nodes; i++) plan_wake(guard, &guard->node[i], now, actions);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Guarded mode's other half: which nodes may vote, and how a node that has lost its data comes back. Pure, as core.h
+ * is: records that were read, answers and time come in; reads, writes and a time to wake come out.
+ *
+ * Every node carries a record. It is a register with a version, the nonce: whoever changes it writes a whole new record
+ * with a fresh nonce, and only if the nonce is still the one that he read. The node's fences are a sorted set named by the
+ * nonce, so that a vote (ZADD XX on that name) is void from the moment on that the record has changed. All rules about
+ * what is written are here; a node knows none of them (src/node/record_write.lua).
+ *
+ * Source of the rules: docs/guarded.md.
+ */
+#ifndef RL_GUARD_H
+#define RL_GUARD_H
+
+#include "core/core.h"
+
+#define RL_RECORD_FORMAT 1
+#define RL_STRIPES 4096
+#define RL_MEMBERS_MAX RL_NODES_MAX
+#define RL_RUN_ID_BYTES 41
+#define RL_URL_BYTES 256
+
+/* The server process that stands for a member. Of two bodies the one with the higher number counts, then the greater
+ * run_id. Number 0: none was ever registered. */
+struct rl_body {
+    uint32_t number;
+    char run_id[RL_RUN_ID_BYTES];
+};
+int rl_body_compare(const struct rl_body *a, const struct rl_body *b);
+
+struct rl_member {
+    uint64_t id; /* random, not 0 */
+    char url[RL_URL_BYTES]; /* as the operator wrote it, without password: for people, and to tell an empty node's place */
+    struct rl_body body;
+};
+
+enum rl_record_standing { RL_RECORD_INTACT = 1, RL_RECORD_RECOVERING = 2 };
+enum rl_change_kind { RL_CHANGE_NONE = 0, RL_CHANGE_ADD, RL_CHANGE_REMOVE };
+
+/* One step from an epoch to the next. */
+struct rl_change {
+    enum rl_change_kind kind;
+    uint64_t id;
+    char url[RL_URL_BYTES]; /* ADD */
+};
+
+struct rl_record {
+    uint32_t format;
+    uint64_t quorum_id;   /* random, not 0 */
+    uint64_t node_id;     /* which member this node is, or was */
+    uint32_t epoch;       /* counts changes of membership, from 1 */
+    bool settled;         /* leases of the epoch before are over, and its fences are known here */
+    uint8_t members_count;
+    struct rl_member members[RL_MEMBERS_MAX];
+    enum rl_record_standing standing;
+    char run_id[RL_RUN_ID_BYTES]; /* of the server process that it was written for */
+    uint64_t nonce;       /* not 0; also the name of the fences, when INTACT */
+    int64_t ttl_max_ms;
+    uint64_t loss;        /* RECOVERING: names the loss; an agent that finds another starts anew */
+    int64_t waited_ms;    /* RECOVERING: since the registration, by all agents together */
+    /* The acceptor of the next epoch's consensus (docs/guarded.md, membership). */
+    uint64_t ballot;      /* promised: none below it */
+    uint64_t accepted_ballot; /* 0: none */
+    struct rl_change accepted; /* with accepted_ballot 0: the change that made this epoch, where the record says so */
+};
+const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id); /* NULL: none */
+/* The record of the next epoch. False: it cannot be (a member already, not a member, too many, the last one). */
+bool rl_record_change(struct rl_record *record, const struct rl_change *change);
+
+enum rl_standing {
+    RL_STANDING_UNKNOWN = 0, /* not connected, or its record has not been read since something said that it changed */
+    RL_STANDING_INTACT,
+    RL_STANDING_RECOVERING,  /* empty, restarted, or written down as recovering: does not vote */
+    RL_STANDING_BEHIND,      /* intact, at an earlier epoch than others: does not vote until its record is brought up */
+    RL_STANDING_FOREIGN,     /* another quorum's, no member any more, or replaced by another server: never votes */
+    RL_STANDING_NO_RECORD,   /* empty, and no other node says what it should be */
+    RL_STANDING_REFUSED      /* not fit (by the caller's word), or its record is beyond us */
+};
+const char *rl_standing_name(enum rl_standing standing);
+
+enum rl_guard_event_type {
+    RL_GUARD_UP,      /* `node` is connected; `run_id` is its server's */
+    RL_GUARD_DOWN,
+    RL_GUARD_UNFIT,   /* `node` is connected and refused until it is DOWN */
+    RL_GUARD_RECORD,  /* `node` answered a read: `record`, NULL: it has none */
+    RL_GUARD_UNREADABLE, /* `node` answered a read with something that is no record of a format we know */
+    RL_GUARD_WRITTEN, /* `node` answered a write: `done`, or its nonce was another */
+    RL_GUARD_FENCES,  /* `node` answered for its fences: `fences` of RL_STRIPES; NULL: there are none of that nonce */
+    RL_GUARD_FAILED,  /* `node` did not answer what it was asked (read, write or fences) */
+    RL_GUARD_DOUBT,   /* a vote that was sent under the nonce we know says that there are no fences of that name */
+    RL_GUARD_LOOK,    /* read `node`'s record again; until then what is known stands */
+    RL_GUARD_JUMPED,  /* `node`'s wall clock moved forward alone: its keys may have ended early */
+    RL_GUARD_LEAVE,   /* the client ends: hand on what was waited; step no more but for answers */
+    RL_GUARD_TICK
+};
+
+struct rl_guard_event {
+    enum rl_guard_event_type type;
+    uint8_t node;
+    bool done;
+    const char *run_id;
+    const struct rl_record *record;
+    const int64_t *fences;
+    uint64_t random; /* every event: 64 fresh random bits */
+};
+
+/* At most one request of the guard is under way at each node: `read`, `write` and `fences` name only nodes that have
+ * none. Writes: guard->node[i].writing is the new record, to be written if the nonce is still node[i].expected. */
+struct rl_guard_actions {
+    rl_mask read;      /* read the record */
+    rl_mask write;
+    rl_mask fences;    /* read the fences of the nonce that is known */
+    rl_mask reconnect; /* the server there is not, or no longer, the member's body: connect anew */
+    bool changed;      /* some node's standing, or the quorum, changed */
+    rl_ns wake_at;
+};
+
+enum rl_errand { RL_ERRAND_NONE = 0, RL_ERRAND_READ, RL_ERRAND_WRITE, RL_ERRAND_FENCES };
+
+struct rl_guard_node {
+    char url[RL_URL_BYTES]; /* as this client lists it */
+    bool up, unfit;
+    bool read;                /* what the record says, or that there is none, is known */
+    bool reread;              /* and to be read again all the same */
+    bool unreadable, has_record;
+    char run_id[RL_RUN_ID_BYTES];
+    struct rl_record record;  /* when read and has_record */
+    enum rl_standing standing;
+    uint64_t id;              /* which member it is; 0 unknown */
+    enum rl_errand errand;
+    bool stale;               /* the answer under way is older than what we know by now */
+    uint64_t damaged;         /* a nonce whose fences are gone: the record of that nonce is void */
+    struct rl_record writing;
+    uint64_t expected;        /* nonce that must be there; 0: no record */
+    const int64_t *floor;     /* the write raises (and creates) all stripes to at least these; NULL: leaves them */
+    bool was_kept;            /* the fences lie under the kept name before the write (else under the expected nonce's) */
+    rl_ns again_at;           /* after a failure: no errand before this */
+    rl_ns reconnect_at;       /* RL_NEVER: not to be connected anew */
+    rl_ns reclaim_at;         /* claimed and superseded: when it is claimed again; RL_NEVER */
+    bool asked_again, same_again; /* connected anew because it is superseded; and it was the same server once more */
+    bool jumped;
+    /* RECOVERING and claimed: the wait. */
+    uint64_t waits_for;       /* the loss; 0: not waiting */
+    rl_ns waits_since;        /* now less what was surely waited since the registration */
+    rl_ns jitter;             /* agents do not all come back to it in the same moment */
+    rl_ns hand_on_at, hand_on_pause;
+    bool waited;              /* enough, and its record has been looked at again since */
+};
+
+struct rl_guard {
+    unsigned nodes;
+    uint32_t drift_ppm;
+    rl_ns drift_fixed;
+    bool watch_only;          /* reads, never writes: for looking */
+    struct rl_guard_node node[RL_NODES_MAX];
+    /* What the records say, as of now. */
+    bool known;               /* a quorum was found */
+    struct rl_record quorum;  /* the newest intact record: id, epoch, members (with the newest bodies), ttl_max */
+    unsigned votes_needed;    /* quorum of its members; of the nodes while not known */
+    bool settled;             /* a majority of the members says that the epoch is */
+    /* One node at a time has its fences read and is installed. */
+    int installing;           /* node; -1 none */
+    rl_mask sources;          /* whose fences are in `floor` */
+    uint64_t random;
+    bool leaving;
+    int64_t floor[RL_STRIPES];
+};
+void rl_guard_init(struct rl_guard *guard, unsigned nodes, uint32_t drift_ppm, rl_ns drift_fixed);
+void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now, struct rl_guard_actions *actions);
+
+rl_mask rl_guard_intact(const struct rl_guard *guard);
+/* Nodes that are known not to vote: neither intact nor merely unknown. */
+rl_mask rl_guard_voided(const struct rl_guard *guard);
+/* How long until this recovering node may be installed, as far as we know; -1: not recovering, or nobody can tell. */
+rl_ns rl_guard_left(const struct rl_guard *guard, unsigned node, rl_ns now);
+/* What a lease may last under this quorum, and a recovering node must wait: ttl_max and what drift adds. */
+rl_ns rl_guard_quarantine(const struct rl_guard *guard);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a node's record says, and the record of the next epoch.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/guard.h"
+
+int rl_body_compare(const struct rl_body *a, const struct rl_body *b) {
+    if (a->number != b->number) return a->number < b->number ? -1 : 1;
+    return strcmp(a->run_id, b->run_id);
+}
+
+const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id) {
+    for (unsigned i = 0; i < record->members_count; i++)
+        if (record->members[i].id == id) return &record->members[i];
+    return NULL;
+}
+
+static bool add(struct rl_record *record, const struct rl_change *change) {
+    if (rl_record_member(record, change->id) || record->members_count == RL_MEMBERS_MAX) return false;
+    struct rl_member *member = &record->members[record->members_count++];
+    memset(member, 0, sizeof *member);
+    member->id = change->id;
+    memcpy(member->url, change->url, sizeof member->url);
+    return true;
+}
+
+static bool drop(struct rl_record *record, uint64_t id) {
+    struct rl_member *member = (struct rl_member *)rl_record_member(record, id);
+    if (!member || record->members_count == 1) return false;
+    size_t behind = (size_t)(record->members + record->members_count - (member + 1));
+    memmove(member, member + 1, behind * sizeof *member);
+    record->members_count--;
+    return true;
+}
+
+/* Consecutive majorities share a node because one member makes the difference. */
+bool rl_record_change(struct rl_record *record, const struct rl_change *change) {
+    assert(change->kind == RL_CHANGE_ADD || change->kind == RL_CHANGE_REMOVE);
+    if (change->kind == RL_CHANGE_ADD ? !add(record, change) : !drop(record, change->id)) return false;
+    record->epoch++;
+    record->settled = false;
+    record->ballot = record->accepted_ballot = 0;
+    memset(&record->accepted, 0, sizeof record->accepted);
+    return true;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Who stands how. "A node counts only if all of this holds: its record is of that quorum and epoch, standing intact,
+ * written for this run_id; its member's newest body is this run_id." (docs/guarded.md)
+ */
+#include "core/standing.h"
+
+#include <assert.h>
+#include <string.h>
+
+const char *rl_standing_name(enum rl_standing standing) {
+    switch (standing) {
+    case RL_STANDING_UNKNOWN: return "unknown";
+    case RL_STANDING_INTACT: return "intact";
+    case RL_STANDING_RECOVERING: return "recovering";
+    case RL_STANDING_BEHIND: return "behind";
+    case RL_STANDING_FOREIGN: return "foreign";
+    case RL_STANDING_NO_RECORD: return "no record";
+    case RL_STANDING_REFUSED: return "refused";
+    }
+    return "?";
+}
+
+#define BIT(standing) (1u << RL_STANDING_##standing)
+
+/* A node whose record has to be read again is UNKNOWN first. What leads from one to the other without that is what the
+ * other records say, or a record of our own that was written. */
+static const unsigned char allowed[] = {
+    [RL_STANDING_UNKNOWN] = 0x7f,
+    [RL_STANDING_INTACT] = BIT(UNKNOWN) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
+    [RL_STANDING_RECOVERING] = BIT(UNKNOWN) | BIT(INTACT) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
+    [RL_STANDING_BEHIND] = BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
+    [RL_STANDING_FOREIGN] = BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(REFUSED) | BIT(NO_RECORD),
+    [RL_STANDING_NO_RECORD] = BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED),
+    [RL_STANDING_REFUSED] = BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(NO_RECORD),
+};
+
+/* The only place where a standing changes. */
+static bool move(struct rl_guard_node *node, enum rl_standing to) {
+    if (node->standing == to) return false;
+    assert(allowed[node->standing] & (1u << to));
+    if (to == RL_STANDING_INTACT) {
+        assert(node->up && node->read && node->has_record && !node->unfit && !node->jumped);
+        assert(node->record.standing == RL_RECORD_INTACT && strcmp(node->record.run_id, node->run_id) == 0);
+        assert(node->record.nonce != node->damaged);
+    }
+    node->standing = to;
+    return true;
+}
+
+/* ---- what the records say ------------------------------------------------------------------------------------------- */
+
+static bool readable(const struct rl_guard_node *node) {
+    return node->up && node->read && node->has_record && !node->unreadable && !node->unfit;
+}
+
+/* Intact by its own record: it may be of any quorum, behind, or superseded. */
+static bool says_intact(const struct rl_guard_node *node) {
+    return readable(node) && node->record.standing == RL_RECORD_INTACT && node->record.nonce != node->damaged &&
+           !node->jumped && strcmp(node->record.run_id, node->run_id) == 0;
+}
+
+/* Where nobody is intact, a record that cannot vote still says what this quorum is. */
+static bool is_source(const struct rl_guard_node *node, bool intact_only) {
+    return intact_only ? says_intact(node) : readable(node);
+}
+
+static unsigned count_of(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < guard->nodes; i++)
+        count += is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == quorum_id;
+    return count;
+}
+
+/* Of two quorums in one list (a mistake) the one with more nodes, then the one that we know already. */
+static uint64_t choose_quorum(const struct rl_guard *guard, bool intact_only) {
+    uint64_t best = 0;
+    unsigned most = 0;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        if (!is_source(&guard->node[i], intact_only)) continue;
+        uint64_t id = guard->node[i].record.quorum_id;
+        unsigned count = count_of(guard, id, intact_only);
+        bool better = count > most || (count == most && guard->known && id == guard->quorum.quorum_id);
+        if (!better) continue;
+        best = id;
+        most = count;
+    }
+    return best;
+}
+
+static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
+    const struct rl_record *best = NULL;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_guard_node *node = &guard->node[i];
+        if (!is_source(node, intact_only) || node->record.quorum_id != quorum_id) continue;
+        if (!best || node->record.epoch > best->epoch) best = &node->record;
+    }
+    return best;
+}
+
+/* "the largest ttl_max of the intact nodes counts"; and of each member the newest body. */
+static void merge(struct rl_guard *guard, const struct rl_record *from) {
+    if (from->ttl_max_ms > guard->quorum.ttl_max_ms) guard->quorum.ttl_max_ms = from->ttl_max_ms;
+    for (unsigned i = 0; i < guard->quorum.members_count; i++) {
+        struct rl_member *member = &guard->quorum.members[i];
+        const struct rl_member *told = rl_record_member(from, member->id);
+        if (told && rl_body_compare(&member->body, &told->body) < 0) member->body = told->body;
+    }
+}
+
+static void learn_quorum(struct rl_guard *guard) {
+    bool intact_only = true;
+    uint64_t id = choose_quorum(guard, true);
+    if (id == 0 && guard->known) return; /* nobody votes now; what was known stands */
+    if (id == 0) id = choose_quorum(guard, intact_only = false);
+    if (id == 0) return;
+    guard->quorum = *newest(guard, id, intact_only);
+    guard->known = true;
+    guard->votes_needed = rl_quorum(guard->quorum.members_count);
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == id)
+            merge(guard, &guard->node[i].record);
+}
+
+/* ---- which member a node is ------------------------------------------------------------------------------------------ */
+
+static bool is_taken(const struct rl_guard *guard, uint64_t id) {
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (guard->node[i].id == id) return true;
+    return false;
+}
+
+/* "Clients match nodes by id, never by URL": but an empty node has none, unless we have seen one there. Its place is the
+ * one whose URL is ours. Not the only one that is left: a list may name a server that is to be added beside a member that
+ * it does not name yet, and the one would be registered as the other's body. */
+static void place_empty_nodes(struct rl_guard *guard) {
+    for (unsigned m = 0; m < guard->quorum.members_count; m++) {
+        const struct rl_member *member = &guard->quorum.members[m];
+        for (unsigned i = 0; i < guard->nodes && !is_taken(guard, member->id); i++) {
+            struct rl_guard_node *node = &guard->node[i];
+            bool empty = !node->read || !node->has_record;
+            if (node->id == 0 && empty && strcmp(node->url, member->url) == 0) node->id = member->id;
+        }
+    }
+}
+
+static void place_nodes(struct rl_guard *guard) {
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        struct rl_guard_node *node = &guard->node[i];
+        if (!readable(node)) continue;
+        bool ours = guard->known && node->record.quorum_id == guard->quorum.quorum_id;
+        node->id = ours ? node->record.node_id : 0;
+    }
+    if (guard->known) place_empty_nodes(guard);
+}
+
+/* ---- bodies ----------------------------------------------------------------------------------------------------------- */
+
+bool standing_is_claimed(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    return readable(node) && guard->known && node->record.standing == RL_RECORD_RECOVERING &&
+           node->record.quorum_id == guard->quorum.quorum_id && node->record.loss != 0 &&
+           strcmp(node->record.run_id, node->run_id) == 0 && standing_claimed_body(node) != NULL;
+}
+
+const struct rl_body *standing_claimed_body(const struct rl_guard_node *node) {
+    const struct rl_member *member = rl_record_member(&node->record, node->record.node_id);
+    return member && strcmp(member->body.run_id, node->run_id) == 0 ? &member->body : NULL;
+}
+
+bool standing_newest_body(const struct rl_guard *guard, uint64_t id, struct rl_body *body) {
+    const struct rl_member *member = rl_record_member(&guard->quorum, id);
+    if (!member) return false;
+    *body = member->body;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_guard_node *node = &guard->node[i];
+        if (node->id != id || !standing_is_claimed(guard, node)) continue;
+        const struct rl_body *claimed = standing_claimed_body(node);
+        if (rl_body_compare(body, claimed) < 0) *body = *claimed;
+    }
+    return true;
+}
+
+bool standing_is_superseded(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
+    if (!member || !readable(node)) return false;
+    if (standing_is_claimed(guard, node)) return rl_body_compare(standing_claimed_body(node), &member->body) < 0;
+    return says_intact(node) && strcmp(member->body.run_id, node->run_id) != 0;
+}
+
+bool standing_is_registered(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    const struct rl_body *body = standing_claimed_body(node);
+    unsigned count = 0;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_guard_node *other = &guard->node[i];
+        if (other == node || other->standing != RL_STANDING_INTACT) continue;
+        const struct rl_member *member = rl_record_member(&other->record, node->id);
+        count += member && rl_body_compare(&member->body, body) == 0;
+    }
+    return count >= guard->votes_needed;
+}
+
+/* ---- standings -------------------------------------------------------------------------------------------------------- */
+
+/* One member, one vote: of two nodes that say they are the same, the one that the records name, then the first. */
+static bool is_double(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
+    bool named = member && strcmp(member->body.run_id, node->run_id) == 0;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_guard_node *other = &guard->node[i];
+        if (other == node || other->id != node->id || !other->up || !other->read) continue;
+        bool other_named = member && strcmp(member->body.run_id, other->run_id) == 0;
+        if (other_named != named ? other_named : other < node) return true;
+    }
+    return false;
+}
+
+static enum rl_standing of_member(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    if (is_double(guard, node)) return RL_STANDING_FOREIGN;
+    if (!says_intact(node)) return RL_STANDING_RECOVERING;
+    if (standing_is_superseded(guard, node)) return RL_STANDING_FOREIGN;
+    return node->record.epoch < guard->quorum.epoch ? RL_STANDING_BEHIND : RL_STANDING_INTACT;
+}
+
+static enum rl_standing of_node(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    if (!node->up) return RL_STANDING_UNKNOWN;
+    if (node->unfit) return RL_STANDING_REFUSED;
+    if (!node->read) return RL_STANDING_UNKNOWN;
+    if (node->unreadable) return RL_STANDING_REFUSED;
+    if (!guard->known) return RL_STANDING_NO_RECORD;
+    if (node->has_record && node->record.quorum_id != guard->quorum.quorum_id) return RL_STANDING_FOREIGN;
+    if (node->id != 0 && rl_record_member(&guard->quorum, node->id)) return of_member(guard, node);
+    return node->has_record ? RL_STANDING_FOREIGN : RL_STANDING_NO_RECORD;
+}
+
+rl_mask rl_guard_intact(const struct rl_guard *guard) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (guard->node[i].standing == RL_STANDING_INTACT) mask |= rl_bit(i);
+    return mask;
+}
+
+/* Votes are collected over some time. One that a superseded body or an earlier epoch gave must not be counted together with
+ * one that was given when the client knew better. */
+rl_mask rl_guard_voided(const struct rl_guard *guard) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (guard->node[i].standing != RL_STANDING_INTACT && guard->node[i].standing != RL_STANDING_UNKNOWN)
+            mask |= rl_bit(i);
+    return mask;
+}
+
+static bool is_settled(const struct rl_guard *guard) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < guard->nodes; i++)
+        count += guard->node[i].standing == RL_STANDING_INTACT && guard->node[i].record.settled;
+    return count >= guard->votes_needed;
+}
+
+bool standing_judge(struct rl_guard *guard) {
+    unsigned votes_needed = guard->votes_needed;
+    uint64_t id = guard->quorum.quorum_id;
+    uint32_t epoch = guard->quorum.epoch;
+    int64_t ttl_max_ms = guard->quorum.ttl_max_ms;
+    learn_quorum(guard);
+    place_nodes(guard);
+    bool changed = votes_needed != guard->votes_needed || id != guard->quorum.quorum_id ||
+                   epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms;
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (move(&guard->node[i], of_node(guard, &guard->node[i]))) changed = true;
+    guard->settled = is_settled(guard);
+    assert(guard->votes_needed >= 1);
+    return changed;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Replies as answers. A reply that its request cannot have is the end of the connection: what comes behind it answers
+ * something else. One of the right form that holds what nobody of ours has written (a fence of -1, say) is not: the
+ * connection is sound, only the data are not, and connecting anew would not mend them. Its verdict is PROTOCOL.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/guard.h"
+#include "net/command.h"
+#include "net/verdict.h"
+#include "redlock.h"
+
+static bool answer_set(const struct reader *reader, struct net_reply *answer) {
+    if (reader_is_status(reader, 0, "OK"))
+        answer->verdict = REDLOCK_VERDICT_GRANTED;
+    else if (reader->slots[0].type == REPLY_NIL)
+        answer->verdict = REDLOCK_VERDICT_DENIED;
+    else
+        return false;
+    return true;
+}
+
+static bool answer_script(const struct net_request *request, const struct reader *reader, struct net_reply *answer) {
+    if (reader->slots[0].type != REPLY_INTEGER) return false;
+    switch (reader->slots[0].integer) {
+    case 1: answer->verdict = REDLOCK_VERDICT_GRANTED; return true;
+    case 0: answer->verdict = request->op == NET_ACQUIRE ? REDLOCK_VERDICT_DENIED : REDLOCK_VERDICT_ABSENT; return true;
+    case -1: answer->verdict = REDLOCK_VERDICT_DENIED; return request->op != NET_ACQUIRE;
+    default: return false;
+    }
+}
+
+/* Behind the SET of a guarded acquisition. Whatever it says, a key that is another's is DENIED. */
+static bool answer_zadd(const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    if (slot->type != REPLY_INTEGER || slot->integer < 0 || slot->integer > 1) return false;
+    answer->verdict = slot->integer == 1 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_STALE;
+    return true;
+}
+
+static bool answer_guarded_script(enum net_op op, const struct reader *reader, struct net_reply *answer) {
+    static const struct {
+        enum net_op op;
+        int64_t integer;
+        int verdict;
+    } table[] = {
+        {NET_ACQUIRE, 1, REDLOCK_VERDICT_GRANTED},      {NET_ACQUIRE, 0, REDLOCK_VERDICT_DENIED},
+        {NET_ACQUIRE, -1, REDLOCK_VERDICT_STALE},       {NET_EXTEND, 1, REDLOCK_VERDICT_GRANTED},
+        {NET_EXTEND, 0, REDLOCK_VERDICT_ABSENT},        {NET_EXTEND, -1, REDLOCK_VERDICT_DENIED},
+        {NET_EXTEND, -2, REDLOCK_VERDICT_RECOVERING},   {NET_CONFIRM, 1, REDLOCK_VERDICT_GRANTED},
+        {NET_CONFIRM, 0, REDLOCK_VERDICT_STALE},        {NET_CONFIRM, -2, REDLOCK_VERDICT_RECOVERING},
+        {NET_RECORD_WRITE, 1, REDLOCK_VERDICT_GRANTED}, {NET_RECORD_WRITE, 0, REDLOCK_VERDICT_DENIED},
+    };
+    if (reader->slots[0].type != REPLY_INTEGER) return false;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (table[i].op != op || table[i].integer != reader->slots[0].integer) continue;
+        answer->verdict = table[i].verdict;
+        return true;
+    }
+    return false;
+}
+
+/* What it was not raised to is lower than what stands in the way. */
+static bool answer_raise(const struct net_request *request, const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    if (slot->type != REPLY_INTEGER) return false;
+    if (slot->integer == 0) {
+        answer->verdict = REDLOCK_VERDICT_GRANTED;
+    } else if (slot->integer == -2) {
+        answer->verdict = REDLOCK_VERDICT_RECOVERING;
+    } else if (slot->integer > REDLOCK_FENCE_MAX) {
+        answer->verdict = REDLOCK_VERDICT_PROTOCOL;
+    } else if (slot->integer >= request->fence) {
+        answer->verdict = REDLOCK_VERDICT_STALE;
+        answer->fence = slot->integer;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_reply *answer) {
+    int64_t left = reader->slots[0].integer;
+    if (reader->slots[0].type != REPLY_INTEGER || left < -2) return false;
+    /* The one that ends last: a key without TTL never ends, no key has ended already. */
+    if (nth == 0 || left == -1 || (answer->remaining_ms != -1 && left > answer->remaining_ms))
+        answer->remaining_ms = left;
+    answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+    return true;
+}
+
+static bool answer_look(unsigned nth, const struct reader *reader, struct net_reply *answer) {
+    if (nth == 0) return answer_pttl(0, reader, answer);
+    if (reader->slots[0].type != REPLY_STRING) return false;
+    answer->value = reader->bytes[0];
+    answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
+    if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
+    return true;
+}
+
+static bool answer_scan(const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slots = reader->slots;
+    if (reader->slots_count < 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2) return false;
+    if (slots[1].type != REPLY_STRING || slots[2].type != REPLY_ARRAY) return false;
+    if (reader->slots_count != 3 + (size_t)slots[2].integer) return false;
+    for (size_t i = 3; i < reader->slots_count; i++)
+        if (slots[i].type != REPLY_STRING) return false;
+    char cursor[24] = "", *end;
+    if (reader->bytes[1].bytes == 0 || reader->bytes[1].bytes >= sizeof(cursor)) return false;
+    memcpy(cursor, reader->bytes[1].data, reader->bytes[1].bytes);
+    answer->cursor = strtoull(cursor, &end, 10);
+    if (*end != '\0') return false;
+    answer->items = &reader->bytes[3];
+    answer->items_count = (size_t)slots[2].integer;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    return true;
+}
+
+/* An array of pairs of strings: `*pairs` of them. */
+static bool is_pairs(const struct reader *reader, size_t *pairs) {
+    const struct reply_slot *slots = reader->slots;
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer % 2 != 0) return false;
+    if (reader->slots_count != 1 + (size_t)slots[0].integer) return false;
+    for (size_t i = 1; i < reader->slots_count; i++)
+        if (slots[i].type != REPLY_STRING) return false;
+    *pairs = (size_t)slots[0].integer / 2;
+    return true;
+}
+
+static bool answer_record(const struct reader *reader, struct net_reply *answer) {
+    size_t pairs;
+    if (!is_pairs(reader, &pairs)) return false;
+    answer->items = &reader->bytes[1];
+    answer->items_count = 2 * pairs;
+    answer->verdict = pairs > 0 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
+    return true;
+}
+
+/* A whole number from 0 to `max`, as servers write it: digits alone. */
+static bool parse_number(struct net_bytes text, int64_t max, int64_t *number) {
+    const char *digits = text.data;
+    if (text.bytes == 0 || (digits[0] == '0' && text.bytes > 1)) return false;
+    *number = 0;
+    for (size_t i = 0; i < text.bytes; i++) {
+        if (digits[i] < '0' || digits[i] > '9') return false;
+        *number = *number * 10 + (digits[i] - '0'); /* at most ten times `max`: no overflow */
+        if (*number > max) return false;
+    }
+    return true;
+}
+
+static bool answer_fences(const struct reader *reader, int64_t *fences, struct net_reply *answer) {
+    size_t pairs;
+    int64_t stripe;
+    if (!fences || !is_pairs(reader, &pairs)) return false;
+    memset(fences, 0, RL_STRIPES * sizeof(*fences));
+    for (size_t i = 0; i < pairs; i++) {
+        const struct net_bytes *pair = &reader->bytes[1 + 2 * i];
+        if (parse_number(pair[0], RL_STRIPES - 1, &stripe) && parse_number(pair[1], REDLOCK_FENCE_MAX, &fences[stripe]))
+            continue;
+        answer->verdict = REDLOCK_VERDICT_PROTOCOL;
+        return true;
+    }
+    answer->verdict = pairs > 0 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_RECOVERING;
+    if (pairs > 0) answer->fences = fences;
+    return true;
+}
+
+static bool answer_survey(const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slots = reader->slots;
+    bool many = slots[0].type == REPLY_ARRAY;
+    if (many && reader->slots_count != 1 + (size_t)slots[0].integer) return false;
+    for (size_t i = many; i < reader->slots_count; i++)
+        if (slots[i].type != REPLY_STRING) return false;
+    answer->items = &reader->bytes[many];
+    answer->items_count = reader->slots_count - many;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    return true;
+}
+
+static bool answer_acquire(const struct net_request *request, unsigned nth, const struct reader *reader,
+                           struct net_reply *answer) {
+    if (request->keys_count == 1) return nth == 0 ? answer_set(reader, answer) : answer_zadd(reader, answer);
+    return request->nonces ? answer_guarded_script(NET_ACQUIRE, reader, answer)
+                           : answer_script(request, reader, answer);
+}
+
+static bool answer_right(const struct net_request *request, unsigned nth, const struct reader *reader, int64_t *fences,
+                         struct net_reply *answer) {
+    switch (request->op) {
+    case NET_ACQUIRE: return answer_acquire(request, nth, reader, answer);
+    case NET_EXTEND:
+        return request->nonces ? answer_guarded_script(NET_EXTEND, reader, answer)
+                               : answer_script(request, reader, answer);
+    case NET_RELEASE: return answer_script(request, reader, answer);
+    case NET_PEEK: return answer_pttl(nth, reader, answer);
+    case NET_LOOK: return answer_look(nth, reader, answer);
+    case NET_SCAN: return answer_scan(reader, answer);
+    case NET_SURVEY: return answer_survey(reader, answer);
+    case NET_RAISE: return answer_raise(request, reader, answer);
+    case NET_CONFIRM:
+    case NET_RECORD_WRITE: return answer_guarded_script(request->op, reader, answer);
+    case NET_RECORD: return answer_record(reader, answer);
+    case NET_FENCES: return answer_fences(reader, fences, answer);
+    }
+    return false;
+}
+
+bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, int64_t *fences,
+                    struct net_reply *answer) {
+    if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
+    /* The first of several replies that fails (or denies) is the answer; the others only have to be of the right kind.
+     */
+    int before = answer->verdict;
+    bool stands = nth > 0 && before != REDLOCK_VERDICT_GRANTED && before != REDLOCK_VERDICT_ABSENT;
+    bool right = true;
+    if (reader_is_error(reader))
+        answer->verdict = verdict_of_error(reader->bytes[0].data, reader->bytes[0].bytes);
+    else
+        right = answer_right(request, nth, reader, fences, answer);
+    if (stands) answer->verdict = before;
+    return right;
+}

@@ -1,0 +1,28 @@
+-- SPDX-License-Identifier: BSD-2-Clause
+-- acquire_many.lua, and then the fences of all stripes: strictly raised, or none is touched.
+-- KEYS: the keys, last the fences. ARGV[1]: token, ARGV[2]: ttl in milliseconds, ARGV[3]: fence, then the stripes.
+-- Returns 1: set and raised. 0: a key exists (of whatever type), nothing was changed. -1: the keys are set; a stripe
+-- is as high as the fence or higher, or the fences are gone, and no fence was changed.
+-- The fences are read before anything is written: if they are of another type, nothing is changed.
+local fences, raised = KEYS[#KEYS], true
+for i = 1, #KEYS - 1 do
+    if redis.call('EXISTS', KEYS[i]) == 1 then
+        return 0
+    end
+end
+for i = 4, #ARGV do
+    local score = redis.call('ZSCORE', fences, ARGV[i])
+    if not score or tonumber(score) >= tonumber(ARGV[3]) then
+        raised = false
+    end
+end
+for i = 1, #KEYS - 1 do
+    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+end
+if not raised then
+    return -1
+end
+for i = 4, #ARGV do
+    redis.call('ZADD', fences, 'XX', ARGV[3], ARGV[i])
+end
+return 1

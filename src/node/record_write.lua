@@ -1,0 +1,36 @@
+-- SPDX-License-Identifier: BSD-2-Clause
+-- Replaces the node's record as a whole, if its nonce is the expected one, and moves the fences along.
+-- KEYS[1]: the record, KEYS[2]: where the fences are, KEYS[3]: where they are to be. ARGV[1]: the nonce that the record
+-- must have, '' for no record. ARGV[2]: floors, "stripe fence stripe fence ..." (where none is named: 0). ARGV[3]: '1',
+-- every stripe exists afterwards and is at least its floor; '0', stripes stay as they are. Then field, value, ...
+-- Returns 1: written. 0: another nonce, nothing was changed.
+-- Types are looked at before anything is written: an error has changed nothing.
+if #KEYS == 0 or (redis.call('HGET', KEYS[1], 'nonce') or '') ~= ARGV[1] then
+    return 0
+elseif ARGV[1] == '' and redis.call('EXISTS', KEYS[1]) == 1 then
+    return 0
+end
+local exist = redis.call('ZCARD', KEYS[2]) > 0
+redis.call('ZCARD', KEYS[3])
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], unpack(ARGV, 4))
+if exist and KEYS[2] ~= KEYS[3] then
+    redis.call('RENAME', KEYS[2], KEYS[3])
+end
+if ARGV[3] ~= '1' then
+    return 1
+end
+-- GT adds what is absent too. In pieces, for unpack() takes some thousands at most.
+local floors = {}
+for stripe, fence in string.gmatch(ARGV[2], '(%d+) (%d+)') do
+    floors[tonumber(stripe)] = fence
+end
+for first = 0, 4095, 512 do
+    local raises = {}
+    for stripe = first, first + 511 do
+        raises[#raises + 1] = floors[stripe] or '0'
+        raises[#raises + 1] = stripe
+    end
+    redis.call('ZADD', KEYS[3], 'GT', unpack(raises))
+end
+return 1

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "guard_world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct guard_world gw;
+
+static uint64_t mix(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+uint64_t world_draw(uint64_t below) { return mix(&gw.random) % below; }
+
+static void new_body(struct world_node *node) {
+    snprintf(node->run_id, sizeof(node->run_id), "%040u", ++gw.bodies);
+}
+
+static void carry_out(struct agent *agent, const struct rl_guard_actions *actions) {
+    agent->wake_at = actions->wake_at;
+    for (unsigned i = 0; i < gw.nodes; i++) {
+        const struct rl_guard_node *node = &agent->guard.node[i];
+        struct errand *errand = &agent->errand[i];
+        unsigned asked = ((actions->read | actions->write | actions->fences) >> i) & 1u;
+        if (!asked) continue;
+        assert_int_equal(errand->what, RL_ERRAND_NONE); /* one at a time */
+        memset(errand, 0, offsetof(struct errand, fences));
+        errand->what = node->errand;
+        errand->expected = node->errand == RL_ERRAND_FENCES ? node->record.nonce : node->expected;
+        if (node->errand != RL_ERRAND_WRITE) continue;
+        errand->record = node->writing;
+        errand->with_floor = node->floor != NULL;
+        if (node->floor) memcpy(errand->fences, node->floor, sizeof(errand->fences));
+    }
+}
+
+void world_step(unsigned index, struct rl_guard_event event) {
+    struct agent *agent = &gw.agent[index];
+    struct rl_guard_actions actions;
+    event.random = mix(&agent->random);
+    rl_guard_step(&agent->guard, &event, gw.now, &actions);
+    assert_true(actions.wake_at > gw.now); /* or it would spin */
+    carry_out(agent, &actions);
+}
+
+void world_connect(unsigned agent, unsigned node) {
+    if (gw.agent[agent].guard.node[node].up || !gw.node[node].up) return;
+    world_step(agent, (struct rl_guard_event){.type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = gw.node[node].run_id});
+}
+
+void world_disconnect(unsigned agent, unsigned node) {
+    if (!gw.agent[agent].guard.node[node].up) return;
+    gw.agent[agent].errand[node].what = RL_ERRAND_NONE;
+    world_step(agent, (struct rl_guard_event){.type = RL_GUARD_DOWN, .node = (uint8_t)node});
+}
+
+static void write_it(struct world_node *node, struct errand *errand) {
+    uint64_t nonce = node->has_record ? node->record.nonce : 0;
+    errand->done = nonce == errand->expected;
+    if (!errand->done) return;
+    bool was_intact = node->has_record && node->record.standing == RL_RECORD_INTACT;
+    node->record = errand->record;
+    node->has_record = true;
+    for (unsigned i = 0; errand->with_floor && i < RL_STRIPES; i++)
+        if (errand->fences[i] > node->fences[i]) node->fences[i] = errand->fences[i];
+    if (errand->with_floor) node->has_fences = true;
+    if (was_intact || node->record.standing != RL_RECORD_INTACT) return;
+    /* What all of this is for. */
+    assert_true(errand->with_floor);
+    assert_true(gw.now - node->lost_at >= node->record.ttl_max_ms * RL_MS);
+    node->installs++;
+}
+
+void world_execute(unsigned agent, unsigned index) {
+    struct errand *errand = &gw.agent[agent].errand[index];
+    struct world_node *node = &gw.node[index];
+    if (errand->what == RL_ERRAND_NONE || errand->executed) return;
+    errand->executed = true;
+    switch (errand->what) {
+    case RL_ERRAND_READ:
+        errand->answered_record = node->has_record;
+        errand->record = node->record;
+        break;
+    case RL_ERRAND_WRITE: write_it(node, errand); break;
+    case RL_ERRAND_FENCES:
+        errand->has_fences = node->has_record && node->has_fences && node->record.standing == RL_RECORD_INTACT &&
+                             node->record.nonce == errand->expected;
+        memcpy(errand->fences, node->fences, sizeof(errand->fences));
+        break;
+    case RL_ERRAND_NONE: break;
+    }
+}
+
+void world_answer(unsigned agent, unsigned node) {
+    static struct errand errand;
+    if (gw.agent[agent].errand[node].what == RL_ERRAND_NONE) return;
+    world_execute(agent, node);
+    errand = gw.agent[agent].errand[node];
+    gw.agent[agent].errand[node].what = RL_ERRAND_NONE;
+    struct rl_guard_event event = {.node = (uint8_t)node, .done = errand.done};
+    if (errand.what == RL_ERRAND_READ) {
+        event.type = RL_GUARD_RECORD;
+        event.record = errand.answered_record ? &errand.record : NULL;
+    } else if (errand.what == RL_ERRAND_WRITE) {
+        event.type = RL_GUARD_WRITTEN;
+    } else {
+        event.type = RL_GUARD_FENCES;
+        event.fences = errand.has_fences ? errand.fences : NULL;
+    }
+    world_step(agent, event);
+}
+
+void world_fail(unsigned agent, unsigned node) {
+    if (gw.agent[agent].errand[node].what == RL_ERRAND_NONE) return;
+    gw.agent[agent].errand[node].what = RL_ERRAND_NONE;
+    world_step(agent, (struct rl_guard_event){.type = RL_GUARD_FAILED, .node = (uint8_t)node});
+}
+
+void world_lose(unsigned index, bool restarted) {
+    struct world_node *node = &gw.node[index];
+    for (unsigned a = 0; a < gw.agents && restarted; a++) world_disconnect(a, index);
+    node->has_record = node->has_fences = false;
+    memset(&node->record, 0, sizeof(node->record));
+    memset(node->fences, 0, sizeof(node->fences));
+    node->lost_at = gw.now;
+    node->losses++;
+    if (restarted) new_body(node);
+}
+
+static bool answer_all(void) {
+    bool any = false;
+    for (unsigned a = 0; a < gw.agents; a++)
+        for (unsigned n = 0; n < gw.nodes; n++) {
+            if (gw.agent[a].errand[n].what == RL_ERRAND_NONE) continue;
+            world_answer(a, n);
+            any = true;
+        }
+    return any;
+}
+
+void world_run(rl_ns until) {
+    for (;;) {
+        while (answer_all()) continue;
+        rl_ns next = RL_NEVER;
+        for (unsigned a = 0; a < gw.agents; a++)
+            if (gw.agent[a].wake_at < next) next = gw.agent[a].wake_at;
+        if (next > until) break;
+        if (next > gw.now) gw.now = next;
+        for (unsigned a = 0; a < gw.agents; a++)
+            if (gw.agent[a].wake_at <= gw.now) world_step(a, (struct rl_guard_event){.type = RL_GUARD_TICK});
+    }
+    gw.now = until;
+}
+
+rl_mask world_intact(unsigned agent) { return rl_guard_intact(&gw.agent[agent].guard); }
+
+static void make_record(unsigned index) {
+    struct world_node *node = &gw.node[index];
+    struct rl_record *record = &node->record;
+    *record = (struct rl_record){.format = RL_RECORD_FORMAT,
+                                 .quorum_id = 77,
+                                 .node_id = 100 + index,
+                                 .epoch = 1,
+                                 .settled = true,
+                                 .members_count = (uint8_t)gw.nodes,
+                                 .standing = RL_RECORD_INTACT,
+                                 .nonce = 1000 + index,
+                                 .ttl_max_ms = 1000};
+    memcpy(record->run_id, node->run_id, sizeof(record->run_id));
+    for (unsigned i = 0; i < gw.nodes; i++) {
+        struct rl_member *member = &record->members[i];
+        member->id = 100 + i;
+        snprintf(member->url, sizeof(member->url), "redis://n%u", i);
+        member->body.number = 1;
+        memcpy(member->body.run_id, gw.node[i].run_id, sizeof(member->body.run_id));
+    }
+    node->has_record = node->has_fences = true;
+}
+
+void world_begin(unsigned nodes, unsigned agents, uint64_t seed) {
+    memset(&gw, 0, sizeof(gw));
+    gw.nodes = nodes;
+    gw.agents = agents;
+    gw.now = 1000000 * RL_MS;
+    gw.random = seed;
+    for (unsigned i = 0; i < nodes; i++) {
+        gw.node[i].up = true;
+        new_body(&gw.node[i]);
+    }
+    for (unsigned i = 0; i < nodes; i++) make_record(i);
+    for (unsigned a = 0; a < agents; a++) {
+        rl_guard_init(&gw.agent[a].guard, nodes, 10000, 2 * RL_MS);
+        gw.agent[a].random = seed + a + 1;
+        gw.agent[a].wake_at = RL_NEVER;
+        for (unsigned i = 0; i < nodes; i++)
+            snprintf(gw.agent[a].guard.node[i].url, RL_URL_BYTES, "redis://n%u", i);
+        for (unsigned i = 0; i < nodes; i++) world_connect(a, i);
+    }
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Nodes that carry a record and fences, and agents (guard machines) that keep them: what the tests of the guard share.
+ * Time moves by hand. A request is executed when it is sent or later, its answer comes when the test lets it.
+ */
+#ifndef TESTS_GUARD_WORLD_H
+#define TESTS_GUARD_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/guard.h"
+
+#define WORLD_NODES_MAX 7
+#define WORLD_AGENTS_MAX 3
+
+struct world_node {
+    bool up, has_record, has_fences;
+    char run_id[RL_RUN_ID_BYTES];
+    struct rl_record record;
+    int64_t fences[RL_STRIPES];
+    rl_ns lost_at;       /* its last loss */
+    unsigned losses, installs;
+};
+
+/* One request of one agent at one node. */
+struct errand {
+    enum rl_errand what; /* NONE: none under way */
+    bool executed, connected_since;
+    bool answered_record, done;
+    struct rl_record record;      /* WRITE: to be written. READ: the answer */
+    uint64_t expected;
+    bool with_floor, has_fences;
+    int64_t fences[RL_STRIPES];   /* WRITE: floor. FENCES: the answer */
+};
+
+struct agent {
+    struct rl_guard guard;
+    struct errand errand[WORLD_NODES_MAX];
+    rl_ns wake_at;
+    uint64_t random;
+};
+
+struct guard_world {
+    unsigned nodes, agents, members;
+    rl_ns now;
+    uint64_t random;
+    unsigned bodies; /* run_ids given out */
+    struct world_node node[WORLD_NODES_MAX];
+    struct agent agent[WORLD_AGENTS_MAX];
+};
+
+extern struct guard_world gw;
+
+uint64_t world_draw(uint64_t below);
+/* `nodes` intact members of one quorum, ttl_max 1000 ms; agents connected to all, having read nothing yet. */
+void world_begin(unsigned nodes, unsigned agents, uint64_t seed);
+void world_lose(unsigned node, bool new_body); /* all data; with a new body it was a restart */
+void world_step(unsigned agent, struct rl_guard_event event);
+void world_execute(unsigned agent, unsigned node); /* the request under way, if any */
+void world_answer(unsigned agent, unsigned node);  /* executes it if it was not, and answers */
+void world_fail(unsigned agent, unsigned node);    /* no answer */
+void world_connect(unsigned agent, unsigned node);
+void world_disconnect(unsigned agent, unsigned node);
+/* Answers everything and fires timers until nothing happens before `until`; then it is `until`. */
+void world_run(rl_ns until);
+rl_mask world_intact(unsigned agent);
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Who may vote, and how a node comes back: rule by rule, then a random walk of several agents over nodes that lose
+ * their data, restart, are disconnected and answer late.
+ */
+#include "guard_world.h"
+#include "machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALL5 0x1f
+#define QUARANTINE ((1000 + 10 + 2) * RL_MS)
+
+static enum rl_standing standing(unsigned node) { return gw.agent[0].guard.node[node].standing; }
+
+static void begin(unsigned nodes, unsigned agents) {
+    world_begin(nodes, agents, 1);
+    world_run(gw.now);
+}
+
+static void look(unsigned node) {
+    for (unsigned a = 0; a < gw.agents; a++)
+        world_step(a, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)node});
+    world_run(gw.now);
+}
+
+static void test_intact_nodes_vote(void **state) {
+    (void)state;
+    begin(5, 1);
+    assert_int_equal(world_intact(0), ALL5);
+    assert_int_equal(gw.agent[0].guard.votes_needed, 3);
+    assert_int_equal(rl_guard_quarantine(&gw.agent[0].guard), QUARANTINE);
+}
+
+static void test_quorum_is_of_the_members(void **state) {
+    (void)state;
+    world_begin(5, 1, 1);
+    rl_guard_init(&gw.agent[0].guard, 3, 10000, 2 * RL_MS); /* a list that is too short */
+    gw.nodes = 3;
+    for (unsigned i = 0; i < 3; i++) gw.agent[0].errand[i].what = RL_ERRAND_NONE;
+    for (unsigned i = 0; i < 3; i++) world_connect(0, i);
+    world_run(gw.now);
+    assert_int_equal(world_intact(0), 7);
+    assert_int_equal(gw.agent[0].guard.votes_needed, 3);
+}
+
+static void test_flushed_node_comes_back(void **state) {
+    (void)state;
+    begin(5, 1);
+    gw.node[0].fences[7] = 40; /* granted by 0, 1 and 2 */
+    gw.node[1].fences[7] = 40;
+    gw.node[2].fences[7] = 40;
+    rl_ns began = gw.now;
+    world_lose(0, false);
+    look(0);
+    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+    assert_int_equal(rl_guard_left(&gw.agent[0].guard, 0, gw.now), QUARANTINE);
+    world_run(began + QUARANTINE - 1);
+    assert_int_equal(world_intact(0), ALL5 & ~1);
+    world_run(began + QUARANTINE + 100 * RL_MS);
+    assert_int_equal(world_intact(0), ALL5);
+    assert_int_equal(gw.node[0].fences[7], 40);
+    assert_int_equal(gw.node[0].installs, 1);
+}
+
+static void test_restarted_node_is_registered_first(void **state) {
+    (void)state;
+    begin(5, 1);
+    uint64_t nonces[5];
+    for (unsigned i = 0; i < 5; i++) nonces[i] = gw.node[i].record.nonce;
+    world_lose(3, true);
+    world_connect(0, 3);
+    world_run(gw.now + 10 * RL_MS);
+    for (unsigned i = 0; i < 5; i++) {
+        const struct rl_member *member = rl_record_member(&gw.node[i].record, 103);
+        assert_string_equal(member->body.run_id, gw.node[3].run_id);
+        assert_int_equal(member->body.number, 2);
+        assert_int_not_equal(gw.node[i].record.nonce, nonces[i]); /* whoever counts the old body hears of it */
+    }
+    assert_int_equal(world_intact(0), ALL5 & ~8);
+}
+
+static void test_old_body_is_not_counted(void **state) {
+    (void)state;
+    begin(3, 2);
+    /* Agent 1 reaches a promoted replica behind the same name; agent 0 still has the old master. */
+    struct world_node old = gw.node[2];
+    world_disconnect(1, 2);
+    world_lose(2, false);
+    strcpy(gw.node[2].run_id, "0000000000000000000000000000000000000099");
+    world_connect(1, 2);
+    world_run(gw.now + 100 * RL_MS);
+    assert_true(gw.agent[1].guard.node[2].waits_for != 0);
+    struct world_node young = gw.node[2];
+    gw.node[2] = old;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = 0});
+    world_answer(0, 0);
+    assert_int_equal(standing(2), RL_STANDING_FOREIGN);
+    assert_int_equal(world_intact(0), 3);
+    gw.node[2] = young;
+}
+
+static void test_majority_lost_needs_an_operator(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_lose(0, false);
+    world_lose(1, false);
+    look(0);
+    look(1);
+    world_run(gw.now + 10 * QUARANTINE);
+    assert_int_equal(world_intact(0), 4);
+    assert_int_equal(rl_guard_left(&gw.agent[0].guard, 1, gw.now), -1);
+    assert_int_equal(gw.node[0].installs + gw.node[1].installs, 0);
+}
+
+static void test_second_loss_begins_anew(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_lose(0, false);
+    look(0);
+    world_run(gw.now + QUARANTINE / 2);
+    rl_ns again = gw.now;
+    world_lose(0, false);
+    world_run(again + QUARANTINE - RL_MS); /* the world asserts that nothing is installed too early */
+    assert_int_equal(world_intact(0), 6);
+    world_run(again + 3 * QUARANTINE);
+    assert_int_equal(world_intact(0), 7);
+}
+
+/* One agent after the other, each for a short time. */
+static void test_waited_time_is_handed_on(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_lose(0, false);
+    rl_ns began = gw.now;
+    look(0);
+    unsigned agents = 0;
+    while (world_intact(0) != 7 && agents < 100) {
+        agents++;
+        world_step(0, (struct rl_guard_event){.type = RL_GUARD_LEAVE});
+        while (gw.agent[0].errand[0].what != RL_ERRAND_NONE) world_answer(0, 0);
+        uint64_t random = gw.agent[0].random;
+        memset(&gw.agent[0].errand, 0, sizeof(gw.agent[0].errand));
+        rl_guard_init(&gw.agent[0].guard, 3, 10000, 2 * RL_MS);
+        gw.agent[0].random = random;
+        for (unsigned i = 0; i < 3; i++) snprintf(gw.agent[0].guard.node[i].url, RL_URL_BYTES, "redis://n%u", i);
+        for (unsigned i = 0; i < 3; i++) world_connect(0, i);
+        world_run(gw.now + 50 * RL_MS);
+    }
+    assert_int_equal(world_intact(0), 7);
+    assert_in_range(agents, QUARANTINE / (50 * RL_MS), 40);
+    assert_true(gw.now - began < 2 * QUARANTINE);
+}
+
+static void test_jump_of_one_is_waited_out(void **state) {
+    (void)state;
+    begin(5, 1);
+    for (unsigned i = 0; i < 5; i++) { /* a client whose own clock is broken sees all of them jump */
+        gw.node[i].lost_at = gw.now;
+        world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = (uint8_t)i});
+    }
+    world_run(gw.now + RL_MS);
+    assert_int_equal(rl_count(world_intact(0)), 3);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(world_intact(0), ALL5);
+}
+
+/* Each client sees the same jump by itself; the node waits once. */
+static void test_jump_seen_by_all_is_waited_out_once(void **state) {
+    (void)state;
+    begin(5, 3);
+    rl_ns began = gw.node[2].lost_at = gw.now;
+    for (unsigned agent = 0; agent < 3; agent++)
+        world_step(agent, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 2});
+    world_run(began + QUARANTINE - RL_MS);
+    for (unsigned agent = 0; agent < 3; agent++) assert_int_equal(world_intact(agent), ALL5 & ~4);
+    for (rl_ns until = began + QUARANTINE + 300 * RL_MS; until < began + 3 * QUARANTINE; until += 50 * RL_MS) {
+        look(2);
+        world_run(until);
+        for (unsigned agent = 0; agent < 3; agent++) assert_int_equal(world_intact(agent), ALL5);
+    }
+    assert_int_equal(gw.node[2].installs, 1);
+}
+
+static void test_removed_fences_are_a_loss(void **state) {
+    (void)state;
+    begin(3, 1);
+    gw.node[1].has_fences = false;
+    gw.node[1].lost_at = gw.now;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_DOUBT, .node = 1});
+    assert_int_equal(world_intact(0), 5);
+    world_run(gw.now + RL_MS);
+    assert_int_equal(standing(1), RL_STANDING_RECOVERING);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(world_intact(0), 7);
+}
+
+static void test_foreign_and_unfit(void **state) {
+    (void)state;
+    begin(5, 1);
+    gw.node[4].record.quorum_id = 78;
+    gw.node[3].record.node_id = 999; /* removed */
+    look(4);
+    look(3);
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_UNFIT, .node = 2});
+    assert_int_equal(standing(4), RL_STANDING_FOREIGN);
+    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
+    assert_int_equal(standing(2), RL_STANDING_REFUSED);
+    assert_int_equal(world_intact(0), 3);
+}
+
+static void test_node_behind_is_brought_up(void **state) {
+    (void)state;
+    begin(4, 1);
+    const struct rl_change change = {.kind = RL_CHANGE_REMOVE, .id = 103};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(rl_record_change(&gw.node[i].record, &change));
+        gw.node[i].record.nonce += 50;
+    }
+    look(0);
+    look(1);
+    assert_int_equal(world_intact(0), 7);
+    assert_int_equal(gw.node[2].record.epoch, 2);
+    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
+    assert_int_equal(gw.agent[0].guard.votes_needed, 2);
+    assert_false(gw.agent[0].guard.settled);
+}
+
+static void test_watchers_write_nothing(void **state) {
+    (void)state;
+    begin(3, 1);
+    gw.agent[0].guard.watch_only = true;
+    world_lose(0, false);
+    look(0);
+    world_run(gw.now + 3 * QUARANTINE);
+    assert_false(gw.node[0].has_record);
+    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+}
+
+/* ---- the walk ------------------------------------------------------------------------------------------------------- */
+
+static rl_mask whole(void) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < gw.nodes; i++) {
+        const struct world_node *node = &gw.node[i];
+        if (node->has_record && node->has_fences && node->record.standing == RL_RECORD_INTACT &&
+            strcmp(node->record.run_id, node->run_id) == 0)
+            mask |= rl_bit(i);
+    }
+    return mask;
+}
+
+/* Every token that a majority granted is known to so many intact nodes that no majority misses it. */
+static void check_fences(int64_t granted) {
+    unsigned without = 0;
+    for (unsigned i = 0; i < gw.nodes; i++) without += (whole() & rl_bit(i)) && gw.node[i].fences[0] < granted;
+    assert_true(without < rl_quorum(gw.nodes));
+}
+
+static void disturb(int64_t *granted) {
+    unsigned node = (unsigned)world_draw(gw.nodes);
+    unsigned agent = (unsigned)world_draw(gw.agents);
+    bool may_lose = rl_count(whole() & (rl_mask)~rl_bit(node)) >= rl_quorum(gw.nodes);
+    switch (world_draw(12)) {
+    case 0:
+        if (may_lose) world_lose(node, world_draw(2) == 0);
+        break;
+    case 1: world_disconnect(agent, node); break;
+    case 2: world_step(agent, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)node}); break;
+    case 3: world_fail(agent, node); break;
+    case 4: { /* a lock is granted by a majority of those that may vote */
+        rl_mask voters = whole();
+        if (rl_count(voters) < rl_quorum(gw.nodes)) break;
+        ++*granted;
+        while (rl_count(voters) > rl_quorum(gw.nodes)) voters &= (rl_mask)~rl_bit((unsigned)world_draw(gw.nodes));
+        for (unsigned i = 0; i < gw.nodes; i++)
+            if (voters & rl_bit(i)) gw.node[i].fences[0] = *granted;
+        break;
+    }
+    default: world_connect(agent, node); break;
+    }
+}
+
+static void test_walk(void **state) {
+    (void)state;
+    const char *wanted = getenv("REDLOCK_WALK_SEED");
+    uint64_t seed = wanted ? strtoull(wanted, NULL, 0) : 20260101;
+    printf("REDLOCK_WALK_SEED=%llu\n", (unsigned long long)seed);
+    unsigned losses = 0, installs = 0;
+    for (unsigned walk = 0; walk < 400; walk++) {
+        int64_t granted = 0;
+        world_begin(walk % 2 ? 5 : 3, 1 + walk % 3, seed + walk);
+        world_run(gw.now);
+        for (unsigned step = 0; step < 3000; step++) {
+            unsigned agent = (unsigned)world_draw(gw.agents), node = (unsigned)world_draw(gw.nodes);
+            uint64_t choice = world_draw(100);
+            if (choice < 30) world_execute(agent, node);
+            else if (choice < 80) world_answer(agent, node);
+            else if (choice < 97) gw.now += (rl_ns)world_draw(40) * RL_MS;
+            else disturb(&granted);
+            if (gw.agent[agent].wake_at <= gw.now) world_step(agent, (struct rl_guard_event){.type = RL_GUARD_TICK});
+            check_fences(granted);
+        }
+        /* Once it is quiet, and somebody looks, all come back. */
+        for (unsigned a = 0; a < gw.agents; a++)
+            for (unsigned i = 0; i < gw.nodes; i++) {
+                world_connect(a, i);
+                world_step(a, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
+            }
+        world_run(gw.now + 8 * QUARANTINE);
+        for (unsigned a = 0; a < gw.agents; a++) assert_int_equal(world_intact(a), rl_all(gw.nodes));
+        check_fences(granted);
+        for (unsigned i = 0; i < gw.nodes; i++) {
+            losses += gw.node[i].losses;
+            installs += gw.node[i].installs;
+        }
+    }
+    printf("%u losses, %u nodes brought back\n", losses, installs);
+    assert_true(losses > 1000 && installs > 800);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_intact_nodes_vote),
+        cmocka_unit_test(test_quorum_is_of_the_members),
+        cmocka_unit_test(test_flushed_node_comes_back),
+        cmocka_unit_test(test_restarted_node_is_registered_first),
+        cmocka_unit_test(test_old_body_is_not_counted),
+        cmocka_unit_test(test_majority_lost_needs_an_operator),
+        cmocka_unit_test(test_second_loss_begins_anew),
+        cmocka_unit_test(test_waited_time_is_handed_on),
+        cmocka_unit_test(test_jump_of_one_is_waited_out),
+        cmocka_unit_test(test_jump_seen_by_all_is_waited_out_once),
+        cmocka_unit_test(test_removed_fences_are_a_loss),
+        cmocka_unit_test(test_foreign_and_unfit),
+        cmocka_unit_test(test_node_behind_is_brought_up),
+        cmocka_unit_test(test_watchers_write_nothing),
+        cmocka_unit_test(test_walk),
+    };
+    return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
+}

@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Guarded mode on real servers, one thing at a time: what an acquisition costs, that fencing tokens grow, and what becomes
+ * of a node that lost its data, of a record that changed under a lease, of a node that is no member.
+ */
+#include "guarded.h"
+
+#define TTL_MAX 1000
+
+static struct servers five;
+
+static int start_five(void **state) {
+    (void)state;
+    start_quorum(&five, 5, TTL_MAX);
+    return 0;
+}
+
+static int stop_five(void **state) {
+    (void)state;
+    servers_stop(&five);
+    return 0;
+}
+
+static struct redlock_lock *guarded_lock(struct redlock_client *client, const char *resource) {
+    const struct redlock_lock_options options = lock_options(TTL_MAX);
+    return new_lock(client, resource, &options);
+}
+
+/* ---- what it costs ---- */
+
+static void reset_stats(void) {
+    for (unsigned i = 0; i < 5; i++) command(&five.at[i], "CONFIG RESETSTAT");
+}
+
+/* Commands that cost a node something and are not our own questions. */
+static long all_calls(struct server *server) {
+    long calls = 0;
+    redisReply *reply = server_ask(server, "INFO commandstats");
+    for (const char *at = reply->str; (at = strstr(at, "cmdstat_")); at++) {
+        bool ours = strncmp(at, "cmdstat_info", 12) == 0 || strncmp(at, "cmdstat_config", 14) == 0;
+        const char *count = strstr(at, "calls=");
+        if (!ours && count) calls += strtol(count + 6, NULL, 10);
+    }
+    freeReplyObject(reply);
+    return calls;
+}
+
+static void an_acquisition_is_one_set_and_one_zadd_a_node(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    struct redlock_lock *lock = guarded_lock(client, "cost");
+    assert_int_equal(nodes_ready(client), 5);
+    reset_stats();
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    wait_until(servers_holding(&five, "cost") == 5, 1000);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(calls_of(&five.at[i], "set"), 1);
+        assert_int_equal(calls_of(&five.at[i], "zadd"), 1);
+        /* Beside them what servers_holding() asked, and the samples of the clock. */
+        assert_int_equal(all_calls(&five.at[i]) - calls_of(&five.at[i], "exists") - calls_of(&five.at[i], "time"), 2);
+    }
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+/* ---- fencing tokens ---- */
+
+/* All clients must agree on which stripe a key has. */
+static void a_keys_fence_is_where_every_client_looks_for_it(void **state) {
+    (void)state;
+    struct redlock_client_options options = guarded_options();
+    options.key_prefix = "jobs:";
+    struct redlock_client *client = open_guarded_at(five.urls, &options);
+    struct redlock_lock *lock = guarded_lock(client, "nightly");
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    wait_until(servers_holding(&five, "jobs:nightly") == 5, 1000);
+    nap_ms(20);
+    for (unsigned i = 0; i < 5; i++) assert_int_equal(fence_of(&five.at[i], 1898), redlock_fence(lock));
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+/* A node counts for a lease because it has the lease's fence: where it was lost, an extension sets it. */
+static void an_extension_raises_fences_that_are_lower(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    struct redlock_lock *lock = guarded_lock(client, "jobs:nightly");
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    wait_until(servers_holding(&five, "jobs:nightly") == 5, 1000);
+    nap_ms(20);
+    for (unsigned i = 0; i < 5; i++)
+        freeReplyObject(server_ask(&five.at[i], "EVAL %s 0",
+                                   "return redis.call('ZADD', 'redlock:fences:' .. redis.call('HGET', 'redlock:node', "
+                                   "'nonce'), 'XX', 'CH', 7, 1898)"));
+    assert_int_equal(fence_of(&five.at[4], 1898), 7);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++) wait_until(fence_of(&five.at[i], 1898) == redlock_fence(lock), 500);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+static void fencing_tokens_grow(void **state) {
+    (void)state;
+    struct redlock_client *a = open_guarded(&five), *b = open_guarded(&five);
+    struct redlock_lock *locks[] = {guarded_lock(a, "grow"), guarded_lock(b, "grow")};
+    int64_t before = 0;
+    for (int i = 0; i < 40; i++) {
+        struct redlock_lock *lock = locks[i % 2];
+        assert_int_equal(redlock_fence(lock), 0);
+        assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+        int64_t fence = redlock_fence(lock);
+        if (fence <= before) fail_msg("fence %lld came after %lld", (long long)fence, (long long)before);
+        before = fence;
+        if (i == 10) nap_ms(20); /* who still owes an answer is not asked to extend */
+        if (i == 10) assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+        assert_int_equal(redlock_fence(lock), fence);
+        assert_result(redlock_release(lock), REDLOCK_OK);
+        assert_int_equal(redlock_fence(lock), 0);
+    }
+    for (int i = 0; i < 2; i++) redlock_lock_free(locks[i]);
+    redlock_client_free(a);
+    redlock_client_free(b);
+}
+
+static void two_contenders_exclude_each_other(void **state) {
+    (void)state;
+    struct redlock_client *a = open_guarded(&five), *b = open_guarded(&five);
+    struct redlock_lock *mine = guarded_lock(a, "both"), *yours = guarded_lock(b, "both");
+    assert_result(redlock_try(mine), REDLOCK_OK);
+    assert_result(redlock_try(yours), REDLOCK_HELD);
+    assert_int_equal(redlock_fence(yours), 0);
+    int64_t fence = redlock_fence(mine);
+    assert_result(redlock_release(mine), REDLOCK_OK);
+    assert_result(redlock_acquire(yours, 1000), REDLOCK_OK);
+    assert_true(redlock_fence(yours) > fence);
+    redlock_lock_free(mine);
+    redlock_lock_free(yours);
+    redlock_client_free(a);
+    redlock_client_free(b);
+}
+
+/* As if locks had been granted by a client whose clock is far ahead. */
+static void raise_all_fences(struct server *server, long long ahead_us) {
+    redisReply *reply = server_ask(server,
+                                   "EVAL %s 0 %lld",
+                                   "local name = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
+                                   "local t = redis.call('TIME') local fence = t[1] * 1000000 + t[2] + ARGV[1] "
+                                   "for i = 0, 4095 do redis.call('ZADD', name, 'XX', 'GT', string.format('%.0f', fence), i) end "
+                                   "return redis.call('ZCARD', name)",
+                                   ahead_us);
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 4096) fail_msg("%s", reply->str ? reply->str : "no fences");
+    freeReplyObject(reply);
+}
+
+static void a_stale_proposal_costs_one_round_trip_and_only_once(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    struct redlock_lock *lock = guarded_lock(client, "stale"), *other = guarded_lock(client, "other");
+    int64_t now_us = (int64_t)time(NULL) * 1000000;
+    for (unsigned i = 0; i < 5; i++) raise_all_fences(&five.at[i], 1000000000);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    assert_int_equal(stats_of(client).attempts, 1);
+    assert_true(redlock_fence(lock) > now_us + 1000000000);
+    nap_ms(50);
+    reset_stats();
+    assert_result(redlock_try(other), REDLOCK_OK); /* by now the client knows how far ahead others are */
+    nap_ms(50);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(calls_of(&five.at[i], "zadd"), 1);
+        assert_int_equal(calls_of(&five.at[i], "evalsha"), 0);
+    }
+    redlock_lock_free(lock);
+    redlock_lock_free(other);
+    redlock_client_free(client);
+}
+
+static void several_resources_are_one_lock(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    const struct redlock_lock_options options = lock_options(TTL_MAX);
+    const struct redlock_bytes names[] = {{"m1", 2}, {"m2", 2}, {"m3", 2}};
+    struct redlock_lock *many = NULL, *one = guarded_lock(client, "m2");
+    assert_result(redlock_lock_new_multi(client, names, 3, &options, &many, NULL), REDLOCK_OK);
+    assert_result(redlock_try(one), REDLOCK_OK);
+    int64_t fence = redlock_fence(one);
+    assert_result(redlock_try(many), REDLOCK_HELD);
+    assert_int_equal(servers_holding(&five, "m1") + servers_holding(&five, "m3"), 0);
+    assert_result(redlock_release(one), REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++) raise_all_fences(&five.at[i], 2000000000);
+    assert_result(redlock_acquire(many, 1000), REDLOCK_OK);
+    assert_true(redlock_fence(many) > fence + 1000000000);
+    wait_until(servers_holding(&five, "m3") == 5, 1000);
+    nap_ms(20);
+    assert_result(redlock_extend(many, 0), REDLOCK_OK);
+    assert_result(redlock_try(one), REDLOCK_HELD);
+    assert_result(redlock_release(many), REDLOCK_OK);
+    redlock_lock_free(many);
+    redlock_lock_free(one);
+    redlock_client_free(client);
+}
+
+/* After a win a majority is asked once more, and a client that asked is as good as any other. */
+static void a_confirmed_lock_works(void **state) {
+    (void)state;
+    struct redlock_client_options options = guarded_options();
+    options.confirm = 1;
+    struct redlock_client *client = open_guarded_at(five.urls, &options);
+    struct redlock_lock *lock = guarded_lock(client, "confirmed");
+    assert_result(redlock_try(lock), REDLOCK_OK); /* from here on the client proposes what is high enough */
+    int64_t fence = redlock_fence(lock);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    nap_ms(50);
+    reset_stats();
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    unsigned asked = 0;
+    for (unsigned i = 0; i < 5; i++) asked += calls_of(&five.at[i], "evalsha") > 0;
+    assert_true(asked >= 3);
+    assert_true(redlock_fence(lock) > fence);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+/* ---- a node that lost its data ---- */
+
+static bool holds_token(struct server *server, const char *key, const char *token) {
+    char value[200];
+    return server_get(server, key, value, sizeof value) && strcmp(value, token) == 0;
+}
+
+static void a_flushed_node_does_not_vote_until_it_has_recovered(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    struct told told = {0};
+    const struct redlock_lock_options options = told_options(TTL_MAX, &told);
+    struct redlock_lock *lease = new_lock(client, "kept", &options), *other = guarded_lock(client, "during");
+    char token[REDLOCK_TOKEN_HEX_BYTES + 1] = "";
+    int verdicts[5];
+    assert_result(redlock_try(lease), REDLOCK_OK);
+    int64_t fence = redlock_fence(lease);
+    memcpy(token, redlock_token(lease).data, REDLOCK_TOKEN_HEX_BYTES);
+    wait_until(servers_holding(&five, "kept") == 5, 1000);
+
+    double flushed = now_ms();
+    command(&five.at[2], "FLUSHALL");
+    wait_until(node_status(client, 2).verdict == REDLOCK_VERDICT_RECOVERING, TTL_MAX); /* a renewal has met it */
+    struct redlock_node_status status = node_status(client, 2);
+    assert_true(status.recovering_ms > 0 && status.recovering_ms <= TTL_MAX + 100);
+    assert_non_null(strstr(status.text, "lost its lock data"));
+    assert_result(redlock_try(other), REDLOCK_OK);
+    nap_ms(20);
+    assert_int_equal(redlock_verdicts(other, verdicts, 5), 5);
+    assert_verdict(verdicts[2], REDLOCK_VERDICT_RECOVERING);
+    assert_int_equal(server_ask_integer(&five.at[2], "EXISTS during kept"), 0);
+    assert_int_equal(servers_holding(&five, "during"), 4);
+    assert_result(redlock_release(other), REDLOCK_OK);
+
+    wait_until(node_status(client, 2).verdict == REDLOCK_VERDICT_GRANTED, 4 * TTL_MAX);
+    assert_true(now_ms() - flushed >= TTL_MAX);
+    wait_until(holds_token(&five.at[2], "kept", token), TTL_MAX); /* the lease is repaired there */
+    wait_until(told.count[REDLOCK_CHANGE_RENEWED] > 5, 5 * TTL_MAX);
+    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 0);
+    assert_int_equal(redlock_lock_state(lease), REDLOCK_STATE_HELD);
+    assert_int_equal(redlock_fence(lease), fence);
+    assert_result(redlock_release(lease), REDLOCK_OK);
+    redlock_lock_free(lease);
+    redlock_lock_free(other);
+    redlock_client_free(client);
+}
+
+/* One minority at a time, and every fence that a majority has granted is there again. */
+static void fences_survive_that_each_node_in_turn_loses_its_data(void **state) {
+    (void)state;
+    struct servers three;
+    start_quorum(&three, 3, 500);
+    struct redlock_client *client = open_guarded(&three);
+    const struct redlock_lock_options options = lock_options(400);
+    struct redlock_lock *lock = new_lock(client, "turns", &options);
+    for (unsigned i = 0; i < 3; i++) raise_all_fences(&three.at[i], 1000000000);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    int64_t fence = redlock_fence(lock);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    for (unsigned i = 0; i < 3; i++) {
+        struct redlock_client *agent = open_guarded(&three);
+        server_kill(&three.at[i]);
+        server_restart(&three.at[i]);
+        wait_until(nodes_ready(agent) == 3, 5000);
+        redlock_client_free(agent);
+    }
+    /* A client that has seen nothing of all this, and whose clock is far behind the fences. */
+    struct redlock_client *late = open_guarded(&three);
+    lock = new_lock(late, "turns", &options);
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    assert_true(redlock_fence(lock) > fence);
+    redlock_lock_free(lock);
+    redlock_client_free(late);
+    redlock_client_free(client);
+    servers_stop(&three);
+}
+
+/* Whoever comes for a moment only: each hands on what it has waited. */
+static void short_lived_clients_bring_a_node_back_together(void **state) {
+    (void)state;
+    struct servers three;
+    start_quorum(&three, 3, 1500);
+    command(&three.at[1], "FLUSHALL");
+    double began = now_ms(), longest = 0;
+    bool back = false;
+    unsigned clients = 0;
+    while (!back && now_ms() - began < 20000) {
+        double opened = now_ms();
+        struct redlock_client *client = open_guarded(&three);
+        back = nodes_ready(client) == 3;
+        if (!back) nap_ms(15); /* shorter than what a client waits before it hands on of itself */
+        redlock_client_free(client);
+        if (now_ms() - opened > longest) longest = now_ms() - opened;
+        clients++;
+    }
+    assert_true(back);
+    assert_true(clients > 20);
+    assert_true(now_ms() - began > 1500);
+    assert_less(longest, 1500);
+    servers_stop(&three);
+}
+
+/* ---- a record that changes under a lease ---- */
+
+static void change_nonce(struct server *server, const char *nonce) {
+    redisReply *reply = server_ask(server,
+                                   "EVAL %s 0 %s",
+                                   "local was = redis.call('HGET', 'redlock:node', 'nonce') "
+                                   "redis.call('HSET', 'redlock:node', 'nonce', ARGV[1]) "
+                                   "return redis.call('RENAME', 'redlock:fences:' .. was, 'redlock:fences:' .. ARGV[1])",
+                                   nonce);
+    if (reply->type != REDIS_REPLY_STATUS) fail_msg("%s", reply->str ? reply->str : "?");
+    freeReplyObject(reply);
+}
+
+/* At all nodes at once, so that an extension that were told failed where its nonce is gone would fail as a whole. */
+static void an_extension_outlives_a_changed_nonce(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    struct redlock_lock_options options = lock_options(TTL_MAX);
+    options.renew = 0;
+    struct redlock_lock *lock = new_lock(client, "changed", &options);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    int64_t fence = redlock_fence(lock);
+    wait_until(servers_holding(&five, "changed") == 5, 1000);
+    nap_ms(300);
+    for (unsigned i = 0; i < 5; i++) change_nonce(&five.at[i], "00000000000000aa");
+    assert_result(redlock_extend(lock, TTL_MAX), REDLOCK_OK);
+    assert_true(redlock_validity_ms(lock) > TTL_MAX - 300);
+    for (unsigned i = 0; i < 5; i++) wait_until(server_ask_integer(&five.at[i], "PTTL changed") > TTL_MAX - 300, 200);
+    assert_int_equal(redlock_fence(lock), fence);
+    assert_int_equal(stats_of(client).extensions_failed, 0);
+    wait_until(nodes_ready(client) == 5, 500);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+static void an_acquisition_outlives_a_changed_nonce(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    struct redlock_lock *lock = guarded_lock(client, "renonced");
+    for (unsigned i = 0; i < 5; i++) change_nonce(&five.at[i], "00000000000000bb");
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    assert_int_equal(stats_of(client).attempts, 1);
+    wait_until(nodes_ready(client) == 5, 500);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+/* No other node's answer sets the attempt going again: that the record has been read must. */
+static void an_attempt_goes_on_when_the_record_was_read(void **state) {
+    (void)state;
+    struct servers one;
+    start_quorum(&one, 1, TTL_MAX);
+    struct redlock_client *client = open_guarded(&one);
+    struct redlock_lock *lock = guarded_lock(client, "all");
+    change_nonce(&one.at[0], "00000000000000cc");
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    assert_int_equal(stats_of(client).attempts, 1);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    servers_stop(&one);
+}
+
+static bool is_intact(struct server *server) {
+    redisReply *reply = server_ask(server, "HGET redlock:node standing");
+    bool intact = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "intact") == 0;
+    freeReplyObject(reply);
+    return intact;
+}
+
+/* The sum of the members' numbers: five of them have had one body each at first. */
+static long bodies_of(struct server *server) {
+    long sum = 0;
+    redisReply *reply = server_ask(server, "HGET redlock:node members");
+    if (reply->type != REDIS_REPLY_STRING) fail_msg("there is no record");
+    for (const char *line = reply->str; *line; line = strchr(line, '\n') + 1) sum += strtol(line + 17, NULL, 10);
+    freeReplyObject(reply);
+    return sum;
+}
+
+/* The client itself writes a record while a vote is under way there: that the old nonce's fences are gone then is no news,
+ * and no loss. */
+static void what_this_client_writes_itself_is_no_loss(void **state) {
+    (void)state;
+    struct servers mine;
+    start_quorum(&mine, 5, 5000);
+    struct redlock_client *client = open_guarded(&mine);
+    struct redlock_lock_options options = lock_options(5000);
+    options.renew = 0;
+    struct redlock_lock *lock = new_lock(client, "own", &options);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    wait_until(servers_holding(&mine, "own") == 5, 1000);
+    server_kill(&mine.at[2]);
+    server_pause(&mine.at[1]);
+    server_restart(&mine.at[2]);
+    wait_until(server_ask_integer(&mine.at[2], "EXISTS redlock:node") == 1, 2000); /* claimed: registered elsewhere next */
+    wait_until(is_intact(&mine.at[0]) && bodies_of(&mine.at[0]) > 5, 500);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK); /* at node 1 behind the registration, under the nonce before it */
+    server_resume(&mine.at[1]);
+    wait_until(bodies_of(&mine.at[1]) > 5, 500);
+    for (int i = 0; i < 40; i++) {
+        nap_ms(5);
+        assert_true(is_intact(&mine.at[1]));
+    }
+    assert_verdict(node_status(client, 1).verdict, REDLOCK_VERDICT_GRANTED);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    servers_stop(&mine);
+}
+
+/* ---- what is refused ---- */
+
+static void a_ttl_above_the_quorums_is_refused(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    const struct redlock_lock_options options = lock_options(TTL_MAX + 1);
+    struct redlock_lock *lock = new_lock(client, "long", &options), *short_one = guarded_lock(client, "short");
+    assert_result(redlock_try(lock), REDLOCK_TTL_MAX_EXCEEDED);
+    assert_result(redlock_try(short_one), REDLOCK_OK);
+    nap_ms(20);
+    assert_result(redlock_extend(short_one, TTL_MAX + 1), REDLOCK_TTL_MAX_EXCEEDED);
+    assert_result(redlock_extend(short_one, TTL_MAX), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_lock_free(short_one);
+    redlock_client_free(client);
+    /* Also when nothing is known yet. */
+    const struct redlock_client_options fresh = guarded_options();
+    assert_result(redlock_client_open(five.urls, &fresh, &client, NULL), REDLOCK_OK);
+    lock = new_lock(client, "long", &options);
+    assert_result(redlock_try(lock), REDLOCK_TTL_MAX_EXCEEDED);
+    assert_int_equal(servers_holding(&five, "long"), 0);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+static void refuse_resource(struct redlock_client *client, const char *resource, int expected) {
+    struct redlock_lock *lock = NULL;
+    struct redlock_error error = {0};
+    const struct redlock_lock_options options = lock_options(TTL_MAX);
+    assert_result(redlock_lock_new(client, resource, strlen(resource), &options, &lock, &error), expected);
+    redlock_lock_free(lock);
+}
+
+static void guarded_modes_own_keys_are_no_resources(void **state) {
+    (void)state;
+    struct redlock_client_options options = guarded_options();
+    struct redlock_client *guarded = open_guarded(&five), *classic = open_calm(&five);
+    options.key_prefix = "redlock:";
+    struct redlock_client *prefixed = open_guarded_at(five.urls, &options);
+    refuse_resource(guarded, "redlock:node", REDLOCK_BAD_ARGUMENT);
+    refuse_resource(guarded, "redlock:fences:", REDLOCK_BAD_ARGUMENT);
+    refuse_resource(guarded, "redlock:fences:kept", REDLOCK_BAD_ARGUMENT);
+    refuse_resource(guarded, "redlock:nodes", REDLOCK_OK);
+    refuse_resource(guarded, "redlock:fences", REDLOCK_OK);
+    refuse_resource(prefixed, "node", REDLOCK_BAD_ARGUMENT);
+    refuse_resource(prefixed, "fences:0123456789abcdef", REDLOCK_BAD_ARGUMENT);
+    refuse_resource(prefixed, "redlock:node", REDLOCK_OK);
+    refuse_resource(classic, "redlock:node", REDLOCK_OK);
+    redlock_client_free(guarded);
+    redlock_client_free(classic);
+    redlock_client_free(prefixed);
+}
+
+static void an_adopted_lock_needs_its_fence(void **state) {
+    (void)state;
+    struct redlock_client *a = open_guarded(&five), *b = open_guarded(&five);
+    struct redlock_lock *mine = guarded_lock(a, "handed"), *yours = guarded_lock(b, "handed");
+    char token[REDLOCK_TOKEN_HEX_BYTES];
+    assert_result(redlock_try(mine), REDLOCK_OK);
+    int64_t fence = redlock_fence(mine);
+    memcpy(token, redlock_token(mine).data, sizeof token);
+    wait_until(servers_holding(&five, "handed") == 5, 1000);
+    assert_result(redlock_lock_disown(mine), REDLOCK_OK);
+    assert_int_equal(redlock_fence(mine), 0);
+
+    assert_result(redlock_lock_adopt(yours, token, sizeof token), REDLOCK_OK);
+    assert_result(redlock_extend(yours, 0), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_disown(yours), REDLOCK_OK);
+    assert_result(redlock_lock_adopt_fenced(yours, token, sizeof token, -1), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_adopt_fenced(yours, token, sizeof token, REDLOCK_FENCE_MAX + 1), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_adopt_fenced(yours, token, sizeof token, fence), REDLOCK_OK);
+    assert_int_equal(redlock_fence(yours), 0); /* nothing is proven yet */
+    assert_result(redlock_extend(yours, 0), REDLOCK_OK);
+    assert_int_equal(redlock_fence(yours), fence);
+    assert_result(redlock_lock_disown(yours), REDLOCK_OK);
+
+    assert_result(redlock_lock_adopt(mine, token, sizeof token), REDLOCK_OK); /* a release needs none */
+    assert_result(redlock_release(mine), REDLOCK_OK);
+    assert_int_equal(servers_holding(&five, "handed"), 0);
+    redlock_lock_free(mine);
+    redlock_lock_free(yours);
+    redlock_client_free(a);
+    redlock_client_free(b);
+}
+
+static void bad_options_are_refused(void **state) {
+    (void)state;
+    struct redlock_client *client = NULL;
+    struct redlock_client_options options = guarded_options();
+    options.mode = 2;
+    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL), REDLOCK_BAD_ARGUMENT);
+    options = guarded_options();
+    options.recover = 2;
+    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL), REDLOCK_BAD_ARGUMENT);
+    options = guarded_options();
+    options.mode = REDLOCK_MODE_CLASSIC;
+    options.confirm = 1;
+    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_null(client);
+}
+
+/* ---- who is no member, or not fit ---- */
+
+static void servers_without_a_record_do_not_vote(void **state) {
+    (void)state;
+    struct servers fresh;
+    servers_start(&fresh, 3);
+    struct redlock_client *client = open_guarded(&fresh);
+    struct redlock_lock *lock = guarded_lock(client, "none");
+    struct redlock_quorum quorum = {.size = sizeof quorum};
+    int verdicts[3];
+    assert_result(redlock_try(lock), REDLOCK_NO_QUORUM);
+    redlock_verdicts(lock, verdicts, 3);
+    for (int i = 0; i < 3; i++) assert_verdict(verdicts[i], REDLOCK_VERDICT_NO_RECORD);
+    assert_int_equal(servers_holding(&fresh, "none"), 0);
+    assert_result(redlock_quorum_look(client, &quorum, NULL, 0), REDLOCK_NO_QUORUM);
+    assert_int_equal(quorum.known, 0);
+    /* Made by another client, and found by this one by itself. */
+    init_quorum(fresh.urls, TTL_MAX);
+    wait_until(nodes_ready(client) == 3, 3000);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    servers_stop(&fresh);
+}
+
+struct lines {
+    char text[4096];
+};
+
+static void keep_line(void *context, enum redlock_log_level level, const char *text) {
+    struct lines *lines = context;
+    size_t used = strlen(lines->text);
+    if (level <= REDLOCK_LOG_WARNING) snprintf(lines->text + used, sizeof lines->text - used, "%s\n", text);
+}
+
+static void a_node_of_another_quorum_is_foreign(void **state) {
+    (void)state;
+    struct servers stranger;
+    struct lines lines = {""};
+    char urls[2 * sizeof five.urls];
+    int verdicts[6];
+    start_quorum(&stranger, 1, TTL_MAX);
+    snprintf(urls, sizeof urls, "%s,%s", five.urls, stranger.urls);
+    struct redlock_client_options options = guarded_options();
+    options.log = keep_line;
+    options.log_context = &lines;
+    struct redlock_client *client = open_guarded_at(urls, &options);
+    struct redlock_lock *lock = guarded_lock(client, "foreign");
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    nap_ms(50);
+    assert_int_equal(redlock_verdicts(lock, verdicts, 6), 6);
+    assert_verdict(verdicts[5], REDLOCK_VERDICT_FOREIGN);
+    assert_int_equal(servers_holding(&stranger, "foreign"), 0);
+    struct redlock_node_status status = node_status(client, 5);
+    assert_verdict(status.verdict, REDLOCK_VERDICT_FOREIGN);
+    assert_non_null(strstr(status.text, "update the list of nodes"));
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    if (!strstr(lines.text, "update the list of nodes")) fail_msg("the log says: %s", lines.text);
+    servers_stop(&stranger);
+}
+
+/* Three of five are a majority, two are not: the list decides nothing. */
+static void the_quorum_is_that_of_the_records(void **state) {
+    (void)state;
+    for (unsigned listed = 2; listed <= 3; listed++) {
+        char urls[256] = "";
+        struct lines lines = {""};
+        for (unsigned i = 0; i < listed; i++)
+            snprintf(urls + strlen(urls), sizeof urls - strlen(urls), "redis://localhost:%d ", five.at[i].port);
+        struct redlock_client_options options = guarded_options();
+        options.log = keep_line;
+        options.log_context = &lines;
+        struct redlock_client *client = open_guarded_at(urls, &options);
+        struct redlock_lock *lock = guarded_lock(client, "listed");
+        assert_result(redlock_try(lock), listed == 3 ? REDLOCK_OK : REDLOCK_NO_QUORUM);
+
+        struct redlock_quorum quorum = {.size = sizeof quorum};
+        struct redlock_member members[5];
+        for (int i = 0; i < 5; i++) members[i] = (struct redlock_member){.size = sizeof members[i]};
+        assert_result(redlock_quorum_look(client, &quorum, members, 4), REDLOCK_BAD_ARGUMENT);
+        assert_result(redlock_quorum_look(client, &quorum, members, 5), listed == 3 ? REDLOCK_OK : REDLOCK_NO_QUORUM);
+        assert_int_equal(quorum.known, 1);
+        assert_int_equal(quorum.members, 5);
+        assert_int_equal(quorum.votes_needed, 3);
+        assert_int_equal(quorum.intact, listed);
+        assert_int_equal(quorum.ttl_ms_max, TTL_MAX);
+        unsigned unlisted = 0;
+        for (int i = 0; i < 5; i++) {
+            unlisted += members[i].node == -1;
+            if (members[i].node < 0) continue;
+            assert_verdict(members[i].verdict, REDLOCK_VERDICT_GRANTED);
+            assert_string_equal(members[i].id, node_status(client, (size_t)members[i].node).node_id);
+        }
+        assert_int_equal(unlisted, 5 - listed);
+        redlock_lock_free(lock);
+        redlock_client_free(client);
+        if (!strstr(lines.text, listed == 3 ? "lacks 2 of the quorum's 5 members" : "too many for any lock"))
+            fail_msg("the log says: %s", lines.text);
+    }
+}
+
+static void a_server_that_may_evict_locks_is_not_fit(void **state) {
+    (void)state;
+    struct servers three;
+    int verdicts[3];
+    start_quorum(&three, 3, TTL_MAX);
+    command(&three.at[0], "CONFIG SET maxmemory-policy allkeys-lru");
+    struct redlock_client *client = open_guarded(&three);
+    struct redlock_lock *lock = guarded_lock(client, "unfit");
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    redlock_verdicts(lock, verdicts, 3);
+    assert_verdict(verdicts[0], REDLOCK_VERDICT_UNFIT);
+    nap_ms(20);
+    assert_int_equal(server_ask_integer(&three.at[0], "EXISTS unfit"), 0);
+    assert_non_null(strstr(node_status(client, 0).text, "noeviction"));
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    servers_stop(&three);
+}
+
+/* One that looks only: it votes with those that others bring back. */
+static void a_client_that_does_not_recover_leaves_nodes_alone(void **state) {
+    (void)state;
+    struct servers three;
+    start_quorum(&three, 3, 500);
+    struct redlock_client_options options = guarded_options();
+    options.recover = 0;
+    struct redlock_client *watcher = open_guarded_at(three.urls, &options);
+    const struct redlock_lock_options short_ttl = lock_options(400);
+    struct redlock_lock *lock = new_lock(watcher, "watched", &short_ttl);
+    command(&three.at[0], "FLUSHALL");
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    wait_until(node_status(watcher, 0).verdict == REDLOCK_VERDICT_RECOVERING, 2000);
+    nap_ms(1200);
+    assert_int_equal(server_ask_integer(&three.at[0], "EXISTS redlock:node"), 0);
+    struct redlock_client *agent = open_guarded(&three);
+    wait_until(node_status(watcher, 0).verdict == REDLOCK_VERDICT_GRANTED, 5000);
+    redlock_client_free(agent);
+    redlock_lock_free(lock);
+    redlock_client_free(watcher);
+    servers_stop(&three);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_acquisition_is_one_set_and_one_zadd_a_node),
+        cmocka_unit_test(fencing_tokens_grow),
+        cmocka_unit_test(two_contenders_exclude_each_other),
+        cmocka_unit_test(a_keys_fence_is_where_every_client_looks_for_it),
+        cmocka_unit_test(an_extension_raises_fences_that_are_lower),
+        cmocka_unit_test(a_stale_proposal_costs_one_round_trip_and_only_once),
+        cmocka_unit_test(several_resources_are_one_lock),
+        cmocka_unit_test(a_confirmed_lock_works),
+        cmocka_unit_test(a_flushed_node_does_not_vote_until_it_has_recovered),
+        cmocka_unit_test(fences_survive_that_each_node_in_turn_loses_its_data),
+        cmocka_unit_test(short_lived_clients_bring_a_node_back_together),
+        cmocka_unit_test(an_extension_outlives_a_changed_nonce),
+        cmocka_unit_test(an_acquisition_outlives_a_changed_nonce),
+        cmocka_unit_test(an_attempt_goes_on_when_the_record_was_read),
+        cmocka_unit_test(what_this_client_writes_itself_is_no_loss),
+        cmocka_unit_test(a_ttl_above_the_quorums_is_refused),
+        cmocka_unit_test(guarded_modes_own_keys_are_no_resources),
+        cmocka_unit_test(an_adopted_lock_needs_its_fence),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(servers_without_a_record_do_not_vote),
+        cmocka_unit_test(a_node_of_another_quorum_is_foreign),
+        cmocka_unit_test(the_quorum_is_that_of_the_records),
+        cmocka_unit_test(a_server_that_may_evict_locks_is_not_fit),
+        cmocka_unit_test(a_client_that_does_not_recover_leaves_nodes_alone),
+    };
+    return cmocka_run_group_tests(tests, start_five, stop_five);
+}

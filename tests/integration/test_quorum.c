@@ -1,0 +1,1038 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The operator's commands of guarded mode on real servers: init, add, remove; run again after SIGKILL, beside others,
+ * and under load.
+ */
+#include "told.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TTL_MAX 300
+
+static struct servers nodes;
+static char urls[SERVERS_MAX][40];
+
+struct list {
+    char text[SERVERS_MAX * 40];
+};
+
+static void start(unsigned count) {
+    servers_start(&nodes, count);
+    for (unsigned i = 0; i < count; i++) server_url(&nodes.at[i], urls[i], sizeof urls[i]);
+}
+
+static int stop(void **state) {
+    (void)state;
+    servers_stop(&nodes);
+    return 0;
+}
+
+/* A list of some of the servers, by their numbers: "0134". */
+static struct list some(const char *which) {
+    struct list list = {""};
+    for (; *which; which++) {
+        strcat(list.text, urls[*which - '0']);
+        strcat(list.text, which[1] ? "," : "");
+    }
+    return list;
+}
+
+static struct redlock_client *open_with(const char *which, int recover, int service_thread) {
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    struct redlock_error error = {0};
+    redlock_client_options_init(&options);
+    options.mode = REDLOCK_MODE_GUARDED;
+    options.recover = recover;
+    options.service_thread = service_thread;
+    options.node_timeout_ms = 90;
+    options.connect_timeout_ms = 500;
+    if (redlock_client_open(some(which).text, &options, &client, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    return client;
+}
+
+static struct redlock_client *open_on(const char *which) { return open_with(which, 1, 1); }
+
+static struct redlock_quorum_options quorum_options(void) {
+    struct redlock_quorum_options options;
+    redlock_quorum_options_init(&options);
+    options.ttl_ms_max = TTL_MAX;
+    return options;
+}
+
+#define assert_quorum(expression, expected, error)                                                                     \
+    do {                                                                                                               \
+        int got_ = (expression);                                                                                       \
+        if (got_ != (expected))                                                                                        \
+            fail_msg("%s is %d (%s), not %d: %s", #expression, got_, redlock_result_text(got_), (int)(expected),       \
+                     (error).text);                                                                                    \
+    } while (0)
+
+#define assert_says(error, part)                                                                                       \
+    do {                                                                                                               \
+        if (!strstr((error).text, (part))) fail_msg("\"%s\" does not say \"%s\"", (error).text, (part));               \
+    } while (0)
+
+static void init(struct redlock_client *client, int never_used) {
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    options.never_used = never_used;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+}
+
+struct seen {
+    int result;
+    struct redlock_quorum quorum;
+    struct redlock_member members[REDLOCK_NODES_MAX];
+};
+
+static struct seen look(struct redlock_client *client) {
+    struct seen seen = {.quorum = {.size = sizeof seen.quorum}};
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) seen.members[i].size = sizeof seen.members[i];
+    seen.result = redlock_quorum_look(client, &seen.quorum, seen.members, REDLOCK_NODES_MAX);
+    return seen;
+}
+
+static unsigned intact(struct redlock_client *client) { return (unsigned)look(client).quorum.intact; }
+
+static const char *id_of(struct redlock_client *client, unsigned server) {
+    static char id[17];
+    struct seen seen = look(client);
+    for (size_t i = 0; i < seen.quorum.members; i++) {
+        if (strcmp(seen.members[i].url, urls[server]) != 0) continue;
+        memcpy(id, seen.members[i].id, sizeof id);
+        return id;
+    }
+    fail_msg("%s is no member", urls[server]);
+    return NULL;
+}
+
+/* Takes a lock once, gives it back, and says its fence; 0: it could not be had. */
+static int64_t take(struct redlock_client *client, const char *resource) {
+    struct redlock_lock_options options = lock_options(TTL_MAX);
+    struct redlock_lock *lock = new_lock(client, resource, &options);
+    int result = redlock_acquire(lock, 2000);
+    int64_t fence = result == REDLOCK_OK ? redlock_fence(lock) : 0;
+    redlock_lock_free(lock);
+    return fence;
+}
+
+static void field_of(unsigned server, const char *field, char *value, size_t size) {
+    redisReply *reply = server_ask(&nodes.at[server], "HGET redlock:node %s", field);
+    if (reply->type != REDIS_REPLY_STRING) fail_msg("%s has no %s in its record", urls[server], field);
+    snprintf(value, size, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+static int64_t number_of(unsigned server, const char *field) {
+    char value[32];
+    field_of(server, field, value, sizeof value);
+    return strtoll(value, NULL, 10);
+}
+
+static bool is_record(unsigned server, const char *field, const char *expected) {
+    char value[64];
+    field_of(server, field, value, sizeof value);
+    return strcmp(value, expected) == 0;
+}
+
+static void wait_for_intact(struct redlock_client *client, size_t members) {
+    double end = now_ms() + 5000;
+    while (intact(client) != members && now_ms() < end) nap_ms(5);
+    struct seen seen = look(client);
+    if (seen.quorum.intact == members) return;
+    for (size_t i = 0; i < seen.quorum.members; i++)
+        print_error("%s %s: %s\n", seen.members[i].id, seen.members[i].url,
+                    redlock_verdict_text(seen.members[i].verdict));
+    fail_msg("%zu of %zu members are intact, not %zu", seen.quorum.intact, seen.quorum.members, members);
+}
+
+/* What the members say of their quorum is the same everywhere, and settled. */
+static void assert_agreed(const char *which, int64_t epoch, size_t members) {
+    struct redlock_client *client = open_on(which);
+    wait_for_intact(client, members);
+    struct seen seen = look(client);
+    assert_int_equal(seen.quorum.members, members);
+    if (epoch > 0) assert_int_equal(seen.quorum.epoch, epoch);
+    assert_true(seen.quorum.settled);
+    char first[4096], next[4096];
+    for (size_t i = 0; i < members; i++) {
+        unsigned server = 0;
+        while (server < nodes.count && strcmp(urls[server], seen.members[i].url) != 0) server++;
+        assert_true(server < nodes.count);
+        assert_int_equal(number_of(server, "epoch"), seen.quorum.epoch);
+        assert_true(is_record(server, "quorum", seen.quorum.id));
+        assert_true(is_record(server, "node", seen.members[i].id));
+        field_of(server, "members", i == 0 ? first : next, sizeof first);
+        if (i == 0) continue;
+        for (char *a = first, *b = next; *a && *b; a = strchr(a, '\n') + 1, b = strchr(b, '\n') + 1)
+            assert_memory_equal(a, b, 16); /* bodies may be newer here than there */
+    }
+    assert_true(take(client, "agreed") > 0);
+    redlock_client_free(client);
+}
+
+/* ---- what is refused -------------------------------------------------------------------- */
+
+static void arguments_are_checked(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    struct redlock_client *classic = open_calm(&nodes), *client = open_on("012");
+    assert_result(redlock_quorum_init(classic, &options, &error), REDLOCK_BAD_ARGUMENT);
+    assert_says(error, "GUARDED");
+    assert_result(redlock_quorum_remove(classic, "0123456789abcdef", &options, NULL), REDLOCK_BAD_ARGUMENT);
+    options.ttl_ms_max = REDLOCK_TTL_MS_MIN - 1;
+    assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
+    options = quorum_options();
+    options.fence_floor = REDLOCK_FENCE_MAX;
+    assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
+    options = quorum_options();
+    options.size = 3;
+    assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
+    options = quorum_options();
+    assert_result(redlock_quorum_add(client, 3, &options, &error), REDLOCK_BAD_ARGUMENT);
+    const char *ids[] = {NULL, "", "12", "0000000000000000", "0123456789abcdeg", "0123456789abcdef0"};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        assert_result(redlock_quorum_remove(client, ids[i], &options, &error), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_quorum_remove(client, "0123456789abcdef", &options, &error), REDLOCK_NO_QUORUM);
+    assert_says(error, "quorum init");
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(server_ask_integer(&nodes.at[i], "DBSIZE"), 0);
+    redlock_client_free(client);
+    redlock_client_free(classic);
+}
+
+static void init_refuses(const char *which, unsigned named, const char *says, int result) {
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    struct redlock_client *client = open_on(which);
+    assert_quorum(redlock_quorum_init(client, &options, &error), result, error);
+    assert_says(error, urls[named]);
+    assert_says(error, says);
+    redlock_client_free(client);
+}
+
+static void unfit_servers_are_refused(void **state) {
+    (void)state;
+    start(4);
+    freeReplyObject(server_ask(&nodes.at[1], "CONFIG SET maxmemory-policy allkeys-lru"));
+    init_refuses("012", 1, "noeviction", REDLOCK_NO_QUORUM);
+    freeReplyObject(server_ask(&nodes.at[1], "CONFIG SET maxmemory-policy noeviction"));
+    freeReplyObject(server_ask(&nodes.at[2], "REPLICAOF 127.0.0.1 %d", nodes.at[3].port));
+    init_refuses("012", 2, "replica", REDLOCK_NO_QUORUM);
+    freeReplyObject(server_ask(&nodes.at[2], "REPLICAOF NO ONE"));
+    server_kill(&nodes.at[0]);
+    init_refuses("012", 0, "refused", REDLOCK_NO_QUORUM);
+    server_restart(&nodes.at[0]);
+    char twice[40];
+    memcpy(twice, urls[3], sizeof twice);
+    snprintf(urls[3], sizeof urls[3], "redis://localhost:%d", nodes.at[2].port);
+    init_refuses("0123", 3, "already", REDLOCK_TWICE_LISTED);
+    memcpy(urls[3], twice, sizeof twice);
+    for (unsigned i = 0; i < 4; i++) assert_int_equal(server_ask_integer(&nodes.at[i], "EXISTS redlock:node"), 0);
+}
+
+static void records_of_others_are_refused(void **state) {
+    (void)state;
+    start(7);
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    struct redlock_client *first = open_on("012"), *second = open_on("345"), *list_of_both;
+    init(first, 1);
+    init(second, 1);
+    init_refuses("01234", 3, "leave out", REDLOCK_BAD_ARGUMENT);
+    init_refuses("06", 0, "not in the list", REDLOCK_BAD_ARGUMENT);
+    redlock_client_free(first);
+    list_of_both = open_on("0123");
+    assert_quorum(redlock_quorum_add(list_of_both, 3, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, urls[3]);
+    assert_says(error, "remove");
+    assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "leave it out");
+    redlock_client_free(list_of_both);
+    list_of_both = open_on("012");
+    assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "already");
+    freeReplyObject(server_ask(&nodes.at[6], "HSET redlock:node format 99"));
+    init_refuses("6", 6, "cannot read", REDLOCK_NO_QUORUM);
+    redlock_client_free(list_of_both);
+    redlock_client_free(second);
+}
+
+/* ---- init ------------------------------------------------------------------------------- */
+
+struct progress {
+    int calls;
+    int64_t left_most;
+};
+
+static void count_progress(void *context, const char *text, int64_t left_ms) {
+    struct progress *progress = context;
+    assert_true(strlen(text) > 0 && left_ms >= -1);
+    progress->calls++;
+    if (left_ms > progress->left_most) progress->left_most = left_ms;
+}
+
+static void never_used_is_ready_at_once(void **state) {
+    (void)state;
+    start(5);
+    for (int service_thread = 0; service_thread < 2; service_thread++) {
+        struct redlock_client *client = open_with("01234", 1, service_thread);
+        struct redlock_quorum_options options = quorum_options();
+        struct redlock_error error = {0};
+        options.ttl_ms_max = 60000;
+        options.never_used = 1;
+        double began = now_ms();
+        assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+        struct redlock_lock *lock = new_lock(client, "at once", NULL);
+        assert_result(redlock_try(lock), REDLOCK_OK);
+        assert_less(now_ms() - began, 5000);
+        struct timespec wall;
+        clock_gettime(CLOCK_REALTIME, &wall);
+        assert_true(redlock_fence(lock) > (int64_t)(wall.tv_sec - 60) * 1000000);
+        redlock_lock_free(lock);
+        struct seen seen = look(client);
+        assert_int_equal(seen.quorum.members, 5);
+        assert_int_equal(seen.quorum.intact, 5);
+        assert_int_equal(seen.quorum.epoch, 1);
+        assert_true(seen.quorum.settled && seen.quorum.ttl_ms_max == 60000);
+        assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_CONFLICT, error);
+        assert_says(error, "intact");
+        redlock_client_free(client);
+        for (unsigned i = 0; i < 5; i++) freeReplyObject(server_ask(&nodes.at[i], "FLUSHALL"));
+    }
+}
+
+static void init_waits_for_ttl_max(void **state) {
+    (void)state;
+    start(5);
+    struct progress progress = {0, -1};
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    struct redlock_client *client = open_on("01234");
+    options.ttl_ms_max = 1500;
+    options.fence_floor = INT64_C(3000000000000000);
+    options.progress = count_progress;
+    options.progress_context = &progress;
+    double began = now_ms();
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    assert_true(now_ms() - began >= 1500);
+    assert_true(progress.calls >= 3 && progress.left_most >= 1500 && progress.left_most < 1600);
+    assert_true(take(client, "after") > options.fence_floor);
+    assert_int_equal(intact(client), 5);
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_CONFLICT, error);
+    struct redlock_lock_options too_long = lock_options(1501);
+    struct redlock_lock *lock = new_lock(client, "long", &too_long);
+    assert_result(redlock_try(lock), REDLOCK_TTL_MAX_EXCEEDED);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+/* All stripes of an intact node, as if it had granted a lock that nobody else remembers. */
+static void raise_fences(unsigned server, int64_t fence) {
+    redisReply *reply = server_ask(&nodes.at[server], "EVAL %s 0 %lld",
+                                   "local key = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
+                                   "for i = 0, 4095 do redis.call('ZADD', key, 'XX', 'GT', ARGV[1], i) end "
+                                   "return redis.call('ZCARD', key)",
+                                   (long long)fence);
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 4096) fail_msg("no fences at %s", urls[server]);
+    freeReplyObject(reply);
+}
+
+static void lose_data(const char *which) {
+    for (; *which; which++) freeReplyObject(server_ask(&nodes.at[*which - '0'], "FLUSHALL"));
+}
+
+static void lost_majority_keeps_id_and_fences(void **state) {
+    (void)state;
+    start(6);
+    struct redlock_client *client = open_on("01234");
+    init(client, 1);
+    struct seen before = look(client);
+    int64_t fence = take(client, "grows") + INT64_C(1000000000000);
+    raise_fences(4, fence);
+    lose_data("012");
+    assert_int_equal(take(client, "grows"), 0);
+    double began = now_ms();
+    init(client, 0);
+    assert_true(now_ms() - began >= TTL_MAX);
+    struct seen after = look(client);
+    assert_string_equal(after.quorum.id, before.quorum.id);
+    assert_int_equal(after.quorum.epoch, before.quorum.epoch + 1);
+    assert_string_equal(after.members[4].id, before.members[4].id);
+    assert_int_equal(after.quorum.intact, 5);
+    assert_true(take(client, "grows") > fence);
+    redlock_client_free(client);
+
+    /* With another server in the place of one that is gone for good. */
+    lose_data("012");
+    client = open_on("02345");
+    init(client, 0);
+    assert_string_equal(look(client).quorum.id, before.quorum.id);
+    assert_true(take(client, "grows") > fence);
+    redlock_client_free(client);
+    client = open_on("1");
+    wait_until(take(client, "old") == 0, 1000);
+    redlock_client_free(client);
+}
+
+/* never_used is a word about the servers; records there say otherwise. */
+static void used_servers_are_not_never_used(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(client, 1);
+    lose_data("01");
+    options.never_used = 1;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "used before");
+    options.never_used = 0;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    redlock_client_free(client);
+}
+
+static void *flush_soon(void *context) {
+    nap_ms(TTL_MAX / 2);
+    lose_data(context);
+    return NULL;
+}
+
+static void a_node_lost_meanwhile_is_named(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    pthread_t thread;
+    pthread_create(&thread, NULL, flush_soon, "1");
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_says(error, urls[1]);
+    assert_says(error, "again");
+    pthread_join(thread, NULL);
+    init(client, 0);
+    assert_int_equal(intact(client), 3);
+    redlock_client_free(client);
+}
+
+static void *init_soon(void *context) {
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_client *client = open_on("012");
+    (void)context;
+    nap_ms(TTL_MAX / 2);
+    int result = redlock_quorum_init(client, &options, NULL);
+    redlock_client_free(client);
+    return result == REDLOCK_OK ? NULL : (void *)redlock_result_text(result);
+}
+
+/* What one has waited, the other has not. */
+static void a_second_init_meanwhile_is_told(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    pthread_t thread;
+    void *failure;
+    pthread_create(&thread, NULL, init_soon, NULL);
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_CONFLICT, error);
+    assert_says(error, "another");
+    assert_int_equal(intact(client), 0);
+    pthread_join(thread, &failure);
+    if (failure) fail_msg("the second init: %s", (const char *)failure);
+    wait_for_intact(client, 3);
+    redlock_client_free(client);
+}
+
+/* ---- killed ----------------------------------------------------------------------------- */
+
+enum command { INIT, NEVER_USED, ADD, REMOVE };
+
+static int tell_parent[2];
+
+static void tell_and_go_on(void *context, const char *text, int64_t left_ms) {
+    (void)context, (void)text, (void)left_ms;
+    assert_int_equal(write(tell_parent[1], "p", 1), 1);
+}
+
+/* ADD: the last of the list. */
+static int run(enum command command, struct redlock_client *client, const char *which, const char *id,
+               const struct redlock_quorum_options *options, struct redlock_error *error) {
+    struct redlock_quorum_options own = *options;
+    own.never_used = command == NEVER_USED;
+    switch (command) {
+    case INIT:
+    case NEVER_USED: return redlock_quorum_init(client, &own, error);
+    case ADD: return redlock_quorum_add(client, strlen(which) - 1, &own, error);
+    case REMOVE: return redlock_quorum_remove(client, id, &own, error);
+    }
+    return REDLOCK_SYSTEM;
+}
+
+/* Kills the command so long after it has told of its progress the nth time. False: it was quicker. */
+static bool killed(enum command command, const char *which, const char *id, int nth, long after_us) {
+    assert_int_equal(pipe(tell_parent), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct redlock_quorum_options options = quorum_options();
+        struct redlock_error error = {0};
+        options.progress = tell_and_go_on;
+        close(tell_parent[0]);
+        run(command, open_on(which), which, id, &options, &error);
+        _exit(0);
+    }
+    close(tell_parent[1]);
+    char told;
+    while (nth > 0 && read(tell_parent[0], &told, 1) == 1) nth--;
+    nanosleep(&(struct timespec){0, after_us * 1000}, NULL);
+    kill(child, SIGKILL);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(tell_parent[0]);
+    return WIFSIGNALED(status);
+}
+
+static void init_is_killed_and_run_again(void **state) {
+    (void)state;
+    start(5);
+    unsigned kills = 0;
+    srand48(4);
+    for (int round = 0; round < 12; round++) {
+        enum command command = round % 3 == 2 ? NEVER_USED : INIT;
+        for (int nth = 1; nth <= 2; nth++) /* often within the writing, for which there is a millisecond */
+            kills += killed(command, "01234", NULL, nth, nth == 1 ? lrand48() % 4000 : lrand48() % 400000);
+        struct redlock_client *client = open_on("01234");
+        struct redlock_quorum_options options = quorum_options();
+        struct redlock_error error = {0};
+        int result = redlock_quorum_init(client, &options, &error);
+        if (result != REDLOCK_OK && result != REDLOCK_CONFLICT) fail_msg("round %d: %s", round, error.text);
+        if (result == REDLOCK_CONFLICT) assert_says(error, "intact");
+        redlock_client_free(client);
+        assert_agreed("01234", 0, 5);
+        lose_data("01234");
+    }
+    assert_true(kills >= 12);
+}
+
+/* The fences that survived are not forgotten by the runs that are killed. */
+static void killed_init_keeps_fences(void **state) {
+    (void)state;
+    start(5);
+    struct redlock_client *client = open_on("01234");
+    init(client, 1);
+    int64_t fence = take(client, "kept") + INT64_C(1000000000000);
+    char id[17];
+    memcpy(id, look(client).quorum.id, sizeof id);
+    redlock_client_free(client);
+    raise_fences(3, fence);
+    lose_data("124");
+    for (int i = 0; i < 4; i++) assert_true(killed(INIT, "01234", NULL, 2, lrand48() % 200000));
+    client = open_on("01234");
+    init(client, 0);
+    assert_string_equal(look(client).quorum.id, id);
+    assert_true(take(client, "kept") > fence);
+    redlock_client_free(client);
+    assert_agreed("01234", 0, 5);
+}
+
+/* As the last step would have done: intact, with fences. */
+static void install_by_hand(const char *which) {
+    for (; *which; which++) {
+        redisReply *reply =
+            server_ask(&nodes.at[*which - '0'], "EVAL %s 0",
+                       "redis.call('HSET', 'redlock:node', 'standing', 'intact', 'loss', '0000000000000000') "
+                       "local key = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
+                       "for i = 0, 4095 do redis.call('ZADD', key, 5000000000000000, i) end "
+                       "return 1");
+        assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+        freeReplyObject(reply);
+    }
+}
+
+/* What never voted needs not wait again. */
+static void init_killed_in_its_last_step_is_finished(void **state) {
+    (void)state;
+    start(5);
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    assert_true(killed(INIT, "01234", NULL, 2, 0));
+    install_by_hand("013");
+    struct redlock_client *client = open_with("01234", 0, 1);
+    assert_int_equal(intact(client), 3);
+    double began = now_ms();
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    assert_less(now_ms() - began, TTL_MAX);
+    assert_int_equal(intact(client), 5);
+    assert_int_equal(look(client).quorum.epoch, 1);
+    server_kill(&nodes.at[0]);
+    server_kill(&nodes.at[1]);
+    assert_true(take(client, "r") > INT64_C(5000000000000000));
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_NO_QUORUM, error);
+    redlock_client_free(client);
+}
+
+static void change_is_killed_and_run_again(enum command command, const char *which, const char *after, size_t members) {
+    start(6);
+    unsigned kills = 0;
+    for (int round = 0; round < 6; round++) {
+        struct redlock_client *client = open_on(command == ADD ? "01234" : which);
+        init(client, 1);
+        int64_t fence = take(client, "grows");
+        char id[17];
+        memcpy(id, id_of(client, 0), sizeof id);
+        redlock_client_free(client);
+        const long within_us[] = {1500, 8000, 300000};
+        for (size_t i = 0; i < 3; i++) kills += killed(command, which, id, 1, lrand48() % within_us[i]);
+        client = open_on(which);
+        struct redlock_quorum_options options = quorum_options();
+        struct redlock_error error = {0};
+        int result = run(command, client, which, id, &options, &error);
+        if (result == REDLOCK_BAD_ARGUMENT) /* it was done already */
+            assert_says(error, command == ADD ? "is a member already" : "is no member");
+        else
+            assert_quorum(result, REDLOCK_OK, error);
+        assert_true(take(client, "grows") > fence);
+        redlock_client_free(client);
+        assert_agreed(after, 2, members);
+        lose_data("012345");
+    }
+    if (kills < 10) fail_msg("only %u commands were killed", kills);
+}
+
+static void add_is_killed_and_run_again(void **state) {
+    (void)state;
+    change_is_killed_and_run_again(ADD, "012345", "012345", 6);
+}
+
+static void remove_is_killed_and_run_again(void **state) {
+    (void)state;
+    change_is_killed_and_run_again(REMOVE, "01234", "1234", 4);
+}
+
+/* Its settling is not done yet, and the records do not say which change it was. */
+static void unsettled_change_is_settled_by_the_next(void **state) {
+    (void)state;
+    start(5);
+    struct redlock_client *client = open_on("0123");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(client, 1);
+    redlock_client_free(client);
+    assert_true(killed(ADD, "01234", NULL, 3, 0));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(number_of(i, "epoch"), 2);
+        assert_int_equal(number_of(i, "settled"), 0);
+        freeReplyObject(server_ask(&nodes.at[i], "HSET redlock:node accepted none"));
+    }
+    client = open_on("01234");
+    assert_false(look(client).quorum.settled);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK, error);
+    redlock_client_free(client);
+    assert_agreed("0234", 3, 4);
+}
+
+static void a_node_that_was_away_is_brought_up(void **state) {
+    (void)state;
+    start(6);
+    struct redlock_client *client = open_on("01234");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(client, 1);
+    redlock_client_free(client);
+    server_pause(&nodes.at[2]);
+    client = open_on("012345");
+    assert_quorum(redlock_quorum_add(client, 5, &options, &error), REDLOCK_OK, error);
+    server_resume(&nodes.at[2]);
+    assert_int_equal(number_of(2, "epoch"), 1);
+    redlock_client_free(client);
+    assert_agreed("012345", 2, 6);
+}
+
+/* An operator has had a change accepted by these, and was killed before anybody heard of it. */
+static void accept_by_hand(const char *which, const char *change) {
+    for (; *which; which++)
+        freeReplyObject(server_ask(&nodes.at[*which - '0'],
+                                   "HSET redlock:node ballot 65537 accepted_ballot 65537 accepted %s", change));
+}
+
+static void accepted_change_is_finished_by_the_next(void **state) {
+    (void)state;
+    start(6);
+    struct redlock_client *client = open_on("01234");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    char change[128];
+    init(client, 1);
+    snprintf(change, sizeof change, "remove %s", id_of(client, 2));
+    redlock_client_free(client);
+    accept_by_hand("034", change);
+    client = open_on("012345");
+    assert_quorum(redlock_quorum_add(client, 5, &options, &error), REDLOCK_CONFLICT, error);
+    assert_says(error, "removing");
+    assert_agreed("0134", 2, 4);
+    assert_true(take(client, "between") > 0);
+    assert_quorum(redlock_quorum_add(client, 5, &options, &error), REDLOCK_OK, error);
+    assert_agreed("01345", 3, 5);
+
+    /* One's own, under the id that it was given then. */
+    snprintf(change, sizeof change, "add 00000000deadbeef %s", urls[2]);
+    accept_by_hand("3", change);
+    assert_quorum(redlock_quorum_add(client, 2, &options, &error), REDLOCK_OK, error);
+    assert_string_equal(id_of(client, 2), "00000000deadbeef");
+    assert_agreed("012345", 4, 6);
+    redlock_client_free(client);
+}
+
+/* ---- add and remove --------------------------------------------------------------------- */
+
+static int verdict_of(struct redlock_client *client, size_t node) {
+    struct redlock_node_status status = {.size = sizeof status};
+    assert_result(redlock_client_node(client, node, &status), REDLOCK_OK);
+    return status.verdict;
+}
+
+static void add_goes_on_with_the_old_list(void **state) {
+    (void)state;
+    start(6);
+    struct redlock_client *old = open_on("01234"), *client;
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(old, 1);
+    int64_t fence = take(old, "r");
+    client = open_on("012345");
+    double began = now_ms();
+    assert_quorum(redlock_quorum_add(client, 5, &options, &error), REDLOCK_OK, error);
+    assert_true(now_ms() - began >= TTL_MAX);
+    int64_t next = take(old, "r");
+    assert_true(next > fence);
+    assert_true(take(client, "r") > next);
+    wait_until(verdict_of(client, 5) == REDLOCK_VERDICT_GRANTED, 3000);
+    assert_int_equal(look(client).quorum.members, 6);
+    /* The new one is needed now: four of six. */
+    server_kill(&nodes.at[0]);
+    server_kill(&nodes.at[1]);
+    wait_until(take(client, "r") > next, 3000);
+    assert_int_equal(take(old, "r"), 0);
+    assert_quorum(redlock_quorum_add(client, 5, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    redlock_client_free(client);
+    redlock_client_free(old);
+}
+
+/* Nobody who recovers nodes is there: the change is settled all the same, and the new one recovers later. */
+static void add_without_recovery_comes_to_its_end(void **state) {
+    (void)state;
+    start(4);
+    struct redlock_client *client = open_with("012", 0, 0);
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(client, 1);
+    redlock_client_free(client);
+    client = open_with("0123", 0, 0);
+    assert_quorum(redlock_quorum_add(client, 3, &options, &error), REDLOCK_OK, error);
+    struct seen seen = look(client);
+    assert_int_equal(seen.quorum.members, 4);
+    assert_true(seen.quorum.settled);
+    assert_int_equal(verdict_of(client, 3), REDLOCK_VERDICT_RECOVERING);
+    assert_true(take(client, "r") > 0);
+    redlock_client_free(client);
+    assert_agreed("0123", 2, 4);
+}
+
+static void remove_leaves_the_old_list_working(void **state) {
+    (void)state;
+    start(5);
+    struct redlock_client *old = open_on("01234"), *client = open_on("01234");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(client, 1);
+    int64_t fence = take(old, "r");
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK, error);
+    wait_until(take(old, "r") > fence, 3000);
+    wait_until(verdict_of(old, 1) == REDLOCK_VERDICT_FOREIGN, 3000);
+    assert_quorum(redlock_quorum_remove(client, "0123456789abcdef", &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "no member");
+    /* A dead one, its URL in the list or not. */
+    server_kill(&nodes.at[3]);
+    wait_until(verdict_of(client, 3) != REDLOCK_VERDICT_GRANTED, 3000);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 3), &options, &error), REDLOCK_OK, error);
+    redlock_client_free(client);
+    redlock_client_free(old);
+    assert_agreed("024", 3, 3);
+    client = open_on("024");
+    server_kill(&nodes.at[4]);
+    wait_for_intact(client, 2);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_says(error, "wait until");
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 4), &options, &error), REDLOCK_OK, error);
+    assert_agreed("02", 4, 2);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 2), &options, &error), REDLOCK_OK, error);
+    assert_agreed("0", 5, 1);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "last member");
+    redlock_client_free(client);
+    client = open_on("02");
+    assert_quorum(redlock_quorum_add(client, 1, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "quorum of one");
+    redlock_client_free(client);
+}
+
+/* A token that a majority knew is known when two of that majority are members no more and the third is dead. */
+static void fences_outlive_the_members_that_knew_them(void **state) {
+    (void)state;
+    start(5);
+    struct redlock_client *client = open_on("01234");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(client, 1);
+    int64_t fence = take(client, "r") + INT64_C(1000000000000);
+    for (unsigned i = 0; i < 3; i++) raise_fences(i, fence);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK, error);
+    redlock_client_free(client);
+    server_kill(&nodes.at[2]);
+    client = open_on("234"); /* one that has seen no fence */
+    assert_true(take(client, "r") > fence);
+    redlock_client_free(client);
+}
+
+static void a_node_that_cannot_be_reached_is_not_added(void **state) {
+    (void)state;
+    start(4);
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(client, 1);
+    redlock_client_free(client);
+    server_kill(&nodes.at[3]);
+    client = open_on("0123");
+    assert_quorum(redlock_quorum_add(client, 3, &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_says(error, urls[3]);
+    redlock_client_free(client);
+    /* Three are needed of four: with one of them gone there would be two. */
+    server_restart(&nodes.at[3]);
+    server_kill(&nodes.at[0]);
+    client = open_on("0123");
+    assert_quorum(redlock_quorum_add(client, 3, &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_says(error, "2 of 4");
+    assert_true(take(client, "r") > 0);
+    redlock_client_free(client);
+}
+
+/* ---- others at the same time -------------------------------------------------------------- */
+
+struct operator{
+    enum command command;
+    const char *which;
+    char id[17];
+    int result, conflicts;
+    struct redlock_error error;
+    pthread_t thread;
+};
+
+static void *operate(void *context) {
+    struct operator* operator= context;
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_client *client = open_on(operator->which);
+    for (;;) {
+        struct redlock_error *error = &operator->error;
+        *error = (struct redlock_error){0};
+        operator->result = run(operator->command, client, operator->which, operator->id, &options, error);
+        if (operator->result == REDLOCK_OK && error->text[0] != '\0') operator->result = REDLOCK_SYSTEM;
+        if (operator->result != REDLOCK_CONFLICT || ++ operator->conflicts == 5) break;
+        assert_true(strlen(error->text) > 20);
+    }
+    redlock_client_free(client);
+    return NULL;
+}
+
+static void two_operators(enum command first, enum command second, const char *after, size_t members) {
+    for (int round = 0; round < 4; round++) {
+        struct redlock_client *client = open_on("01234");
+        init(client, 1);
+        struct operator operators[2] = {{.command = first, .which = "012345"}, {.command = second, .which = "012346"}};
+        memcpy(operators[0].id, id_of(client, 0), sizeof operators[0].id);
+        memcpy(operators[1].id, id_of(client, 1), sizeof operators[1].id);
+        redlock_client_free(client);
+        for (int i = 0; i < 2; i++) {
+            if (operators[i].command == REMOVE) operators[i].which = "01234";
+            pthread_create(&operators[i].thread, NULL, operate, &operators[i]);
+        }
+        for (int i = 0; i < 2; i++) {
+            pthread_join(operators[i].thread, NULL);
+            if (operators[i].result != REDLOCK_OK)
+                fail_msg("operator %d: %s: %s", i, redlock_result_text(operators[i].result), operators[i].error.text);
+        }
+        assert_agreed(after, 3, members);
+        lose_data("0123456");
+    }
+}
+
+static void two_operators_add(void **state) {
+    (void)state;
+    start(7);
+    two_operators(ADD, ADD, "0123456", 7);
+}
+
+static void two_operators_remove(void **state) {
+    (void)state;
+    start(7);
+    two_operators(REMOVE, REMOVE, "234", 3);
+}
+
+static void one_adds_one_removes(void **state) {
+    (void)state;
+    start(7);
+    two_operators(ADD, REMOVE, "02345", 5);
+}
+
+static void two_inits_at_once(void **state) {
+    (void)state;
+    start(5);
+    for (int round = 0; round < 4; round++) {
+        struct operator operators[2] = {{.command = round % 2 ? INIT : NEVER_USED, .which = "01234"},
+                                        {.command = round % 2 ? INIT : NEVER_USED, .which = "43210"}};
+        for (int i = 0; i < 2; i++) pthread_create(&operators[i].thread, NULL, operate, &operators[i]);
+        for (int i = 0; i < 2; i++) pthread_join(operators[i].thread, NULL);
+        struct redlock_client *client = open_on("01234");
+        struct redlock_quorum_options options = quorum_options();
+        struct redlock_error error = {0};
+        int result = redlock_quorum_init(client, &options, &error);
+        if (result != REDLOCK_OK) assert_quorum(result, REDLOCK_CONFLICT, error);
+        redlock_client_free(client);
+        assert_agreed("01234", 0, 5);
+        lose_data("01234");
+    }
+}
+
+/* ---- under load --------------------------------------------------------------------------- */
+
+/* What the lock protects: whoever comes in while another is surely inside, or with an older fence, is a violation. */
+static struct {
+    pthread_mutex_t mutex;
+    int64_t held_until_ns, fence;
+    unsigned entries, violations;
+    atomic_bool over;
+} witness = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static int64_t now_ns(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_BOOTTIME, &at);
+    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
+static bool enter(struct redlock_lock *lock) {
+    int64_t end = redlock_validity_end_ns(lock), fence = redlock_fence(lock);
+    pthread_mutex_lock(&witness.mutex);
+    bool valid = end > now_ns();
+    if (valid) {
+        if (witness.held_until_ns > now_ns() || fence <= witness.fence) witness.violations++;
+        witness.held_until_ns = end;
+        witness.fence = fence;
+        witness.entries++;
+    }
+    pthread_mutex_unlock(&witness.mutex);
+    return valid;
+}
+
+static void leave(int64_t fence) {
+    pthread_mutex_lock(&witness.mutex);
+    if (witness.fence == fence) witness.held_until_ns = 0;
+    pthread_mutex_unlock(&witness.mutex);
+}
+
+static void *contend(void *context) {
+    struct redlock_client *client = context;
+    struct redlock_lock_options options = lock_options(TTL_MAX);
+    options.renew = 0;
+    options.retry_delay_ms_min = 1;
+    options.retry_delay_ms_max = 10;
+    struct redlock_lock *lock = new_lock(client, "contended", &options);
+    while (!atomic_load(&witness.over)) {
+        if (redlock_acquire(lock, 100) != REDLOCK_OK) continue;
+        int64_t fence = redlock_fence(lock);
+        if (enter(lock)) {
+            nap_ms(1);
+            leave(fence);
+        }
+        redlock_release(lock);
+    }
+    redlock_lock_free(lock);
+    return NULL;
+}
+
+static unsigned entries(void) {
+    pthread_mutex_lock(&witness.mutex);
+    unsigned count = witness.entries;
+    pthread_mutex_unlock(&witness.mutex);
+    return count;
+}
+
+static void replace_under_load(void **state) {
+    (void)state;
+    start(6);
+    struct redlock_client *old = open_on("01234"), *client, *next;
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(old, 1);
+    client = open_on("012345");
+    next = open_on("12345"); /* it has the new list before there is a new quorum */
+    struct redlock_client *contenders[] = {old, old, client, next};
+    pthread_t threads[4];
+    atomic_store(&witness.over, false);
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, contend, contenders[i]);
+    wait_until(entries() > 20, 5000);
+    unsigned before = entries();
+    assert_quorum(redlock_quorum_add(client, 5, &options, &error), REDLOCK_OK, error);
+    unsigned added = entries();
+    wait_for_intact(client, 6);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_OK, error);
+    unsigned removed = entries();
+    wait_until(entries() > removed + 20, 5000);
+    atomic_store(&witness.over, true);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(witness.violations, 0);
+    assert_true(added > before && removed > added); /* locks go on through a change */
+    redlock_client_free(next);
+    redlock_client_free(client);
+    redlock_client_free(old);
+    assert_agreed("12345", 3, 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(arguments_are_checked, stop),
+        cmocka_unit_test_teardown(unfit_servers_are_refused, stop),
+        cmocka_unit_test_teardown(records_of_others_are_refused, stop),
+        cmocka_unit_test_teardown(never_used_is_ready_at_once, stop),
+        cmocka_unit_test_teardown(init_waits_for_ttl_max, stop),
+        cmocka_unit_test_teardown(lost_majority_keeps_id_and_fences, stop),
+        cmocka_unit_test_teardown(used_servers_are_not_never_used, stop),
+        cmocka_unit_test_teardown(a_node_lost_meanwhile_is_named, stop),
+        cmocka_unit_test_teardown(a_second_init_meanwhile_is_told, stop),
+        cmocka_unit_test_teardown(init_is_killed_and_run_again, stop),
+        cmocka_unit_test_teardown(killed_init_keeps_fences, stop),
+        cmocka_unit_test_teardown(init_killed_in_its_last_step_is_finished, stop),
+        cmocka_unit_test_teardown(add_is_killed_and_run_again, stop),
+        cmocka_unit_test_teardown(remove_is_killed_and_run_again, stop),
+        cmocka_unit_test_teardown(accepted_change_is_finished_by_the_next, stop),
+        cmocka_unit_test_teardown(unsettled_change_is_settled_by_the_next, stop),
+        cmocka_unit_test_teardown(a_node_that_was_away_is_brought_up, stop),
+        cmocka_unit_test_teardown(add_goes_on_with_the_old_list, stop),
+        cmocka_unit_test_teardown(add_without_recovery_comes_to_its_end, stop),
+        cmocka_unit_test_teardown(remove_leaves_the_old_list_working, stop),
+        cmocka_unit_test_teardown(fences_outlive_the_members_that_knew_them, stop),
+        cmocka_unit_test_teardown(a_node_that_cannot_be_reached_is_not_added, stop),
+        cmocka_unit_test_teardown(two_operators_add, stop),
+        cmocka_unit_test_teardown(two_operators_remove, stop),
+        cmocka_unit_test_teardown(one_adds_one_removes, stop),
+        cmocka_unit_test_teardown(two_inits_at_once, stop),
+        cmocka_unit_test_teardown(replace_under_load, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
