@@ -113,18 +113,31 @@ static const char *door_text(const struct examined *node) {
     return "?";
 }
 
+static void standing_text(const struct redlock_node_status *status, char *out, size_t size) {
+    if (status->verdict == REDLOCK_VERDICT_GRANTED) {
+        snprintf(out, size, "intact");
+    } else if (status->verdict == REDLOCK_VERDICT_RECOVERING && status->recovering_ms > 0) {
+        snprintf(out, size, "back in %" PRId64 " s", (status->recovering_ms + 999) / 1000);
+    } else {
+        snprintf(out, size, "%s", verdict_name(status->verdict));
+    }
+}
+
+/* What a restart leaves is no matter in guarded mode, where a node that was restarted waits before it votes. */
 static void print_how(const struct checkup *checkup) {
     static const char *const remains[] = {"?", "nothing", "last snapshot", "all but ~30 s", "all but 1 s", "all"};
-    printf("\n%2s  %-13s  %-15s  %-11s  %-12s  %s\n", "", "AFTER RESTART", "EVICTION", "MEMORY/MAX", "CLIENTS/MAX",
-           "DOOR");
+    printf("\n%2s  %-13s  %-15s  %-11s  %-12s  %s\n", "", checkup->guarded ? "STANDING" : "AFTER RESTART", "EVICTION",
+           "MEMORY/MAX", "CLIENTS/MAX", "DOOR");
     for (size_t i = 0; i < checkup->count; i++) {
         const struct examined *node = &checkup->nodes[i];
-        char memory[56], clients[56];
+        char memory[56], clients[56], first[48];
         if (!is_served(node)) continue;
         memory_text(&node->survey, memory, sizeof memory);
         clients_text(&node->survey, clients, sizeof clients);
-        printf("%2zu  %-13s  %-15s  %-11s  %-12s  %s\n", i + 1, remains[remains_after_restart(&node->survey)],
-               or_unknown(node->survey.eviction), memory, clients, door_text(node));
+        snprintf(first, sizeof first, "%s", remains[remains_after_restart(&node->survey)]);
+        if (checkup->guarded) standing_text(&node->status, first, sizeof first);
+        printf("%2zu  %-13s  %-15s  %-11s  %-12s  %s\n", i + 1, first, or_unknown(node->survey.eviction), memory,
+               clients, door_text(node));
     }
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "checkup.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +12,6 @@
 #define SAMPLES_MAX 1000
 
 bool is_served(const struct examined *node) { return node->survey.verdict == REDLOCK_VERDICT_GRANTED; }
-
-void session_live_until(struct session *session, int64_t until_ns) {
-    struct pollfd client = {.fd = redlock_client_fd(session->client), .events = POLLIN};
-    for (int64_t now = now_ns(); now < until_ns; now = now_ns()) {
-        int64_t ms = (until_ns - now + MS - 1) / MS;
-        poll(&client, 1, ms > 60000 ? 60000 : (int)ms);
-        redlock_process(session->client);
-    }
-}
 
 /* ---- clocks ---- */
 
@@ -127,6 +117,8 @@ static void knock(struct session *session, struct checkup *checkup) {
     struct settings stranger = *session->settings;
     stranger.nodes = nodes;
     stranger.verbose = false;
+    stranger.mode = REDLOCK_MODE_CLASSIC; /* it looks at the door, not at records */
+    stranger.confirm = false;
     struct session door;
     if (session_open(&door, &stranger) != 0) return;
     session_connect(&door);
@@ -159,13 +151,16 @@ static int survey_all(struct session *session, struct checkup *checkup) {
 int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup) {
     const size_t samples_count = (size_t)session->settings->samples;
     *checkup = (struct checkup){.count = redlock_client_nodes(session->client),
+                                .guarded = session->mode == REDLOCK_MODE_GUARDED,
                                 .node_timeout_ms = session->settings->node_timeout_ms,
                                 .tls_certificate = session->settings->tls_cert_file != NULL};
     if (checkup->node_timeout_ms == 0) checkup->node_timeout_ms = 50; /* the library's own, for any TTL from 1s up */
     struct clock_sample *samples = calloc(checkup->count * samples_count, sizeof *samples);
     if (samples == NULL) return REDLOCK_NO_MEMORY;
     session_connect(session);
-    int result = take_samples(session, checkup->count, samples, samples_count);
+    int result = REDLOCK_OK;
+    if (checkup->guarded && membership_look(session, &checkup->membership) != 0) result = REDLOCK_SYSTEM;
+    if (result == REDLOCK_OK) result = take_samples(session, checkup->count, samples, samples_count);
     if (result == REDLOCK_OK) result = survey_all(session, checkup);
     if (result == REDLOCK_OK) knock(session, checkup);
     int64_t wall = wall_minus_boot();

@@ -11,6 +11,7 @@
 
 #include <redlock.h>
 
+#include "membership.h"
 #include "session.h"
 
 /* One answer to TIME: the server's clock was `clock_ns` at some moment of ours between two. */
@@ -38,13 +39,12 @@ struct checkup {
     struct examined nodes[REDLOCK_NODES_MAX];
     int64_t node_timeout_ms;
     bool tls_certificate; /* we show a client certificate */
+    bool guarded;
+    struct membership membership; /* GUARDED */
 };
 
 /* Examines every node; `before` is the examination before, or NULL. Takes (samples - 1) x 100 ms. A redlock_result. */
 int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup);
-/* Lets the connections live until then. */
-void session_live_until(struct session *session, int64_t until_ns);
-
 bool is_served(const struct examined *node);
 
 #endif

@@ -113,5 +113,7 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
     if (reading.failed) return -1;
     settings->config_nodes = settings->nodes;
     settings->nodes = NULL; /* -N starts a list of its own */
+    settings->config_mode = settings->mode;
+    settings->mode = MODE_UNSET; /* REDLOCK_MODE comes before the file */
     return 0;
 }

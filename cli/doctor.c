@@ -92,6 +92,7 @@ int command_doctor(struct settings *settings, int argc, char **argv) {
     }
     struct doctor *doctor = calloc(1, sizeof *doctor);
     if (doctor == NULL) return EXIT_SYSTEM;
+    settings->only_looks = true;
     int status = session_open(&doctor->session, settings);
     if (status == 0) {
         status = settings->watch_ms > 0 ? examine_often(doctor) : examine(doctor, true);

@@ -128,6 +128,9 @@ static void judge_persistence(const struct redlock_server *survey, size_t i, str
     case REMAINS_UNKNOWN:
     case REMAINS_ALL: break;
     }
+}
+
+static void judge_disk(const struct redlock_server *survey, size_t i, struct findings *findings) {
     if (survey->writes_refused == 1) {
         ERROR("MISCONF", i, "Look at its log; make room on its disk, or mend the permissions of its directory.",
               "Its last write to disk failed, so it refuses locks until one succeeds.");
@@ -206,13 +209,19 @@ static void judge_clock(const struct examined *node, size_t i, struct findings *
 
 /* ---- versions, permissions ---- */
 
-static void judge_version(const struct examined *node, size_t i, struct findings *findings) {
+static void judge_age(const struct redlock_server *survey, bool guarded, size_t i, struct findings *findings) {
     int major = 0, minor = 0;
-    if (sscanf(node->survey.redis_version, "%d.%d", &major, &minor) == 2 && (major < 6 || (major == 6 && minor < 2))) {
-        WARNING("OLD-VERSION", i, "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.",
-                "Redis %s gets no security fixes any more, and guarded mode will need 6.2.",
-                node->survey.redis_version);
+    const char *cure = "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
+    if (sscanf(survey->redis_version, "%d.%d", &major, &minor) != 2 || major > 6 || (major == 6 && minor >= 2)) return;
+    if (guarded) {
+        ERROR("OLD-VERSION", i, cure, "Redis %s lacks what guarded mode needs: 6.2 has it.", survey->redis_version);
+    } else {
+        WARNING("OLD-VERSION", i, cure, "Redis %s gets no security fixes any more, and guarded mode needs 6.2.",
+                survey->redis_version);
     }
+}
+
+static void judge_permissions(const struct examined *node, size_t i, struct findings *findings) {
     if (node->status.uses_transactions) {
         NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in docs/acl.md.",
              "It lets us run no scripts: releases and renewals take transactions, with more round trips.");
@@ -229,19 +238,47 @@ static void judge_version(const struct examined *node, size_t i, struct findings
          what);
 }
 
+/* ---- guarded mode: does it vote? ---- */
+
+static void judge_standing(const struct examined *node, size_t i, struct findings *findings) {
+    switch (node->status.verdict) {
+    case REDLOCK_VERDICT_GRANTED: break;
+    case REDLOCK_VERDICT_RECOVERING:
+        WARNING("RECOVERING", i, "Wait: clients bring it back; redlock quorum status --wait tells when it is.",
+                "It does not vote, so fewer of the others may fail: %s.", node->status.text);
+        break;
+    case REDLOCK_VERDICT_FOREIGN:
+        ERROR("FOREIGN", i, "List the members: redlock quorum status names them. Or redlock quorum add the node.",
+              "It is no member of this quorum, or not any more, and never votes.");
+        break;
+    case REDLOCK_VERDICT_NO_RECORD:
+        ERROR("NO-RECORD", i, "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
+              "It carries no record of a quorum, and does not vote.");
+        break;
+    default:
+        ERROR("UNFIT", i, "Mend what is said; the other findings on this node, and docs/acl.md, may tell more.",
+              "It serves us, but not in guarded mode: %s%s%s.", redlock_verdict_text(node->status.verdict),
+              node->status.text[0] != '\0' ? ": " : "", node->status.text);
+        break;
+    }
+}
+
 void judge_node(const struct checkup *checkup, size_t i, struct findings *findings) {
     const struct examined *node = &checkup->nodes[i];
     if (!is_served(node)) {
         judge_absent(node, i, findings);
         return;
     }
+    if (checkup->guarded) judge_standing(node, i, findings);
     judge_role(&node->survey, i, findings);
     judge_memory(&node->survey, i, findings);
-    judge_persistence(&node->survey, i, findings);
+    if (!checkup->guarded) judge_persistence(&node->survey, i, findings);
+    judge_disk(&node->survey, i, findings);
     judge_door(checkup, i, findings);
     judge_load(checkup, i, findings);
     judge_clock(node, i, findings);
-    judge_version(node, i, findings);
+    judge_age(&node->survey, checkup->guarded, i, findings);
+    judge_permissions(node, i, findings);
 }
 
 /* ---- the set as a whole ---- */
@@ -285,20 +322,66 @@ static void judge_hosts(const struct checkup *checkup, struct findings *findings
     }
 }
 
-void judge_set(const struct checkup *checkup, struct findings *findings) {
+/* A node that does not answer may be a member under another URL. */
+static const char *unlisted_member(const struct checkup *checkup) {
+    const struct membership *membership = &checkup->membership;
+    const char *url = NULL;
+    size_t lacking = 0, unplaced = 0;
+    for (size_t i = 0; i < checkup->count; i++) {
+        unplaced += !is_served(&checkup->nodes[i]) && checkup->nodes[i].status.node_id[0] == '\0';
+    }
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        if (membership->members[i].node >= 0) continue;
+        lacking++;
+        url = membership->members[i].url;
+    }
+    return lacking > unplaced ? url : NULL;
+}
+
+/* Which of the nodes is a member is the records' word; that a majority of them serves us is not enough there. */
+static void judge_membership(const struct checkup *checkup, struct findings *findings) {
+    const struct membership *membership = &checkup->membership;
+    const struct redlock_quorum *quorum = &membership->quorum;
+    const char *unlisted = unlisted_member(checkup);
+    if (membership->state == MEMBERSHIP_LOST) {
+        ERROR("NO-QUORUM", EVERY_NODE,
+              "Bring the members back; if the data of a majority is lost for good, redlock quorum init.",
+              "Of %zu members %zu must be intact for a lock, and %zu are: none can be had now.", quorum->members,
+              quorum->votes_needed, quorum->intact);
+    }
+    if (membership->state == MEMBERSHIP_ABSENT) {
+        ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
+              "No node that answers carries a record: no lock can be had in guarded mode.");
+    }
+    if (unlisted != NULL) {
+        WARNING("NOT-LISTED", EVERY_NODE, "Give every client all members: redlock quorum status names them.",
+                "The member %.200s is none of the nodes listed, so its vote is missed.", unlisted);
+    }
+    if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
+    WARNING("NOT-SETTLED", EVERY_NODE, "Run that redlock quorum command again; any other finishes it, too.",
+            "The last change of members was interrupted: there can be no other before it is finished.");
+}
+
+static void judge_majority(const struct checkup *checkup, struct findings *findings) {
     size_t served = 0;
     for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
-    if (served < quorum_of(checkup->count)) {
-        ERROR("NO-QUORUM", EVERY_NODE, "Bring the nodes up that the findings below name.",
-              "%zu of %zu nodes serve us, and a lock takes %zu: none can be had now.", served, checkup->count,
-              quorum_of(checkup->count));
-    }
-    if (checkup->count == 1) {
+    if (served >= quorum_of(checkup->count)) return;
+    ERROR("NO-QUORUM", EVERY_NODE, "Bring the nodes up that the findings below name.",
+          "%zu of %zu nodes serve us, and a lock takes %zu: none can be had now.", served, checkup->count,
+          quorum_of(checkup->count));
+}
+
+static void judge_count(const struct checkup *checkup, struct findings *findings) {
+    const char *cure =
+        "List 3 or 5 independent ones: with fewer, no node that lost its data can come back but by init.";
+    if (checkup->count < 3 && checkup->guarded) {
+        WARNING("FEW-NODES", EVERY_NODE, cure,
+                "Guarded mode wants three nodes: a node that lost its data needs two that "
+                "did not.");
+    } else if (checkup->count == 1) {
         NOTE("FEW-NODES", EVERY_NODE, "For locks that outlive a server, list 3 or 5 independent ones.",
              "There is one node: when it fails, no lock can be had, and those that are held are lost.");
-        return;
-    }
-    if (checkup->count == 2) {
+    } else if (checkup->count == 2) {
         WARNING("FEW-NODES", EVERY_NODE, "Add a third node, or take one away.",
                 "Of two nodes both are needed: two fail more often than one.");
     } else if (checkup->count % 2 == 0) {
@@ -306,5 +389,14 @@ void judge_set(const struct checkup *checkup, struct findings *findings) {
              "%zu nodes stand the loss of %zu, no more than %zu nodes do.", checkup->count,
              checkup->count - quorum_of(checkup->count), checkup->count - 1);
     }
-    judge_hosts(checkup, findings);
+}
+
+void judge_set(const struct checkup *checkup, struct findings *findings) {
+    if (checkup->guarded) {
+        judge_membership(checkup, findings);
+    } else {
+        judge_majority(checkup, findings);
+    }
+    judge_count(checkup, findings);
+    if (checkup->count > 1) judge_hosts(checkup, findings);
 }

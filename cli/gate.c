@@ -25,13 +25,6 @@ extern char **environ;
 static const char resource[] = "file";
 #define RESOURCE resource, sizeof resource - 1
 
-static int set_fence(struct settings *settings, const char *value, char *error, size_t size) {
-    for (size_t i = 0; i < option_entries_count; i++) {
-        if (strcmp(option_entries[i].name, "fence") == 0) return option_entries[i].set(settings, value, error, size);
-    }
-    return -1;
-}
-
 /* --fence, else REDLOCK_FENCE. 0, or the exit status after a message. */
 static int read_fence(struct settings *settings) {
     const char *given = getenv("REDLOCK_FENCE");
@@ -42,7 +35,7 @@ static int read_fence(struct settings *settings) {
                  "classic mode has no fencing tokens, and without one nothing can be refused");
         return EXIT_USAGE_ERROR;
     }
-    if (set_fence(settings, given, error, sizeof error) == 0) return EXIT_OK;
+    if (settings_fence(settings, given, error, sizeof error) == 0) return EXIT_OK;
     complain("REDLOCK_FENCE: %s", error);
     return EXIT_USAGE_ERROR;
 }

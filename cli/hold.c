@@ -78,6 +78,8 @@ static int print_json(struct session *session, struct redlock_lock *lock, const 
     json_object_set_new(object, "resource",
                         plain != NULL ? plain : json_string(printable(name, sizeof name, resource, strlen(resource))));
     if (token.bytes > 0) token_json(object, token);
+    int64_t fence = redlock_fence(lock);
+    if (fence > 0) json_object_set_new(object, "fence", json_integer(fence));
     if (validity_ms >= 0) {
         json_object_set_new(object, "validity_ms", json_integer(validity_ms));
         json_object_set_new(object, "ttl_ms", json_integer(session->settings->ttl_ms));
@@ -102,8 +104,11 @@ static int print_lock(struct session *session, struct redlock_lock *lock, const 
     if (session->settings->json) {
         if (print_json(session, lock, resource, token, validity_ms) != 0) return -1;
     } else {
+        int64_t fence = redlock_fence(lock);
         fwrite(token.data, 1, token.bytes, stdout);
-        printf(" %" PRId64 "\n", validity_ms);
+        printf(" %" PRId64, validity_ms);
+        if (fence > 0) printf(" %" PRId64, fence);
+        putchar('\n');
     }
     return fflush(stdout) == 0 && ferror(stdout) == 0 ? 0 : -1;
 }
@@ -225,27 +230,27 @@ static int find_token(const struct settings *settings, bool input, struct token 
     return EXIT_USAGE_ERROR;
 }
 
-typedef int adopted_fn(struct session *session, struct redlock_lock *lock, const char *resource);
-
-static int with_adopted(struct settings *settings, const char *command, int argc, char **argv, adopted_fn *act) {
-    bool input = wants_input(&argc, argv);
-    int status = one_resource(settings, command, argc, argv);
-    if (status != 0) return status;
-    struct token token;
-    if ((status = find_token(settings, input, &token)) != 0) return status;
-    struct session session;
-    if ((status = session_open(&session, settings)) != 0) return status;
-    struct redlock_lock *lock = NULL;
-    status = session_lock(&session, argv[0], not_renewed, NULL, &lock);
-    if (status == 0) {
-        session_connect(&session);
-        int result = redlock_lock_adopt(lock, token.bytes, token.count);
-        status = result == REDLOCK_OK ? act(&session, lock, argv[0]) : session_failure(&session, lock, argv[0], result);
+/* The fence that belongs to the token: in guarded mode an extension needs it, and must never bring another lock's. So
+ * that of the environment counts only beside the token of the environment. 0, or the exit status after a message. */
+static int find_fence(struct settings *settings, bool input, int mode) {
+    const char *environment = getenv("REDLOCK_FENCE");
+    char error[256];
+    if (settings->fence != 0 || mode != REDLOCK_MODE_GUARDED) return 0;
+    if (environment == NULL || environment[0] == '\0') {
+        complain("no fence; put it in REDLOCK_FENCE, or give --fence: redlock acquire prints it after the validity");
+        return EXIT_USAGE_ERROR;
     }
-    redlock_lock_free(lock);
-    session_close(&session);
-    return status;
+    if (input || settings->token != NULL) {
+        complain(
+            "REDLOCK_FENCE may be another lock's than this token's, which is not that of REDLOCK_TOKEN; give --fence");
+        return EXIT_USAGE_ERROR;
+    }
+    if (settings_fence(settings, environment, error, sizeof error) == 0) return 0;
+    complain("REDLOCK_FENCE: %s", error);
+    return EXIT_USAGE_ERROR;
 }
+
+typedef int adopted_fn(struct session *session, struct redlock_lock *lock, const char *resource);
 
 static int extend_adopted(struct session *session, struct redlock_lock *lock, const char *resource) {
     int result = redlock_extend(lock, 0);
@@ -266,6 +271,32 @@ static int release_adopted(struct session *session, struct redlock_lock *lock, c
     if (result != REDLOCK_OK) return session_failure(session, lock, resource, result);
     if (session->settings->json) print_json(session, lock, resource, (struct redlock_bytes){0}, -1);
     return EXIT_OK;
+}
+
+static int adopt(struct session *session, const struct token *token, const char *resource, adopted_fn *act) {
+    struct redlock_lock *lock = NULL;
+    int status = session_lock(session, resource, not_renewed, NULL, &lock);
+    if (status != 0) return status;
+    session_connect(session);
+    const int64_t fence = session->mode == REDLOCK_MODE_GUARDED ? session->settings->fence : 0;
+    int result = redlock_lock_adopt_fenced(lock, token->bytes, token->count, fence);
+    status = result == REDLOCK_OK ? act(session, lock, resource) : session_failure(session, lock, resource, result);
+    redlock_lock_free(lock);
+    return status;
+}
+
+static int with_adopted(struct settings *settings, const char *command, int argc, char **argv, adopted_fn *act) {
+    bool input = wants_input(&argc, argv);
+    int status = one_resource(settings, command, argc, argv);
+    if (status != 0) return status;
+    struct token token;
+    if ((status = find_token(settings, input, &token)) != 0) return status;
+    struct session session;
+    if ((status = session_open(&session, settings)) != 0) return status;
+    if (act == extend_adopted) status = find_fence(settings, input, session.mode);
+    if (status == 0) status = adopt(&session, &token, argv[0], act);
+    session_close(&session);
+    return status;
 }
 
 int command_extend(struct settings *settings, int argc, char **argv) {

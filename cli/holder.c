@@ -160,7 +160,11 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
 
 static void start_command(struct holder *holder, bool lend) {
     int failed;
-    if (job_start(&holder->job, holder->plan, holder->session.nodes, redlock_token(holder->lock), lend, &failed) != 0) {
+    const struct grant grant = {.nodes = holder->session.nodes,
+                                .mode = holder->session.mode,
+                                .token = redlock_token(holder->lock),
+                                .fence = redlock_fence(holder->lock)};
+    if (job_start(&holder->job, holder->plan, &grant, lend, &failed) != 0) {
         set_outcome(holder, failed == EXIT_SYSTEM ? OUTCOME_SYSTEM : OUTCOME_NOT_RUN, failed);
         begin_release(holder);
         return;

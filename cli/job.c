@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "job.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -42,15 +44,22 @@ static pid_t start_with(const struct run_plan *plan, bool lend, char *const *add
     return child;
 }
 
-int job_start(struct job *job, const struct run_plan *plan, const char *nodes, struct redlock_bytes token, bool lend,
-              int *failed) {
+int job_start(struct job *job, const struct run_plan *plan, const struct grant *grant, bool lend, int *failed) {
+    char fence[24];
+    const char *mode = mode_name(grant->mode);
+    int digits = snprintf(fence, sizeof fence, "%" PRId64, grant->fence);
     char *added[] = {variable("REDLOCK_RESOURCE", plan->resource, strlen(plan->resource)),
-                     variable("REDLOCK_TOKEN", token.data, token.data != NULL ? token.bytes : 0),
-                     variable("REDLOCK_NODES", nodes, strlen(nodes))};
+                     variable("REDLOCK_TOKEN", grant->token.data, grant->token.data != NULL ? grant->token.bytes : 0),
+                     variable("REDLOCK_NODES", grant->nodes, strlen(grant->nodes)),
+                     variable("REDLOCK_MODE", mode, strlen(mode)), variable("REDLOCK_FENCE", fence, (size_t)digits)};
+    /* A fence that was inherited is another lock's. */
+    const size_t all = sizeof added / sizeof added[0], count = grant->fence > 0 ? all : all - 1;
+    if (grant->fence == 0) unsetenv("REDLOCK_FENCE");
     *failed = EXIT_SYSTEM;
-    bool whole = added[0] != NULL && added[1] != NULL && added[2] != NULL;
-    pid_t child = whole ? start_with(plan, lend, added, 3, failed) : -1;
-    for (size_t i = 0; i < 3; i++) free(added[i]);
+    bool whole = true;
+    for (size_t i = 0; i < all; i++) whole = whole && added[i] != NULL;
+    pid_t child = whole ? start_with(plan, lend, added, count, failed) : -1;
+    for (size_t i = 0; i < all; i++) free(added[i]);
     if (child < 0) return -1;
     job->group = child;
     return 0;

@@ -19,10 +19,17 @@ struct job {
     int64_t kill_at, give_up_at; /* NEVER: not yet */
 };
 
+/* What the command is told of its lock, by its environment. */
+struct grant {
+    const char *nodes;
+    int mode; /* enum redlock_mode */
+    struct redlock_bytes token;
+    int64_t fence; /* 0: there is none */
+};
+
 void job_init(struct job *job, int64_t kill_after_ms);
 /* 0, or -1 with *failed the exit status after a message. */
-int job_start(struct job *job, const struct run_plan *plan, const char *nodes, struct redlock_bytes token, bool lend,
-              int *failed);
+int job_start(struct job *job, const struct run_plan *plan, const struct grant *grant, bool lend, int *failed);
 /* What waitpid(2) says; the signal that stopped the command, or 0. */
 int job_reaped(struct job *job, pid_t pid, int status);
 /* TERM now, KILL --kill-after later, but inside what is left of the validity; where nothing is left, --kill-after

@@ -29,6 +29,8 @@ static const struct command commands[] = {
     {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false, command_show},
     {"doctor", COMMAND_DOCTOR, "[options]", "Tell whether the servers are fit to hold locks, and what helps.", false,
      command_doctor},
+    {"quorum", COMMAND_QUORUM, "[options] init | status | add URL | remove MEMBER | replace MEMBER URL",
+     "Make nodes a guarded quorum, show its members, change them.", false, command_quorum},
     {"gate", COMMAND_GATE, "[options] FILE [--] COMMAND [ARGUMENT ...]",
      "Replace FILE by what COMMAND prints, unless a later holder was there.", true, command_gate},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",

@@ -1,9 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "message.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+static volatile sig_atomic_t line_is_passing;
+
+/* Nothing better can be done when standard error itself is gone. */
+static void write_error(const char *text, size_t length) {
+    ssize_t written = write(STDERR_FILENO, text, length);
+    (void)written;
+}
+
+void end_passing(void) {
+    static const char clear[] = "\r\033[K";
+    if (!line_is_passing) return;
+    line_is_passing = 0;
+    write_error(clear, sizeof clear - 1);
+}
+
+void tell_passing(const char *format, ...) {
+    char line[512] = "\r\033[K";
+    const size_t head = strlen(line);
+    struct winsize window = {.ws_col = 0};
+    if (!isatty(STDERR_FILENO)) return;
+    ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
+    /* A line that wraps could not be taken back. */
+    const size_t columns = window.ws_col > 1 ? window.ws_col - 1U : 79;
+    va_list arguments;
+    va_start(arguments, format);
+    int wanted =
+        vsnprintf(line + head, columns < sizeof line - head ? columns + 1 : sizeof line - head, format, arguments);
+    va_end(arguments);
+    if (wanted < 0) return;
+    line_is_passing = 1;
+    write_error(line, strlen(line));
+}
 
 void complain(const char *format, ...) {
     char line[2048] = "redlock: ";
@@ -15,9 +50,8 @@ void complain(const char *format, ...) {
     if (wanted < 0) return;
     size_t length = strlen(line);
     line[length++] = '\n';
-    /* Nothing better can be done when standard error itself is gone. */
-    ssize_t written = write(STDERR_FILENO, line, length);
-    (void)written;
+    end_passing();
+    write_error(line, length);
 }
 
 size_t utf8_length(const unsigned char *bytes, size_t count) {

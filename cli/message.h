@@ -11,6 +11,11 @@
 /* "redlock: ..." in one write, so that lines of several processes do not mix. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* On a terminal, one line that the next word of ours takes the place of; elsewhere nothing. */
+void tell_passing(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Takes it away. Async-signal-safe. */
+void end_passing(void);
+
 /* Bytes as text: well-formed UTF-8 passes, controls and stray bytes become \xNN. A key or an owner is somebody
  * else's data, and must not steer the reader's terminal. Returns `out`, always terminated; cut at the end if need be.
  */

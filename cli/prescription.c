@@ -111,7 +111,17 @@ static json_t *clock_json(const struct examined *node) {
     return clock;
 }
 
-static json_t *node_json(const struct examined *node) {
+static json_t *standing_json(const struct redlock_node_status *status) {
+    const bool intact = status->verdict == REDLOCK_VERDICT_GRANTED;
+    const int64_t left_ms = status->verdict == REDLOCK_VERDICT_RECOVERING ? status->recovering_ms : -1;
+    json_t *standing = json_object();
+    json_object_set_new(standing, "name", json_string(intact ? "intact" : verdict_name(status->verdict)));
+    json_object_set_new(standing, "recovering_ms", number_json(left_ms));
+    json_object_set_new(standing, "member", text_json(status->node_id));
+    return standing;
+}
+
+static json_t *node_json(const struct examined *node, bool guarded) {
     static const char *const roles[] = {"", "master", "replica"};
     static const char *const remains[] = {"", "nothing", "snapshot", "most", "all-but-last-second", "all"};
     const struct redlock_server *survey = &node->survey;
@@ -137,6 +147,7 @@ static json_t *node_json(const struct examined *node) {
     json_object_set_new(object, "clients_max", number_json(survey->clients_max));
     json_object_set_new(object, "scripts_refused",
                         is_served(node) ? json_boolean(node->status.uses_transactions) : json_null());
+    if (guarded) json_object_set_new(object, "standing", standing_json(&node->status));
     json_object_set_new(object, "clock", clock_json(node));
     json_object_set_new(object, "door", door_json(node));
     return object;
@@ -155,11 +166,27 @@ static json_t *finding_json(const struct checkup *checkup, const struct finding 
     return object;
 }
 
+static json_t *membership_head(const struct membership *membership) {
+    const struct redlock_quorum *quorum = &membership->quorum;
+    json_t *object = json_object();
+    json_object_set_new(object, "id", text_json(quorum->id));
+    json_object_set_new(object, "epoch", json_integer(quorum->epoch));
+    json_object_set_new(object, "settled", json_boolean(quorum->settled));
+    json_object_set_new(object, "ttl_max_ms", json_integer(quorum->ttl_ms_max));
+    json_object_set_new(object, "members", json_integer((json_int_t)quorum->members));
+    json_object_set_new(object, "intact", json_integer((json_int_t)quorum->intact));
+    return object;
+}
+
 void prescription_json(const struct checkup *checkup, const struct findings *findings) {
     json_t *object = json_object(), *nodes = json_array(), *list = json_array();
+    const struct redlock_quorum *quorum = &checkup->membership.quorum;
+    const size_t needed = checkup->guarded && quorum->known ? quorum->votes_needed : quorum_of(checkup->count);
     json_object_set_new(object, "fit", json_boolean(findings->errors == 0));
-    json_object_set_new(object, "quorum", json_integer((json_int_t)quorum_of(checkup->count)));
-    for (size_t i = 0; i < checkup->count; i++) json_array_append_new(nodes, node_json(&checkup->nodes[i]));
+    json_object_set_new(object, "quorum", json_integer((json_int_t)needed));
+    if (checkup->guarded) json_object_set_new(object, "record", membership_head(&checkup->membership));
+    for (size_t i = 0; i < checkup->count; i++)
+        json_array_append_new(nodes, node_json(&checkup->nodes[i], checkup->guarded));
     for (size_t i = 0; i < findings->count; i++) json_array_append_new(list, finding_json(checkup, &findings->list[i]));
     json_object_set_new(object, "nodes", nodes);
     json_object_set_new(object, "findings", list);

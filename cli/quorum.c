@@ -1,169 +1,484 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
-#include "quorum.h"
-
-#include <signal.h>
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * quorum: the operator's commands on the members of a guarded quorum. Each says what it sees and what it will do, asks,
+ * and finishes what an interrupted one has left.
+ */
 #include <stdio.h>
-#include <sys/wait.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "boottime.h"
+#include "commands.h"
 #include "duration.h"
+#include "exit_codes.h"
+#include "membership.h"
 #include "message.h"
+#include "nearest.h"
+#include "progress.h"
 
-#define READY_WITHIN (10000 * MS)
-#define TRIES_MAX 5
+/* A node that is added is intact ttl_max after it was registered; drift and a busy machine add to that. */
+#define NEW_MEMBER_WITHIN_MS(ttl_max_ms) (3 * (ttl_max_ms) + 15000)
 
-static void write_nodes(struct quorum *quorum) {
-    size_t used = 0;
-    for (size_t i = 0; i < quorum->count; i++) {
-        used += (size_t)snprintf(quorum->nodes + used, sizeof quorum->nodes - used, "%sredis://127.0.0.1:%d",
-                                 i > 0 ? "," : "", quorum->servers[i].port);
+enum { EXIT_DEGRADED = 1, EXIT_DECLINED = 1 };
+
+struct task {
+    struct settings *settings;
+    struct session session;
+    struct membership membership;
+    struct progress progress;
+    struct redlock_quorum_options options;
+};
+
+struct action {
+    const char *name;
+    int operands;
+    const char *wants;
+    int (*act)(struct task *task, char **operands);
+};
+
+/* ---- looking ----------------------------------------------------------------------------- */
+
+static int status_of(struct task *task) {
+    switch (task->membership.state) {
+    case MEMBERSHIP_INTACT: return EXIT_OK;
+    case MEMBERSHIP_DEGRADED: return EXIT_DEGRADED;
+    case MEMBERSHIP_LOST:
+    case MEMBERSHIP_ABSENT: break;
+    }
+    return session_shut_out(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+}
+
+static int open_and_look(struct task *task) {
+    int status = session_open(&task->session, task->settings);
+    if (status != 0) return status;
+    session_connect(&task->session);
+    return membership_look(&task->session, &task->membership);
+}
+
+static void print_json(struct task *task) {
+    json_t *object = membership_json(&task->session, &task->membership);
+    json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    putchar('\n');
+    json_decref(object);
+}
+
+static int act_status(struct task *task, char **operands) {
+    (void)operands;
+    const int64_t wait_ms = task->settings->await_ms;
+    task->settings->only_looks = wait_ms == WAIT_UNSET; /* who waits for nodes to come back also helps */
+    int status = open_and_look(task);
+    if (status == 0 && wait_ms != WAIT_UNSET) {
+        int64_t until = wait_ms == REDLOCK_WAIT_FOREVER ? NEVER : now_ns() + wait_ms * MS;
+        progress_begin(&task->progress, task->settings->verbose, false);
+        status = membership_await(&task->session, &task->membership, NULL, until, progress_tell, &task->progress);
+        progress_end();
+    }
+    if (status != 0) return status;
+    if (task->settings->json) {
+        print_json(task);
+    } else if (!task->settings->quiet) {
+        membership_print(&task->session, &task->membership, stdout);
+    }
+    return status_of(task);
+}
+
+/* ---- before a change and after it --------------------------------------------------------- */
+
+static void show_membership(struct task *task) {
+    if (!task->settings->quiet || !task->settings->yes) membership_print(&task->session, &task->membership, stderr);
+}
+
+static int confirm(struct task *task) {
+    char answer[16] = "";
+    if (task->settings->yes) return 0;
+    if (!isatty(STDIN_FILENO)) {
+        complain("nothing is done: there is no terminal to ask on; --yes says that it is to be done");
+        return EXIT_USAGE_ERROR;
+    }
+    fputs("Go on? [y/N] ", stderr);
+    if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y')) return 0;
+    complain("nothing was done");
+    return EXIT_DECLINED;
+}
+
+static int failure(struct task *task, int result, const struct redlock_error *error) {
+    complain("%s", error->text);
+    switch (result) {
+    case REDLOCK_NO_QUORUM: return session_shut_out(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    case REDLOCK_CONFLICT: return EXIT_HELD;
+    case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
+    case REDLOCK_TWICE_LISTED: return EXIT_CONFIG;
+    default: return EXIT_SYSTEM;
     }
 }
 
-static int reserve_ports(struct quorum *quorum) {
-    for (size_t i = 0; i < quorum->count; i++) {
-        quorum->servers[i] = (struct server){.number = (unsigned)i + 1, .reserved = -1, .start_at = NEVER};
+/* As shell code; a password is not ours to print. */
+static int print_nodes(struct task *task) {
+    char *nodes = membership_nodes(&task->session, &task->membership);
+    if (nodes == NULL) return EXIT_SYSTEM;
+    printf("export REDLOCK_NODES='%s'\n", nodes);
+    if (strchr(task->session.nodes, '@') != NULL && !task->settings->quiet) {
+        complain("passwords are left out of this list");
     }
-    /* All are held before any is let go: else the kernel might give one twice. */
-    for (size_t i = 0; i < quorum->count; i++) {
-        struct server *server = &quorum->servers[i];
-        int length =
-            snprintf(server->directory, sizeof server->directory, "%s/node-%u", quorum->directory, server->number);
-        if (length < 0 || (size_t)length >= sizeof server->directory) {
-            complain("the directory's name is too long");
-            return -1;
-        }
-        if (server_reserve_port(server) != 0) return -1;
+    free(nodes);
+    return EXIT_OK;
+}
+
+static int finish(struct task *task, const char *what) {
+    int status = membership_look(&task->session, &task->membership);
+    if (status != 0) return status;
+    if (!task->settings->quiet) {
+        complain("%s", what);
+        membership_print(&task->session, &task->membership, stderr);
     }
+    if (!task->settings->json) return print_nodes(task);
+    print_json(task);
+    return EXIT_OK;
+}
+
+/* ---- init --------------------------------------------------------------------------------- */
+
+/* A quorum that works, and is what was asked for. */
+static bool is_made_already(struct task *task) {
+    const struct membership *membership = &task->membership;
+    if (membership->state > MEMBERSHIP_DEGRADED || task->settings->floor != 0) return false;
+    if (task->settings->ttl_max_ms != 0 && task->settings->ttl_max_ms != membership->quorum.ttl_ms_max) return false;
+    return membership->quorum.members == redlock_client_nodes(task->session.client);
+}
+
+static void announce_init(struct task *task) {
+    char most[64];
+    const size_t nodes = redlock_client_nodes(task->session.client);
+    duration_text(most, sizeof most, task->options.ttl_ms_max);
+    if (task->membership.quorum.known) {
+        complain(
+            "fewer than a majority of this quorum is intact. Its records are written anew on all %zu nodes, under the "
+            "same id, with ttl_max %s, and fencing tokens go on above all that can still be read",
+            nodes, most);
+    } else {
+        complain("a new quorum of %zu nodes is made, with ttl_max %s", nodes, most);
+    }
+    if (task->options.never_used) {
+        complain("on your word that no lock was ever held on these servers, it is ready at once");
+    } else {
+        complain("locks that may be held there now end first: it takes %s", most);
+    }
+}
+
+static int act_init(struct task *task, char **operands) {
+    (void)operands;
+    struct redlock_error error;
+    int status = open_and_look(task);
+    if (status != 0) return status;
+    show_membership(task);
+    const bool made = is_made_already(task);
+    if (task->settings->ttl_max_ms == 0 && task->membership.quorum.known) {
+        task->options.ttl_ms_max = task->membership.quorum.ttl_ms_max;
+    }
+    if (made && task->membership.state == MEMBERSHIP_INTACT) return finish(task, "nothing to do: the quorum is made");
+    if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {
+        complain("a majority of this quorum is intact, and nodes that lost their data come back by themselves: init is "
+                 "for new servers, and for a majority that lost its data");
+        return EXIT_HELD;
+    }
+    if (made) {
+        complain("a majority is intact; if an init was interrupted before all were, it is finished");
+    } else {
+        announce_init(task);
+    }
+    if ((status = confirm(task)) != 0) return status;
+    progress_begin(&task->progress, task->settings->verbose, true);
+    int result = redlock_quorum_init(task->session.client, &task->options, &error);
+    progress_end();
+    if (made && result == REDLOCK_CONFLICT) {
+        return finish(task,
+                      "nothing to do: the quorum is made, and nodes that lost their data come back by themselves");
+    }
+    return result == REDLOCK_OK ? finish(task, "the quorum is made") : failure(task, result, &error);
+}
+
+/* ---- one change --------------------------------------------------------------------------- */
+
+/* Locks can be had, and the change be finished, only if enough of the members that then are stay intact. 0, or the exit
+ * status after a message. */
+static int enough_after(const struct membership *membership, size_t members, size_t intact) {
+    const size_t needed = quorum_of(members);
+    if (membership->state == MEMBERSHIP_ABSENT) {
+        complain("there is no quorum yet: redlock quorum init makes one");
+        return EXIT_NO_QUORUM;
+    }
+    if (intact >= needed) return 0;
+    complain(
+        "nothing is done: of %zu members %zu would have to be intact, and %zu would be. Bring the others back first%s",
+        members, needed, intact,
+        membership->quorum.members == 1 ? "; or redlock quorum init a new set of servers" : "");
+    return EXIT_NO_QUORUM;
+}
+
+static int add_node(struct task *task, size_t node) {
+    struct redlock_error error;
+    progress_begin(&task->progress, task->settings->verbose, true);
+    int result = redlock_quorum_add(task->session.client, node, &task->options, &error);
+    progress_end();
+    return result == REDLOCK_OK ? 0 : failure(task, result, &error);
+}
+
+static int remove_member(struct task *task, const char *id) {
+    struct redlock_error error;
+    progress_begin(&task->progress, task->settings->verbose, true);
+    int result = redlock_quorum_remove(task->session.client, id, &task->options, &error);
+    progress_end();
+    return result == REDLOCK_OK ? 0 : failure(task, result, &error);
+}
+
+/* What was begun is finished by any change: here by the removal of whom is gone already. 0, or the exit status. */
+static int settle(struct task *task, const char *name) {
+    struct redlock_node_status status = {.size = sizeof status};
+    struct redlock_error error;
+    size_t node;
+    const char *id = "ffffffffffffffff"; /* nobody's, where nobody knows */
+    bool listed = list_has(task->session.nodes, name, &node);
+    if (listed && redlock_client_node(task->session.client, node, &status) == REDLOCK_OK && status.node_id[0] != '\0') {
+        id = status.node_id;
+    }
+    progress_begin(&task->progress, task->settings->verbose, true);
+    int result = redlock_quorum_remove(task->session.client, id, &task->options, &error);
+    progress_end();
+    int looked = membership_look(&task->session, &task->membership);
+    if (looked != 0 || result == REDLOCK_OK || task->membership.quorum.settled) return looked;
+    return failure(task, result, &error);
+}
+
+/* A member that was added votes when it has waited. */
+static int await_member(struct task *task, const char *url) {
+    int status = membership_look(&task->session, &task->membership);
+    int at = member_named(&task->session, &task->membership, url);
+    if (status != 0 || at < 0) return status;
+    char id[sizeof task->membership.members[0].id];
+    memcpy(id, task->membership.members[at].id, sizeof id);
+    const int64_t until = now_ns() + NEW_MEMBER_WITHIN_MS(task->membership.quorum.ttl_ms_max) * MS;
+    progress_begin(&task->progress, task->settings->verbose, true);
+    status = membership_await(&task->session, &task->membership, id, until, progress_tell, &task->progress);
+    progress_end();
+    at = member_named(&task->session, &task->membership, url);
+    if (status != 0 || (at >= 0 && is_intact(&task->membership.members[at]))) return status;
+    complain("%s is a member, but not intact yet; `redlock quorum status --wait` tells when it is", url);
+    return EXIT_NO_QUORUM;
+}
+
+/* The nodes of this client, and the new one behind them unless it is listed already: its index. 0, or the exit status.
+ */
+static int list_with(struct task *task, const char *url, size_t *node) {
+    const char *nodes = find_nodes(task->settings);
+    char *joined = NULL;
+    if (nodes == NULL || list_has(nodes, url, node)) return 0;
+    if (asprintf(&joined, "%s,%s", nodes, url) < 0) return EXIT_SYSTEM;
+    free(task->settings->nodes);
+    task->settings->nodes = joined;
     return 0;
 }
 
-static struct server *server_of(struct quorum *quorum, pid_t pid) {
-    for (size_t i = 0; i < quorum->count; i++) {
-        if (quorum->servers[i].pid == pid) return &quorum->servers[i];
+static int act_add(struct task *task, char **operands) {
+    size_t node = 0;
+    int status = list_with(task, operands[0], &node);
+    if (status == 0) status = open_and_look(task);
+    if (status != 0) return status;
+    const struct membership *membership = &task->membership;
+    const char *url = node_url(&task->session, node);
+    show_membership(task);
+    const bool is_member = member_named(&task->session, membership, url) >= 0;
+    if (is_member && membership->quorum.settled) {
+        complain("%s is a member already", url);
+    } else {
+        const size_t members = membership->quorum.members + !is_member;
+        if ((status = enough_after(membership, members, membership->quorum.intact)) != 0) return status;
+        complain("%s becomes a member: %zu members then, of which %zu must be intact", url, members,
+                 quorum_of(members));
+        if ((status = confirm(task)) != 0) return status;
+        if ((status = add_node(task, node)) != 0) return status;
+    }
+    status = await_member(task, url);
+    int printed = finish(task, "the node is a member");
+    return status != 0 ? status : printed;
+}
+
+static int act_remove(struct task *task, char **operands) {
+    int status = open_and_look(task);
+    if (status != 0) return status;
+    const struct membership *membership = &task->membership;
+    show_membership(task);
+    int at = member_named(&task->session, membership, operands[0]);
+    if (at < 0 && membership->quorum.known && !membership->quorum.settled) {
+        complain("'%.200s' is no member; the change that was begun is finished", operands[0]);
+        if ((status = confirm(task)) != 0 || (status = settle(task, operands[0])) != 0) return status;
+        return finish(task, "the change is finished");
+    }
+    if (at < 0) {
+        complain("no member has the id or the URL '%.200s'", operands[0]);
+        return EXIT_USAGE_ERROR;
+    }
+    const struct redlock_member *member = &membership->members[at];
+    const size_t members = membership->quorum.members - 1;
+    if (members == 0) {
+        complain("the last member cannot be removed");
+        return EXIT_USAGE_ERROR;
+    }
+    if ((status = enough_after(membership, members, membership->quorum.intact - is_intact(member))) != 0) return status;
+    complain("%s (%s) is a member no more: %zu members then, of which %zu must be intact",
+             member_url(&task->session, member), member->id, members, quorum_of(members));
+    if ((status = confirm(task)) != 0) return status;
+    if ((status = remove_member(task, member->id)) != 0) return status;
+    return finish(task, "the member is removed");
+}
+
+/* ---- replace: one add and one remove ------------------------------------------------------- */
+
+struct replacement {
+    const char *old_name, *url; /* of the new one */
+    size_t node;
+    int old_at, new_at; /* -1: no member */
+    bool adds_first;
+};
+
+/* With all members up, the new one comes first. But a dead member is not kept while there is one more to be outvoted:
+ * of three with one dead, four would need three. */
+static int plan_replacement(struct task *task, struct replacement *plan) {
+    const struct membership *membership = &task->membership;
+    plan->url = node_url(&task->session, plan->node);
+    plan->old_at = member_named(&task->session, membership, plan->old_name);
+    plan->new_at = member_named(&task->session, membership, plan->url);
+    if (plan->old_at >= 0 && plan->old_at == plan->new_at) {
+        complain("%s is one and the same; name the member that goes and the node that comes", plan->url);
+        return EXIT_USAGE_ERROR;
+    }
+    if (plan->old_at < 0 && plan->new_at < 0 && !list_has(task->session.nodes, plan->old_name, NULL)) {
+        complain("no member has the id or the URL '%.200s'; if it was removed already: redlock quorum add %s",
+                 plan->old_name, plan->url);
+        return EXIT_USAGE_ERROR;
+    }
+    const bool old_intact = plan->old_at >= 0 && is_intact(&membership->members[plan->old_at]);
+    const size_t members = membership->quorum.members, intact = membership->quorum.intact;
+    plan->adds_first = plan->new_at < 0 && (old_intact || plan->old_at < 0);
+    if (plan->adds_first) return enough_after(membership, members + 1, intact);
+    if (plan->old_at >= 0 && plan->new_at < 0) return enough_after(membership, members - 1, intact - old_intact);
+    return membership->state == MEMBERSHIP_ABSENT ? enough_after(membership, members, intact) : 0;
+}
+
+static void announce_replacement(struct task *task, const struct replacement *plan) {
+    const struct redlock_member *old = plan->old_at >= 0 ? &task->membership.members[plan->old_at] : NULL;
+    if (plan->adds_first) complain("%s becomes a member", plan->url);
+    if (plan->adds_first && old != NULL) complain("when it is intact, %s is removed", member_url(&task->session, old));
+    if (plan->adds_first || old == NULL) return;
+    complain("%s is removed", member_url(&task->session, old));
+    if (plan->new_at < 0) complain("then %s becomes a member", plan->url);
+}
+
+static int replace(struct task *task, const struct replacement *plan) {
+    char id[sizeof task->membership.members[0].id] = "";
+    const bool removes = plan->old_at >= 0;
+    int status = 0;
+    if (removes) memcpy(id, task->membership.members[plan->old_at].id, sizeof id);
+    const bool old_intact = removes && is_intact(&task->membership.members[plan->old_at]);
+    if (plan->adds_first) status = add_node(task, plan->node);
+    if (status == 0 && (plan->adds_first || (plan->new_at >= 0 && old_intact))) status = await_member(task, plan->url);
+    if (status == 0 && removes) status = remove_member(task, id);
+    if (status == 0 && !removes && !plan->adds_first && !task->membership.quorum.settled)
+        status = settle(task, plan->old_name);
+    if (status == 0 && !plan->adds_first && plan->new_at < 0) status = add_node(task, plan->node);
+    if (status == 0 && !plan->adds_first) status = await_member(task, plan->url);
+    return status;
+}
+
+static int act_replace(struct task *task, char **operands) {
+    struct replacement plan = {.old_name = operands[0]};
+    int status = list_with(task, operands[1], &plan.node);
+    if (status == 0) status = open_and_look(task);
+    if (status != 0) return status;
+    show_membership(task);
+    if ((status = plan_replacement(task, &plan)) != 0) return status;
+    announce_replacement(task, &plan);
+    if (plan.old_at < 0 && plan.new_at >= 0) {
+        complain("%s is a member already, and '%.200s' is none", plan.url, plan.old_name);
+    } else if ((status = confirm(task)) != 0) {
+        return status;
+    }
+    status = replace(task, &plan);
+    int printed =
+        finish(task, status == 0 ? "the member is replaced" : "the replacement is not finished: run it again");
+    return status != 0 ? status : printed;
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
+
+static const struct action actions[] = {
+    {"init", 0, "no operand; nodes are named by -N", act_init},
+    {"status", 0, "no operand; a limit is given by --wait=30s", act_status},
+    {"add", 1, "the URL of a node", act_add},
+    {"remove", 1, "the id or the URL of a member", act_remove},
+    {"replace", 2, "the id or the URL of a member, and the URL of a node", act_replace},
+};
+static const size_t actions_count = sizeof actions / sizeof actions[0];
+
+static const struct action *find_action(const char *name) {
+    struct nearest nearest;
+    nearest_init(&nearest, name);
+    for (size_t i = 0; i < actions_count; i++) {
+        if (strcmp(actions[i].name, name) == 0) return &actions[i];
+        nearest_offer(&nearest, actions[i].name);
+    }
+    if (nearest.best != NULL) {
+        complain("redlock quorum knows no '%.60s'; did you mean '%s'?", name, nearest.best);
+    } else {
+        complain("redlock quorum knows no '%.60s'; try 'redlock quorum --help'", name);
     }
     return NULL;
 }
 
-static void server_died(struct quorum *quorum, struct server *server, int status) {
-    char delay[64];
-    server->pid = 0;
-    const char *how = WIFSIGNALED(status) ? "was ended by signal" : "exited with status";
-    int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-    int64_t after = quorum->restart_after_ms;
-    if (after >= 0) server->start_at = now_ns() + after * MS;
-    if (quorum->quiet) return;
-    complain("node-%u (port %d) %s %d%s%s", server->number, server->port, how, number,
-             after >= 0 ? "; starting it again in " : "", after >= 0 ? duration_text(delay, sizeof delay, after) : "");
-}
-
-/* While starting: a port may have been snatched between our bind and the server's. */
-static int replace_dead(struct quorum *quorum) {
-    for (size_t i = 0; i < quorum->count; i++) {
-        struct server *server = &quorum->servers[i];
-        int status;
-        if (server->pid == 0 || waitpid(server->pid, &status, WNOHANG) != server->pid) continue;
-        server->pid = 0;
-        if (++server->tries >= TRIES_MAX) {
-            complain("node-%u does not start (%s)", server->number, quorum->program);
-            server_show_log(server);
-            return -1;
-        }
-        if (server_reserve_port(server) != 0 || server_start(server, quorum->program, quorum->group) != 0) return -1;
+/* An option that would do nothing is a misunderstanding. */
+static bool options_fit(const struct settings *settings, const struct action *action) {
+    const char *only = NULL, *of = "init";
+    if (settings->ttl_max_ms != 0) only = "--ttl-max";
+    if (settings->floor != 0) only = "--floor";
+    if (settings->never_used) only = "--never-used";
+    if (only == NULL && settings->await_ms != WAIT_UNSET) only = "--wait", of = "status";
+    if (only != NULL && strcmp(action->name, of) != 0) {
+        complain("%s is for 'redlock quorum %s'", only, of);
+        return false;
     }
-    return 0;
+    if (settings->mode != REDLOCK_MODE_CLASSIC) return true;
+    complain("redlock quorum is guarded mode's: classic nodes carry no record of their quorum");
+    return false;
 }
 
-static bool all_listen(const struct quorum *quorum) {
-    for (size_t i = 0; i < quorum->count; i++) {
-        if (!server_listens(&quorum->servers[i])) return false;
+static void set_options(struct task *task) {
+    redlock_quorum_options_init(&task->options);
+    if (task->settings->ttl_max_ms > 0) task->options.ttl_ms_max = task->settings->ttl_max_ms;
+    task->options.fence_floor = task->settings->floor;
+    task->options.never_used = task->settings->never_used;
+    task->options.progress = progress_tell;
+    task->options.progress_context = &task->progress;
+}
+
+int command_quorum(struct settings *settings, int argc, char **argv) {
+    if (argc == 0) {
+        complain("redlock quorum wants to know what to do: init, status, add, remove or replace");
+        return EXIT_USAGE_ERROR;
     }
-    return true;
-}
-
-/* A port that accepts is not yet a server that answers as a client wants it. */
-static int all_answer(struct quorum *quorum) {
-    struct redlock_client_options options;
-    struct redlock_client *client = NULL;
-    struct redlock_error error;
-    redlock_client_options_init(&options);
-    options.service_thread = 0;
-    if (redlock_client_open(quorum->nodes, &options, &client, &error) != REDLOCK_OK) {
-        complain("%s", error.text);
-        return -1;
+    const struct action *action = find_action(argv[0]);
+    if (action == NULL) return EXIT_USAGE_ERROR;
+    if (argc - 1 != action->operands) {
+        complain("redlock quorum %s wants %s", action->name, action->wants);
+        return EXIT_USAGE_ERROR;
     }
-    int ready = redlock_client_wait_ready(client, options.connect_timeout_ms);
-    redlock_client_free(client);
-    return ready == (int)quorum->count;
-}
-
-static int wait_ready(struct quorum *quorum, bool (*cancelled)(void *context), void *context) {
-    const int64_t until = now_ns() + READY_WITHIN;
-    while (!cancelled(context)) {
-        if (replace_dead(quorum) != 0) return -1;
-        if (all_listen(quorum)) {
-            write_nodes(quorum);
-            int answer = all_answer(quorum);
-            if (answer != 0) return answer > 0 ? 0 : -1;
-        }
-        if (now_ns() >= until) {
-            complain("the servers are not ready after ten seconds");
-            return -1;
-        }
-        pause_ms(5);
-    }
-    return -1;
-}
-
-int quorum_start(struct quorum *quorum, bool (*cancelled)(void *context), void *context) {
-    if (reserve_ports(quorum) != 0) return -1;
-    for (size_t i = 0; i < quorum->count; i++) {
-        if (server_start(&quorum->servers[i], quorum->program, quorum->group) != 0) return -1;
-    }
-    return wait_ready(quorum, cancelled, context);
-}
-
-void quorum_stop(struct quorum *quorum) {
-    for (size_t i = 0; i < quorum->count; i++) {
-        struct server *server = &quorum->servers[i];
-        if (server->reserved >= 0) close(server->reserved);
-        if (server->pid == 0) continue;
-        kill(server->pid, SIGTERM);
-        kill(server->pid, SIGCONT); /* somebody may have stopped it, to see what happens */
-    }
-    for (size_t i = 0; i < quorum->count; i++) {
-        struct server *server = &quorum->servers[i];
-        for (int tick = 0; server->pid > 0; tick++) {
-            if (waitpid(server->pid, NULL, WNOHANG) != 0) {
-                server->pid = 0;
-                continue;
-            }
-            if (tick == 400) kill(server->pid, SIGKILL);
-            pause_ms(5);
-        }
-    }
-}
-
-void quorum_restart_due(struct quorum *quorum) {
-    int64_t now = now_ns();
-    for (size_t i = 0; i < quorum->count; i++) {
-        struct server *server = &quorum->servers[i];
-        if (server->start_at > now) continue;
-        server->start_at = NEVER;
-        if (server_start(server, quorum->program, quorum->group) == 0 && quorum->verbose) {
-            complain("node-%u (port %d) is started again", server->number, server->port);
-        }
-    }
-}
-
-void quorum_reaped(struct quorum *quorum, pid_t pid, int status) {
-    struct server *server = server_of(quorum, pid);
-    if (server != NULL && !WIFSTOPPED(status)) server_died(quorum, server, status);
-}
-
-int64_t quorum_next_restart(const struct quorum *quorum) {
-    int64_t at = NEVER;
-    for (size_t i = 0; i < quorum->count; i++) at = quorum->servers[i].start_at < at ? quorum->servers[i].start_at : at;
-    return at;
+    if (!options_fit(settings, action)) return EXIT_USAGE_ERROR;
+    settings->mode = REDLOCK_MODE_GUARDED;
+    struct task *task = calloc(1, sizeof *task);
+    if (task == NULL) return EXIT_SYSTEM;
+    task->settings = settings;
+    set_options(task);
+    int status = action->act(task, argv + 1);
+    if (task->session.client != NULL) session_close(&task->session);
+    free(task);
+    return status;
 }

@@ -2,12 +2,14 @@
 #include "session.h"
 
 #include <ctype.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "boottime.h"
+#include "duration.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -19,11 +21,24 @@ static void log_line(void *context, enum redlock_log_level level, const char *te
     complain("%s", text);
 }
 
-static const char *find_nodes(const struct settings *settings) {
+const char *find_nodes(const struct settings *settings) {
     if (settings->nodes != NULL) return settings->nodes;
     const char *environment = getenv("REDLOCK_NODES");
     if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0') return environment;
     return settings->config_nodes;
+}
+
+/* 0, or -1 after a message. */
+static int find_mode(const struct settings *settings, int *mode) {
+    const char *environment = getenv("REDLOCK_MODE");
+    *mode = settings->mode;
+    if (*mode != MODE_UNSET) return 0;
+    *mode = settings->config_mode != MODE_UNSET ? settings->config_mode : REDLOCK_MODE_CLASSIC;
+    if (environment == NULL || environment[0] == '\0') return 0;
+    *mode = mode_named(environment);
+    if (*mode != MODE_UNSET) return 0;
+    complain("REDLOCK_MODE is '%.60s', and neither classic nor guarded", environment);
+    return -1;
 }
 
 int session_open(struct session *session, const struct settings *settings) {
@@ -32,6 +47,11 @@ int session_open(struct session *session, const struct settings *settings) {
         complain("no nodes. Name them by -N redis://HOST:PORT,..., or in REDLOCK_NODES, or by `nodes =` lines in the "
                  "file REDLOCK_CONFIG names, or in /etc/redlock.conf. To try it out: redlock up");
         return EXIT_CONFIG;
+    }
+    if (find_mode(settings, &session->mode) != 0) return EXIT_CONFIG;
+    if (settings->confirm && session->mode != REDLOCK_MODE_GUARDED) {
+        complain("--confirm is guarded mode's: add --mode guarded, or leave it out");
+        return EXIT_USAGE_ERROR;
     }
     struct redlock_client_options options;
     redlock_client_options_init(&options);
@@ -43,6 +63,9 @@ int session_open(struct session *session, const struct settings *settings) {
     options.tls_cert_file = settings->tls_cert_file;
     options.tls_key_file = settings->tls_key_file;
     options.tls_server_name = settings->tls_server_name;
+    options.mode = session->mode;
+    options.confirm = settings->confirm;
+    options.recover = !settings->only_looks;
     if (settings->verbose) {
         options.log = log_line;
         options.log_level = REDLOCK_LOG_INFO;
@@ -66,6 +89,15 @@ void session_connect(struct session *session) {
             return; /* sooner than asked: all is settled */
         if (ready >= quorum && majority_since == NEVER) majority_since = now;
         if (majority_since != NEVER && now - majority_since >= straggler_ms * MS) return;
+    }
+}
+
+void session_live_until(struct session *session, int64_t until_ns) {
+    struct pollfd client = {.fd = redlock_client_fd(session->client), .events = POLLIN};
+    for (int64_t now = now_ns(); now < until_ns; now = now_ns()) {
+        int64_t ms = (until_ns - now + MS - 1) / MS;
+        poll(&client, 1, ms > 60000 ? 60000 : (int)ms);
+        redlock_process(session->client);
     }
 }
 
@@ -109,18 +141,35 @@ const char *node_url(struct session *session, size_t node) {
     return status.url;
 }
 
+/* What the node said, and what is known beside it. Why a node does not vote is a sentence of its own. */
+static void reason_text(int verdict, const char *detail, char *out, size_t size) {
+    bool sentence = verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN ||
+                    verdict == REDLOCK_VERDICT_NO_RECORD;
+    if (detail[0] == '\0') {
+        snprintf(out, size, "%s", redlock_verdict_text(verdict));
+    } else if (sentence) {
+        snprintf(out, size, "%s", detail);
+    } else {
+        snprintf(out, size, "%s (%s)", redlock_verdict_text(verdict), detail);
+    }
+}
+
 /* An attempt asks only nodes that are connected: of the others the connection knows better. */
-static int node_verdict(struct session *session, size_t node, int verdict, char *detail, size_t size) {
+static int node_verdict(struct session *session, size_t node, int verdict, char *reason, size_t size) {
     struct redlock_node_status status = {.size = sizeof status};
-    detail[0] = '\0';
+    reason_text(verdict, "", reason, size);
     if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return verdict;
     bool unasked = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_CONNECTING;
     /* A node that is ready and has not answered when the others had decided has said nothing yet. */
     if (unasked && status.verdict != REDLOCK_VERDICT_GRANTED) verdict = status.verdict;
     if (status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
-    if (verdict == status.verdict && verdict != REDLOCK_VERDICT_GRANTED && status.text[0] != '\0') {
-        snprintf(detail, size, " (%s)", status.text);
+    /* Where too few vote, those that would are not asked. */
+    if (verdict == REDLOCK_VERDICT_NONE && session->mode == REDLOCK_MODE_GUARDED) {
+        snprintf(reason, size, "intact");
+        return verdict;
     }
+    bool told = verdict == status.verdict && verdict != REDLOCK_VERDICT_GRANTED;
+    reason_text(verdict, told ? status.text : "", reason, size);
     return verdict;
 }
 
@@ -128,14 +177,24 @@ static int node_verdict(struct session *session, size_t node, int verdict, char 
 static bool report_nodes(struct session *session, const int *verdicts, size_t count, bool speak) {
     bool auth = false;
     for (size_t i = 0; i < count; i++) {
-        char detail[200];
-        int verdict = node_verdict(session, i, verdicts[i], detail, sizeof detail);
+        char reason[300];
+        int verdict = node_verdict(session, i, verdicts[i], reason, sizeof reason);
         auth = auth || verdict == REDLOCK_VERDICT_AUTH;
-        if (speak || verdict == REDLOCK_VERDICT_TWICE_LISTED) {
-            complain("  %s: %s%s", node_url(session, i), redlock_verdict_text(verdict), detail);
-        }
+        if (speak || verdict == REDLOCK_VERDICT_TWICE_LISTED) complain("  %s: %s", node_url(session, i), reason);
     }
     return auth;
+}
+
+/* A TTL is the caller's word, wherever it stands; how long the quorum allows is the servers'. */
+static void report_ttl_max(struct session *session) {
+    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    char most[64], wanted[64];
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
+    int result = redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX);
+    if ((result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) || !quorum.known) return;
+    complain("ttl_max is %s, and --ttl %s", duration_text(most, sizeof most, quorum.ttl_ms_max),
+             duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
 }
 
 static int failure(struct session *session, const int *verdicts, size_t count, const char *resource, int result) {
@@ -157,6 +216,8 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
+    case REDLOCK_TTL_MAX_EXCEEDED: report_ttl_max(session); return EXIT_USAGE_ERROR;
+    case REDLOCK_CONFLICT: return EXIT_HELD;
     default: return EXIT_SYSTEM;
     }
 }

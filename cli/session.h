@@ -12,14 +12,19 @@
 struct session {
     struct redlock_client *client;
     const char *nodes; /* the URL list in use; belongs to the settings or the environment */
+    int mode;          /* enum redlock_mode */
     const struct settings *settings;
 };
 
+/* The list that the command is to use: -N, else the environment, else the file; NULL: there is none. */
+const char *find_nodes(const struct settings *settings);
 /* 0, or the exit status after a message. */
 int session_open(struct session *session, const struct settings *settings);
 /* Waits for connections where an operation would not: until all are there or have failed, or a majority is and one more
  * node timeout has passed. */
 void session_connect(struct session *session);
+/* Lets the connections live until then. */
+void session_live_until(struct session *session, int64_t until_ns);
 void session_close(struct session *session);
 
 /* 0, or the exit status after a message: a resource or a prefix that cannot be a key. */

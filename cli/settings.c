@@ -24,7 +24,10 @@ void settings_init(struct settings *settings) {
                                   .restart_after_ms = -1,
                                   .conflict_exit_code = EXIT_HELD,
                                   .count = 5,
-                                  .samples = 10};
+                                  .samples = 10,
+                                  .mode = MODE_UNSET,
+                                  .config_mode = MODE_UNSET,
+                                  .await_ms = WAIT_UNSET};
 }
 
 void settings_free(struct settings *settings) {
@@ -32,6 +35,17 @@ void settings_free(struct settings *settings) {
                      settings->tls_ca_file, settings->tls_cert_file, settings->tls_key_file, settings->tls_server_name,
                      settings->token,       settings->status_file,   settings->dir,          settings->server};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
+}
+
+static const char *const mode_names[] = {[REDLOCK_MODE_CLASSIC] = "classic", [REDLOCK_MODE_GUARDED] = "guarded"};
+
+const char *mode_name(int mode) { return mode_names[mode]; }
+
+int mode_named(const char *name) {
+    for (int mode = REDLOCK_MODE_CLASSIC; mode <= REDLOCK_MODE_GUARDED; mode++) {
+        if (strcmp(mode_names[mode], name) == 0) return mode;
+    }
+    return MODE_UNSET;
 }
 
 static int replace(char **field, const char *value, char *error, size_t size) {
@@ -109,6 +123,9 @@ SETTER_FLAG(set_verbose, verbose, true)
 SETTER_FLAG(set_json, json, true)
 SETTER_FLAG(set_tokens, tokens, true)
 SETTER_FLAG(set_help, help, true)
+SETTER_FLAG(set_confirm, confirm, true)
+SETTER_FLAG(set_never_used, never_used, true)
+SETTER_FLAG(set_yes, yes, true)
 SETTER(set_ttl) {
     return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "a TTL is from 10ms to 24h", error, size);
 }
@@ -140,12 +157,35 @@ SETTER(set_restart_after) {
 }
 SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
 SETTER(set_fence) { return number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
+int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size) {
+    return set_fence(settings, value, error, error_size);
+}
 SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
+SETTER(set_floor) { return number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
 SETTER(set_samples) { return number(&s->samples, value, 1, 1000, error, size); }
 SETTER(set_watch) {
     s->watch_ms = 5000;
     if (value == NULL) return 0;
     return within(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX, "--watch is from 100ms to 24h", error, size);
+}
+
+SETTER(set_ttl_max) {
+    return within(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "--ttl-max is from 10ms to 24h", error,
+                  size);
+}
+SETTER(set_await) {
+    s->await_ms = REDLOCK_WAIT_FOREVER;
+    if (value == NULL || strcmp(value, "forever") == 0) return 0;
+    return within(&s->await_ms, value, 0, DURATION_MS_MAX, "", error, size);
+}
+SETTER(set_mode) {
+    int mode = mode_named(value);
+    if (mode == MODE_UNSET) {
+        snprintf(error, size, "'%.60s' is neither classic nor guarded", value);
+        return -1;
+    }
+    s->mode = mode;
+    return 0;
 }
 
 SETTER(set_owner) {
@@ -188,16 +228,19 @@ SETTER(set_retry_delay) {
 #define TAKERS (COMMAND_RUN | COMMAND_ACQUIRE)
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
 #define CLIENTS (LOCKERS | COMMAND_SHOW)
-#define ASKERS (CLIENTS | COMMAND_DOCTOR)
+#define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE)
 
 const struct option_entry option_entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
+    {"mode", 0, "MODE", ASKERS, true, set_mode, "classic or guarded (classic)"},
+    {"mode", 0, "MODE", COMMAND_UP, false, set_mode, "classic or guarded (guarded)"},
     {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND, true, set_ttl, "time to live of the lock (30s)"},
     {"wait", 'w', "DURATION", TAKERS, true, set_wait, "how long to try; 0: once (run: forever, acquire: 0)"},
     {"nonblock", 'n', NULL, TAKERS, false, set_nonblock, "the same as --wait 0"},
     {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict, "exit status when held by another (75)"},
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
+    {"confirm", 0, NULL, TAKERS, false, set_confirm, "guarded: ask a majority once more before the lock counts"},
     {"retry-delay", 0, "MIN-MAX", TAKERS, true, set_retry_delay, "random delay before a retry (50ms-250ms)"},
     {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,
      "the token; others can see it: prefer REDLOCK_TOKEN or -"},
@@ -207,7 +250,14 @@ const struct option_entry option_entries[] = {
      "TERM comes this long before validity ends (kill-after + 1s)"},
     {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost, "term: end the command; ignore: let it run (term)"},
     {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file, "write the outcome there as JSON"},
-    {"fence", 0, "N", COMMAND_GATE, false, set_fence, "the fencing token (REDLOCK_FENCE)"},
+    {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence, "the fencing token (REDLOCK_FENCE)"},
+    {"ttl-max", 0, "DURATION", COMMAND_QUORUM | COMMAND_UP, false, set_ttl_max,
+     "the longest TTL, and how long a node waits to return (60s)"},
+    {"floor", 0, "N", COMMAND_QUORUM, false, set_floor, "init: fencing tokens begin above this"},
+    {"never-used", 0, NULL, COMMAND_QUORUM, false, set_never_used,
+     "init: no lock was ever held on these servers: ready at once"},
+    {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await, "status: return when all members are intact"},
+    {"yes", 'y', NULL, COMMAND_QUORUM, false, set_yes, "do not ask"},
     {"count", 'n', "N", COMMAND_UP, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir, "keep the servers' files there; absent or empty"},
     {"server", 0, "FILE", COMMAND_UP, false, set_server, "the server program (redis-server, else valkey-server)"},

@@ -18,10 +18,12 @@ enum command_bit {
     COMMAND_SHOW = 16,
     COMMAND_UP = 32,
     COMMAND_DOCTOR = 64,
-    COMMAND_GATE = 128
+    COMMAND_GATE = 128,
+    COMMAND_QUORUM = 256
 };
 
 #define WAIT_UNSET INT64_MIN
+#define MODE_UNSET (-1)
 
 struct settings {
     char *nodes;        /* -N, joined by commas; NULL: none given */
@@ -39,12 +41,25 @@ struct settings {
     int64_t conflict_exit_code, count;
     int64_t fence; /* 0: not given */
     int64_t samples;
-    int64_t watch_ms; /* 0: once */
+    int64_t watch_ms;          /* 0: once */
+    int mode;                  /* enum redlock_mode, or MODE_UNSET */
+    int config_mode;           /* `mode =` of the file */
+    int64_t ttl_max_ms, floor; /* 0: not given */
+    int64_t await_ms;          /* until all members are intact. WAIT_UNSET: do not wait */
+    bool confirm, never_used, yes;
+    bool only_looks; /* not an option: the command leaves it to others to bring nodes back */
     bool on_lost_ignore, quiet, verbose, json, tokens, help;
 };
 
 void settings_init(struct settings *settings);
 void settings_free(struct settings *settings);
+
+/* --fence as text, from elsewhere. 0, or -1 with the reason. */
+int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size);
+/* "classic", "guarded". */
+const char *mode_name(int mode);
+/* enum redlock_mode, or MODE_UNSET. */
+int mode_named(const char *name);
 
 struct option_entry {
     const char *name;     /* without dashes; also the key in the file */

@@ -129,11 +129,29 @@ static json_t *resource_json(struct session *session, const char *resource, size
     return object;
 }
 
+/* What a node holds that does not vote is nobody's lock. Returns how many others said what they hold. */
+static size_t count_voters(struct session *session, struct redlock_view *views, size_t count) {
+    size_t told = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        bool votes =
+            redlock_client_node(session->client, i, &status) != REDLOCK_OK || status.verdict == REDLOCK_VERDICT_GRANTED;
+        if (!votes) views[i].verdict = status.verdict;
+        told += views[i].verdict == REDLOCK_VERDICT_GRANTED || views[i].verdict == REDLOCK_VERDICT_ABSENT ||
+                views[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
+    }
+    return told;
+}
+
 static int show_one(struct session *session, const char *resource, size_t bytes, json_t *all) {
     const size_t count = redlock_client_nodes(session->client);
     struct redlock_view *views = calloc(count, sizeof *views);
     if (views == NULL) return EXIT_SYSTEM;
     int result = redlock_look(session->client, resource, bytes, views, count);
+    if (result == REDLOCK_OK && session->mode == REDLOCK_MODE_GUARDED &&
+        count_voters(session, views, count) < quorum_of(count)) {
+        result = REDLOCK_NO_QUORUM;
+    }
     int status = EXIT_OK;
     if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) {
         status = session_unseen(session, views, resource, result);
@@ -233,6 +251,7 @@ int command_show(struct settings *settings, int argc, char **argv) {
         if (status != 0) return status;
     }
     struct session session;
+    settings->only_looks = true;
     int status = session_open(&session, settings);
     if (status != 0) return status;
     json_t *all = settings->json ? json_array() : NULL;

@@ -22,7 +22,7 @@
 #include "exit_codes.h"
 #include "janitor.h"
 #include "message.h"
-#include "quorum.h"
+#include "servers.h"
 #include "signals.h"
 #include "terminal.h"
 
@@ -31,7 +31,7 @@ struct up {
     struct inherited_signals inherited;
     struct janitor janitor;
     struct terminal terminal;
-    struct quorum quorum;
+    struct servers servers;
     int signal_fd;
     pid_t child; /* 0: no command */
     bool child_exited;
@@ -59,7 +59,7 @@ static int own_directory(struct up *up) {
                                  : strerror(errno));
         return EXIT_USAGE_ERROR;
     }
-    if (realpath(named, up->quorum.directory) != NULL) return 0;
+    if (realpath(named, up->servers.directory) != NULL) return 0;
     complain("--dir %s: %s", named, strerror(errno));
     return EXIT_USAGE_ERROR;
 }
@@ -67,10 +67,10 @@ static int own_directory(struct up *up) {
 static int make_directory(struct up *up) {
     if (up->settings->dir != NULL) return own_directory(up);
     const char *where = getenv("TMPDIR");
-    snprintf(up->quorum.directory, sizeof up->quorum.directory, "%s/redlock-up.XXXXXX",
+    snprintf(up->servers.directory, sizeof up->servers.directory, "%s/redlock-up.XXXXXX",
              where != NULL && where[0] == '/' ? where : "/tmp");
-    if (mkdtemp(up->quorum.directory) != NULL) return 0;
-    complain("cannot make %s: %s", up->quorum.directory, strerror(errno));
+    if (mkdtemp(up->servers.directory) != NULL) return 0;
+    complain("cannot make %s: %s", up->servers.directory, strerror(errno));
     return EXIT_SYSTEM;
 }
 
@@ -92,7 +92,7 @@ static void reap(struct up *up) {
             up->child_exited = true;
             up->child_status = status;
         } else {
-            quorum_reaped(&up->quorum, pid, status);
+            servers_reaped(&up->servers, pid, status);
         }
     }
 }
@@ -111,8 +111,12 @@ static char *assignment(const char *name, const char *value) {
 }
 
 static int start_command(struct up *up, char **argv) {
-    char *added[] = {assignment("REDLOCK_NODES", up->quorum.nodes), assignment("REDLOCK_UP_DIR", up->quorum.directory)};
-    char **environment = added[0] != NULL && added[1] != NULL ? environment_with(added, 2) : NULL;
+    char *added[] = {assignment("REDLOCK_NODES", up->servers.nodes),
+                     assignment("REDLOCK_MODE", mode_name(up->servers.mode)),
+                     assignment("REDLOCK_UP_DIR", up->servers.directory)};
+    const size_t count = sizeof added / sizeof added[0];
+    bool whole = added[0] != NULL && added[1] != NULL && added[2] != NULL;
+    char **environment = whole ? environment_with(added, count) : NULL;
     int failed = EXIT_SYSTEM;
     up->terminal.lent = terminal_is_ours(&up->terminal);
     struct child_plan plan = {.argv = argv,
@@ -120,7 +124,7 @@ static int start_command(struct up *up, char **argv) {
                               .inherited = &up->inherited,
                               .terminal = up->terminal.lent ? up->terminal.fd : -1};
     pid_t child = environment != NULL ? child_start(&plan, &failed) : -1;
-    for (size_t i = 0; i < 2; i++) free(added[i]);
+    for (size_t i = 0; i < count; i++) free(added[i]);
     free(environment);
     if (child < 0) return failed;
     up->child = child;
@@ -147,7 +151,7 @@ static void on_signal(struct up *up, int signal) {
 }
 
 static int timeout_ms(const struct up *up) {
-    int64_t at = quorum_next_restart(&up->quorum), now = now_ns();
+    int64_t at = servers_next_restart(&up->servers), now = now_ns();
     if (up->kill_at < at) at = up->kill_at;
     if (at == NEVER) return -1;
     return at <= now ? 0 : at - now > 60000 * MS ? 60000 : (int)((at - now) / MS) + 1;
@@ -165,7 +169,7 @@ static void serve(struct up *up) {
             up->kill_at = NEVER;
             group_signal(up->child, SIGKILL);
         }
-        quorum_restart_due(&up->quorum);
+        servers_restart_due(&up->servers);
     }
 }
 
@@ -196,15 +200,16 @@ static void print_export(const char *name, const char *value) {
 }
 
 static void print_environment(const struct up *up) {
-    print_export("REDLOCK_NODES", up->quorum.nodes);
-    print_export("REDLOCK_UP_DIR", up->quorum.directory);
+    print_export("REDLOCK_NODES", up->servers.nodes);
+    print_export("REDLOCK_MODE", mode_name(up->servers.mode));
+    print_export("REDLOCK_UP_DIR", up->servers.directory);
     fflush(stdout);
     if (up->settings->quiet) return;
-    for (size_t i = 0; i < up->quorum.count; i++) {
-        complain("node-%u: redis://127.0.0.1:%d (pid %ld)", up->quorum.servers[i].number, up->quorum.servers[i].port,
-                 (long)up->quorum.servers[i].pid);
+    for (size_t i = 0; i < up->servers.count; i++) {
+        complain("node-%u: redis://127.0.0.1:%d (pid %ld)", up->servers.list[i].number, up->servers.list[i].port,
+                 (long)up->servers.list[i].pid);
     }
-    complain("%zu nodes are up; ^C ends them", up->quorum.count);
+    complain("%zu nodes are up, in %s mode; ^C ends them", up->servers.count, mode_name(up->servers.mode));
 }
 
 static int command_status(const struct up *up) {
@@ -213,7 +218,7 @@ static int command_status(const struct up *up) {
 }
 
 static int live(struct up *up, char **argv) {
-    if (quorum_start(&up->quorum, end_was_asked, up) != 0)
+    if (servers_start(&up->servers, end_was_asked, up) != 0)
         return up->ended_by != 0 ? EXIT_BY_SIGNAL + up->ended_by : EXIT_SYSTEM;
     int status = 0;
     if (argv[0] != NULL) {
@@ -230,15 +235,15 @@ static int live(struct up *up, char **argv) {
 static int with_directory(struct up *up, char **argv) {
     int status = make_directory(up);
     if (status != 0) return status;
-    if (janitor_start(&up->janitor, up->quorum.directory, up->settings->dir == NULL) != 0) {
-        rmdir(up->quorum.directory);
+    if (janitor_start(&up->janitor, up->servers.directory, up->settings->dir == NULL) != 0) {
+        rmdir(up->servers.directory);
         return EXIT_SYSTEM;
     }
-    up->quorum.group = up->janitor.pid;
+    up->servers.group = up->janitor.pid;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     terminal_open(&up->terminal);
     status = live(up, argv);
-    quorum_stop(&up->quorum);
+    servers_stop(&up->servers);
     janitor_finish(&up->janitor);
     terminal_close(&up->terminal);
     return status;
@@ -247,14 +252,21 @@ static int with_directory(struct up *up, char **argv) {
 int command_up(struct settings *settings, int argc, char **argv) {
     static struct up up; /* large */
     (void)argc;
+    const int mode = settings->mode != MODE_UNSET ? settings->mode : REDLOCK_MODE_GUARDED;
+    if (settings->ttl_max_ms > 0 && mode != REDLOCK_MODE_GUARDED) {
+        complain("--ttl-max is guarded mode's: classic nodes know no such limit");
+        return EXIT_USAGE_ERROR;
+    }
     up = (struct up){.settings = settings,
-                     .quorum = {.count = (size_t)settings->count,
-                                .restart_after_ms = settings->restart_after_ms,
-                                .quiet = settings->quiet,
-                                .verbose = settings->verbose},
+                     .servers = {.count = (size_t)settings->count,
+                                 .restart_after_ms = settings->restart_after_ms,
+                                 .mode = mode,
+                                 .ttl_max_ms = settings->ttl_max_ms,
+                                 .quiet = settings->quiet,
+                                 .verbose = settings->verbose},
                      .kill_at = NEVER,
                      .terminal = {.fd = -1}};
-    if (server_find_program(settings->server, up.quorum.program, sizeof up.quorum.program) != 0) return EXIT_CONFIG;
+    if (server_find_program(settings->server, up.servers.program, sizeof up.servers.program) != 0) return EXIT_CONFIG;
     signals_take(&up.inherited);
     up.signal_fd = signals_open(&up.inherited);
     if (up.signal_fd < 0) return EXIT_SYSTEM;

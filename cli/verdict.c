@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "duration.h"
+#include "membership.h"
 #include "message.h"
 
 static bool same_token(const struct redlock_view *a, const struct redlock_view *b) {
@@ -67,7 +68,18 @@ char *owner_text(const struct redlock_view *view, char *out, size_t size) {
     return printable(out, size, view->token + head, view->token_bytes - head);
 }
 
+/* That keys can be read says nothing of whether nodes vote: in guarded mode their records do. */
+static bool tell_no_quorum(struct session *session, struct redlock_lock *lock, const char *resource) {
+    struct membership membership;
+    if (session->mode != REDLOCK_MODE_GUARDED || membership_look(session, &membership) != 0) return false;
+    if (membership.state <= MEMBERSHIP_DEGRADED || redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return false;
+    session_failure(session, NULL, resource, REDLOCK_NO_QUORUM);
+    complain("waiting for a majority that votes; --wait sets a limit");
+    return true;
+}
+
 bool tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
+    if (tell_no_quorum(session, lock, resource)) return true;
     struct redlock_view views[REDLOCK_NODES_MAX];
     int result = redlock_look(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
     struct majority majority = majority_of(views, redlock_client_nodes(session->client));

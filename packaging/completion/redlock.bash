@@ -22,7 +22,7 @@ _redlock_word_of_command() {
             ;;
         -N | -t | -w | -E | -o | -k | -g | -p | -d) skip=1 ;;
         -n) [[ $1 == up ]] && skip=1 ;;
-        --nonblock | --json | --quiet | --verbose | --tokens | --watch | --help | --*=*) ;;
+        --nonblock | --confirm | --json | --quiet | --verbose | --tokens | --watch | --help | --*=*) ;;
         --*) skip=1 ;;
         -*) ;;
         *)
@@ -42,7 +42,7 @@ _redlock() {
     local COMP_COMMAND_AT=0
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show doctor gate up sim help version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show doctor quorum gate up sim help version' -- "$current")
         return
     fi
     case $command in
@@ -71,6 +71,10 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W 'data-loss clock-step pause-write mixed-config' -- "$current")
         return
         ;;
+    --mode)
+        mapfile -t COMPREPLY < <(compgen -W 'classic guarded' -- "$current")
+        return
+        ;;
     --on-lost)
         mapfile -t COMPREPLY < <(compgen -W 'term ignore' -- "$current")
         return
@@ -78,6 +82,10 @@ _redlock() {
     esac
     if [[ $command == gate && $current != -* && $previous != --fence ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+    fi
+    if [[ $command == quorum && $current != -* && $COMP_CWORD == 2 ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'init status add remove replace' -- "$current")
         return
     fi
     if [[ $current == -* ]]; then

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from conftest import Redlock
-from servers import Server, until
+from servers import Quorum, Server, until
 
 SAFE = ("--appendonly", "yes", "--appendfsync", "always")
 PASSWORD = "correct-horse"
@@ -291,6 +291,80 @@ def test_replica_without_its_master():
     with servers(("--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "no")) as (server,):
         status, report = examine(server.url)
         assert status == 1 and found(report)["IS-REPLICA"] == ("error", [1])
+
+
+# ---- guarded mode ----
+
+@pytest.fixture
+def guarded():
+    """Three servers that are a quorum, and examine() in guarded mode."""
+    with Quorum(3) as three:
+        make = Redlock(three.nodes)("quorum", "init", "--yes", "--never-used", "--ttl-max", "30s")
+        assert make.returncode == 0, make.stderr
+        yield three
+
+
+def examine_guarded(nodes):
+    return examine(nodes, "--samples", "2", "--mode", "guarded")
+
+
+def test_guarded_and_fit(guarded):
+    status, report = examine_guarded(guarded.nodes)
+    assert (status, report["fit"]) == (0, True)
+    assert set(found(report)) == {"ALL-ON-ONE-HOST"}  # what a restart forgets is no matter here
+    assert (report["record"]["intact"], report["record"]["ttl_max_ms"], report["record"]["settled"]) == (3, 30000, True)
+    assert [node["standing"]["name"] for node in report["nodes"]] == ["intact"] * 3
+    assert all(len(node["standing"]["member"]) == 16 for node in report["nodes"])
+    table = Redlock(guarded.nodes)("doctor", "--mode", "guarded", "--samples", "1").stdout.decode()
+    assert "STANDING" in table and table.count("intact") == 3 and max(map(len, table.splitlines())) <= 80
+    assert "standing" not in examine(guarded.nodes)[1]["nodes"][0]
+
+
+def test_a_node_that_lost_its_data_and_a_majority(guarded):
+    guarded[1].ask("FLUSHALL")
+    before = guarded[1].ask("KEYS", "*")
+    status, report = examine_guarded(guarded.nodes)
+    assert (status, found(report)["RECOVERING"]) == (0, ("warning", [2]))
+    assert report["nodes"][1]["standing"]["name"] == "recovering"
+    assert guarded[1].ask("KEYS", "*") == before  # doctor changes nothing
+    table = Redlock(guarded.nodes)("doctor", "--mode", "guarded", "--samples", "1").stdout.decode()
+    assert re.search(r"^ 2  back in 3\d s ", table, re.M), table
+    guarded[2].ask("FLUSHALL")
+    status, report = examine_guarded(guarded.nodes)
+    assert (status, found(report)["NO-QUORUM"]) == (1, ("error", [1, 2, 3]))
+    assert "NOT-SETTLED" not in found(report)
+    assert "Of 3 members 2 must be intact for a lock, and 1 are" in report["findings"][0]["why"]
+
+
+def test_foreign_and_no_record(guarded):
+    with servers(SAFE, SAFE) as (stranger, blank):
+        assert Redlock(stranger.url)("quorum", "init", "--yes", "--never-used").returncode == 0
+        status, report = examine_guarded(f"{guarded.nodes},{stranger.url},{blank.url}")
+        assert status == 1
+        assert (found(report)["FOREIGN"], found(report)["NO-RECORD"]) == (("error", [4]), ("error", [5]))
+        status, report = examine_guarded(blank.url)
+        assert status == 1 and {"NO-QUORUM", "NO-RECORD", "FEW-NODES"} <= set(found(report))
+
+
+def test_a_member_that_is_not_listed(guarded):
+    status, report = examine_guarded(guarded.nodes.rsplit(",", 1)[0])
+    assert (status, found(report)["NOT-LISTED"]) == (0, ("warning", [1, 2]))
+
+
+def test_a_change_that_was_not_finished(guarded):
+    with servers(SAFE) as (spare,):
+        with Redlock(guarded.nodes).start("quorum", "add", "--yes", "-v", spare.url) as process:
+            until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(5) == 130
+        status, report = examine_guarded(f"{guarded.nodes},{spare.url}")
+        assert found(report)["NOT-SETTLED"] == ("warning", [1, 2, 3, 4])
+
+
+def test_evicting_in_guarded_mode(guarded):
+    guarded[0].ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    status, report = examine_guarded(guarded.nodes)
+    assert status == 1 and found(report)["EVICTION"] == ("error", [1])
 
 
 # ---- permissions ----

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """up: a quorum that works, and nothing of it left however it ends."""
+import json
 import os
 import re
 import signal
@@ -89,9 +90,10 @@ def test_signal_without_a_command(up, room, name):
     export = process.stdout.readline().decode()
     found = re.fullmatch(r"export REDLOCK_NODES='(\S+)'\n", export)
     assert found, process.stderr.read()
+    assert process.stdout.readline() == b"export REDLOCK_MODE='guarded'\n"
     ports = ports_in(found.group(1))
     assert len(ports) == 3 and all(listens(port) for port in ports)
-    assert Redlock(found.group(1))("acquire", "x").returncode == 0
+    assert Redlock(found.group(1), {"REDLOCK_MODE": "guarded"})("acquire", "x").returncode == 0
     process.send_signal(getattr(signal, f"SIG{name}"))
     assert process.wait(10) == (-signal.SIGKILL if name == "KILL" else 0)
     nothing_left(room, ports)
@@ -167,11 +169,41 @@ def test_directory_is_kept(up, tmp_path):
 def test_shell_code_is_quoted(up, tmp_path):
     directory = tmp_path / "it's here"
     process = up.start("up", "-q", "-n", "1", "--dir", str(directory))
-    code = process.stdout.readline() + process.stdout.readline()
+    code = b"".join(process.stdout.readline() for _ in range(3))
     process.terminate()
     assert process.wait(10) == 0
     told = subprocess.run(["sh", "-c", code.decode() + 'printf %s "$REDLOCK_UP_DIR"'], capture_output=True, check=True).stdout
     assert told.decode() == str(directory)
+
+
+@pytest.mark.parametrize("count", ["1", "2", "3"])
+def test_guarded_at_once(up, room, count):
+    script = '"$1" acquire x && echo "$REDLOCK_MODE" && "$1" quorum status --json'
+    done = up("up", "-n", count, "--ttl-max", "45s", "--", "sh", "-c", script, "sh", BINARY)
+    assert done.returncode == 0, done.stderr
+    grant, mode, report = done.stdout.decode().splitlines()
+    assert (len(grant.split()), mode) == (3, "guarded")
+    assert json.loads(report)["state"] == "intact" and json.loads(report)["ttl_max_ms"] == 45000
+    nothing_left(room, [])
+
+
+def test_classic_on_demand(up, room):
+    script = '"$1" acquire x && echo "$REDLOCK_MODE"; "$1" quorum status --json'
+    done = up("up", "-n", "3", "--mode", "classic", "--", "sh", "-c", script, "sh", BINARY)
+    assert done.returncode == 69
+    grant, mode, report = done.stdout.decode().splitlines()
+    assert (len(grant.split()), mode) == (2, "classic")
+    assert json.loads(report)["state"] == "no-record"
+    assert up("up", "--mode", "classic", "--ttl-max", "5s", "--", "true").returncode == 64
+    nothing_left(room, [])
+
+
+def test_a_server_that_came_back_empty_votes_again_in_time(up, room):
+    script = ('kill -9 $(cat "$REDLOCK_UP_DIR"/node-2/pid); "$1" acquire -t 1s x >&2 || exit 9; '
+              'sleep 0.5; "$1" quorum status -q; echo $?; "$1" quorum status --wait=20s -q')
+    done = up("up", "-n", "3", "--ttl-max", "1s", "--restart-after", "50ms", "--", "sh", "-c", script, "sh", BINARY)
+    assert (done.returncode, done.stdout) == (0, b"1\n"), done.stderr
+    nothing_left(room, [])
 
 
 def test_no_server_program(up, room, tmp_path):

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "membership.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "boottime.h"
+#include "duration.h"
+#include "exit_codes.h"
+#include "message.h"
+
+#define LOOK_AGAIN (250 * MS)
+#define URL_BYTES 512
+
+bool is_intact(const struct redlock_member *member) { return member->verdict == REDLOCK_VERDICT_GRANTED; }
+
+static enum membership_state state_of(const struct redlock_quorum *quorum, bool enough) {
+    if (!quorum->known) return MEMBERSHIP_ABSENT;
+    if (!enough) return MEMBERSHIP_LOST;
+    return quorum->intact == quorum->members ? MEMBERSHIP_INTACT : MEMBERSHIP_DEGRADED;
+}
+
+int membership_look(struct session *session, struct membership *membership) {
+    *membership = (struct membership){.quorum.size = sizeof membership->quorum};
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) membership->members[i].size = sizeof membership->members[i];
+    int result = redlock_quorum_look(session->client, &membership->quorum, membership->members, REDLOCK_NODES_MAX);
+    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) {
+        return session_failure(session, NULL, "the quorum", result);
+    }
+    membership->state = state_of(&membership->quorum, result == REDLOCK_OK);
+    return 0;
+}
+
+static bool is_reached(const struct membership *membership, const char *id, int64_t *left_ms) {
+    bool all = membership->quorum.known;
+    *left_ms = -1;
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        const struct redlock_member *member = &membership->members[i];
+        if (is_intact(member) || (id != NULL && strcmp(member->id, id) != 0)) continue;
+        all = false;
+        if (member->recovering_ms > *left_ms) *left_ms = member->recovering_ms;
+    }
+    return all;
+}
+
+int membership_await(struct session *session, struct membership *membership, const char *id, int64_t until_ns,
+                     redlock_progress_fn *tell, void *context) {
+    while (true) {
+        int64_t left_ms, now = now_ns();
+        int status = membership_look(session, membership);
+        if (status != 0 || is_reached(membership, id, &left_ms) || now >= until_ns) return status;
+        tell(context, id != NULL ? "waiting for the new member" : "waiting for all members", left_ms);
+        session_live_until(session, until_ns - now < LOOK_AGAIN ? until_ns : now + LOOK_AGAIN);
+    }
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* "redis://user:password@host/0" and "redis://host:6379" are one place. */
+static char *plain_place(const char *url, char *out, size_t size) {
+    const char *rest = strstr(url, "://");
+    snprintf(out, size, "%s", url);
+    if (rest == NULL) return out;
+    rest += strlen("://");
+    if (strncmp(url, "unix:", 5) == 0) {
+        char *database = strstr(out, "?db=0");
+        if (database != NULL && database[5] == '\0') *database = '\0';
+        return out;
+    }
+    const int scheme = (int)(rest - url);
+    if (strchr(rest, '@') != NULL) rest = strchr(rest, '@') + 1;
+    const size_t authority = strcspn(rest, "/");
+    const char *database = rest + authority, *bracket = memchr(rest, ']', authority);
+    if (strcmp(database, "/") == 0 || strcmp(database, "/0") == 0) database = "";
+    /* The colons in [::1] are none of a port. */
+    const size_t address = bracket != NULL ? (size_t)(bracket - rest) : 0;
+    const bool has_port = memchr(rest + address, ':', authority - address) != NULL;
+    snprintf(out, size, "%.*s%.*s%s%s", scheme, url, (int)authority, rest, has_port ? "" : ":6379", database);
+    return out;
+}
+
+bool same_place(const char *a, const char *b) {
+    char left[URL_BYTES], right[URL_BYTES];
+    plain_place(a, left, sizeof left);
+    plain_place(b, right, sizeof right);
+    return (strncmp(left, "unix:", 5) == 0 ? strcmp : strcasecmp)(left, right) == 0;
+}
+
+bool list_has(const char *nodes, const char *url, size_t *at) {
+    static const char separators[] = ", \t\r\n\v\f";
+    size_t index = 0;
+    bool found = false;
+    for (const char *one = nodes + strspn(nodes, separators); *one != '\0' && !found;) {
+        char text[URL_BYTES];
+        size_t length = strcspn(one, separators);
+        snprintf(text, sizeof text, "%.*s", (int)length, one);
+        found = same_place(text, url);
+        one += length;
+        one += strspn(one, separators);
+        index += !found;
+    }
+    if (at != NULL) *at = index;
+    return found;
+}
+
+const char *member_url(struct session *session, const struct redlock_member *member) {
+    return member->node >= 0 ? node_url(session, (size_t)member->node) : member->url;
+}
+
+int member_named(struct session *session, const struct membership *membership, const char *name) {
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        const struct redlock_member *member = &membership->members[i];
+        if (strcasecmp(member->id, name) == 0) return (int)i;
+        if (same_place(member->url, name) || same_place(member_url(session, member), name)) return (int)i;
+    }
+    return -1;
+}
+
+char *membership_nodes(struct session *session, const struct membership *membership) {
+    char *nodes = NULL;
+    size_t size = 0;
+    FILE *text = open_memstream(&nodes, &size);
+    if (text == NULL) return NULL;
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        fprintf(text, "%s%s", i > 0 ? "," : "", member_url(session, &membership->members[i]));
+    }
+    if (fclose(text) == 0) return nodes;
+    free(nodes);
+    return NULL;
+}
+
+/* ---- for people -------------------------------------------------------------------------- */
+
+static struct redlock_node_status status_of(struct session *session, int node) {
+    struct redlock_node_status status = {.size = sizeof status, .verdict = REDLOCK_VERDICT_NONE, .recovering_ms = -1};
+    if (node >= 0 && redlock_client_node(session->client, (size_t)node, &status) != REDLOCK_OK) status.url = "?";
+    return status;
+}
+
+static void print_standing(int verdict, const struct redlock_node_status *status, FILE *out) {
+    char clean[400];
+    if (verdict == REDLOCK_VERDICT_GRANTED) {
+        fputs("intact\n", out);
+    } else if (verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN) {
+        fprintf(out, "%s: %s\n", verdict_name(verdict),
+                printable(clean, sizeof clean, status->text, strlen(status->text)));
+    } else if (status->url == NULL) {
+        fputs("not in the list of nodes\n", out);
+    } else {
+        const char *detail = verdict == status->verdict ? status->text : "";
+        fprintf(out, "%s%s%s%s\n", redlock_verdict_text(verdict), detail[0] != '\0' ? " (" : "",
+                printable(clean, sizeof clean, detail, strlen(detail)), detail[0] != '\0' ? ")" : "");
+    }
+}
+
+static bool stands_for_a_member(const struct membership *membership, size_t node) {
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        if (membership->members[i].node == (int)node) return true;
+    }
+    return false;
+}
+
+static void print_rows(struct session *session, const struct membership *membership, FILE *out) {
+    const size_t nodes = redlock_client_nodes(session->client), members = membership->quorum.members;
+    int width = (int)strlen("NODE");
+    for (size_t i = 0; i < members; i++) {
+        int length = (int)strlen(member_url(session, &membership->members[i]));
+        if (length > width) width = length;
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        int length = (int)strlen(node_url(session, i));
+        if (length > width) width = length;
+    }
+    fprintf(out, "  %-16s  %-*s  %s\n", "MEMBER", width, "NODE", "STANDING");
+    for (size_t i = 0; i < members; i++) {
+        const struct redlock_member *member = &membership->members[i];
+        const struct redlock_node_status status = status_of(session, member->node);
+        fprintf(out, "  %-16s  %-*s  ", member->id, width, member_url(session, member));
+        print_standing(member->verdict, &status, out);
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        if (stands_for_a_member(membership, i)) continue;
+        const struct redlock_node_status status = status_of(session, (int)i);
+        fprintf(out, "  %-16s  %-*s  ", "no member", width, status.url);
+        print_standing(status.verdict, &status, out);
+    }
+}
+
+static void print_state(const struct membership *membership, FILE *out) {
+    const struct redlock_quorum *quorum = &membership->quorum;
+    const char *are = quorum->intact == 1 ? "is" : "are";
+    switch (membership->state) {
+    case MEMBERSHIP_INTACT:
+        fprintf(out, quorum->members == 1 ? "The member is intact.\n" : "All %zu members are intact.\n",
+                quorum->members);
+        break;
+    case MEMBERSHIP_DEGRADED:
+        fprintf(out, "%zu of %zu members %s intact, and %zu are enough: locks can be had.\n", quorum->intact,
+                quorum->members, are, quorum->votes_needed);
+        break;
+    case MEMBERSHIP_LOST:
+        fprintf(
+            out,
+            "%zu of %zu members %s intact, and %zu are needed: no lock can be had. If the data of a majority is lost "
+            "for good: redlock quorum init\n",
+            quorum->intact, quorum->members, are, quorum->votes_needed);
+        break;
+    case MEMBERSHIP_ABSENT:
+        fputs("No node that answers carries a record. New servers are made a quorum by: redlock quorum init\n", out);
+        break;
+    }
+    if (membership->state <= MEMBERSHIP_DEGRADED && !quorum->settled) {
+        fputs("The last change of members is not finished: run that command again.\n", out);
+    }
+}
+
+void membership_print(struct session *session, const struct membership *membership, FILE *out) {
+    char most[64];
+    const struct redlock_quorum *quorum = &membership->quorum;
+    if (quorum->known) {
+        fprintf(out, "quorum %s, epoch %u, ttl_max %s\n", quorum->id, quorum->epoch,
+                duration_text(most, sizeof most, quorum->ttl_ms_max));
+    }
+    print_rows(session, membership, out);
+    print_state(membership, out);
+}
+
+/* ---- for machines ------------------------------------------------------------------------ */
+
+static json_t *standing_json(const char *url, int verdict, int64_t recovering_ms) {
+    const bool left_known = verdict == REDLOCK_VERDICT_RECOVERING && recovering_ms >= 0;
+    const char *standing = verdict == REDLOCK_VERDICT_GRANTED ? "intact" : verdict_name(verdict);
+    json_t *object = json_object();
+    json_object_set_new(object, "url", json_string(url));
+    json_object_set_new(object, "standing", json_string(standing));
+    json_object_set_new(object, "recovering_ms", left_known ? json_integer(recovering_ms) : json_null());
+    return object;
+}
+
+json_t *membership_json(struct session *session, const struct membership *membership) {
+    static const char *const states[] = {"intact", "degraded", "no-quorum", "no-record"};
+    const struct redlock_quorum *quorum = &membership->quorum;
+    json_t *object = json_object(), *members = json_array(), *others = json_array();
+    json_object_set_new(object, "state", json_string(states[membership->state]));
+    json_object_set_new(object, "id", quorum->known ? json_string(quorum->id) : json_null());
+    json_object_set_new(object, "epoch", json_integer(quorum->epoch));
+    json_object_set_new(object, "settled", json_boolean(quorum->settled));
+    json_object_set_new(object, "ttl_max_ms", json_integer(quorum->ttl_ms_max));
+    json_object_set_new(object, "intact", json_integer((json_int_t)quorum->intact));
+    json_object_set_new(object, "votes_needed", json_integer((json_int_t)quorum->votes_needed));
+    for (size_t i = 0; i < quorum->members; i++) {
+        const struct redlock_member *member = &membership->members[i];
+        json_t *row = standing_json(member_url(session, member), member->verdict, member->recovering_ms);
+        json_object_set_new(row, "id", json_string(member->id));
+        if (member->node < 0) json_object_set_new(row, "standing", json_string("not_listed"));
+        json_object_set_new(row, "node", member->node >= 0 ? json_integer(member->node + 1) : json_null());
+        json_array_append_new(members, row);
+    }
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
+        if (stands_for_a_member(membership, i)) continue;
+        const struct redlock_node_status status = status_of(session, (int)i);
+        json_t *row = standing_json(status.url, status.verdict, status.recovering_ms);
+        json_object_set_new(row, "node", json_integer((json_int_t)i + 1));
+        json_array_append_new(others, row);
+    }
+    json_object_set_new(object, "members", members);
+    json_object_set_new(object, "others", others);
+    return object;
+}

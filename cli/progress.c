@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "progress.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "boottime.h"
+#include "exit_codes.h"
+#include "message.h"
+
+#define AGAIN_AFTER (10000 * MS)
+
+/* Signals are else read from a descriptor, lest a handler find something half done. Here the library's word is that the
+ * process may end at any moment: whoever runs the command again finishes what it finds. */
+static void interrupted(int signal) {
+    static const char text[] = "redlock: interrupted; nothing is broken: run it again to finish\n";
+    end_passing();
+    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)written;
+    _exit(EXIT_BY_SIGNAL + signal);
+}
+
+static void handle_signals(void (*handler)(int)) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction old, action = {.sa_handler = handler};
+        /* nohup(1) has its reasons. */
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
+        sigaction(signals[i], &action, NULL);
+    }
+}
+
+void progress_begin(struct progress *progress, bool verbose, bool changes) {
+    *progress = (struct progress){.verbose = verbose};
+    if (changes) handle_signals(interrupted);
+}
+
+void progress_tell(void *context, const char *text, int64_t left_ms) {
+    struct progress *progress = context;
+    char left[48] = "";
+    if (left_ms >= 0) snprintf(left, sizeof left, ", %" PRId64 " s left", (left_ms + 999) / 1000);
+    if (isatty(STDERR_FILENO)) {
+        tell_passing("%s%s", text, left);
+        return;
+    }
+    bool is_new = strncmp(progress->last, text, sizeof progress->last - 1) != 0;
+    if (!progress->verbose || (!is_new && now_ns() - progress->told_at < AGAIN_AFTER)) return;
+    snprintf(progress->last, sizeof progress->last, "%s", text);
+    progress->told_at = now_ns();
+    complain("%s%s", text, left);
+}
+
+void progress_end(void) {
+    end_passing();
+    handle_signals(SIG_DFL);
+}

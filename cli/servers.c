@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "servers.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "boottime.h"
+#include "duration.h"
+#include "message.h"
+
+#define READY_WITHIN (10000 * MS)
+#define TRIES_MAX 5
+#define CONNECT_WITHIN_MS 1000
+
+static void write_nodes(struct servers *servers) {
+    size_t used = 0;
+    for (size_t i = 0; i < servers->count; i++) {
+        used += (size_t)snprintf(servers->nodes + used, sizeof servers->nodes - used, "%sredis://127.0.0.1:%d",
+                                 i > 0 ? "," : "", servers->list[i].port);
+    }
+}
+
+static int reserve_ports(struct servers *servers) {
+    for (size_t i = 0; i < servers->count; i++) {
+        servers->list[i] = (struct server){.number = (unsigned)i + 1, .reserved = -1, .start_at = NEVER};
+    }
+    /* All are held before any is let go: else the kernel might give one twice. */
+    for (size_t i = 0; i < servers->count; i++) {
+        struct server *server = &servers->list[i];
+        int length =
+            snprintf(server->directory, sizeof server->directory, "%s/node-%u", servers->directory, server->number);
+        if (length < 0 || (size_t)length >= sizeof server->directory) {
+            complain("the directory's name is too long");
+            return -1;
+        }
+        if (server_reserve_port(server) != 0) return -1;
+    }
+    return 0;
+}
+
+static struct server *server_of(struct servers *servers, pid_t pid) {
+    for (size_t i = 0; i < servers->count; i++) {
+        if (servers->list[i].pid == pid) return &servers->list[i];
+    }
+    return NULL;
+}
+
+static void server_died(struct servers *servers, struct server *server, int status) {
+    char delay[64];
+    server->pid = 0;
+    const char *how = WIFSIGNALED(status) ? "was ended by signal" : "exited with status";
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    int64_t after = servers->restart_after_ms;
+    if (after >= 0) server->start_at = now_ns() + after * MS;
+    if (servers->quiet) return;
+    complain("node-%u (port %d) %s %d%s%s", server->number, server->port, how, number,
+             after >= 0 ? "; starting it again in " : "", after >= 0 ? duration_text(delay, sizeof delay, after) : "");
+}
+
+/* While starting: a port may have been snatched between our bind and the server's. */
+static int replace_dead(struct servers *servers) {
+    for (size_t i = 0; i < servers->count; i++) {
+        struct server *server = &servers->list[i];
+        int status;
+        if (server->pid == 0 || waitpid(server->pid, &status, WNOHANG) != server->pid) continue;
+        server->pid = 0;
+        if (++server->tries >= TRIES_MAX) {
+            complain("node-%u does not start (%s)", server->number, servers->program);
+            server_show_log(server);
+            return -1;
+        }
+        if (server_reserve_port(server) != 0 || server_start(server, servers->program, servers->group) != 0) return -1;
+    }
+    return 0;
+}
+
+static bool all_listen(const struct servers *servers) {
+    for (size_t i = 0; i < servers->count; i++) {
+        if (!server_listens(&servers->list[i])) return false;
+    }
+    return true;
+}
+
+static struct redlock_client *open_client(const struct servers *servers, int mode) {
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    struct redlock_error error;
+    redlock_client_options_init(&options);
+    options.service_thread = 0;
+    options.mode = mode;
+    if (redlock_client_open(servers->nodes, &options, &client, &error) == REDLOCK_OK) return client;
+    complain("%s", error.text);
+    return NULL;
+}
+
+/* A port that accepts is not yet a server that answers as a client wants it. */
+static int all_answer(struct servers *servers) {
+    struct redlock_client *client = open_client(servers, REDLOCK_MODE_CLASSIC);
+    if (client == NULL) return -1;
+    int ready = redlock_client_wait_ready(client, CONNECT_WITHIN_MS);
+    redlock_client_free(client);
+    return ready == (int)servers->count;
+}
+
+static int wait_ready(struct servers *servers, bool (*cancelled)(void *context), void *context) {
+    const int64_t until = now_ns() + READY_WITHIN;
+    while (!cancelled(context)) {
+        if (replace_dead(servers) != 0) return -1;
+        if (all_listen(servers)) {
+            write_nodes(servers);
+            int answer = all_answer(servers);
+            if (answer != 0) return answer > 0 ? 0 : -1;
+        }
+        if (now_ns() >= until) {
+            complain("the servers are not ready after ten seconds");
+            return -1;
+        }
+        pause_ms(5);
+    }
+    return -1;
+}
+
+/* They were made a moment ago, in directories that were empty: nobody ever held a lock there. */
+static int make_quorum(const struct servers *servers) {
+    if (servers->mode != REDLOCK_MODE_GUARDED) return 0;
+    struct redlock_quorum_options options;
+    struct redlock_error error;
+    struct redlock_client *client = open_client(servers, REDLOCK_MODE_GUARDED);
+    if (client == NULL) return -1;
+    redlock_quorum_options_init(&options);
+    options.never_used = 1;
+    if (servers->ttl_max_ms > 0) options.ttl_ms_max = servers->ttl_max_ms;
+    int result = redlock_quorum_init(client, &options, &error);
+    redlock_client_free(client);
+    if (result == REDLOCK_OK) return 0;
+    complain("the servers could not be made a quorum: %s; --mode classic does without", error.text);
+    return -1;
+}
+
+int servers_start(struct servers *servers, bool (*cancelled)(void *context), void *context) {
+    if (reserve_ports(servers) != 0) return -1;
+    for (size_t i = 0; i < servers->count; i++) {
+        if (server_start(&servers->list[i], servers->program, servers->group) != 0) return -1;
+    }
+    if (wait_ready(servers, cancelled, context) != 0) return -1;
+    return make_quorum(servers);
+}
+
+void servers_stop(struct servers *servers) {
+    for (size_t i = 0; i < servers->count; i++) {
+        struct server *server = &servers->list[i];
+        if (server->reserved >= 0) close(server->reserved);
+        if (server->pid == 0) continue;
+        kill(server->pid, SIGTERM);
+        kill(server->pid, SIGCONT); /* somebody may have stopped it, to see what happens */
+    }
+    for (size_t i = 0; i < servers->count; i++) {
+        struct server *server = &servers->list[i];
+        for (int tick = 0; server->pid > 0; tick++) {
+            if (waitpid(server->pid, NULL, WNOHANG) != 0) {
+                server->pid = 0;
+                continue;
+            }
+            if (tick == 400) kill(server->pid, SIGKILL);
+            pause_ms(5);
+        }
+    }
+}
+
+void servers_restart_due(struct servers *servers) {
+    int64_t now = now_ns();
+    for (size_t i = 0; i < servers->count; i++) {
+        struct server *server = &servers->list[i];
+        if (server->start_at > now) continue;
+        server->start_at = NEVER;
+        if (server_start(server, servers->program, servers->group) == 0 && servers->verbose) {
+            complain("node-%u (port %d) is started again", server->number, server->port);
+        }
+    }
+}
+
+void servers_reaped(struct servers *servers, pid_t pid, int status) {
+    struct server *server = server_of(servers, pid);
+    if (server != NULL && !WIFSTOPPED(status)) server_died(servers, server, status);
+}
+
+int64_t servers_next_restart(const struct servers *servers) {
+    int64_t at = NEVER;
+    for (size_t i = 0; i < servers->count; i++) at = servers->list[i].start_at < at ? servers->list[i].start_at : at;
+    return at;
+}

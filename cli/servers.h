@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The servers of `redlock up`.
+ */
+#ifndef CLI_SERVERS_H
+#define CLI_SERVERS_H
+
+#include <stdbool.h>
+
+#include <redlock.h>
+
+#include "server.h"
+
+struct servers {
+    struct server list[REDLOCK_NODES_MAX];
+    size_t count;
+    pid_t group; /* the process group they belong to */
+    int64_t restart_after_ms;
+    int mode;           /* enum redlock_mode */
+    int64_t ttl_max_ms; /* GUARDED; 0: the library's */
+    bool quiet, verbose;
+    char program[PATH_MAX], directory[PATH_MAX];
+    char nodes[64 * REDLOCK_NODES_MAX]; /* their URLs, once started */
+};
+
+/* Starts all, waits until they answer, and in guarded mode makes them a quorum. 0, or -1: after a message, or because
+ * `cancelled` said so. */
+int servers_start(struct servers *servers, bool (*cancelled)(void *context), void *context);
+/* A child was reaped: if it was one of the servers, tells of it and plans its restart. */
+void servers_reaped(struct servers *servers, pid_t pid, int status);
+/* When the next restart is due; INT64_MAX: none is. */
+int64_t servers_next_restart(const struct servers *servers);
+void servers_restart_due(struct servers *servers);
+void servers_stop(struct servers *servers);
+
+#endif

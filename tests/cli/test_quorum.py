@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""quorum: made, looked at, changed, interrupted, and brought back by whoever comes by."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BINARY, Redlock
+from servers import Quorum, Server, until
+
+INTERRUPTED, USAGE, NO_QUORUM, HELD = 130, 64, 69, 75
+DEGRADED = 1
+TTL_MAX = "2s"
+TTL = "1s"
+
+
+@pytest.fixture
+def three():
+    with Quorum(3) as servers:
+        yield servers
+
+
+@pytest.fixture
+def spare():
+    server = Server()
+    yield server
+    server.close()
+
+
+def guarded(nodes):
+    return Redlock(nodes, {"REDLOCK_MODE": "guarded"})
+
+
+@pytest.fixture
+def made(three):
+    """Three servers that are a quorum, and redlock(1) on it."""
+    redlock = guarded(three.nodes)
+    done = redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX)
+    assert done.returncode == 0, done.stderr
+    return redlock
+
+
+def look(redlock, *options):
+    done = redlock("quorum", "status", "--json", *options)
+    assert done.stderr == b"", done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def standings(redlock):
+    return {member["url"]: member["standing"] for member in look(redlock)[1]["members"]}
+
+
+def take(redlock, resource, *options):
+    """The token and the fence."""
+    done = redlock("acquire", "-t", TTL, *options, resource)
+    assert done.returncode == 0, done.stderr
+    token, validity, fence = done.stdout.split()
+    assert 0 < int(validity) <= 1000
+    return token.decode(), int(fence)
+
+
+def intact_again(redlock, seconds=20):
+    until(lambda: redlock("quorum", "status", "-q").returncode == 0, seconds, "every member intact")
+
+
+# ---- init and status ----
+
+def test_a_new_quorum(three):
+    redlock = guarded(three.nodes)
+    status, report = look(redlock)
+    assert (status, report["state"], report["id"], report["members"]) == (NO_QUORUM, "no-record", None, [])
+    assert [other["standing"] for other in report["others"]] == ["no_record"] * 3
+
+    done = redlock("quorum", "init", "--never-used")
+    assert done.returncode == USAGE
+    assert b"a new quorum of 3 nodes is made" in done.stderr and b"--yes" in done.stderr
+    assert look(redlock)[0] == NO_QUORUM  # nothing was done
+
+    done = redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == f"export REDLOCK_NODES='{three.nodes}'\n"
+    status, report = look(redlock)
+    assert (status, report["state"], report["settled"], report["votes_needed"]) == (0, "intact", True, 2)
+    assert (report["ttl_max_ms"], report["epoch"], report["others"]) == (2000, 1, [])
+    assert [member["url"] for member in report["members"]] == [server.url for server in three.servers]
+    assert [member["node"] for member in report["members"]] == [1, 2, 3]
+    assert all(re.fullmatch("[0-9a-f]{16}", member["id"]) for member in report["members"])
+    take(redlock, "x")
+
+    table = redlock("quorum", "status").stdout.decode()
+    assert table.count("intact\n") == 3 and table.endswith("All 3 members are intact.\n")
+    again = redlock("quorum", "init", "--yes")
+    assert (again.returncode, b"nothing to do" in again.stderr) == (0, True)
+    assert look(redlock)[1]["id"] == report["id"]
+    other = redlock("quorum", "init", "--yes", "--ttl-max", "9s")
+    assert (other.returncode, b"a majority of this quorum is intact" in other.stderr) == (HELD, True)
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_init_waits_for_what_may_be_held(three, verbose):
+    redlock = guarded(three.nodes)
+    began = time.monotonic()
+    done = redlock("quorum", "init", "--yes", "--ttl-max", TTL_MAX, *(["-v"] if verbose else []))
+    assert done.returncode == 0, done.stderr
+    assert 2 <= time.monotonic() - began < 8
+    assert (re.search(rb"redlock: .*, 2 s left\n|redlock: .*, 3 s left\n", done.stderr) is not None) == verbose
+    assert b"\033" not in done.stderr
+    assert look(redlock)[0] == 0
+
+
+def test_the_floor(three):
+    redlock = guarded(three.nodes)
+    floor = 5 * 10**15
+    assert redlock("quorum", "init", "--yes", "--never-used", "--floor", str(floor), "--ttl-max", TTL_MAX).returncode == 0
+    assert take(redlock, "x")[1] > floor
+
+
+def test_interrupted_and_run_again(three):
+    redlock = guarded(three.nodes)
+    process = redlock.start("quorum", "init", "--yes", "--ttl-max", "60s")
+    until(lambda: all(server.ask("EXISTS", "redlock:node") for server in three.servers), what="the records")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(5) == INTERRUPTED
+    assert b"run it again" in process.stderr.read()
+    assert look(redlock)[0] == NO_QUORUM
+    done = redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX)
+    assert done.returncode == 0, done.stderr
+    assert look(redlock)[0] == 0
+
+
+def test_init_names_the_node_that_is_not_there(three):
+    redlock = guarded(three.nodes)
+    three[1].close()
+    done = redlock("quorum", "init", "--yes", "--never-used")
+    assert done.returncode == NO_QUORUM
+    assert three[1].url.encode() in done.stderr
+    assert three[0].ask("EXISTS", "redlock:node") == 0
+
+
+# ---- a lock ----
+
+def test_fences_grow_and_reach_the_command(made, resource):
+    seen = []
+    for _ in range(3):
+        done = made("run", "-t", TTL, resource, "--", "sh", "-c", 'echo "$REDLOCK_MODE $REDLOCK_FENCE"')
+        assert done.returncode == 0, done.stderr
+        mode, fence = done.stdout.decode().split()
+        assert mode == "guarded"
+        seen.append(int(fence))
+    token, fence = take(made, resource)
+    seen.append(fence)
+    assert made("release", resource, environ={"REDLOCK_TOKEN": token}).returncode == 0  # a release needs none
+    seen.append(take(made, resource, "--confirm")[1])
+    assert seen == sorted(set(seen)) and seen[0] > 0
+
+
+def test_a_classic_lock_has_no_fence_of_another(made, resource):
+    done = made("run", "--mode", "classic", "-t", TTL, resource, "--", "sh", "-c", 'echo "$REDLOCK_MODE ${REDLOCK_FENCE-none}"',
+                environ={"REDLOCK_FENCE": "17"})
+    assert done.stdout == b"classic none\n"
+    assert len(made("acquire", "--mode", "classic", resource).stdout.split()) == 2
+
+
+def test_extend_takes_the_fence(made, three, resource):
+    token, fence = take(made, resource)
+    pair = {"REDLOCK_TOKEN": token, "REDLOCK_FENCE": str(fence)}
+    done = made("extend", "-t", TTL_MAX, resource, environ=pair)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert 1000 < int(done.stdout) < 2000
+    for arguments, environ, message in [
+            ((), {"REDLOCK_TOKEN": token}, b"no fence"),
+            (("--token", token), pair, b"REDLOCK_FENCE may be another lock's"),
+            ((), {**pair, "REDLOCK_FENCE": "many"}, b"REDLOCK_FENCE: 'many' is no number")]:
+        done = made("extend", *arguments, resource, environ=environ)
+        assert (done.returncode, message in done.stderr) == (USAGE, True), done.stderr
+    done = made("extend", "--json", "-t", TTL_MAX, "--token", token, "--fence", str(fence), resource)
+    assert json.loads(done.stdout)["fence"] == fence
+    assert three.holder(resource) == token.encode()
+
+
+def test_json_has_the_fence(made, resource):
+    done = made("acquire", "--json", "-t", TTL, resource)
+    assert json.loads(done.stdout)["fence"] > 0
+    assert "fence" not in json.loads(made("acquire", "--json", "--mode", "classic", resource + "2").stdout)
+
+
+def test_a_ttl_beyond_ttl_max(made, resource):
+    for command in (["acquire", resource], ["run", resource, "true"]):
+        done = made(*command)  # 30 s
+        assert done.returncode == USAGE
+        assert b"ttl_max is 2.0 s, and --ttl 30.0 s" in done.stderr
+
+
+def test_no_record(three, resource):
+    redlock = guarded(three.nodes)
+    done = redlock("acquire", resource)
+    assert done.returncode == NO_QUORUM
+    assert done.stderr.count(b"redlock quorum init") == 3
+    process = redlock.start("run", "-t", TTL, resource, "true")
+    line = until(process.stderr.readline)
+    assert b"no quorum" in line
+    process.terminate()
+    assert process.wait(10) == 128 + signal.SIGTERM
+
+
+# ---- nodes that lost their data ----
+
+def test_a_fleet_of_short_commands_brings_a_node_back(made, three, resource):
+    _, fence = take(made, "before")
+    three[1].ask("FLUSHALL")
+    began = time.monotonic()
+    fleet = 'for i in 1 2 3 4 5 6 7 8 9 10; do "$1" run -t 1s "$2" -- true || exit; done'
+    while (now := look(made))[0] != 0:
+        assert now[0] == DEGRADED and time.monotonic() - began < 60, now
+        assert now[1]["members"][1]["standing"] == "recovering"
+        done = subprocess.run(["sh", "-c", fleet, "sh", BINARY, resource], env=made.environ, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began >= 2  # ttl_max, however many there were
+    assert take(made, "before2")[1] > fence
+
+
+def test_a_lock_outlives_all_nodes_one_by_one(made, three, resource, tmp_path):
+    told = tmp_path / "told"
+    script = f'echo "$REDLOCK_TOKEN $REDLOCK_FENCE" >{told}; exec sleep 60'
+    with made.start("run", "-t", TTL_MAX, resource, "--", "sh", "-c", script) as process:
+        until(lambda: told.exists() and told.read_text().endswith("\n"), what="the command")
+        token, fence = told.read_text().split()
+        for server in three.servers:
+            server.ask("FLUSHALL")
+            assert made("quorum", "status", "-q", "--wait=20s").returncode == 0
+            assert made("acquire", "-q", "-t", TTL, resource).returncode == HELD
+            # Of three nodes two hold it; the third is given it by one renewal, and counts from the next one on.
+            until(lambda: three.values(resource) == [token.encode()] * 3, what="its keys")
+            time.sleep(1.4)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(10) == 128 + signal.SIGTERM
+    assert take(made, resource)[1] > int(fence)
+
+
+def test_too_few_are_left(made, three, resource):
+    _, fence = take(made, resource)
+    for server in three.servers[:2]:
+        server.ask("FLUSHALL")
+    done = made("acquire", "-t", TTL, "another")
+    assert done.returncode == NO_QUORUM
+    assert done.stderr.count(b"it lost its lock data") == 2, done.stderr
+    assert made("acquire", "-q", "-t", TTL, "another").stderr == b""
+    status, report = look(made)
+    assert (status, report["state"], report["intact"]) == (NO_QUORUM, "no-quorum", 1)
+    assert b"redlock quorum init" in made("quorum", "status").stdout
+    done = made("quorum", "init", "--yes")  # with the ttl_max that it had
+    assert done.returncode == 0, done.stderr
+    status, after = look(made)
+    assert (status, after["id"], after["ttl_max_ms"]) == (0, report["id"], 2000)
+    assert take(made, "another")[1] > fence
+
+
+def test_show_does_not_count_who_does_not_vote(made, three, resource):
+    token, _ = take(made, resource)
+    three[0].ask("FLUSHALL")
+    three[0].ask("SET", resource, "somebody", "PX", "60000")
+    report = json.loads(made("show", "--json", resource).stdout)[0]
+    assert (report["verdict"], [node["verdict"] for node in report["nodes"]]) == ("held", ["recovering", "held", "held"])
+    three[1].ask("FLUSHALL")
+    done = made("show", "--json", resource)
+    assert done.returncode == NO_QUORUM and b"it lost its lock data" in done.stderr
+    assert json.loads(done.stdout)[0]["verdict"] == "unknown"
+
+
+def test_reasons_tell_how_long(made, three, resource):
+    three[0].ask("FLUSHALL")
+    three[1].pause()
+    done = made("acquire", "-t", TTL, resource)
+    three[1].resume()
+    assert done.returncode == NO_QUORUM
+    assert re.search(rb"it lost its lock data \(or is new\); it votes again in about \d+ s|votes again some time after", done.stderr), done.stderr
+
+
+def test_status_waits_and_helps(made, three):
+    three[2].ask("FLUSHALL")
+    began = time.monotonic()
+    assert made("quorum", "status", "-q", "--wait=300ms").returncode == DEGRADED
+    assert 0.3 <= time.monotonic() - began < 3
+    done = made("quorum", "status", "--wait")
+    assert done.returncode == 0
+    assert done.stdout.endswith(b"All 3 members are intact.\n")
+    assert 2 <= time.monotonic() - began < 15
+
+
+# ---- changes ----
+
+def urls(report):
+    return [member["url"] for member in report["members"]]
+
+
+def test_add_and_remove(made, three, spare, resource):
+    take(made, resource)
+    old = made.environ["REDLOCK_NODES"]
+    refused = made("quorum", "add", spare.url)
+    assert refused.returncode == USAGE and b"4 members then, of which 3 must be intact" in refused.stderr
+    done = made("quorum", "add", "--yes", spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == f"export REDLOCK_NODES='{old},{spare.url}'\n"
+    everybody = guarded(f"{old},{spare.url}")
+    status, report = look(everybody)
+    assert (status, report["epoch"], report["settled"], urls(report)) == (0, 2, True, [*old.split(","), spare.url])
+    # Who has the old list goes on, and is told nothing new.
+    take(made, resource + "2")
+    status, seen = look(made)
+    assert (status, seen["members"][3]["standing"], seen["members"][3]["node"]) == (DEGRADED, "not_listed", None)
+    assert "not in the list of nodes" in made("quorum", "status").stdout.decode()
+    again = everybody("quorum", "add", "--yes", spare.url)
+    assert (again.returncode, b"is a member already" in again.stderr) == (0, True)
+
+    member = report["members"][0]
+    done = everybody("quorum", "remove", "--yes", member["id"], timeout=60)
+    assert done.returncode == 0, done.stderr
+    left = f"export REDLOCK_NODES='{','.join([*old.split(',')[1:], spare.url])}'\n"
+    assert done.stdout.decode() == left
+    status, report = look(everybody)
+    assert (status, report["epoch"], len(report["members"])) == (0, 3, 3)
+    assert [(other["url"], other["standing"]) for other in report["others"]] == [(member["url"], "foreign")]
+    # The old list has two of the three members, and one that is foreign.
+    take(made, resource + "3")
+    assert everybody("quorum", "remove", "--yes", "redis://127.0.0.1:1").returncode == USAGE
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_replace(made, three, spare, resource, dead):
+    _, fence = take(made, resource)
+    old = three[1].url
+    if dead:
+        three[1].close()
+    done = made("quorum", "replace", "--yes", old, spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+    said = done.stderr.decode()
+    assert (said.index(f"{old} is removed") < said.index(f"{spare.url} becomes a member")) == dead
+    nodes = f"{three[0].url},{three[2].url},{spare.url}"
+    assert done.stdout.decode() == f"export REDLOCK_NODES='{nodes}'\n"
+    assert take(guarded(nodes), resource + "2")[1] > fence
+    assert look(guarded(nodes))[0] == 0
+    again = made("quorum", "replace", "--yes", old, spare.url)
+    assert again.returncode == 0, again.stderr
+
+
+def test_replace_is_finished_by_the_next_run(made, three, spare):
+    words = ["quorum", "replace", "--yes", three[0].url, spare.url]
+    for pause in (0.5, 1.5, 2.5, 3.5):
+        process = made.start(*words)
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) in (INTERRUPTED, 0)
+        process.stdout.close()
+        process.stderr.close()
+    done = made(*words, timeout=60)
+    assert done.returncode == 0, done.stderr
+    status, report = look(guarded(f"{three[1].url},{three[2].url},{spare.url}"))
+    assert (status, report["settled"], sorted(urls(report))) == (0, True, sorted([three[1].url, three[2].url, spare.url]))
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_removal_is_finished_by_the_next_run(made, three, dead):
+    if dead:
+        three[2].close()
+    words = ["quorum", "remove", "--yes", "-v", three[2].url]
+    with made.start(*words) as process:
+        until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == INTERRUPTED
+    assert "is not finished" in made("quorum", "status").stdout.decode()
+    done = made(*words)
+    assert done.returncode == 0, done.stderr
+    status, report = look(made)
+    assert (status, report["settled"], urls(report)) == (0, True, [three[0].url, three[1].url])
+
+
+def test_no_password_is_printed():
+    server = Server("--requirepass", "geheim")
+    try:
+        redlock = guarded(f"redis://:geheim@127.0.0.1:{server.port}")
+        done = redlock("quorum", "init", "--yes", "--never-used")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.decode() == f"export REDLOCK_NODES='{server.url}'\n"
+        assert b"passwords are left out" in done.stderr and b"geheim" not in done.stderr
+        assert b"geheim" not in b"".join(redlock("quorum", "status", *more).stdout for more in ([], ["--json"]))
+        done = redlock("quorum", "status", environ={"REDLOCK_NODES": f"redis://:falsch@127.0.0.1:{server.port}"})
+        assert done.returncode == 78
+    finally:
+        server.close()
+
+
+def test_a_change_that_would_leave_too_few(made, three, spare):
+    three[0].close()
+    done = made("quorum", "add", "--yes", spare.url)  # two of four
+    assert (done.returncode, b"of 4 members 3 would have to be intact, and 2 would be" in done.stderr) == (NO_QUORUM, True)
+    done = made("quorum", "remove", "--yes", three[1].url)  # one of two
+    assert (done.returncode, b"nothing is done" in done.stderr) == (NO_QUORUM, True)
+    assert len(look(made)[1]["members"]) == 3
+
+
+# ---- a terminal ----
+
+def on_terminal(redlock, *arguments, answer=b"", leave=None):
+    """The status and what was shown; `leave`: ^C when that was shown."""
+    control, terminal = os.openpty()
+    process = redlock.start(*arguments, stdin=terminal, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(control, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+        if answer and b"[y/N]" in shown:
+            os.write(control, answer)
+            answer = b""
+        if leave is not None and leave in shown:
+            process.send_signal(signal.SIGINT)
+            leave = None
+    os.close(control)
+    return process.wait(10), shown.decode(), process.stdout.read().decode()
+
+
+def test_asks_on_a_terminal(three):
+    redlock = guarded(three.nodes)
+    status, shown, _ = on_terminal(redlock, "quorum", "init", "--ttl-max", TTL_MAX, answer=b"\n")
+    assert status == 1 and "nothing was done" in shown
+    assert look(redlock)[0] == NO_QUORUM
+    status, shown, printed = on_terminal(redlock, "quorum", "init", "--ttl-max", TTL_MAX, answer=b"y\n", leave=b"s left")
+    assert status == INTERRUPTED and "run it again" in shown and printed == ""
+    status, shown, printed = on_terminal(redlock, "quorum", "init", "--ttl-max", TTL_MAX, answer=b"y\n")
+    assert status == 0, shown
+    assert re.search(r"\r\033\[K[^\n]*, 2 s left\r\033\[K", shown) or re.search(r"\r\033\[K[^\n]*, 1 s left\r\033\[K", shown)
+    assert "All 3 members are intact." in shown and printed.startswith("export REDLOCK_NODES=")
+
+
+# ---- usage ----
+
+@pytest.mark.parametrize("arguments, message", [
+    ([], "wants to know what to do: init, status"),
+    (["stauts"], "did you mean 'status'"),
+    (["frobnicate"], "try 'redlock quorum --help'"),
+    (["status", "30s"], "a limit is given by --wait=30s"),
+    (["add"], "wants the URL of a node"),
+    (["replace", "a"], "wants the id or the URL of a member, and the URL of a node"),
+    (["status", "--floor", "3"], "--floor is for 'redlock quorum init'"),
+    (["add", "--ttl-max", "3s", "redis://127.0.0.1:2"], "--ttl-max is for 'redlock quorum init'"),
+    (["init", "--wait"], "--wait is for 'redlock quorum status'"),
+    (["init", "--floor", "0"], "no number from 1"),
+    (["init", "--ttl-max", "25h"], "--ttl-max is from 10ms to 24h"),
+    (["status", "--mode", "classic"], "is guarded mode's"),
+])
+def test_usage(redlock, arguments, message):
+    done = redlock("quorum", *arguments, environ={"REDLOCK_NODES": "redis://127.0.0.1:1"})
+    assert message in done.stderr.decode()
+    assert (done.returncode, done.stdout) == (USAGE, b"")
+
+
+def test_bad_modes(redlock, three, tmp_path):
+    nodes = {"REDLOCK_NODES": three.nodes}
+    done = redlock("acquire", "--mode", "strict", "x", environ=nodes)
+    assert (done.returncode, b"neither classic nor guarded" in done.stderr) == (USAGE, True)
+    done = redlock("acquire", "x", environ={**nodes, "REDLOCK_MODE": "strict"})
+    assert (done.returncode, b"REDLOCK_MODE is 'strict'" in done.stderr) == (78, True)
+    done = redlock("acquire", "--confirm", "x", environ=nodes)
+    assert (done.returncode, b"--confirm is guarded mode's" in done.stderr) == (USAGE, True)
+    path = tmp_path / "redlock.conf"
+    path.write_text("mode = strict\n")
+    done = redlock("acquire", "x", environ={**nodes, "REDLOCK_CONFIG": str(path)})
+    assert (done.returncode, b"1: mode: 'strict' is neither" in done.stderr) == (78, True)
+
+
+def test_which_mode_wins(redlock, three, tmp_path):
+    path = tmp_path / "redlock.conf"
+    path.write_text("mode = guarded\n")
+    file = {"REDLOCK_NODES": three.nodes, "REDLOCK_CONFIG": str(path)}
+    # There is no record: what is taken is taken in classic mode.
+    assert redlock("acquire", "x", environ=file).returncode == NO_QUORUM
+    assert redlock("acquire", "x", environ={**file, "REDLOCK_MODE": ""}).returncode == NO_QUORUM
+    assert redlock("acquire", "x", environ={**file, "REDLOCK_MODE": "classic"}).returncode == 0
+    assert redlock("acquire", "--mode", "guarded", "y", environ={**file, "REDLOCK_MODE": "classic"}).returncode == NO_QUORUM
+    assert redlock("acquire", "--mode", "classic", "y", environ=file).returncode == 0
