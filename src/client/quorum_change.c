@@ -110,7 +110,9 @@ struct proposal {
 static bool decree(struct quorum_work *work, struct proposal *proposal, bool begun, struct rl_change *chosen) {
     unsigned needed = work->view.votes_needed;
     uint64_t ballot = next_ballot(work);
-    rl_mask nodes = promise(work, ballot);
+    /* All promises must stand at one moment: else an acceptor that forgot one of ours may have promised another, and a
+     * later ballot finds what both of us have accepted. */
+    rl_mask nodes = look_again(work, promise(work, ballot));
     if (rl_count(nodes) < needed) return false;
     if (!has_accepted(work, nodes, chosen)) {
         if (begun) return false; /* whether ours may be done was not looked at */

@@ -58,7 +58,7 @@ rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
 /* ---- what happened ------------------------------------------------------------------------------------------------ */
 
 static void stop_waiting(struct rl_guard_node *node) {
-    node->waits_for = 0;
+    node->waits_for = node->looks_for = 0;
     node->waited = false;
 }
 
@@ -80,7 +80,8 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     memcpy(node->run_id, run_id, bytes + 1);
     node->errand = RL_ERRAND_NONE;
     node->again_at = 0;
-    node->reconnect_at = node->reclaim_at = RL_NEVER;
+    node->reconnect_at = RL_NEVER;
+    if (!node->same_again) node->reclaim_at = RL_NEVER;
     node->damaged = 0;
     stop_waiting(node);
 }
@@ -230,6 +231,7 @@ static void claim(struct rl_guard *guard, struct rl_guard_node *node, struct rl_
     }
     stop_waiting(node);
     node->reclaim_at = RL_NEVER;
+    node->same_again = false; /* next time it is to be seen again */
     write_record(guard, node, actions);
 }
 
@@ -291,6 +293,46 @@ static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
 
 /* ---- a node that recovers ------------------------------------------------------------------------------------------- */
 
+/* Step 2 ends. One member after the other had the registration, by what we know; but the first may have lost it before the
+ * last got it, and recovered from others who had it not yet. */
+static void begin_look(struct rl_guard *guard, struct rl_guard_node *node) {
+    node->looks_for = node->record.loss;
+    node->looked = 0;
+    node->looking = rl_guard_intact(guard);
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        struct rl_guard_node *other = &guard->node[i];
+        if (!(node->looking & rl_bit(i))) continue;
+        node->look_nonces[i] = other->record.nonce;
+        other->reread = true;
+        if (other->errand == RL_ERRAND_READ) other->stale = true; /* that one was sent before */
+    }
+}
+
+static bool is_registered(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
+    if (!standing_is_registered(guard, node)) {
+        node->looks_for = 0;
+        return false;
+    }
+    if (node->looks_for != node->record.loss) {
+        begin_look(guard, node);
+        return false;
+    }
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_guard_node *other = &guard->node[i];
+        bool known = other->up && other->read && other->has_record;
+        if (!(node->looking & rl_bit(i)) || (known && other->reread)) continue;
+        node->looking &= (rl_mask)~rl_bit(i);
+        bool same = other->standing == RL_STANDING_INTACT && other->record.nonce == node->look_nonces[i];
+        if (same && standing_has_registered(other, node)) node->looked |= rl_bit(i);
+    }
+    if (rl_count(node->looked) >= guard->votes_needed) return true;
+    if (node->looking == 0) { /* others write there too: once more, in a while */
+        node->looks_for = 0;
+        node->again_at = now + RETRY_PAUSE;
+    }
+    return false;
+}
+
 /* Step 3 begins: by now the registration is known to be complete. Whatever the record says was waited was waited after
  * it too. */
 static void start_waiting(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
@@ -327,13 +369,13 @@ static void finish(struct rl_guard *guard, struct rl_guard_node *node, struct rl
     if (rl_count(sources) >= guard->votes_needed) install(guard, node, actions);
 }
 
-/* Another server was registered in its place since it was claimed. If that one lives, two are there for one member, and
- * to register again at once would go on for ever; if it was only its predecessor, we have the place after a while. */
+/* Another server was registered in its place. If that one lives, two are there for one member, and to register again at
+ * once would go on for ever. So first we connect anew, for most likely the other is behind that address by now; only if it
+ * is the same server still, and for as long as a quarantine takes, it gets the place back, as one that has lost its data. */
 static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
     stop_waiting(node);
-    if (!node->same_again) return; /* connected anew first: who is behind that address now? */
-    if (node->reclaim_at == RL_NEVER) node->reclaim_at = now + rl_guard_quarantine(guard);
-    if (now >= node->reclaim_at && !guard->leaving) claim(guard, node, actions);
+    if (!node->same_again || now < node->reclaim_at || guard->leaving || standing_is_double(guard, node)) return;
+    if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed) claim(guard, node, actions);
 }
 
 static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
@@ -346,7 +388,7 @@ static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
         give_way(guard, node, now, actions);
         return;
     }
-    if (node->waits_for != node->record.loss && !standing_is_registered(guard, node)) return;
+    if (node->waits_for != node->record.loss && !is_registered(guard, node, now)) return;
     start_waiting(guard, node, now);
     rl_ns enough = node->waits_since + rl_guard_quarantine(guard);
     if (guard->leaving && node->hand_on_at == RL_NEVER) return;
@@ -390,6 +432,9 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
         if (!guard->leaving) switch_epoch(guard, node, actions);
         break;
     case RL_STANDING_RECOVERING: recover(guard, node, now, actions); break;
+    case RL_STANDING_FOREIGN:
+        if (standing_is_superseded(guard, node)) give_way(guard, node, now, actions);
+        break;
     default: break;
     }
 }
@@ -424,11 +469,27 @@ static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *
     wake_by(actions, node->reconnect_at, now);
     if (node->errand != RL_ERRAND_NONE) return; /* its answer wakes us */
     wake_by(actions, node->again_at, now);
-    if (guard->watch_only || guard->leaving || node->standing != RL_STANDING_RECOVERING) return;
+    if (guard->watch_only || guard->leaving) return;
     wake_by(actions, node->reclaim_at, now);
+    if (node->standing != RL_STANDING_RECOVERING) return;
     if (node->waits_for == 0) return;
     wake_by(actions, node->waits_since + rl_guard_quarantine(guard) + node->jitter, now);
     wake_by(actions, node->hand_on_at, now);
+}
+
+/* ---- what has come of it ---------------------------------------------------------------------------------------------- */
+
+static void review(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
+    if (!node->up || !node->read) return;
+    bool waits = node->standing == RL_STANDING_RECOVERING && node->waits_for == node->record.loss;
+    if (node->waits_for != 0 && !waits) stop_waiting(node);
+    bool in_place = node->standing != RL_STANDING_RECOVERING && node->standing != RL_STANDING_FOREIGN;
+    if (in_place || !standing_is_superseded(guard, node)) {
+        node->reconnect_at = node->reclaim_at = RL_NEVER;
+        return;
+    }
+    if (node->reconnect_at == RL_NEVER) node->reconnect_at = now + RECONNECT_PAUSE;
+    if (node->reclaim_at == RL_NEVER) node->reclaim_at = now + rl_guard_quarantine(guard);
 }
 
 /* ---- the step ---------------------------------------------------------------------------------------------------------- */
@@ -442,18 +503,7 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     actions->changed = standing_judge(guard);
     if (guard->quorum.epoch != epoch && guard->installing >= 0 && guard->node[guard->installing].errand == RL_ERRAND_NONE)
         stop_installing(guard); /* who must be asked has changed */
-    for (unsigned i = 0; i < guard->nodes; i++) {
-        struct rl_guard_node *node = &guard->node[i];
-        if (node->waits_for != 0 && (node->standing != RL_STANDING_RECOVERING || node->waits_for != node->record.loss) &&
-            node->read)
-            stop_waiting(node);
-        bool foreign = node->standing == RL_STANDING_FOREIGN;
-        bool claims = node->standing == RL_STANDING_RECOVERING && !node->same_again;
-        if (!node->up || (!foreign && !claims) || !standing_is_superseded(guard, node))
-            node->reconnect_at = RL_NEVER;
-        else if (node->reconnect_at == RL_NEVER)
-            node->reconnect_at = now + RECONNECT_PAUSE;
-    }
+    for (unsigned i = 0; i < guard->nodes; i++) review(guard, &guard->node[i], now);
     if (guard->installing >= 0 && guard->node[guard->installing].errand == RL_ERRAND_NONE &&
         guard->node[guard->installing].standing != RL_STANDING_RECOVERING)
         stop_installing(guard);

@@ -137,10 +137,15 @@ struct rl_guard_node {
     bool was_kept;            /* the fences lie under the kept name before the write (else under the expected nonce's) */
     rl_ns again_at;           /* after a failure: no errand before this */
     rl_ns reconnect_at;       /* RL_NEVER: not to be connected anew */
-    rl_ns reclaim_at;         /* claimed and superseded: when it is claimed again; RL_NEVER */
+    rl_ns reclaim_at;         /* superseded: when it may be claimed, if it is still the same server then; RL_NEVER */
     bool asked_again, same_again; /* connected anew because it is superseded; and it was the same server once more */
     bool jumped;
-    /* RECOVERING and claimed: the wait. */
+    /* RECOVERING and claimed: is the registration complete? Known as that the members of `looking` had it by these nonces,
+     * and still have them when they are read once more: then there was a moment at which all had it. */
+    uint64_t looks_for;       /* the loss; 0: not looked yet */
+    rl_mask looking, looked;  /* yet to answer; answered, unchanged */
+    uint64_t look_nonces[RL_NODES_MAX];
+    /* The wait. */
     uint64_t waits_for;       /* the loss; 0: not waiting */
     rl_ns waits_since;        /* now less what was surely waited since the registration */
     rl_ns jitter;             /* agents do not all come back to it in the same moment */

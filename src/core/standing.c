@@ -187,22 +187,22 @@ bool standing_is_superseded(const struct rl_guard *guard, const struct rl_guard_
     return says_intact(node) && strcmp(member->body.run_id, node->run_id) != 0;
 }
 
+bool standing_has_registered(const struct rl_guard_node *other, const struct rl_guard_node *node) {
+    if (other == node || other->standing != RL_STANDING_INTACT) return false;
+    const struct rl_member *member = rl_record_member(&other->record, node->id);
+    return member && rl_body_compare(&member->body, standing_claimed_body(node)) == 0;
+}
+
 bool standing_is_registered(const struct rl_guard *guard, const struct rl_guard_node *node) {
-    const struct rl_body *body = standing_claimed_body(node);
     unsigned count = 0;
-    for (unsigned i = 0; i < guard->nodes; i++) {
-        const struct rl_guard_node *other = &guard->node[i];
-        if (other == node || other->standing != RL_STANDING_INTACT) continue;
-        const struct rl_member *member = rl_record_member(&other->record, node->id);
-        count += member && rl_body_compare(&member->body, body) == 0;
-    }
+    for (unsigned i = 0; i < guard->nodes; i++) count += standing_has_registered(&guard->node[i], node);
     return count >= guard->votes_needed;
 }
 
 /* ---- standings -------------------------------------------------------------------------------------------------------- */
 
 /* One member, one vote: of two nodes that say they are the same, the one that the records name, then the first. */
-static bool is_double(const struct rl_guard *guard, const struct rl_guard_node *node) {
+bool standing_is_double(const struct rl_guard *guard, const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
     bool named = member && strcmp(member->body.run_id, node->run_id) == 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
@@ -215,7 +215,7 @@ static bool is_double(const struct rl_guard *guard, const struct rl_guard_node *
 }
 
 static enum rl_standing of_member(const struct rl_guard *guard, const struct rl_guard_node *node) {
-    if (is_double(guard, node)) return RL_STANDING_FOREIGN;
+    if (standing_is_double(guard, node)) return RL_STANDING_FOREIGN;
     if (!says_intact(node)) return RL_STANDING_RECOVERING;
     if (standing_is_superseded(guard, node)) return RL_STANDING_FOREIGN;
     return node->record.epoch < guard->quorum.epoch ? RL_STANDING_BEHIND : RL_STANDING_INTACT;

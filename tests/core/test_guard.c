@@ -81,6 +81,29 @@ static void test_restarted_node_is_registered_first(void **state) {
     assert_int_equal(world_intact(0), ALL5 & ~8);
 }
 
+/* The first that registered it loses that again before the last has it: at no moment were they a majority. */
+static void test_registration_is_complete_at_one_moment(void **state) {
+    (void)state;
+    begin(3, 1);
+    struct rl_record before = gw.node[1].record;
+    world_lose(0, true);
+    world_connect(0, 0);
+    while (gw.agent[0].errand[1].what != RL_ERRAND_WRITE) world_answer(0, 0); /* reads, claims */
+    world_answer(0, 1);
+    assert_int_equal(gw.agent[0].errand[2].what, RL_ERRAND_WRITE);
+    gw.now += 5000 * RL_MS;
+    before.nonce = 4711;
+    gw.node[1].record = before;
+    world_answer(0, 2);
+    assert_int_equal(gw.agent[0].guard.node[0].waits_for, 0);
+    rl_ns again = gw.now += 7 * RL_MS;
+    world_run(again);
+    assert_string_equal(rl_record_member(&gw.node[1].record, 100)->body.run_id, gw.node[0].run_id);
+    world_run(again + RL_MS);
+    assert_true(gw.agent[0].guard.node[0].waits_for != 0);
+    assert_true(gw.agent[0].guard.node[0].waits_since >= again);
+}
+
 static void test_old_body_is_not_counted(void **state) {
     (void)state;
     begin(3, 2);
@@ -326,6 +349,7 @@ int main(void) {
         cmocka_unit_test(test_quorum_is_of_the_members),
         cmocka_unit_test(test_flushed_node_comes_back),
         cmocka_unit_test(test_restarted_node_is_registered_first),
+        cmocka_unit_test(test_registration_is_complete_at_one_moment),
         cmocka_unit_test(test_old_body_is_not_counted),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
