@@ -79,6 +79,9 @@
 #ifndef OLD_VOTE
 #define OLD_VOTE 0 /* votes of a body count on after its client has learnt of a newer one */
 #endif
+#ifndef RAISE_BLIND
+#define RAISE_BLIND 0 /* TWO_BODIES: the fence is raised at the second body because the key was set at the first */
+#endif
 #ifndef OLD_BODIES
 #define OLD_BODIES 0 /* a node is installed without the newest bodies of the others */
 #endif
@@ -136,6 +139,9 @@ byte won; /* the highest token of all that won */
 bit told[SERVERS];  /* the record there names the second body */
 bit knows[CLIENTS]; /* has read one that does */
 bit agent_knows[SERVERS];
+#if RAISE_BLIND
+bit had_key[CLIENTS]; /* at the first body, in this attempt */
+#endif
 #if NO_LOOK
 bit believed[SERVERS];
 #endif
@@ -304,6 +310,9 @@ inline node_set(c, n) {
     won_before[c] = (at[c] == IDLE -> won : won_before[c]);
     set_done[AT(c, n)] = 1;
 #endif
+#if RAISE_BLIND
+    had_key[c] = had_key[c] || n == 0;
+#endif
     at[c] = (at[c] == IDLE -> TRYING : at[c]);
     key[n] = c + 1
 }
@@ -350,6 +359,9 @@ inline leave(c) {
 #if VM_STOP
     due[c] = 0;
     won_before[c] = 0;
+#endif
+#if RAISE_BLIND
+    had_key[c] = 0;
 #endif
 }
 
@@ -490,7 +502,11 @@ inline install(n) {
 #define KEY_ENDS(n)                                                                                                    \
     :: d_step { key[n] != 0 -> printf("server %d: the key of client %d is evicted\n", n, key[n] - 1); key[n] = 0; step_ends() }
 #else
+#if RAISE_BLIND
+#define HAS_KEY(c, n) (key[n] == c + 1 || ((n) == N && had_key[c]))
+#else
 #define HAS_KEY(c, n) (key[n] == c + 1)
+#endif
 #define BOUND(c)
 #define KEY_ENDS(n)
 #endif

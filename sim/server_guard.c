@@ -180,9 +180,13 @@ static void extend(struct server *server, struct message *request) {
 }
 
 static void raise(struct server *server, struct message *request) {
+    struct node_bytes each[WORLD_RESOURCES_MAX];
+    size_t count = keys_of(request, each);
+    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
     int64_t highest = 0;
     request->verdict = (int16_t)verdict_of(
-        node_raise(server->table, request->nonce, request->fence, request->stripes, request->stripes_count, &highest));
+        node_raise(server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->nonce,
+                   request->fence, request->stripes, request->stripes_count, server_wall_ms(server), &highest));
     remember_raise(server, request);
     write_vote(server, request);
     if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;

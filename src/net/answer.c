@@ -68,6 +68,8 @@ static bool answer_raise(const struct net_request *request, const struct reader 
     if (slot->type != REPLY_INTEGER) return false;
     if (slot->integer == 0) {
         answer->verdict = REDLOCK_VERDICT_GRANTED;
+    } else if (slot->integer == -1) {
+        answer->verdict = REDLOCK_VERDICT_DENIED;
     } else if (slot->integer == -2) {
         answer->verdict = REDLOCK_VERDICT_RECOVERING;
     } else if (slot->integer > REDLOCK_FENCE_MAX) {

@@ -223,11 +223,10 @@ static void encode_guarded_script(const struct net_request *request, uint64_t no
     if (request->op == NET_EXTEND) script = NODE_EXTEND_GUARDED;
     if (request->op == NET_RAISE) script = NODE_RAISE;
     if (request->op == NET_CONFIRM) script = NODE_CONFIRM;
-    size_t keys = script == NODE_RAISE ? 0 : request->keys_count;
-    begin_script(words, script, whole, keys + 1);
-    for (size_t i = 0; i < keys; i++) words_bytes(words, request->keys[i]);
+    begin_script(words, script, whole, request->keys_count + 1);
+    for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
     add_fences(words, name, nonce);
-    if (script != NODE_RAISE) words_bytes(words, request->token);
+    words_bytes(words, request->token);
     if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED) words_number(words, (uint64_t)request->ttl_ms);
     words_number(words, (uint64_t)request->fence);
     for (size_t i = 0; i < request->stripes_count; i++) words_number(words, request->stripes[i]);

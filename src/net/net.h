@@ -78,7 +78,7 @@ struct net_request {
     enum net_question question;   /* NET_SURVEY */
     /* Guarded. ACQUIRE: GRANTED is key and fence; STALE: the key is set, the fence was not raised (or is gone: RAISE tells
      * which). EXTEND: raises the fence to at least this one; RECOVERING: there are no fences of that nonce, nothing was
-     * changed. RAISE, CONFIRM: RECOVERING alike. */
+     * changed. RAISE, CONFIRM: RECOVERING alike. RAISE: DENIED, the key is not ours there. */
     const uint64_t *nonces;       /* by node, read when it is encoded; NULL: classic */
     int64_t fence;                /* 1 to REDLOCK_FENCE_MAX */
     const uint16_t *stripes;      /* of the keys, each once */

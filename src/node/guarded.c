@@ -55,23 +55,30 @@ enum node_answer node_extend_guarded(struct node_table *table, const struct node
     return answer;
 }
 
-enum node_answer node_raise(struct node_table *table, uint64_t nonce, int64_t fence, const uint16_t *stripes,
-                            size_t count, int64_t *highest) {
-    struct fences *fences = of_nonce(table, nonce);
-    if (!fences) return NODE_GONE;
-    if (raise_all_or_none(fences, fence, stripes, count)) return NODE_GRANTED;
-    *highest = 0;
-    for (size_t i = 0; i < count; i++)
-        if (fences->of[stripes[i]] > *highest) *highest = fences->of[stripes[i]];
-    return NODE_STALE;
+/* GRANTED: every key holds the token. DENIED, or WRONGTYPE when one that comes first is no string. */
+static enum node_answer keys_are_ours(struct node_table *table, const struct node_bytes *keys, size_t count,
+                                      struct node_bytes token, int64_t now_ms) {
+    for (size_t i = 0; i < count; i++) {
+        struct node_bytes held = node_get(table, keys[i], now_ms);
+        if (!held.data) return node_pttl(table, keys[i], now_ms) == -2 ? NODE_DENIED : NODE_WRONGTYPE;
+        if (held.bytes != token.bytes) return NODE_DENIED;
+        if (held.bytes && memcmp(held.data, token.data, held.bytes) != 0) return NODE_DENIED;
+    }
+    return NODE_GRANTED;
 }
 
-static enum node_answer confirm_key(struct node_table *table, struct node_bytes key, struct node_bytes token,
-                                    int64_t now_ms) {
-    struct node_bytes held = node_get(table, key, now_ms);
-    if (!held.data) return node_pttl(table, key, now_ms) == -2 ? NODE_STALE : NODE_WRONGTYPE;
-    if (held.bytes != token.bytes || (held.bytes && memcmp(held.data, token.data, held.bytes) != 0)) return NODE_STALE;
-    return NODE_GRANTED;
+enum node_answer node_raise(struct node_table *table, const struct node_bytes *keys, size_t count,
+                            struct node_bytes token, uint64_t nonce, int64_t fence, const uint16_t *stripes,
+                            size_t stripes_count, int64_t now_ms, int64_t *highest) {
+    struct fences *fences = of_nonce(table, nonce);
+    if (!fences) return NODE_GONE;
+    enum node_answer answer = keys_are_ours(table, keys, count, token, now_ms);
+    if (answer != NODE_GRANTED) return answer;
+    if (raise_all_or_none(fences, fence, stripes, stripes_count)) return NODE_GRANTED;
+    *highest = 0;
+    for (size_t i = 0; i < stripes_count; i++)
+        if (fences->of[stripes[i]] > *highest) *highest = fences->of[stripes[i]];
+    return NODE_STALE;
 }
 
 enum node_answer node_confirm(struct node_table *table, const struct node_bytes *keys, size_t count,
@@ -83,11 +90,8 @@ enum node_answer node_confirm(struct node_table *table, const struct node_bytes 
         assert(stripes[i] < NODE_STRIPES);
         if (fences->of[stripes[i]] < fence) return NODE_STALE;
     }
-    for (size_t i = 0; i < count; i++) {
-        enum node_answer answer = confirm_key(table, keys[i], token, now_ms);
-        if (answer != NODE_GRANTED) return answer;
-    }
-    return NODE_GRANTED;
+    enum node_answer answer = keys_are_ours(table, keys, count, token, now_ms);
+    return answer == NODE_DENIED ? NODE_STALE : answer;
 }
 
 /* ---- record and fences ------------------------------------------------------------------------------------ */

@@ -91,10 +91,12 @@ enum node_answer node_acquire_guarded(struct node_table *table, const struct nod
 enum node_answer node_extend_guarded(struct node_table *table, const struct node_bytes *keys, size_t count,
                                      struct node_bytes token, int64_t ttl_ms, uint64_t nonce, int64_t fence,
                                      const uint16_t *stripes, size_t stripes_count, int64_t now_ms);
-/* GRANTED; GONE; STALE with the highest of the stripes' fences in *highest, which is left alone otherwise. */
-enum node_answer node_raise(struct node_table *table, uint64_t nonce, int64_t fence, const uint16_t *stripes,
-                            size_t count, int64_t *highest);
-/* GRANTED: every key holds the token and every stripe is exactly the fence. GONE. STALE: else. */
+/* GRANTED; GONE; DENIED: not every key holds the token; STALE with the highest of the stripes' fences in *highest, which
+ * is left alone otherwise. */
+enum node_answer node_raise(struct node_table *table, const struct node_bytes *keys, size_t count,
+                            struct node_bytes token, uint64_t nonce, int64_t fence, const uint16_t *stripes,
+                            size_t stripes_count, int64_t now_ms, int64_t *highest);
+/* GRANTED: every key holds the token and every stripe is at least the fence. GONE. STALE: else. */
 enum node_answer node_confirm(struct node_table *table, const struct node_bytes *keys, size_t count,
                               struct node_bytes token, uint64_t nonce, int64_t fence, const uint16_t *stripes,
                               size_t stripes_count, int64_t now_ms);

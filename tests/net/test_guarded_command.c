@@ -90,8 +90,8 @@ static void test_locks(void **state) {
     EXPECT_WORDS(&request, 2, false, "EVALSHA", node_scripts[NODE_EXTEND_GUARDED].sha1, "2", "k0", names[2], "TOKEN",
                  "30000", "1700000000000000", "4095");
     request = guarded(NET_RAISE, 2);
-    EXPECT_WORDS(&request, 3, false, "EVALSHA", node_scripts[NODE_RAISE].sha1, "1", names[3], "1700000000000000",
-                 "4095", "4094");
+    EXPECT_WORDS(&request, 3, false, "EVALSHA", node_scripts[NODE_RAISE].sha1, "3", "k0", "k01", names[3], "TOKEN",
+                 "1700000000000000", "4095", "4094");
     request = guarded(NET_CONFIRM, 2);
     EXPECT_WORDS(&request, 0, false, "EVALSHA", node_scripts[NODE_CONFIRM].sha1, "3", "k0", "k01", names[0], "TOKEN",
                  "1700000000000000", "4095", "4094");
@@ -235,7 +235,8 @@ static void test_one_reply(void **state) {
         {NET_RAISE, 1, ":9007199254740992\r\n", REDLOCK_VERDICT_PROTOCOL},
         {NET_RAISE, 1, ":1\r\n", WRONG}, /* lower than what it was raised to */
         {NET_RAISE, 1, ":1699999999999999\r\n", WRONG},
-        {NET_RAISE, 1, ":-1\r\n", WRONG},
+        {NET_RAISE, 1, ":-1\r\n", REDLOCK_VERDICT_DENIED},
+        {NET_RAISE, 1, ":-3\r\n", WRONG},
         {NET_RAISE, 1, "$1\r\n0\r\n", WRONG},
         {NET_RAISE, 1, "-OOM x\r\n", REDLOCK_VERDICT_OOM},
         {NET_CONFIRM, 1, ":1\r\n", REDLOCK_VERDICT_GRANTED},

@@ -111,11 +111,17 @@ static enum node_answer set_zadd(struct node_table *table, const struct request 
     return set == NODE_GRANTED ? raised : set;
 }
 
-static enum node_answer raise(struct node_table *table, const struct request *request, struct answer *answer) {
+static enum node_answer raise(struct node_table *table, const struct request *request, const struct node_bytes *keys,
+                              int64_t now_ms, struct answer *answer) {
+    static const int integers[ANSWERS] = {[NODE_GRANTED] = 0, [NODE_DENIED] = -1, [NODE_GONE] = -2};
     int64_t highest = 0;
-    enum node_answer what = node_raise(table, request_nonce(request->nonce), request->fence, request->stripes,
-                                       request->stripes_count, &highest);
-    answer_line(answer, "(%" PRId64 ")", what == NODE_GONE ? -2 : highest);
+    enum node_answer what =
+        node_raise(table, keys, request->keys_count, request_token(request->token), request_nonce(request->nonce),
+                   request->fence, request->stripes, request->stripes_count, now_ms, &highest);
+    if (what == NODE_STALE)
+        answer_line(answer, "(%" PRId64 ")", highest);
+    else
+        answer_script(answer, what, integers);
     return what;
 }
 
@@ -182,7 +188,7 @@ static enum node_answer perform(struct node_table *table, const struct request *
     case REQUEST_ZADD: return zadd(table, request, answer);
     case REQUEST_ACQUIRE_GUARDED: return acquire(table, request, keys, now_ms, answer);
     case REQUEST_EXTEND_GUARDED: return extend(table, request, keys, now_ms, answer);
-    case REQUEST_RAISE: return raise(table, request, answer);
+    case REQUEST_RAISE: return raise(table, request, keys, now_ms, answer);
     case REQUEST_CONFIRM: return confirm(table, request, keys, now_ms, answer);
     case REQUEST_RECORD_WRITE: return write_record(table, request, answer);
     case REQUEST_DEL_NAME: return delete_name(table, request, now_ms, answer);
@@ -214,7 +220,13 @@ bool model_guarded_saw_all(void) {
           [NODE_ABSENT] = true,
           [NODE_WRONGTYPE] = true,
           [NODE_GONE] = true}},
-        {REQUEST_RAISE, "raise", {[NODE_GRANTED] = true, [NODE_STALE] = true, [NODE_GONE] = true}},
+        {REQUEST_RAISE,
+         "raise",
+         {[NODE_GRANTED] = true,
+          [NODE_DENIED] = true,
+          [NODE_STALE] = true,
+          [NODE_GONE] = true,
+          [NODE_WRONGTYPE] = true}},
         {REQUEST_CONFIRM,
          "confirm",
          {[NODE_GRANTED] = true, [NODE_STALE] = true, [NODE_GONE] = true, [NODE_WRONGTYPE] = true}},

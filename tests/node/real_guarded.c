@@ -20,14 +20,13 @@ static void do_script(struct real *real, enum node_script script, const struct r
                       struct answer *answer) {
     struct words words = {0};
     char fences[REQUEST_NAME_BYTES];
-    unsigned keys = script == NODE_RAISE ? 0 : request->keys_count;
     snprintf(fences, sizeof(fences), "redlock:fences:%016" PRIx64, request_nonce(request->nonce));
     word_text(&words, "EVALSHA");
     word_text(&words, node_scripts[script].sha1);
-    word_number(&words, (int64_t)keys + 1);
-    for (unsigned i = 0; i < keys; i++) word(&words, request_key(request->keys[i]));
+    word_number(&words, (int64_t)request->keys_count + 1);
+    for (unsigned i = 0; i < request->keys_count; i++) word(&words, request_key(request->keys[i]));
     word_text(&words, fences);
-    if (script != NODE_RAISE) word(&words, request_token(request->token));
+    word(&words, request_token(request->token));
     if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED) word_number(&words, request->number);
     word_number(&words, request->fence);
     word_stripes(&words, request);

@@ -120,14 +120,21 @@ static void test_extend_needs_the_fences(void **state) {
 
 static void test_raise_tells_the_highest(void **state) {
     struct node_table *table = intact_table();
+    const struct node_bytes ab[] = {B("a"), B("b")};
     int64_t highest = -1;
     (void)state;
-    assert_int_equal(node_raise(table, A, 5, s12, 2, &highest), NODE_STALE);
+    assert_int_equal(node_acquire(table, ab, 1, token, TTL, NOW), NODE_GRANTED);
+    assert_int_equal(node_raise(table, ab, 1, token, A, 5, s12, 2, NOW, &highest), NODE_STALE);
     assert_int_equal(highest, 5);
     expect_fence(table, A, 1, 0);
     highest = -1;
-    assert_int_equal(node_raise(table, A, 6, s12, 2, &highest), NODE_GRANTED);
-    assert_int_equal(node_raise(table, C, 7, s12, 2, &highest), NODE_GONE);
+    assert_int_equal(node_raise(table, ab, 2, token, A, 6, s12, 2, NOW, &highest), NODE_DENIED);
+    assert_int_equal(node_raise(table, ab, 1, others, A, 6, s12, 2, NOW, &highest), NODE_DENIED);
+    assert_int_equal(node_raise(table, ab, 1, token, A, 6, s12, 2, NOW + TTL + 1, &highest), NODE_DENIED);
+    expect_fence(table, A, 1, 0);
+    assert_int_equal(node_acquire(table, ab, 1, token, TTL, NOW), NODE_GRANTED);
+    assert_int_equal(node_raise(table, ab, 1, token, A, 6, s12, 2, NOW, &highest), NODE_GRANTED);
+    assert_int_equal(node_raise(table, ab, 1, token, C, 7, s12, 2, NOW, &highest), NODE_GONE);
     assert_int_equal(highest, -1);
     expect_fence(table, A, 1, 6);
     node_table_free(table);
