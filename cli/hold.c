@@ -281,6 +281,9 @@ static int adopt(struct session *session, const struct token *token, const char 
     const int64_t fence = session->mode == REDLOCK_MODE_GUARDED ? session->settings->fence : 0;
     int result = redlock_lock_adopt_fenced(lock, token->bytes, token->count, fence);
     status = result == REDLOCK_OK ? act(session, lock, resource) : session_failure(session, lock, resource, result);
+    if (result == REDLOCK_BAD_ARGUMENT && fence != 0) {
+        complain("the fence %" PRId64 " is no fence of this lock: give the one that redlock acquire printed", fence);
+    }
     redlock_lock_free(lock);
     return status;
 }

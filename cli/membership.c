@@ -146,7 +146,9 @@ static void print_standing(int verdict, const struct redlock_node_status *status
         fprintf(out, "%s: %s\n", verdict_name(verdict),
                 printable(clean, sizeof clean, status->text, strlen(status->text)));
     } else if (status->url == NULL) {
-        fputs("not in the list of nodes\n", out);
+        fputs("not in the list of nodes: update it\n", out);
+    } else if (verdict == REDLOCK_VERDICT_NO_RECORD) {
+        fputs("no record: redlock quorum init or add makes one\n", out);
     } else {
         const char *detail = verdict == status->verdict ? status->text : "";
         fprintf(out, "%s%s%s%s\n", redlock_verdict_text(verdict), detail[0] != '\0' ? " (" : "",
@@ -207,7 +209,7 @@ static void print_state(const struct membership *membership, FILE *out) {
             quorum->intact, quorum->members, are, quorum->votes_needed);
         break;
     case MEMBERSHIP_ABSENT:
-        fputs("No node that answers carries a record. New servers are made a quorum by: redlock quorum init\n", out);
+        fputs("No record of a quorum can be read. New servers are made a quorum by: redlock quorum init\n", out);
         break;
     }
     if (membership->state <= MEMBERSHIP_DEGRADED && !quorum->settled) {

@@ -23,10 +23,16 @@ static void interrupted(int signal) {
     _exit(EXIT_BY_SIGNAL + signal);
 }
 
+/* What only looks ends by the signal, but on a line of its own. */
+static void stopped(int signal) {
+    end_passing();
+    raise(signal);
+}
+
 static void handle_signals(void (*handler)(int)) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        struct sigaction old, action = {.sa_handler = handler};
+        struct sigaction old, action = {.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
         /* nohup(1) has its reasons. */
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
         sigaction(signals[i], &action, NULL);
@@ -35,7 +41,7 @@ static void handle_signals(void (*handler)(int)) {
 
 void progress_begin(struct progress *progress, bool verbose, bool changes) {
     *progress = (struct progress){.verbose = verbose};
-    if (changes) handle_signals(interrupted);
+    handle_signals(changes ? interrupted : stopped);
 }
 
 void progress_tell(void *context, const char *text, int64_t left_ms) {

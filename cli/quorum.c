@@ -46,7 +46,7 @@ static int status_of(struct task *task) {
     case MEMBERSHIP_LOST:
     case MEMBERSHIP_ABSENT: break;
     }
-    return session_shut_out(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
 }
 
 static int open_and_look(struct task *task) {
@@ -105,7 +105,7 @@ static int confirm(struct task *task) {
 static int failure(struct task *task, int result, const struct redlock_error *error) {
     complain("%s", error->text);
     switch (result) {
-    case REDLOCK_NO_QUORUM: return session_shut_out(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    case REDLOCK_NO_QUORUM: return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
     case REDLOCK_CONFLICT: return EXIT_HELD;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
     case REDLOCK_TWICE_LISTED: return EXIT_CONFIG;
@@ -144,7 +144,11 @@ static bool is_made_already(struct task *task) {
     const struct membership *membership = &task->membership;
     if (membership->state > MEMBERSHIP_DEGRADED || task->settings->floor != 0) return false;
     if (task->settings->ttl_max_ms != 0 && task->settings->ttl_max_ms != membership->quorum.ttl_ms_max) return false;
-    return membership->quorum.members == redlock_client_nodes(task->session.client);
+    const size_t nodes = redlock_client_nodes(task->session.client);
+    for (size_t i = 0; i < nodes; i++) {
+        if (member_named(&task->session, membership, node_url(&task->session, i)) < 0) return false;
+    }
+    return membership->quorum.members == nodes;
 }
 
 static void announce_init(struct task *task) {
@@ -161,9 +165,12 @@ static void announce_init(struct task *task) {
     }
     if (task->options.never_used) {
         complain("on your word that no lock was ever held on these servers, it is ready at once");
-    } else {
-        complain("locks that may be held there now end first: it takes %s", most);
+        return;
     }
+    if (task->membership.quorum.ttl_ms_max > task->options.ttl_ms_max) {
+        duration_text(most, sizeof most, task->membership.quorum.ttl_ms_max);
+    }
+    complain("locks that may be held there now end first: it takes %s", most);
 }
 
 static int act_init(struct task *task, char **operands) {
@@ -178,8 +185,9 @@ static int act_init(struct task *task, char **operands) {
     }
     if (made && task->membership.state == MEMBERSHIP_INTACT) return finish(task, "nothing to do: the quorum is made");
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {
-        complain("a majority of this quorum is intact, and nodes that lost their data come back by themselves: init is "
-                 "for new servers, and for a majority that lost its data");
+        complain(
+            "a majority of this quorum is intact, and nodes that lost their data come back by themselves: init is "
+            "for new servers, and for a majority that lost its data; redlock quorum add and remove change members");
         return EXIT_HELD;
     }
     if (made) {
@@ -210,7 +218,8 @@ static int enough_after(const struct membership *membership, size_t members, siz
     }
     if (intact >= needed) return 0;
     complain(
-        "nothing is done: of %zu members %zu would have to be intact, and %zu would be. Bring the others back first%s",
+        "nothing is done: of %zu members %zu would have to be intact and listed, and %zu would be. Bring the others "
+        "back first%s",
         members, needed, intact,
         membership->quorum.members == 1 ? "; or redlock quorum init a new set of servers" : "");
     return EXIT_NO_QUORUM;
@@ -314,8 +323,9 @@ static int act_remove(struct task *task, char **operands) {
         if ((status = confirm(task)) != 0 || (status = settle(task, operands[0])) != 0) return status;
         return finish(task, "the change is finished");
     }
+    if (membership->state == MEMBERSHIP_ABSENT) return enough_after(membership, 0, 0);
     if (at < 0) {
-        complain("no member has the id or the URL '%.200s'", operands[0]);
+        complain("no member has the id or the URL '%.200s'; the table names them", operands[0]);
         return EXIT_USAGE_ERROR;
     }
     const struct redlock_member *member = &membership->members[at];
@@ -370,6 +380,7 @@ static void announce_replacement(struct task *task, const struct replacement *pl
     if (plan->adds_first) complain("%s becomes a member", plan->url);
     if (plan->adds_first && old != NULL) complain("when it is intact, %s is removed", member_url(&task->session, old));
     if (plan->adds_first || old == NULL) return;
+    if (plan->new_at >= 0) complain("%s is a member already", plan->url);
     complain("%s is removed", member_url(&task->session, old));
     if (plan->new_at < 0) complain("then %s becomes a member", plan->url);
 }
@@ -404,9 +415,9 @@ static int act_replace(struct task *task, char **operands) {
         return status;
     }
     status = replace(task, &plan);
-    int printed =
-        finish(task, status == 0 ? "the member is replaced" : "the replacement is not finished: run it again");
-    return status != 0 ? status : printed;
+    if (status == 0) return finish(task, "the member is replaced");
+    complain("the member is not replaced, or not in full: run the command again when that is mended");
+    return status;
 }
 
 /* ---- the command --------------------------------------------------------------------------- */

@@ -193,7 +193,7 @@ static void report_ttl_max(struct session *session) {
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     int result = redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX);
     if ((result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) || !quorum.known) return;
-    complain("ttl_max is %s, and --ttl %s", duration_text(most, sizeof most, quorum.ttl_ms_max),
+    complain("ttl_max is %s, and --ttl %s: give a shorter --ttl", duration_text(most, sizeof most, quorum.ttl_ms_max),
              duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
 }
 
@@ -236,14 +236,21 @@ int session_unseen(struct session *session, const struct redlock_view *views, co
     return failure(session, verdicts, count, resource, result);
 }
 
-bool session_shut_out(struct session *session) {
-    size_t count = redlock_client_nodes(session->client), refusing = 0;
-    for (size_t i = 0; i < count; i++) {
+static size_t nodes_that_refuse(struct session *session) {
+    size_t refusing = 0;
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
         struct redlock_node_status status = {.size = sizeof status};
         if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
         if (status.verdict == REDLOCK_VERDICT_AUTH) refusing++;
     }
-    return count - refusing < quorum_of(count);
+    return refusing;
+}
+
+bool session_is_refused(struct session *session) { return nodes_that_refuse(session) > 0; }
+
+bool session_shut_out(struct session *session) {
+    size_t count = redlock_client_nodes(session->client);
+    return count - nodes_that_refuse(session) < quorum_of(count);
 }
 
 const char *verdict_name(int verdict) {

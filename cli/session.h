@@ -40,6 +40,8 @@ int session_failure(struct session *session, struct redlock_lock *lock, const ch
 /* The same for redlock_look(), whose views say what each node said. */
 int session_unseen(struct session *session, const struct redlock_view *views, const char *resource, int result);
 
+/* Whether any node refuses our password. */
+bool session_is_refused(struct session *session);
 /* True when so many nodes refuse our password that no majority can come about, however long one waits. */
 bool session_shut_out(struct session *session);
 

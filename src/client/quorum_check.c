@@ -85,7 +85,7 @@ static const struct rl_member *member_of(const struct quorum_work *work, const s
 static int check_add(struct quorum_work *work, unsigned node) {
     const struct quorum_seat *seat = &work->seat[node];
     const struct rl_record *quorum = &work->view.quorum;
-    if (!seat->heard) return quorum_fail_node(work, node, "It must be reachable to be added");
+    if (!seat->heard) return quorum_fail_node(work, node, "Only a node that answers can be added");
     if (seat->unreadable)
         return quorum_fail(
             work, REDLOCK_BAD_ARGUMENT,

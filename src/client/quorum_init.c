@@ -13,9 +13,12 @@
 
 #include "quorum.h"
 
+#define TRIES 10 /* where others write at the same time */
+
 /* ---- the last step ---- */
 
-static int install(struct quorum_work *work, rl_mask nodes) {
+/* Returns who has our record. Where somebody has not, all are read once more. */
+static rl_mask install(struct quorum_work *work, rl_mask nodes) {
     for (unsigned i = 0; i < work->nodes; i++) {
         struct rl_record *to = &work->seat[i].writing;
         if (!(nodes & rl_bit(i))) continue;
@@ -24,16 +27,31 @@ static int install(struct quorum_work *work, rl_mask nodes) {
         to->loss = 0;
         to->waited_ms = 0;
     }
-    rl_mask lacking = nodes & (rl_mask)~quorum_write(work, nodes, true);
-    if (!lacking) return REDLOCK_OK;
+    rl_mask written = quorum_write(work, nodes, true);
+    if (written == nodes) return written;
     /* An answer may have been lost, not the write. */
     quorum_look(work);
     for (unsigned i = 0; i < work->nodes; i++)
-        if (quorum_same_server(&work->seat[i]) && work->seat[i].record.nonce == work->seat[i].writing.nonce)
-            lacking &= (rl_mask)~rl_bit(i);
-    for (unsigned i = 0; i < work->nodes; i++)
-        if (lacking & rl_bit(i))
+        if ((nodes & rl_bit(i)) && quorum_same_server(&work->seat[i]) &&
+            work->seat[i].record.nonce == work->seat[i].writing.nonce)
+            written |= rl_bit(i);
+    return written;
+}
+
+static int fail_left(struct quorum_work *work, rl_mask left) {
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct quorum_seat *seat = &work->seat[i];
+        if (!(left & rl_bit(i))) continue;
+        if (!seat->heard)
             return quorum_fail_node(work, i, "It went away before its record was complete: run the command again");
+        if (quorum_same_server(seat))
+            return quorum_fail(work, REDLOCK_CONFLICT,
+                               "%s was written to by another meanwhile: look who that is, and run the command again",
+                               seat->url);
+        return quorum_fail(work, REDLOCK_NO_QUORUM,
+                           "%s restarted or lost its data before its record was complete: run the command again",
+                           seat->url);
+    }
     return REDLOCK_OK;
 }
 
@@ -60,17 +78,6 @@ static int find_floor(struct quorum_work *work) {
     return REDLOCK_OK;
 }
 
-/* A run before this one came to its last step, and did not finish it. Who is not intact yet has never voted in this
- * epoch, so there is nothing that it could have forgotten. */
-static int finish(struct quorum_work *work, rl_mask nodes) {
-    rl_mask without, told = quorum_fences(work, rl_guard_intact(&work->view), false, &without);
-    if (rl_count(told) < work->view.votes_needed)
-        return quorum_fail(work, REDLOCK_NO_QUORUM, "too few nodes told their fences: run the command again");
-    for (unsigned i = 0; i < work->nodes; i++)
-        memcpy(work->seat[i].record.members, work->view.quorum.members, sizeof work->view.quorum.members);
-    return install(work, nodes);
-}
-
 /* Nodes that the init of this very epoch has left recovering, of the servers that it knew. */
 static rl_mask left_by_init(const struct quorum_work *work) {
     rl_mask nodes = 0;
@@ -82,6 +89,27 @@ static rl_mask left_by_init(const struct quorum_work *work) {
         if (strcmp(member->body.run_id, record->run_id) == 0) nodes |= rl_bit(i);
     }
     return nodes;
+}
+
+/* A majority is intact: by a run before this one that came to its last step, or by this one. Who is not intact yet has
+ * never voted in this epoch, so there is nothing that it could have forgotten. Every client that is about brings such a
+ * node back as well, and whoever writes first makes the other read again. */
+static int finish(struct quorum_work *work, rl_mask nodes) {
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        nodes &= (rl_mask)~rl_guard_intact(&work->view);
+        if (!nodes) return REDLOCK_OK;
+        if (nodes & (rl_mask)~left_by_init(work)) break;
+        rl_mask without, told = quorum_fences(work, rl_guard_intact(&work->view), false, &without);
+        if (rl_count(told) >= work->view.votes_needed) {
+            for (unsigned i = 0; i < work->nodes; i++)
+                memcpy(work->seat[i].record.members, work->view.quorum.members, sizeof work->view.quorum.members);
+            nodes &= (rl_mask)~install(work, nodes);
+            if (!nodes) return REDLOCK_OK;
+        }
+        quorum_pause_randomly(work, tries);
+        quorum_look(work);
+    }
+    return fail_left(work, nodes);
 }
 
 /* ---- in between ---- */
@@ -185,19 +213,27 @@ static int check_records(struct quorum_work *work, struct quorum_plan *plan) {
     return quorum_plan_begin(work, plan);
 }
 
+/* What a majority was given by us, the floor too, holds for who was made intact by another. */
+static int install_all(struct quorum_work *work) {
+    rl_mask all = rl_all(work->nodes), written = install(work, all);
+    if (written == all) return REDLOCK_OK;
+    return rl_count(written) < rl_quorum(work->nodes) ? fail_left(work, all & (rl_mask)~written)
+                                                      : finish(work, all & (rl_mask)~written);
+}
+
 static int begin_anew(struct quorum_work *work, struct quorum_plan *plan) {
     if (work->options.never_used && !plan->never_intact)
         return quorum_fail(work, REDLOCK_BAD_ARGUMENT,
                            "these servers were used before: quorum %016" PRIx64
-                           " has left records there. Say never_used of "
-                           "servers that are new only",
+                           " has left records there. never_used (--never-used) "
+                           "is for new servers alone: leave it out",
                            plan->record.quorum_id);
     quorum_plan_records(work, plan);
     quorum_tell(work, "writing records", -1);
     int result = write_recovering(work, plan);
     if (result == REDLOCK_OK && !work->options.never_used) result = wait_out(work, plan);
     if (result == REDLOCK_OK) result = find_floor(work);
-    return result == REDLOCK_OK ? install(work, rl_all(work->nodes)) : result;
+    return result == REDLOCK_OK ? install_all(work) : result;
 }
 
 int quorum_init(struct quorum_work *work) {

@@ -90,6 +90,8 @@ int quorum_fail_node(struct quorum_work *work, unsigned node, const char *cure) 
     const struct quorum_seat *seat = &work->seat[node];
     bool told = redlock_client_node(work->client, node, &status) == REDLOCK_OK && status.text[0] != '\0' &&
                 status.verdict == seat->verdict;
+    if (seat->verdict == REDLOCK_VERDICT_NOPERM)
+        cure = "Allow its user what docs/acl.md lists under guarded mode, and run the command again";
     return quorum_fail(work, REDLOCK_NO_QUORUM, "%s: %s%s%s%s. %s", seat->url, redlock_verdict_text(seat->verdict),
                        told ? " (" : "", told ? status.text : "", told ? ")" : "", cure);
 }

@@ -438,8 +438,10 @@ def test_json_is_stable(own_quorum):
             return [(key, shape(each)) for key, each in value.items()]
         return [shape(each) for each in value] if isinstance(value, list) else type(value).__name__
 
-    _, first = examine(own_quorum.nodes)
-    _, second = examine(own_quorum.nodes)
+    # A busy machine answers late now and then: that is SLOW's affair, not the form's.
+    patient = ("--samples", "2", "--node-timeout", "2s")
+    _, first = examine(own_quorum.nodes, *patient)
+    _, second = examine(own_quorum.nodes, *patient)
     assert shape(first) == shape(second)
     assert first["findings"] == second["findings"]
     assert list(first) == ["fit", "quorum", "nodes", "findings"]

@@ -12,7 +12,7 @@ import pytest
 from conftest import BINARY, Redlock
 from servers import Quorum, Server, until
 
-INTERRUPTED, USAGE, NO_QUORUM, HELD = 130, 64, 69, 75
+INTERRUPTED, USAGE, NO_QUORUM, HELD, CONFIG = 130, 64, 69, 75, 78
 DEGRADED = 1
 TTL_MAX = "2s"
 TTL = "1s"
@@ -192,7 +192,7 @@ def test_a_ttl_beyond_ttl_max(made, resource):
     for command in (["acquire", resource], ["run", resource, "true"]):
         done = made(*command)  # 30 s
         assert done.returncode == USAGE
-        assert b"ttl_max is 2.0 s, and --ttl 30.0 s" in done.stderr
+        assert b"ttl_max is 2.0 s, and --ttl 30.0 s: give a shorter --ttl" in done.stderr
 
 
 def test_no_record(three, resource):
@@ -397,10 +397,90 @@ def test_no_password_is_printed():
 def test_a_change_that_would_leave_too_few(made, three, spare):
     three[0].close()
     done = made("quorum", "add", "--yes", spare.url)  # two of four
-    assert (done.returncode, b"of 4 members 3 would have to be intact, and 2 would be" in done.stderr) == (NO_QUORUM, True)
+    assert (done.returncode, b"of 4 members 3 would have to be intact and listed, and 2 would be" in done.stderr) == (NO_QUORUM, True)
     done = made("quorum", "remove", "--yes", three[1].url)  # one of two
     assert (done.returncode, b"nothing is done" in done.stderr) == (NO_QUORUM, True)
     assert len(look(made)[1]["members"]) == 3
+
+
+def test_refusals_say_what_to_do(three, spare):
+    redlock = guarded(three.nodes)
+    for words in (["add", spare.url], ["remove", three[0].url], ["replace", three[0].url, spare.url]):
+        done = redlock("quorum", *words, "--yes")
+        assert (done.returncode, b"there is no quorum yet: redlock quorum init" in done.stderr) == (NO_QUORUM, True), done.stderr
+    assert redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX).returncode == 0
+
+    table = redlock("quorum", "status", environ={"REDLOCK_NODES": f"{three.nodes},{spare.url}"})
+    assert b"no record: redlock quorum init or add makes one" in table.stdout
+    # The same number of nodes, one of them another: that is no quorum that is made already.
+    other = guarded(",".join([three[0].url, three[1].url, spare.url]))("quorum", "init", "--yes")
+    assert other.returncode == HELD and b"redlock quorum add and remove change members" in other.stderr
+
+    alias = three[0].url.replace("127.0.0.1", "localhost")
+    done = redlock("quorum", "replace", "--yes", three[0].url, alias)
+    assert (done.returncode, done.stdout) == (CONFIG, b"")
+    assert b"leave one of them out" in done.stderr and b"when that is mended" in done.stderr
+    by_alias = guarded(three.nodes.replace("127.0.0.1", "localhost"))("quorum", "init", "--yes")
+    assert (by_alias.returncode, b"nothing to do" in by_alias.stderr) == (0, True)
+    assert look(redlock)[1]["epoch"] == 1
+
+    spare.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    done = redlock("quorum", "add", "--yes", spare.url)
+    assert (done.returncode, b"CONFIG SET maxmemory-policy noeviction" in done.stderr) == (NO_QUORUM, True)
+    spare.ask("CONFIG", "SET", "requirepass", "geheim")
+    done = redlock("quorum", "add", "--yes", spare.url)
+    assert (done.returncode, b"put it in the URL" in done.stderr) == (CONFIG, True), done.stderr
+
+
+def test_used_servers_are_not_never_used(made, three):
+    for server in three.servers[:2]:
+        server.ask("FLUSHALL")
+    done = made("quorum", "init", "--yes", "--never-used")
+    assert (done.returncode, b"(--never-used) is for new servers alone: leave it out" in done.stderr) == (USAGE, True)
+    # What may be held was held for ttl_max as it was: that is how long it takes.
+    shown = made("quorum", "init", "--ttl-max", "1s")
+    assert shown.returncode == USAGE and b"with ttl_max 1.0 s" in shown.stderr and b"it takes 2.0 s" in shown.stderr
+
+
+def test_a_fence_of_no_lock(made, resource):
+    token, _ = take(made, resource)
+    done = made("extend", "-t", TTL, resource, environ={"REDLOCK_TOKEN": token, "REDLOCK_FENCE": str(2**53 - 1)})
+    assert (done.returncode, b"is no fence of this lock: give the one" in done.stderr) == (USAGE, True), done.stderr
+
+
+# The ACL that docs/acl.md gives for guarded mode is the least that is needed, and is enough.
+
+def acl_of_the_manual():
+    with open(os.path.join(os.environ["REDLOCK_SOURCE"], "docs", "acl.md"), encoding="utf-8") as manual:
+        line = re.search(r"## Guarded mode.*?^ACL SETUSER locks (.*?)$", manual.read(), re.S | re.M).group(1)
+    return line.replace(">PASSWORD", ">geheim").split()
+
+
+def test_the_minimal_acl(three, spare, resource):
+    everybody = [*three.servers, spare]
+    for server in everybody:
+        server.ask("ACL", "SETUSER", "locks", *acl_of_the_manual())
+    with_user = [server.url.replace("//", "//locks:geheim@") for server in everybody]
+    redlock = guarded(",".join(with_user[:3]))
+    done = redlock("quorum", "init", "--yes", "--ttl-max", TTL_MAX)
+    assert done.returncode == 0, done.stderr
+    key = "lock:" + resource
+    token, fence = take(redlock, key, "--confirm")
+    pair = {"REDLOCK_TOKEN": token, "REDLOCK_FENCE": str(fence)}
+    assert redlock("extend", "-t", TTL, key, environ=pair).returncode == 0
+    assert redlock("release", key, environ=pair).returncode == 0
+    three[0].ask("FLUSHALL")
+    assert redlock("quorum", "status", "-q", "--wait=20s").returncode == 0
+    done = redlock("quorum", "replace", "--yes", three[1].url, with_user[3], timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert take(guarded(",".join([with_user[0], *with_user[2:]])), key, "-w", "5s")[1] > fence
+
+
+def test_a_permission_that_is_missing_is_named_with_its_cure(three):
+    for server in three.servers:
+        server.ask("ACL", "SETUSER", "locks", *acl_of_the_manual(), "-hset")
+    done = guarded(three.nodes.replace("//", "//locks:geheim@"))("quorum", "init", "--yes", "--never-used")
+    assert (done.returncode, b"Allow its user what docs/acl.md lists" in done.stderr) == (NO_QUORUM, True), done.stderr
 
 
 # ---- a terminal ----
@@ -440,6 +520,13 @@ def test_asks_on_a_terminal(three):
     assert status == 0, shown
     assert re.search(r"\r\033\[K[^\n]*, 2 s left\r\033\[K", shown) or re.search(r"\r\033\[K[^\n]*, 1 s left\r\033\[K", shown)
     assert "All 3 members are intact." in shown and printed.startswith("export REDLOCK_NODES=")
+
+
+def test_a_wait_that_is_interrupted_ends_its_line(made, three):
+    three[0].ask("FLUSHALL")
+    status, shown, printed = on_terminal(made, "quorum", "status", "--wait", leave=b"s left")
+    assert (status, printed) == (-signal.SIGINT, "")
+    assert shown.endswith("\r\033[K") and "run it again" not in shown, shown
 
 
 # ---- usage ----

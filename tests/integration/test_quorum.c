@@ -577,6 +577,29 @@ static void init_killed_in_its_last_step_is_finished(void **state) {
     redlock_client_free(client);
 }
 
+/* Every client that is about brings the rest back too, so that each may find its node written to by another. */
+static void init_is_finished_beside_others(void **state) {
+    (void)state;
+    start(5);
+    for (int round = 0; round < 12; round++) {
+        struct redlock_quorum_options options = quorum_options();
+        struct redlock_client *clients[4];
+        struct redlock_error error = {0};
+        if (!killed(INIT, "01234", NULL, 2, 0)) fail_msg("round %d: init was not killed", round);
+        install_by_hand("013");
+        for (int i = 0; i < 4; i++) clients[i] = open_on("01234");
+        nap_ms((int)(lrand48() % (TTL_MAX + 80)));
+        int result = redlock_quorum_init(clients[0], &options, &error);
+        if (result != REDLOCK_OK) {
+            assert_quorum(result, REDLOCK_CONFLICT, error); /* they were quicker */
+            assert_says(error, "nothing to be begun anew");
+        }
+        for (int i = 0; i < 4; i++) redlock_client_free(clients[i]);
+        assert_agreed("01234", 1, 5);
+        lose_data("01234");
+    }
+}
+
 static void change_is_killed_and_run_again(enum command command, const char *which, const char *after, size_t members) {
     start(6);
     unsigned kills = 0;
@@ -1018,6 +1041,7 @@ int main(void) {
         cmocka_unit_test_teardown(init_is_killed_and_run_again, stop),
         cmocka_unit_test_teardown(killed_init_keeps_fences, stop),
         cmocka_unit_test_teardown(init_killed_in_its_last_step_is_finished, stop),
+        cmocka_unit_test_teardown(init_is_finished_beside_others, stop),
         cmocka_unit_test_teardown(add_is_killed_and_run_again, stop),
         cmocka_unit_test_teardown(remove_is_killed_and_run_again, stop),
         cmocka_unit_test_teardown(accepted_change_is_finished_by_the_next, stop),
