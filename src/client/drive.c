@@ -16,6 +16,8 @@
 
 /* How long after the last caller left the service thread waits before it listens to the sockets itself. */
 #define LINGER (5 * RL_MS)
+/* So many callbacks hold up what the first of them asked for. */
+enum { TOLD_PER_FLUSH = 256 };
 
 /* ---- fork ---- */
 
@@ -198,11 +200,13 @@ static void tell(struct redlock_client *client, struct redlock_lock *lock) {
     pthread_cond_broadcast(&client->told_cond);
 }
 
+/* What callbacks ask for goes out together: one write for each node, not one for each lock. */
 static void tell_all(struct redlock_client *client) {
-    while (client->told_first && !client->telling) {
+    for (unsigned told = 1; client->told_first && !client->telling; told++) {
         struct redlock_lock *lock = next_told(client);
         if (!lock->freed) tell(client, lock);
         lock_unref(lock);
+        if (told % TOLD_PER_FLUSH == 0 || !client->told_first) net_flush(client->net);
     }
 }
 
@@ -224,8 +228,11 @@ int client_enter(struct redlock_client *client) {
 }
 
 void client_leave(struct redlock_client *client) {
-    net_flush(client->net);
-    if (!client->service_runs && client->told_first) net_kick(client->net); /* redlock_process() has work */
+    bool in_callback = client->telling && pthread_equal(client->telling_thread, pthread_self());
+    if (!in_callback) { /* else tell_all() goes on behind it */
+        net_flush(client->net);
+        if (!client->service_runs && client->told_first) net_kick(client->net); /* redlock_process() has work */
+    }
     rl_ns next = net_next_timer(client->net);
     if (client->driver != DRIVER_NONE) {
         wake_driver(client);

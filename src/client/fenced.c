@@ -71,12 +71,18 @@ void fenced_round(struct round *round) {
     carry_fences(&round->extend, round);
 }
 
-/* A node is asked under the nonce that is known now; a confirmation is about the vote, so under the vote's. */
+/* A node is asked under the nonce that is known now; a confirmation is about the vote, so under the vote's, and only where
+ * that is still the record: behind that address may be a promoted copy by now, which has the same names. */
 static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, rl_ns now) {
     const struct guard *guard = lock->client->guard;
     for (unsigned i = 0; i < lock->terms.nodes; i++)
         if (nodes & rl_bit(i)) lock->round->nonces[i] = guard->nonces[i];
     lock_send(lock, nodes, request, lock->round->calls, now);
+}
+
+static bool still_votes(const struct redlock_lock *lock, unsigned node) {
+    const struct guard *guard = lock->client->guard;
+    return (guard->intact & rl_bit(node)) && guard->nonces[node] == lock->round->nonces[node];
 }
 
 static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence, rl_ns now) {
@@ -85,7 +91,9 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
         if (!(nodes & rl_bit(i))) continue;
         request->op = op;
         request->fence = fence;
-        if (op == NET_CONFIRM)
+        if (op == NET_CONFIRM && !still_votes(lock, i))
+            lock->unsent |= rl_bit(i);
+        else if (op == NET_CONFIRM)
             lock_send(lock, rl_bit(i), request, lock->round->calls, now);
         else
             send_votes(lock, rl_bit(i), request, now);
@@ -106,6 +114,7 @@ void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, r
     struct round *round = lock->round;
     if (actions->acquire) {
         round->acquire.fence = actions->fence;
+        guard_proposed_fence(lock->client->guard, actions->fence);
         send_votes(lock, actions->acquire, &round->acquire, now);
     }
     lock_send(lock, actions->repair, &round->repair, round->calls, now);
@@ -120,6 +129,7 @@ void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->terms.quorum = (uint8_t)guard->machine.votes_needed;
     event->voided = guard->voided;
+    event->foreign = guard->foreign;
     if (lock->phase != PHASE_ACQUIRING) return;
     event->fence_hint = guard_fence_hint(guard);
     if (guard_ttl_too_long(guard, lock->options.ttl_ms)) lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;

@@ -135,14 +135,16 @@ static void note_standings(struct guard *guard) {
     bool look = false;
     guard->intact = rl_guard_intact(&guard->machine);
     guard->voided = rl_guard_voided(&guard->machine);
+    guard->foreign = rl_guard_foreign(&guard->machine);
     guard->unread = 0;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
         bool unknown = node->standing == RL_STANDING_UNKNOWN, intact = node->standing == RL_STANDING_INTACT;
         if (intact) guard->nonces[i] = node->record.nonce;
         if (unknown && guard->node[i].trouble == 0) guard->unread |= rl_bit(i);
-        /* Whatever its clock does now, its wait covers: what was seen before must not count against it afterwards. */
-        if (!unknown && !intact) clockwatch_forget(&guard->clocks, i);
+        /* Whatever its clock does now, its wait covers: what was seen before must not count against it afterwards. Who is
+         * only behind does not wait. */
+        if (!unknown && !intact && node->standing != RL_STANDING_BEHIND) clockwatch_forget(&guard->clocks, i);
         if (node->up && !unknown && !intact) look = true;
     }
     struct net *net = net_of(guard);
@@ -395,12 +397,17 @@ int64_t guard_fence_hint(struct guard *guard) {
     if (wall < 1) wall = 1;
     if (wall > FENCE_OF_NO_CLOCK) wall = FENCE_OF_NO_CLOCK;
     if (wall + guard->fence_ahead <= guard->fence_seen) guard->fence_ahead = guard->fence_seen + 1 - wall;
-    return wall + guard->fence_ahead;
+    int64_t hint = wall + guard->fence_ahead;
+    return hint > guard->fence_proposed ? hint : guard->fence_proposed + 1; /* locks of one microsecond may share a stripe */
 }
 
 bool guard_fence_plausible(struct guard *guard, int64_t fence) {
     const int64_t year_us = INT64_C(366) * 86400 * 1000000;
     return fence <= guard_fence_hint(guard) + year_us;
+}
+
+void guard_proposed_fence(struct guard *guard, int64_t fence) {
+    if (fence > guard->fence_proposed && fence < FENCE_OF_NO_CLOCK) guard->fence_proposed = fence;
 }
 
 void guard_saw_fence(struct guard *guard, int64_t fence) {

@@ -35,11 +35,12 @@ struct guard {
     struct net_call errands[RL_NODES_MAX], memories[RL_NODES_MAX], replications[RL_NODES_MAX];
     uint64_t nonces[RL_NODES_MAX]; /* of the last record by which the node was intact */
     rl_mask intact;                /* may vote */
+    rl_mask foreign;               /* of the voided: superseded, or no member */
     rl_mask voided;                /* what they voted in a round that is open does not count */
     rl_mask unread;                /* nobody knows yet, and nothing says why */
     rl_mask failed;                /* could not be asked: the machine is told after its step */
     bool stepping, changed, closing;
-    int64_t fence_seen, fence_ahead;
+    int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;
     unsigned logged_lacking;
     struct clockwatch clocks;
@@ -79,5 +80,6 @@ int64_t guard_fence_hint(struct guard *guard);
  * tokens of a resource. */
 bool guard_fence_plausible(struct guard *guard, int64_t fence);
 void guard_saw_fence(struct guard *guard, int64_t fence);
+void guard_proposed_fence(struct guard *guard, int64_t fence); /* by this client: the next is to be another */
 
 #endif

@@ -137,7 +137,7 @@ static void claim(struct quorum_work *work, const struct rl_change *change) {
     const struct rl_record *quorum = &work->view.quorum;
     for (unsigned i = 0; i < work->nodes && change->kind == RL_CHANGE_ADD; i++) {
         struct quorum_seat *seat = &work->seat[i];
-        if (strcmp(seat->url, change->url) != 0 || !seat->heard || seat->unreadable) continue;
+        if (strcmp(seat->url, change->url) != 0 || !seat->heard || seat->unreadable || seat->run_id[0] == '\0') continue;
         if (!seat->empty && seat->record.quorum_id != quorum->quorum_id) continue;
         if (!rl_record_member(quorum, change->id)) continue;
         if (!seat->empty && rl_record_member(quorum, seat->record.node_id)) continue;
@@ -151,9 +151,7 @@ static void claim(struct quorum_work *work, const struct rl_change *change) {
         to->ballot = to->accepted_ballot = 0;
         memset(&to->accepted, 0, sizeof to->accepted);
         memcpy(to->run_id, seat->run_id, sizeof to->run_id);
-        struct rl_body *body = &((struct rl_member *)rl_record_member(to, change->id))->body;
-        body->number++;
-        memcpy(body->run_id, seat->run_id, sizeof body->run_id);
+        rl_body_follow(&((struct rl_member *)rl_record_member(to, change->id))->body, seat->run_id);
         quorum_write(work, rl_bit(i), false);
     }
 }

@@ -123,7 +123,6 @@ static void plan_member(struct quorum_work *work, struct quorum_plan *plan, unsi
     bool keep = own && own->quorum_id == to->quorum_id && !is_id_taken(to, own->node_id);
     member->id = keep ? own->node_id : quorum_random(work);
     snprintf(member->url, sizeof member->url, "%s", work->seat[node].url);
-    memcpy(member->body.run_id, work->seat[node].run_id, sizeof member->body.run_id);
     member->body.number = 0;
     for (unsigned i = 0; i < work->nodes && !plan->never_intact; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
@@ -131,7 +130,7 @@ static void plan_member(struct quorum_work *work, struct quorum_plan *plan, unsi
             record && record->quorum_id == to->quorum_id ? rl_record_member(record, member->id) : NULL;
         if (told && told->body.number > member->body.number) member->body.number = told->body.number;
     }
-    member->body.number++;
+    rl_body_follow(&member->body, work->seat[node].run_id);
     to->members_count = (uint8_t)(node + 1);
 }
 

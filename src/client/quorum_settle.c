@@ -9,6 +9,7 @@
 #include "quorum.h"
 
 #define PAUSE (200 * RL_MS)
+#define GAP_MIN (2500 * RL_MS) /* looks are a second apart, and a machine may be busy */
 #define PATIENCE 20 /* tries, of what takes a moment ... */
 #define ROUNDS 5    /* ... and of what takes a wait */
 
@@ -19,6 +20,7 @@ struct settling {
     rl_mask witnesses;                          /* members of the epoch before that have switched */
     unsigned needed;                            /* of these */
     char run_id[RL_NODES_MAX][RL_RUN_ID_BYTES]; /* of the witnesses */
+    rl_ns seen[RL_NODES_MAX];                   /* not before this */
 };
 
 static bool any_settled(const struct quorum_work *work) {
@@ -39,7 +41,7 @@ static bool has_switched(const struct quorum_work *work, unsigned node, uint32_t
  * Where the change is not known, as many are asked for as either would need. The records do not name a removed member's
  * body any more, so its switched node may be a former body of it. It counts only where the others could not be a
  * majority without its place anyway: where there was an even number. */
-static void find_witnesses(const struct quorum_work *work, struct settling *settling) {
+static void find_witnesses(const struct quorum_work *work, struct settling *settling, rl_ns began) {
     const struct rl_change *last = settling->last;
     bool even = work->view.quorum.members_count % 2 == 1; /* with the one that was removed */
     unsigned members = work->view.quorum.members_count;
@@ -54,6 +56,7 @@ static void find_witnesses(const struct quorum_work *work, struct settling *sett
         if (added || (!removed && work->view.node[i].standing != RL_STANDING_INTACT)) continue;
         settling->witnesses |= rl_bit(i);
         memcpy(settling->run_id[i], work->seat[i].run_id, sizeof settling->run_id[i]);
+        settling->seen[i] = began;
     }
 }
 
@@ -63,15 +66,20 @@ static bool is_over(const struct quorum_work *work, const struct settling *settl
     return work->view.known && (epoch > settling->epoch || (epoch == settling->epoch && any_settled(work)));
 }
 
-/* A node that could not be asked just now is asked again; one that answers for another server, or recovers, is out. */
+/* A node that could not be asked just now is asked again; one that answers for another server, or recovers, is out; and one
+ * that was not looked at for so long that it may have lost its data and recovered meanwhile. */
 static bool still_witnesses(struct quorum_work *work, void *context) {
     struct settling *settling = context;
+    rl_ns quarantine = quorum_quarantine(work, work->view.quorum.ttl_max_ms);
+    rl_ns gap = quarantine > GAP_MIN ? quarantine : GAP_MIN, began = quorum_now(work);
     quorum_look(work);
     if (is_over(work, settling)) return false;
+    rl_ns now = quorum_now(work);
     for (unsigned i = 0; i < work->nodes; i++) {
         if (!(settling->witnesses & rl_bit(i)) || !work->seat[i].heard) continue;
-        if (has_switched(work, i, settling->epoch) && strcmp(work->seat[i].run_id, settling->run_id[i]) == 0) continue;
-        settling->witnesses &= (rl_mask)~rl_bit(i);
+        bool same = has_switched(work, i, settling->epoch) && strcmp(work->seat[i].run_id, settling->run_id[i]) == 0;
+        if (!same || now - settling->seen[i] >= gap) settling->witnesses &= (rl_mask)~rl_bit(i);
+        settling->seen[i] = began;
     }
     return rl_count(settling->witnesses) >= settling->needed;
 }
@@ -135,9 +143,10 @@ static int gather_witnesses(struct quorum_work *work, struct settling *settling)
     rl_ns patience = quorum_quarantine(work, work->view.quorum.ttl_max_ms) + PATIENCE * PAUSE;
     rl_ns end = quorum_now(work) + patience, told = 0;
     for (;;) {
+        rl_ns began = quorum_now(work);
         quorum_look(work);
         if (is_over(work, settling)) return REDLOCK_OK;
-        find_witnesses(work, settling);
+        find_witnesses(work, settling, began);
         if (rl_count(settling->witnesses) >= settling->needed) return REDLOCK_OK;
         rl_ns now = quorum_now(work);
         if (now >= end) return fail_too_few(work, settling, rl_count(settling->witnesses));

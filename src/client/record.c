@@ -256,5 +256,6 @@ bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fi
     struct net_bytes accepted = value_of(&from, "accepted");
     if (!from.good) return false;
     if (!read_word(run_id, to->run_id, sizeof to->run_id) || to->run_id[0] == '\0') return false;
-    return read_members(to, members) && read_accepted(&to->accepted, accepted);
+    if (!read_members(to, members) || !read_accepted(&to->accepted, accepted)) return false;
+    return to->accepted_ballot == 0 || to->accepted.kind != RL_CHANGE_NONE;
 }

@@ -153,7 +153,7 @@ static void raise_fences(struct rl_attempt *attempt, const struct rl_event *even
         lose(attempt, RL_OUTCOME_HELD, now, actions);
         return;
     }
-    rl_mask askable = attempt->ours & event->ready & (rl_mask) ~(attempt->waiting | event->voided);
+    rl_mask askable = attempt->ours & event->ready & (rl_mask) ~(attempt->waiting | event->voided | attempt->tally.failed);
     if (askable == 0) return;
     if (out_of_reach && !propose_anew(attempt, event, now, actions)) return;
     if (attempt->fence_seen >= attempt->fence) return;
@@ -198,10 +198,13 @@ static void record_guarded(struct rl_attempt *attempt, const struct rl_event *ev
 }
 
 /* "What a node granted earlier in the same round is dropped": it must be asked again, once it may vote again. What it
- * is still about to say was asked under what was known before, and is no grant either. */
-static void drop_voided(struct rl_attempt *attempt, rl_mask voided) {
+ * is still about to say was asked under what was known before, and is no grant either. But a body that was superseded is
+ * out for good: were that forgotten, its vote would be counted together with one of who knows the other body. */
+static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event) {
+    rl_mask voided = event->voided | event->foreign;
     attempt->tally.granted &= (rl_mask)~voided;
     attempt->current &= (rl_mask) ~(voided & attempt->waiting);
+    rl_tally_void(&attempt->tally, event->foreign);
     if (attempt->state == RL_ATTEMPT_CONFIRMING) rl_tally_void(&attempt->confirming, voided);
 }
 
@@ -249,7 +252,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
     actions->wake_at = RL_NEVER;
 
     if (attempt->state == RL_ATTEMPT_IDLE && event->type == RL_EVENT_START) start(attempt, event, now, actions);
-    if (under_way(attempt) && event->voided != 0) drop_voided(attempt, event->voided);
+    if (under_way(attempt) && (event->voided | event->foreign) != 0) drop_voided(attempt, event);
     if (attempt->state != RL_ATTEMPT_IDLE && event->type == RL_EVENT_VOTE) record(attempt, event);
     if (!under_way(attempt)) return;
 

@@ -71,6 +71,8 @@ struct rl_event {
     rl_mask ready;     /* every event: nodes that may be sent a SET now (connected, nothing overdue, slot free) */
     rl_mask voided;    /* guarded, every event: nodes that by what is known now may not vote (another body, another epoch,
                           recovering): what they granted in a round that is still open does not count */
+    rl_mask foreign;   /* guarded, of the voided: superseded, or no member. What told so may be forgotten again, as when it
+                          is disconnected; an attempt that has heard it does not count them any more */
     rl_mask settled;   /* every event: nodes that are connected, or whose last try to connect has failed */
     rl_mask asked;     /* lease START: nodes that may hold our key */
     rl_ns validity_end;/* lease START */

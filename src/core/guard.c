@@ -76,7 +76,8 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     node->up = true;
     node->same_again = node->asked_again && strcmp(node->run_id, run_id) == 0;
     node->asked_again = false;
-    node->unfit = node->read = node->reread = node->stale = node->jumped = false;
+    node->unfit = node->read = node->reread = node->stale = false;
+    if (strcmp(node->run_id, run_id) != 0) node->jumped = false; /* else its keys are still those that may have ended */
     memcpy(node->run_id, run_id, bytes + 1);
     node->errand = RL_ERRAND_NONE;
     node->again_at = 0;
@@ -124,7 +125,8 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     }
     node->record = node->writing;
     node->read = node->has_record = true;
-    node->unreadable = node->jumped = false;
+    node->unreadable = false;
+    if (node->record.standing == RL_RECORD_RECOVERING) node->jumped = false; /* else it was on its way before the jump */
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
@@ -226,8 +228,7 @@ static void claim(struct rl_guard *guard, struct rl_guard_node *node, struct rl_
     for (unsigned i = 0; i < node->writing.members_count; i++) {
         struct rl_body *body = &node->writing.members[i].body;
         if (node->writing.members[i].id != node->id || strcmp(body->run_id, node->run_id) == 0) continue;
-        body->number++;
-        memcpy(body->run_id, node->run_id, sizeof body->run_id);
+        rl_body_follow(body, node->run_id);
     }
     stop_waiting(node);
     node->reclaim_at = RL_NEVER;
@@ -281,7 +282,8 @@ static void install(struct rl_guard *guard, struct rl_guard_node *node, struct r
 }
 
 static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
-    int64_t waited_ms = (now - node->waits_since) / RL_MS;
+    int64_t waited_ms = (now - node->waits_since) / RL_MS, enough_ms = rl_guard_quarantine(guard) / RL_MS + 1;
+    if (waited_ms > enough_ms) waited_ms = enough_ms; /* as a record can hold, whatever it held before */
     node->hand_on_pause = node->hand_on_pause < HAND_ON_PAUSE_MAX / 2 ? node->hand_on_pause * 2 : HAND_ON_PAUSE_MAX;
     node->hand_on_at = now + node->hand_on_pause;
     if (waited_ms <= node->record.waited_ms) return;
@@ -374,6 +376,7 @@ static void finish(struct rl_guard *guard, struct rl_guard_node *node, struct rl
  * is the same server still, and for as long as a quarantine takes, it gets the place back, as one that has lost its data. */
 static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
     stop_waiting(node);
+    if (guard->installing == (int)(node - guard->node)) stop_installing(guard); /* others have their turn */
     if (!node->same_again || now < node->reclaim_at || guard->leaving || standing_is_double(guard, node)) return;
     if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed) claim(guard, node, actions);
 }
@@ -482,7 +485,11 @@ static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *
 static void review(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
     if (!node->up || !node->read) return;
     bool waits = node->standing == RL_STANDING_RECOVERING && node->waits_for == node->record.loss;
-    if (node->waits_for != 0 && !waits) stop_waiting(node);
+    if (node->waits_for != 0 && !waits) {
+        stop_waiting(node);
+        /* Another loss: what was read for the one before was read before its wait. */
+        if (guard->installing == (int)(node - guard->node) && node->errand == RL_ERRAND_NONE) stop_installing(guard);
+    }
     bool in_place = node->standing != RL_STANDING_RECOVERING && node->standing != RL_STANDING_FOREIGN;
     if (in_place || !standing_is_superseded(guard, node)) {
         node->reconnect_at = node->reclaim_at = RL_NEVER;

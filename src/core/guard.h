@@ -28,6 +28,8 @@ struct rl_body {
     char run_id[RL_RUN_ID_BYTES];
 };
 int rl_body_compare(const struct rl_body *a, const struct rl_body *b);
+/* It becomes the next one. (A number at its end, which only a damaged record has, stays there: 0 would make no record.) */
+void rl_body_follow(struct rl_body *body, const char *run_id);
 
 struct rl_member {
     uint64_t id; /* random, not 0 */
@@ -65,7 +67,8 @@ struct rl_record {
     struct rl_change accepted; /* with accepted_ballot 0: the change that made this epoch, where the record says so */
 };
 const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id); /* NULL: none */
-/* The record of the next epoch. False: it cannot be (a member already, not a member, too many, the last one). */
+/* The record of the next epoch. False: it cannot be (a member already, not a member, too many, the last one; or the epochs
+ * are at their end, and it was left alone). */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change);
 
 enum rl_standing {
@@ -177,6 +180,7 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
 rl_mask rl_guard_intact(const struct rl_guard *guard);
 /* Nodes that are known not to vote: neither intact nor merely unknown. */
 rl_mask rl_guard_voided(const struct rl_guard *guard);
+rl_mask rl_guard_foreign(const struct rl_guard *guard); /* of these: superseded, or no member */
 /* How long until this recovering node may be installed, as far as we know; -1: not recovering, or nobody can tell. */
 rl_ns rl_guard_left(const struct rl_guard *guard, unsigned node, rl_ns now);
 /* What a lease may last under this quorum, and a recovering node must wait: ttl_max and what drift adds. */

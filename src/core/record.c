@@ -12,6 +12,13 @@ int rl_body_compare(const struct rl_body *a, const struct rl_body *b) {
     return strcmp(a->run_id, b->run_id);
 }
 
+void rl_body_follow(struct rl_body *body, const char *run_id) {
+    size_t bytes = strlen(run_id);
+    assert(bytes < sizeof body->run_id);
+    if (body->number < UINT32_MAX) body->number++;
+    memcpy(body->run_id, run_id, bytes + 1);
+}
+
 const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id) {
     for (unsigned i = 0; i < record->members_count; i++)
         if (record->members[i].id == id) return &record->members[i];
@@ -39,6 +46,7 @@ static bool drop(struct rl_record *record, uint64_t id) {
 /* Consecutive majorities share a node because one member makes the difference. */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change) {
     assert(change->kind == RL_CHANGE_ADD || change->kind == RL_CHANGE_REMOVE);
+    if (record->epoch == UINT32_MAX) return false;
     if (change->kind == RL_CHANGE_ADD ? !add(record, change) : !drop(record, change->id)) return false;
     record->epoch++;
     record->settled = false;

@@ -232,12 +232,16 @@ static enum rl_standing of_node(const struct rl_guard *guard, const struct rl_gu
     return node->has_record ? RL_STANDING_FOREIGN : RL_STANDING_NO_RECORD;
 }
 
-rl_mask rl_guard_intact(const struct rl_guard *guard) {
+static rl_mask that_stand(const struct rl_guard *guard, enum rl_standing standing) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        if (guard->node[i].standing == RL_STANDING_INTACT) mask |= rl_bit(i);
+        if (guard->node[i].standing == standing) mask |= rl_bit(i);
     return mask;
 }
+
+rl_mask rl_guard_intact(const struct rl_guard *guard) { return that_stand(guard, RL_STANDING_INTACT); }
+
+rl_mask rl_guard_foreign(const struct rl_guard *guard) { return that_stand(guard, RL_STANDING_FOREIGN); }
 
 /* Votes are collected over some time. One that a superseded body or an earlier epoch gave must not be counted together with
  * one that was given when the client knew better. */

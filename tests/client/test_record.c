@@ -61,6 +61,7 @@ static struct rl_record any_record(unsigned members, size_t url_bytes) {
     record.ballot = draw();
     record.accepted_ballot = draw();
     record.accepted.kind = (enum rl_change_kind)(draw() % 3);
+    if (record.accepted.kind == RL_CHANGE_NONE) record.accepted_ballot = 0;
     if (record.accepted.kind != RL_CHANGE_NONE) record.accepted.id = draw() | 1;
     if (record.accepted.kind == RL_CHANGE_ADD) fill(record.accepted.url, sizeof record.accepted.url, url_bytes);
     return record;
@@ -193,6 +194,17 @@ static void each_value_is_checked(void **state) {
     assert_true(record_read(&got, text.fields, text.fields_count)); /* nothing of that stayed */
 }
 
+/* Whoever finishes what was accepted would have nothing in his hand. */
+static void a_ballot_accepts_a_change(void **state) {
+    (void)state;
+    struct rl_record record = any_record(3, 20);
+    record.accepted_ballot = 65536;
+    record.accepted = (struct rl_change){.kind = RL_CHANGE_REMOVE, .id = 1};
+    record_write(&text, &record);
+    assert_true(record_read(&got, text.fields, text.fields_count));
+    assert_refused("accepted", "none");
+}
+
 static void every_field_must_be_there_once(void **state) {
     (void)state;
     write_one(2);
@@ -284,6 +296,7 @@ int main(void) {
         cmocka_unit_test(the_largest_record_fits),
         cmocka_unit_test(a_url_cannot_end_its_line),
         cmocka_unit_test(each_value_is_checked),
+        cmocka_unit_test(a_ballot_accepts_a_change),
         cmocka_unit_test(every_field_must_be_there_once),
         cmocka_unit_test(fields_of_a_later_version_are_passed_over),
         cmocka_unit_test(one_member_more_than_fits_is_refused),

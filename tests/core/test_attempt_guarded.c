@@ -7,12 +7,13 @@
 static struct rl_terms terms;
 static struct rl_attempt attempt;
 static struct rl_actions actions;
-static rl_mask ready, voided;
+static rl_mask ready, voided, foreign;
 static int64_t hint;
 
 static void step(struct rl_event event, rl_ns now) {
     event.ready = ready;
     event.voided = voided;
+    event.foreign = foreign;
     event.fence_hint = hint;
     rl_attempt_step(&attempt, &event, now, &actions);
 }
@@ -27,7 +28,7 @@ static void begin(unsigned nodes) {
     terms = test_terms(nodes);
     terms.guarded = true;
     ready = rl_all(nodes);
-    voided = 0;
+    voided = foreign = 0;
     hint = 100;
     start();
     hint = 0;
@@ -524,6 +525,43 @@ static void test_what_a_voided_node_is_about_to_say_is_no_grant(void **state) {
     assert_won(100);
 }
 
+/* Node 1 names another body of node 0's member. Then it cannot be asked any more, and nothing that is known says so: but its
+ * vote and one of the old body's are none of one quorum. */
+static void test_a_foreign_node_is_not_asked_again(void **state) {
+    (void)state;
+    begin(3);
+    grant(0);
+    stale(1, 0);
+    voided = foreign = 1;
+    look();
+    assert_raised(2, 101); /* the record of node 1 was read again */
+    grant(1);
+    assert_quiet();
+    voided = foreign = 0;
+    ready = 5;
+    look();
+    assert_quiet();
+    grant(0);
+    assert_quiet();
+    assert_int_equal(attempt.tally.granted, 2);
+    deny(2);
+    assert_lost(RL_OUTCOME_HELD);
+}
+
+static void test_what_a_foreign_node_is_about_to_say_is_nothing(void **state) {
+    (void)state;
+    begin(3);
+    voided = foreign = 1;
+    look();
+    voided = foreign = 0;
+    grant(0);
+    assert_quiet();
+    assert_int_equal(attempt.tally.granted, 0);
+    grant(1);
+    grant(2);
+    assert_won(100);
+}
+
 static void test_a_quorum_that_grows_under_way(void **state) {
     (void)state;
     begin(3);
@@ -711,6 +749,8 @@ int main(void) {
         cmocka_unit_test(test_a_voided_grant_is_dropped),
         cmocka_unit_test(test_a_voided_node_is_asked_again),
         cmocka_unit_test(test_what_a_voided_node_is_about_to_say_is_no_grant),
+        cmocka_unit_test(test_a_foreign_node_is_not_asked_again),
+        cmocka_unit_test(test_what_a_foreign_node_is_about_to_say_is_nothing),
         cmocka_unit_test(test_a_quorum_that_grows_under_way),
         cmocka_unit_test(test_confirmed),
         cmocka_unit_test(test_confirmed_at_the_raised_fence),

@@ -121,6 +121,12 @@ static void test_old_body_is_not_counted(void **state) {
     world_answer(0, 0);
     assert_int_equal(standing(2), RL_STANDING_FOREIGN);
     assert_int_equal(world_intact(0), 3);
+    assert_int_equal(rl_guard_foreign(&gw.agent[0].guard), 4);
+    /* Who told so is not heard any more: then nothing says so. An attempt that has heard it remembers. */
+    world_disconnect(0, 0);
+    world_disconnect(0, 1);
+    assert_int_equal(standing(2), RL_STANDING_INTACT);
+    assert_int_equal(rl_guard_foreign(&gw.agent[0].guard), 0);
     gw.node[2] = young;
 }
 
@@ -149,6 +155,97 @@ static void test_second_loss_begins_anew(void **state) {
     assert_int_equal(world_intact(0), 6);
     world_run(again + 3 * QUARANTINE);
     assert_int_equal(world_intact(0), 7);
+}
+
+/* Agent 0 has begun to read fences when the node is lost once more, and another agent claims it: what was read belongs to
+ * the loss before. Votes that count the node as it was between the two losses may still come, until the new wait is over. */
+static void lose_again_while_installing(uint64_t seed) {
+    world_begin(5, 2, seed);
+    world_run(gw.now);
+    world_lose(0, false);
+    look(0);
+    world_run(gw.now + QUARANTINE / 2);
+    world_disconnect(1, 0);
+    for (unsigned i = 3; i < 5; i++) world_disconnect(0, i);
+    world_run(gw.now + QUARANTINE);
+    assert_int_equal(gw.agent[0].guard.installing, 0); /* too few sources */
+    assert_int_equal(gw.agent[0].guard.sources, 6);
+    world_lose(0, false);
+    world_connect(1, 0);
+    world_run(gw.now + QUARANTINE - 2 * RL_MS);
+    world_step(1, (struct rl_guard_event){.type = RL_GUARD_LEAVE});
+    world_answer(1, 0); /* hands on: what is left is too short for another to do so */
+    for (unsigned i = 0; i < 5; i++) world_disconnect(1, i);
+    for (unsigned i = 1; i < 3; i++) gw.node[i].fences[7] = 40; /* granted with what node 0 was */
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = 0});
+    world_answer(0, 0);
+    world_connect(0, 3);
+    world_run(gw.now + QUARANTINE);
+    assert_int_equal(world_intact(0), 15);
+    assert_int_equal(gw.node[0].installs, 1);
+    assert_int_equal(gw.node[0].fences[7], 40);
+}
+
+static void test_fences_of_the_loss_before_are_not_installed(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) lose_again_while_installing(seed); /* agents wait a little longer at random */
+}
+
+/* Node 3 was next, and another server is registered in its place: node 4 comes back all the same. */
+static void test_who_gives_way_is_in_nobodys_way(void **state) {
+    (void)state;
+    begin(5, 1);
+    world_lose(3, false);
+    look(3);
+    world_run(gw.now + 10 * RL_MS);
+    world_disconnect(0, 2);
+    world_disconnect(0, 4);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(gw.agent[0].guard.installing, 3); /* too few sources */
+    for (unsigned i = 0; i < 3; i++) gw.node[i].record.members[3].body = (struct rl_body){9, "elsewhere"};
+    for (unsigned i = 0; i < 2; i++) world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
+    world_lose(4, false);
+    world_connect(0, 2);
+    world_connect(0, 4);
+    world_run(gw.now + 3 * QUARANTINE);
+    assert_int_equal(standing(3), RL_STANDING_RECOVERING);
+    assert_int_equal(standing(4), RL_STANDING_INTACT);
+}
+
+/* Numbers that only a damaged record has: what is written over it can be read all the same. */
+static void test_numbers_at_their_end(void **state) {
+    (void)state;
+    begin(5, 1);
+    for (unsigned i = 0; i < 5; i++) gw.node[i].record.members[3].body.number = UINT32_MAX;
+    for (unsigned i = 0; i < 5; i++) look(i);
+    world_lose(3, true); /* the world's next run_id is the greater one */
+    world_connect(0, 3);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(gw.node[3].record.members[3].body.number, UINT32_MAX);
+    assert_int_equal(world_intact(0), ALL5);
+
+    struct rl_record last = gw.node[0].record;
+    last.epoch = UINT32_MAX;
+    assert_false(rl_record_change(&last, &(struct rl_change){.kind = RL_CHANGE_REMOVE, .id = 101}));
+    assert_int_equal(last.epoch, UINT32_MAX);
+    assert_int_equal(last.members_count, 5);
+}
+
+/* What was handed on by a damaged record is not made more of: a reader takes half of all milliseconds at most. */
+static void test_too_much_was_waited(void **state) {
+    (void)state;
+    const int64_t most_ms = INT64_MAX / RL_MS / 2;
+    begin(3, 1);
+    world_lose(0, false);
+    look(0);
+    world_run(gw.now + RL_MS);
+    gw.node[0].record.waited_ms = most_ms;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = 0});
+    world_answer(0, 0);
+    gw.now += 5 * RL_MS;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LEAVE});
+    while (gw.agent[0].errand[0].what != RL_ERRAND_NONE) world_answer(0, 0);
+    assert_int_equal(gw.node[0].record.waited_ms, most_ms);
 }
 
 /* One agent after the other, each for a short time. */
@@ -187,6 +284,37 @@ static void test_jump_of_one_is_waited_out(void **state) {
     assert_int_equal(rl_count(world_intact(0)), 3);
     world_run(gw.now + 2 * QUARANTINE);
     assert_int_equal(world_intact(0), ALL5);
+}
+
+/* The jump comes while the node is told of another member's new body. */
+static void test_jump_during_a_write_is_waited_out(void **state) {
+    (void)state;
+    begin(5, 1);
+    world_lose(3, true);
+    world_connect(0, 3);
+    while (gw.agent[0].errand[2].what != RL_ERRAND_WRITE) world_answer(0, 3); /* reads, claims */
+    gw.node[2].lost_at = gw.now;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 2});
+    world_run(gw.now + 10 * RL_MS);
+    assert_int_equal(standing(2), RL_STANDING_RECOVERING);
+    assert_int_equal(gw.node[2].record.standing, RL_RECORD_RECOVERING);
+    world_run(gw.now + 3 * QUARANTINE);
+    assert_int_equal(world_intact(0), ALL5);
+    assert_int_equal(gw.node[2].installs, 1);
+}
+
+/* The connection breaks before the jump is written down: the server is the same, and its keys may have ended. */
+static void test_jump_outlives_the_connection(void **state) {
+    (void)state;
+    begin(5, 1);
+    gw.node[2].lost_at = gw.now;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 2});
+    world_disconnect(0, 2);
+    world_connect(0, 2);
+    world_run(gw.now + 10 * RL_MS);
+    assert_int_equal(standing(2), RL_STANDING_RECOVERING);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(gw.node[2].installs, 1);
 }
 
 /* Each client sees the same jump by itself; the node waits once. */
@@ -353,8 +481,14 @@ int main(void) {
         cmocka_unit_test(test_old_body_is_not_counted),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
+        cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),
+        cmocka_unit_test(test_who_gives_way_is_in_nobodys_way),
+        cmocka_unit_test(test_numbers_at_their_end),
+        cmocka_unit_test(test_too_much_was_waited),
         cmocka_unit_test(test_waited_time_is_handed_on),
         cmocka_unit_test(test_jump_of_one_is_waited_out),
+        cmocka_unit_test(test_jump_during_a_write_is_waited_out),
+        cmocka_unit_test(test_jump_outlives_the_connection),
         cmocka_unit_test(test_jump_seen_by_all_is_waited_out_once),
         cmocka_unit_test(test_removed_fences_are_a_loss),
         cmocka_unit_test(test_foreign_and_unfit),
