@@ -13,6 +13,7 @@ int command_show(struct settings *settings, int argc, char **argv);
 int command_doctor(struct settings *settings, int argc, char **argv);
 int command_quorum(struct settings *settings, int argc, char **argv);
 int command_gate(struct settings *settings, int argc, char **argv);
+int command_bench(struct settings *settings, int argc, char **argv);
 int command_up(struct settings *settings, int argc, char **argv);
 
 #endif

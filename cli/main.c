@@ -35,6 +35,8 @@ static const struct command commands[] = {
      "Replace FILE by what COMMAND prints, unless a later holder was there.", true, command_gate},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
      "Start a local quorum of servers, for COMMAND or until ^C.", true, command_up},
+    {"bench", COMMAND_BENCH, "[options]", "Measure what locks cost, beside the least they could cost.", false,
+     command_bench},
 };
 static const size_t commands_count = sizeof commands / sizeof commands[0];
 
@@ -70,8 +72,10 @@ static int run_command(const struct command *command, int argc, char **argv) {
     struct settings settings;
     settings_init(&settings);
     char config_error[1024] = "";
-    /* The command line comes last, and its mistakes and --help are told first. `up` and `gate` need no nodes. */
-    if (command->bit != COMMAND_UP && command->bit != COMMAND_GATE) config_load(&settings, config_error, sizeof config_error);
+    /* The command line comes last, and its mistakes and --help are told first. `up` and `gate` need no nodes, and
+     * `bench` loads only servers that were named to it. */
+    const unsigned without_file = COMMAND_UP | COMMAND_GATE | COMMAND_BENCH;
+    if ((command->bit & without_file) == 0) config_load(&settings, config_error, sizeof config_error);
     int first = arguments_read(command, &settings, argc, argv);
     int status = EXIT_OK;
     if (first < 0) {

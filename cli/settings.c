@@ -25,6 +25,9 @@ void settings_init(struct settings *settings) {
                                   .conflict_exit_code = EXIT_HELD,
                                   .count = 5,
                                   .samples = 10,
+                                  .pairs = 7,
+                                  .seconds_ms = 250,
+                                  .held = 100000,
                                   .mode = MODE_UNSET,
                                   .config_mode = MODE_UNSET,
                                   .await_ms = WAIT_UNSET};
@@ -33,7 +36,8 @@ void settings_init(struct settings *settings) {
 void settings_free(struct settings *settings) {
     char *owned[] = {settings->nodes,       settings->config_nodes,  settings->prefix,       settings->owner,
                      settings->tls_ca_file, settings->tls_cert_file, settings->tls_key_file, settings->tls_server_name,
-                     settings->token,       settings->status_file,   settings->dir,          settings->server};
+                     settings->token,       settings->status_file,   settings->dir,          settings->server,
+                     settings->only,        settings->plot};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -117,11 +121,14 @@ SETTER_TEXT(set_token, token)
 SETTER_TEXT(set_status_file, status_file)
 SETTER_TEXT(set_dir, dir)
 SETTER_TEXT(set_server, server)
+SETTER_TEXT(set_only, only)
+SETTER_TEXT(set_plot, plot)
 SETTER_FLAG(set_nonblock, wait_ms, 0)
 SETTER_FLAG(set_quiet, quiet, true)
 SETTER_FLAG(set_verbose, verbose, true)
 SETTER_FLAG(set_json, json, true)
 SETTER_FLAG(set_tokens, tokens, true)
+SETTER_FLAG(set_list, list, true)
 SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_never_used, never_used, true)
@@ -162,6 +169,11 @@ int settings_fence(struct settings *settings, const char *value, char *error, si
 }
 SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
 SETTER(set_floor) { return number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
+SETTER(set_pairs) { return number(&s->pairs, value, 1, 99, error, size); }
+SETTER(set_held) { return number(&s->held, value, 1, 10000000, error, size); }
+SETTER(set_seconds) {
+    return within(&s->seconds_ms, value, 10, 600000, "a measurement takes from 10ms to 10m", error, size);
+}
 SETTER(set_samples) { return number(&s->samples, value, 1, 1000, error, size); }
 SETTER(set_watch) {
     s->watch_ms = 5000;
@@ -186,6 +198,18 @@ SETTER(set_mode) {
     }
     s->mode = mode;
     return 0;
+}
+
+/* Of one node: single is not a mode of the library's. */
+SETTER(set_bench_mode) {
+    if (strcmp(value, "single") == 0) {
+        s->mode = REDLOCK_MODE_CLASSIC;
+        s->count = 1;
+        return 0;
+    }
+    if (set_mode(s, value, error, size) == 0) return 0;
+    snprintf(error, size, "'%.60s' is neither single, classic nor guarded", value);
+    return -1;
 }
 
 SETTER(set_owner) {
@@ -229,13 +253,15 @@ SETTER(set_retry_delay) {
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
 #define CLIENTS (LOCKERS | COMMAND_SHOW)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
-#define ALL (ASKERS | COMMAND_UP | COMMAND_GATE)
+#define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
 
 const struct option_entry option_entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
     {"mode", 0, "MODE", ASKERS, true, set_mode, "classic or guarded (classic)"},
+    {"nodes", 'N', "URL[,URL...]", COMMAND_BENCH, false, set_nodes, "measure on these nodes, not on servers of its own"},
     {"mode", 0, "MODE", COMMAND_UP, false, set_mode, "classic or guarded (guarded)"},
-    {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND, true, set_ttl, "time to live of the lock (30s)"},
+    {"mode", 0, "MODE", COMMAND_BENCH, false, set_bench_mode, "single, classic or guarded (classic)"},
+    {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl, "time to live of the lock (30s)"},
     {"wait", 'w', "DURATION", TAKERS, true, set_wait, "how long to try; 0: once (run: forever, acquire: 0)"},
     {"nonblock", 'n', NULL, TAKERS, false, set_nonblock, "the same as --wait 0"},
     {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict, "exit status when held by another (75)"},
@@ -258,9 +284,9 @@ const struct option_entry option_entries[] = {
      "init: no lock was ever held on these servers: ready at once"},
     {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await, "status: return when all members are intact"},
     {"yes", 'y', NULL, COMMAND_QUORUM, false, set_yes, "do not ask"},
-    {"count", 'n', "N", COMMAND_UP, false, set_count, "how many servers (5)"},
+    {"count", 'n', "N", COMMAND_UP | COMMAND_BENCH, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir, "keep the servers' files there; absent or empty"},
-    {"server", 0, "FILE", COMMAND_UP, false, set_server, "the server program (redis-server, else valkey-server)"},
+    {"server", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_server, "the server program (redis-server, else valkey-server)"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
      "start a server that died again, this long after"},
     {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
@@ -272,8 +298,14 @@ const struct option_entry option_entries[] = {
     {"tls-server-name", 0, "NAME", ASKERS, true, set_tls_server_name, "name to verify instead of the URL's host"},
     {"samples", 0, "N", COMMAND_DOCTOR, false, set_samples, "how often to ask for the time, 100ms apart (10)"},
     {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, false, set_watch, "examine again and again (5s)"},
+    {"only", 0, "NAME[,NAME...]", COMMAND_BENCH, false, set_only, "measure only these"},
+    {"list", 0, NULL, COMMAND_BENCH, false, set_list, "tell what can be measured"},
+    {"pairs", 0, "N", COMMAND_BENCH, false, set_pairs, "how often, floor and library in turns (7)"},
+    {"seconds", 0, "S", COMMAND_BENCH, false, set_seconds, "how long each time (0.25)"},
+    {"held", 0, "N", COMMAND_BENCH, false, set_held, "how many locks are held at once (100000)"},
+    {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
-    {"json", 'j', NULL, ASKERS & ~(unsigned)COMMAND_RUN, false, set_json, "results for machines"},
+    {"json", 'j', NULL, (ASKERS & ~(unsigned)COMMAND_RUN) | COMMAND_BENCH, false, set_json, "results for machines"},
     {"quiet", 'q', NULL, ALL, false, set_quiet, "no word about a lock that is not to be had"},
     {"verbose", 'v', NULL, ALL, false, set_verbose, "tell what happens"},
     {"help", 'h', NULL, ALL, false, set_help, "this text"},

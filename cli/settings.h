@@ -19,7 +19,8 @@ enum command_bit {
     COMMAND_UP = 32,
     COMMAND_DOCTOR = 64,
     COMMAND_GATE = 128,
-    COMMAND_QUORUM = 256
+    COMMAND_QUORUM = 256,
+    COMMAND_BENCH = 512
 };
 
 #define WAIT_UNSET INT64_MIN
@@ -32,6 +33,7 @@ struct settings {
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     char *token, *status_file;
     char *dir, *server;
+    char *only, *plot;
     int64_t ttl_ms;
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */
     int64_t node_timeout_ms, connect_timeout_ms;
@@ -41,6 +43,7 @@ struct settings {
     int64_t conflict_exit_code, count;
     int64_t fence; /* 0: not given */
     int64_t samples;
+    int64_t pairs, seconds_ms, held; /* bench: how often, how long, how many locks at once */
     int64_t watch_ms;          /* 0: once */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */
     int config_mode;           /* `mode =` of the file */
@@ -48,7 +51,7 @@ struct settings {
     int64_t await_ms;          /* until all members are intact. WAIT_UNSET: do not wait */
     bool confirm, never_used, yes;
     bool only_looks; /* not an option: the command leaves it to others to bring nodes back */
-    bool on_lost_ignore, quiet, verbose, json, tokens, help;
+    bool on_lost_ignore, quiet, verbose, json, tokens, list, help;
 };
 
 void settings_init(struct settings *settings);

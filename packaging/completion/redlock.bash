@@ -42,7 +42,7 @@ _redlock() {
     local COMP_COMMAND_AT=0
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show doctor quorum gate up sim help version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show doctor quorum gate up bench sim help version' -- "$current")
         return
     fi
     case $command in
@@ -59,7 +59,7 @@ _redlock() {
         return
     fi
     case $previous in
-    --tls-ca-file | --tls-cert-file | --tls-key-file | --status-file | --server)
+    --tls-ca-file | --tls-cert-file | --tls-key-file | --status-file | --server | --plot)
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
@@ -72,7 +72,15 @@ _redlock() {
         return
         ;;
     --mode)
-        mapfile -t COMPREPLY < <(compgen -W 'classic guarded' -- "$current")
+        local modes='classic guarded'
+        [[ $command == bench ]] && modes="single $modes"
+        mapfile -t COMPREPLY < <(compgen -W "$modes" -- "$current")
+        return
+        ;;
+    --only)
+        local names=''
+        [[ $current == *,* ]] && names=${current%,*},
+        mapfile -t COMPREPLY < <(compgen -P "$names" -W "$(redlock bench --list 2>/dev/null | sed 's/ .*//')" -- "${current##*,}")
         return
         ;;
     --on-lost)

@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
 PAGE = SOURCE / "docs" / "redlock.1"
-COMMANDS = ["run", "acquire", "extend", "release", "show", "doctor", "quorum", "gate", "up"]
+COMMANDS = ["run", "acquire", "extend", "release", "show", "doctor", "quorum", "gate", "up", "bench"]
 OTHERS = ["sim", "help", "version"]  # sim is a program of its own, with its own --help
 # mandoc takes "--" in an example for a dash, and knows no manuals that are not installed here.
 JUDGED = ("verbatim \"--\"", "outdated mandoc.db", "unknown manual", "referenced manual not found")
@@ -86,7 +86,7 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         assert listed or not accepted, name
         assert accepted or name in ("help", "quiet", "json", "verbose", "tokens", "token", "nonblock", "status-file", "count", "dir",
                                     "server", "restart-after", "samples", "watch", "fence", "confirm", "ttl-max", "floor", "never-used",
-                                    "yes"), name
+                                    "yes", "only", "list", "pairs", "seconds", "held", "plot"), name
 
 
 def complete(*words):
@@ -104,6 +104,8 @@ def test_completion(redlock):
     assert complete("redlock", "up", "--res") == ["--restart-after"]
     assert complete("redlock", "run", "--on-lost", "") == ["term", "ignore"]
     assert complete("redlock", "run", "--mode", "g") == ["guarded"]
+    assert complete("redlock", "bench", "--mode", "s") == ["single"]
+    assert complete("redlock", "bench", "--only", "blocking,thr") == ["blocking,threads-4", "blocking,threads-16"]
     assert complete("redlock", "quorum", "re") == ["remove", "replace"]
     assert "--never-used" in complete("redlock", "quorum", "init", "--")
     assert "true" in complete("redlock", "run", "--confirm", "x", "tru")

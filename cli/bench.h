@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What `redlock bench` measures, and what came of it.
+ */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <redlock.h>
+
+#include "bench_meter.h"
+#include "janitor.h"
+#include "servers.h"
+#include "settings.h"
+
+enum { PAIRS_MAX = 99, SIDES_MAX = 5, MEASURES_MAX = 40, WAITERS_MAX = 128, THREADS_MAX = 16 };
+
+/* One number of a measurement. A rate is better when it is higher, so are the turns of whoever got fewest. */
+enum figure {
+    FIGURE_RATE, /* cycles, holds, extensions or renewals a second */
+    FIGURE_P50,
+    FIGURE_P99,
+    FIGURE_MAX,
+    FIGURE_CPU,    /* of the client, for each of them */
+    FIGURE_FEWEST, /* turns of the waiter that had fewest */
+    FIGURE_MOST,
+    FIGURE_EVENNESS, /* fewest / most */
+    FIGURE_QUEUE,    /* the longest wait, as a multiple of a perfect queue's */
+    FIGURE_BYTES,    /* of memory, for each held lock */
+    FIGURE_LOST,     /* locks */
+    FIGURE_SHARE,    /* of one processor, in percent */
+    FIGURES
+};
+
+enum kind {
+    KIND_BLOCKING,  /* one at a time, from one thread or more of one client */
+    KIND_FLIGHT,    /* many at a time, through the client's descriptor */
+    KIND_CONTENDED, /* one resource, waiters in processes of their own */
+    KIND_HELD,      /* very many locks, held and renewed */
+    KIND_DISTINCT   /* many resources */
+};
+
+struct measure {
+    const char *name;
+    enum kind kind;
+    const char *summary;
+    unsigned in_flight; /* or threads, or waiters */
+    unsigned nodes;     /* 0: as many as -n says */
+    unsigned resources; /* in one lock */
+    bool extends;       /* extensions in place of cycles */
+    bool extra;         /* only by --only */
+};
+
+struct bench {
+    const struct settings *settings;
+    int mode; /* enum redlock_mode */
+    /* Servers of our own, started for as many nodes as a measurement wants; or those of -N. */
+    struct janitor janitor;
+    struct servers servers;
+    unsigned quorums; /* started so far */
+    bool own;
+    char directory[PATH_MAX];
+    char nodes[4096]; /* the URLs in use */
+    size_t nodes_listed;
+};
+
+struct sample {
+    double figures[FIGURES]; /* NAN: does not apply */
+};
+
+struct result {
+    const struct measure *measure;
+    size_t nodes, rounds, sides;
+    struct sample samples[SIDES_MAX][PAIRS_MAX];
+    struct histogram *latency[SIDES_MAX]; /* of all rounds */
+};
+
+/* bench_measures.c */
+extern const struct measure bench_measures[];
+extern const size_t bench_measures_count;
+const struct measure *measure_named(const char *name);
+bool measure_has_floor(const struct measure *measure);
+size_t measure_sides(const struct measure *measure);
+void measure_side_name(const struct measure *measure, size_t side, char *out, size_t size);
+size_t measure_rounds(const struct measure *measure, const struct settings *settings);
+/* Of one side in one round, as planned. */
+int64_t measure_ns(const struct measure *measure, const struct settings *settings);
+/* What is counted: "cycles", "holds", ... */
+const char *measure_unit(const struct measure *measure);
+bool figure_applies(const struct measure *measure, enum figure figure);
+/* Runs one side once. 0, or the exit status after a message. */
+int measure_run(struct bench *bench, const struct measure *measure, size_t side, struct meter *meter,
+                struct sample *sample);
+
+/* bench_nodes.c */
+/* 0, or the exit status after a message. */
+int bench_nodes_open(struct bench *bench);
+/* From now on there are so many. */
+int bench_nodes_use(struct bench *bench, size_t count);
+void bench_nodes_close(struct bench *bench);
+
+/* bench_library.c: the library's side. 0, or the exit status after a message. */
+int library_open(struct bench *bench, bool service_thread, struct redlock_client **client);
+void library_lock_options(const struct bench *bench, struct redlock_lock_options *options);
+/* `first`: the number in the resource's name. */
+int library_lock(struct redlock_client *client, const struct redlock_lock_options *options, unsigned number,
+                 unsigned resources, struct redlock_lock **lock);
+int library_failed(const char *what, int result);
+int library_blocking(struct bench *bench, const struct measure *measure, struct meter *meter);
+
+/* bench_flight.c: many locks through one descriptor */
+enum flight_work { FLIGHT_CYCLES, FLIGHT_EXTENSIONS, FLIGHT_TAKE, FLIGHT_GIVE };
+struct flight_plan {
+    enum flight_work work;
+    struct redlock_lock **locks;
+    unsigned locks_count, in_flight;
+    struct meter *meter; /* cycles and extensions go on until it is over; each lock is taken or given back once */
+};
+int flight_run(struct redlock_client *client, const struct flight_plan *plan);
+/* Until then. */
+int flight_idle(struct redlock_client *client, int64_t until_ns);
+int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count, struct meter *meter);
+
+/* bench_contended.c, bench_held.c */
+int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample);
+int held_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample);
+
+/* bench_report.c, bench_plot.c */
+void report_print(const struct bench *bench, const struct result *results, size_t count);
+void report_json(const struct bench *bench, const struct result *results, size_t count);
+/* Whether it could be written, before minutes are spent on it. 0, or the exit status after a message; so too below. */
+int plot_try(const char *file);
+int plot_write(const char *file, const struct result *results, size_t count);
+/* Median, least and most of one figure over the rounds; with `over` the ratios to that side, pair by pair. */
+struct spread {
+    double median, least, most;
+};
+struct spread result_spread(const struct result *result, size_t side, enum figure figure);
+struct spread result_ratio(const struct result *result, size_t side, size_t over, enum figure figure);
+
+#endif
