@@ -28,6 +28,7 @@ enum figure {
     FIGURE_MOST,
     FIGURE_EVENNESS, /* fewest / most */
     FIGURE_QUEUE,    /* the longest wait, as a multiple of a perfect queue's */
+    FIGURE_SPLITS,   /* split votes for each hold */
     FIGURE_BYTES,    /* of memory, for each held lock */
     FIGURE_LOST,     /* locks */
     FIGURE_SHARE,    /* of one processor, in percent */

@@ -27,6 +27,7 @@ enum { HOLD_NS = 1000000, CONNECT_MS = 20000, READY_MS = 30000, FLOOR_MS = 50 };
 
 struct seat {
     uint32_t turns;
+    uint64_t splits;
     int failure; /* enum redlock_result */
     struct histogram waits;
 };
@@ -94,6 +95,8 @@ static _Noreturn void wait_in_line(struct crowd *crowd, struct seat *seat, pid_t
     /* At the end the wait is over for most. */
     if (result != REDLOCK_HELD && result != REDLOCK_EXPIRED) seat->failure = result;
     redlock_lock_free(lock);
+    struct redlock_stats stats = {.size = sizeof stats};
+    if (client != NULL && redlock_client_stats(client, &stats) == REDLOCK_OK) seat->splits = stats.splits;
     redlock_client_free(client);
     _exit(0);
 }
@@ -149,13 +152,14 @@ static int perfect_wait(struct bench *bench, unsigned waiters, double *ns) {
 
 static int judge(const struct crowd *crowd, double perfect_ns, struct meter *meter, struct sample *sample) {
     uint32_t fewest = UINT32_MAX, most = 0;
-    double holds = 0;
+    double holds = 0, splits = 0;
     for (unsigned i = 0; i < crowd->count; i++) {
         const struct seat *seat = &crowd->board->seats[i];
         if (seat->failure != 0 && seat->failure != REDLOCK_NO_QUORUM) return library_failed("a waiter", seat->failure);
         if (seat->turns < fewest) fewest = seat->turns;
         if (seat->turns > most) most = seat->turns;
         holds += seat->turns;
+        splits += (double)seat->splits;
         histogram_merge(&meter->latency, &seat->waits);
     }
     if (atomic_load(&crowd->board->overlaps) > 0) {
@@ -167,6 +171,7 @@ static int judge(const struct crowd *crowd, double perfect_ns, struct meter *met
     sample->figures[FIGURE_FEWEST] = fewest;
     sample->figures[FIGURE_MOST] = most;
     sample->figures[FIGURE_EVENNESS] = most > 0 ? (double)fewest / most : 0;
+    sample->figures[FIGURE_SPLITS] = holds > 0 ? splits / holds : NAN;
     sample->figures[FIGURE_QUEUE] = (double)meter->latency.most / perfect_ns;
     return 0;
 }

@@ -13,7 +13,7 @@
 #include "exit_codes.h"
 #include "message.h"
 
-enum { IN_FLIGHT = 256 };
+enum { IN_FLIGHT = 256, SETTLE_MS = 500 };
 
 struct held {
     uint64_t renewed, unsure, lost;
@@ -69,6 +69,8 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client, st
     int status = make_locks(bench, client, &held, plan);
     plan->work = FLIGHT_TAKE;
     if (status == 0) status = flight_run(client, plan);
+    /* At rest: the last nodes' answers to the last of them are in. */
+    if (status == 0) status = flight_idle(client, now_ns() + SETTLE_MS * MS);
     const double bytes = heap_bytes() - before;
     sample->figures[FIGURE_BYTES] = bytes > 0 ? bytes / (double)plan->locks_count : NAN;
     if (status == 0) status = hold(bench, client, &held, meter, sample);

@@ -99,6 +99,7 @@ bool figure_applies(const struct measure *measure, enum figure figure) {
     case FIGURE_FEWEST:
     case FIGURE_MOST:
     case FIGURE_EVENNESS:
+    case FIGURE_SPLITS:
     case FIGURE_QUEUE: return measure->kind == KIND_CONTENDED;
     case FIGURE_BYTES:
     case FIGURE_LOST:

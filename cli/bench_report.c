@@ -25,6 +25,7 @@ static const struct {
     [FIGURE_MOST] = {"turns_most", NULL, "MOST"},
     [FIGURE_EVENNESS] = {"evenness", NULL, "EVEN"},
     [FIGURE_QUEUE] = {"longest_wait_over_queue", NULL, "X QUEUE"},
+    [FIGURE_SPLITS] = {"splits_per_hold", NULL, "SPLITS"},
     [FIGURE_BYTES] = {"bytes_per_lock", NULL, "BYTES"},
     [FIGURE_LOST] = {"lost", NULL, "LOST"},
     [FIGURE_SHARE] = {"cpu_percent", NULL, "CPU %"},
@@ -69,7 +70,7 @@ static void print_columns(const struct result *result) {
     const struct measure *measure = result->measure;
     printf("\n%-14s", measure->kind == KIND_DISTINCT ? "RESOURCES" : measure_unit(measure));
     for (enum figure figure = FIGURE_RATE; figure < FIGURES; figure++) {
-        if (figure_applies(measure, figure)) printf(" %8s", figure_names[figure].column);
+        if (figure_applies(measure, figure)) printf(" %7s", figure_names[figure].column);
     }
     printf(measure->kind == KIND_DISTINCT ? " %8s %8s\n" : "\n", "PER S", "CPU");
 }
@@ -83,7 +84,7 @@ static void print_line(const struct result *result, size_t side) {
         if (!figure_applies(measure, figure)) continue;
         double value = result_spread(result, side, figure).median;
         number(is_latency(figure) ? value / 1e3 : value, text, sizeof text);
-        printf(" %8s", text);
+        printf(" %7s", text);
     }
     if (measure->kind == KIND_DISTINCT) {
         printf("  x%-7.2f x%-7.2f", result_ratio(result, side, 0, FIGURE_RATE).median,

@@ -219,6 +219,8 @@ struct redlock_stats {
     uint64_t released;
     uint64_t lost;
     uint64_t reconnects;
+    uint64_t splits;        /* tries that another's votes made fail although some nodes granted */
+    uint64_t wakeups;       /* hints from nodes to those who waited */
 };
 REDLOCK_API int redlock_client_stats(struct redlock_client *client, struct redlock_stats *stats);
 
@@ -263,7 +265,8 @@ struct redlock_lock_options {
     uint32_t renew_count_max;    /* 0: no limit */
     int64_t lost_margin_ms;      /* -1: ttl/10, at most 1000. LOST is told this long before validity ends */
     uint32_t retry_count_max;    /* 0: no limit. Retries of one redlock_acquire() */
-    int64_t retry_delay_ms_min;  /* 50. A fresh random delay in [min, max] before each retry */
+    int64_t retry_delay_ms_min;  /* 50. A fresh random delay in [min, max] before each retry; where servers tell when the lock
+                                  is free, it is only the net below that (docs/waiting.md) */
     int64_t retry_delay_ms_max;  /* 250 */
     const void *owner;           /* NULL: none. At most 128 bytes, shown by `redlock show`; part of the token */
     size_t owner_bytes;          /* 0 with a non-NULL owner: strlen() */
@@ -313,6 +316,20 @@ typedef void redlock_done_fn(void *context, struct redlock_lock *lock, int resul
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done, void *context);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void *context);
+
+/* Many locks of one client at once, each by itself: some may be acquired and others not. What they send to a node goes out
+ * in one write. results[i] (`results` may be NULL) is locks[i]'s, as redlock_acquire() and redlock_release() return it.
+ * OK: all of them; else the result of one that is not. None is begun, and each result is the same: BAD_ARGUMENT (locks of
+ * different clients, NULL among them), FORKED. A lock listed twice is BUSY the second time.
+ * The locks must live, and redlock_cancel() is the only other call on them, until it returns. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_many(struct redlock_lock *const *locks, size_t count, int64_t wait_ms, int *results);
+REDLOCK_API int redlock_release_many(struct redlock_lock *const *locks, size_t count, int *results);
+/* The same without blocking: results[i] is OK where locks[i] was started, and `done` is called once for each of those. All
+ * are sent for at once: what so many need must be answered within the node timeout, so rather hundreds than thousands. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_many_start(struct redlock_lock *const *locks, size_t count, int64_t wait_ms,
+                                                              int *results, redlock_done_fn *done, void *context);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_many_start(struct redlock_lock *const *locks, size_t count, int *results,
+                                                              redlock_done_fn *done, void *context);
 
 /* Takes over a lock that was acquired elsewhere, by its token, so that redlock_extend() and redlock_release()
  * work on it. Proves nothing: until an extension has succeeded the validity is 0. Not renewed before that.

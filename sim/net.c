@@ -34,6 +34,12 @@ void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) {
     *(before ? &before->next : &net->timers) = timer;
 }
 
+/* Few, so it is not worth while to be lazy; and to wait for others would only blur what is played. */
+void net_timer_move(struct net *net, struct net_timer *timer, rl_ns at, rl_ns late) {
+    (void)late;
+    net_timer_set(net, timer, at);
+}
+
 rl_ns net_next_timer(struct net *net) {
     if (net->pending) return 0;
     return net->timers ? net->timers->at : RL_NEVER;
@@ -276,6 +282,11 @@ void net_reconnect(struct net *net, unsigned node, int verdict, const char *text
     snprintf(conn->text, sizeof(conn->text), "%s", text);
     net->pending = true;
 }
+
+/* Hints never come here: whoever waits, waits for his random delay. */
+void net_watch(struct net *net, bool on) { (void)net, (void)on; }
+rl_mask net_watched(struct net *net) { return (void)net, (rl_mask)0; }
+struct net_bytes net_waiter(struct net *net) { return (void)net, (struct net_bytes){NULL, 0}; }
 
 void net_kick(struct net *net) { net->pending = true; }
 

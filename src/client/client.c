@@ -39,6 +39,7 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     else if (call->tag == CALL_GUARD) guard_reply(call, reply);
     else if (call->tag == CALL_CLOCK) clockwatch_reply(call, reply);
     else if (call->tag == CALL_QUORUM) quorum_reply(call, reply);
+    else if (call->tag >= CALL_LINE_LOOK) line_reply(call, reply);
     else lock_reply(call, reply);
 }
 
@@ -53,6 +54,8 @@ static void on_node(void *context, unsigned node) {
     locks_check(client);
     gatherings_check(client);
 }
+
+static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) { line_wake(context, node, key, rank); }
 
 static void on_log(void *context, int level, const char *text) {
     struct redlock_client *client = context;
@@ -83,13 +86,25 @@ int client_verdict(const struct redlock_client *client, unsigned node, int verdi
     return client->guard ? guard_verdict(client->guard, node, verdict) : verdict;
 }
 
+/* Kinds are left over only where locks were: in a child after fork(2). */
+static void free_memory(struct redlock_client *client) {
+    pool_empty(&client->rounds);
+    pool_empty(&client->acquisitions);
+    for (struct kind *kind = client->kinds, *next; kind; kind = next) {
+        next = kind->next;
+        free(kind);
+    }
+    guard_free(client->guard);
+    lines_free(client);
+    free(client->key_prefix);
+    free(client);
+}
+
 static void client_destroy(struct redlock_client *client) {
     pthread_cond_destroy(&client->service_cond);
     pthread_cond_destroy(&client->told_cond);
     pthread_mutex_destroy(&client->mutex);
-    guard_free(client->guard);
-    free(client->key_prefix);
-    free(client);
+    free_memory(client);
 }
 
 static struct redlock_client *client_create(const struct redlock_client_options *options) {
@@ -97,6 +112,7 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     if (!client) return NULL;
     client->options = *options;
     client->told_last = &client->told_first;
+    client->asleep_last = &client->asleep;
     client->fork_generation = fork_generation();
     pthread_mutex_init(&client->mutex, NULL);
     pthread_cond_init(&client->told_cond, NULL);
@@ -134,7 +150,7 @@ static int connect_all(struct redlock_client *client, const char *nodes, struct 
         .log_level = o->log ? (int)o->log_level : -1,
         .guarded = client->guard != NULL,
     };
-    const struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .context = client};
+    const struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .wake = on_wake, .context = client};
     struct net_error net_error = {0};
     int result = net_open(&client->net, &options, &handlers, &net_error);
     if (result != REDLOCK_OK) return fail(error, result, "%s", net_error.text);
@@ -195,9 +211,7 @@ void redlock_client_free(struct redlock_client *client) {
     net_close(client->net, forked);
     if (forked) {
         /* Threads of the parent may have held the mutex: nothing of it can be destroyed here, only freed. */
-        guard_free(client->guard);
-        free(client->key_prefix);
-        free(client);
+        free_memory(client);
         return;
     }
     client_untell(client);

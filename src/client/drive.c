@@ -2,8 +2,30 @@
  *
  * Who sleeps for whom. One thread at a time, the driver, sleeps in net_wait() without the mutex and
  * works off what it saw with it. A blocked caller drives itself, so that blocking costs no hop to
- * another thread; the service thread drives only when no caller does, and while callers come and go
- * it waits on a condition variable, so that it is not woken by their replies.
+ * another thread; the other callers sleep on a futex each (waiter.c). The service thread drives only
+ * when no caller does, and while callers come and go it waits on a condition variable, so that it is
+ * not woken by their replies.
+ *
+ * A caller is woken for one of two reasons: its wait is over, or the driver left and it is the heir,
+ * the one who drives from now on. Nobody is woken while the mutex is held: who is to be woken is put
+ * on a list, and that is done when the mutex is given back, for several at once. One whose wait is
+ * over goes home with the result and never asks for the mutex.
+ *
+ * Callers that were answered in one turn of the driver's are mostly back with their next calls within
+ * microseconds, and if each of them sent for itself, every node would be written to, and would read
+ * and answer, once for each. So they are counted when they are answered, and who comes back before
+ * the last of them leaves its request in the buffers and sleeps. The last one flushes for all, and
+ * drives. So N threads cost the sockets and the nodes no more than N requests of one event loop; on
+ * top of that are N - 1 sleeps and wakings in each turn, which blocking threads cannot do without.
+ * One thread by itself is always the last one.
+ *
+ * Not all come back: they have a lock now, and work to do under it. The first to hold something back
+ * is the watch. It sleeps for a short while only, and then flushes and drives. Each time that happens
+ * the next turns are flushed at once, twice as many as the time before, until callers are seen to
+ * come back together again: so threads that go their own ways are hardly ever delayed.
+ *
+ * What must hold whenever the mutex is free and a caller sleeps: somebody drives, or an heir is on
+ * its way, or something is held back and the watch sleeps no longer than patience() says.
  *
  * With a service thread, callbacks run there alone; without one, in whoever leaves the library.
  */
@@ -18,6 +40,11 @@
 #define LINGER (5 * RL_MS)
 /* So many callbacks hold up what the first of them asked for. */
 enum { TOLD_PER_FLUSH = 256 };
+/* So long callers that were answered together are waited for, so that their next requests go out together. */
+#define PATIENCE (RL_MS * 15 / 100)
+#define PATIENCE_EACH (RL_MS * 25 / 1000)
+#define PATIENCE_MAX RL_MS
+enum { DOUBT_MAX = 256, DOUBT_OF_FEW = 4 };
 
 /* ---- fork ---- */
 
@@ -32,35 +59,126 @@ unsigned fork_generation(void) {
     return atomic_load(&generation);
 }
 
-/* ---- waiting ---- */
+/* ---- giving the mutex back ---- */
 
-static void tell_all(struct redlock_client *client);
+static struct waiter *take_woken(struct redlock_client *client) {
+    struct waiter *woken = client->woken;
+    client->woken = NULL;
+    return woken;
+}
+
+static void wake_each(struct waiter *woken) {
+    while (woken) {
+        struct waiter *waiter = woken;
+        woken = waiter->next;
+        waiter_wake(waiter);
+    }
+}
+
+/* Whoever is woken wants the mutex soon: it is free by then. */
+static void unlock(struct redlock_client *client) {
+    struct waiter *woken = take_woken(client);
+    pthread_mutex_unlock(&client->mutex);
+    wake_each(woken);
+}
+
+static void wake_now(struct redlock_client *client) { wake_each(take_woken(client)); }
+
+/* ---- sleepers ---- */
 
 void waiter_init(struct waiter *waiter) {
+    *waiter = (struct waiter){.result = REDLOCK_OK};
+    atomic_init(&waiter->word, 0);
+}
+
+static void add_sleeper(struct redlock_client *client, struct waiter *waiter) {
     waiter->next = NULL;
-    waiter->done = false;
-    pthread_cond_init(&waiter->cond, NULL);
+    waiter->at = client->asleep_last;
+    *client->asleep_last = waiter;
+    client->asleep_last = &waiter->next;
+}
+
+static void remove_sleeper(struct redlock_client *client, struct waiter *waiter) {
+    *waiter->at = waiter->next;
+    if (waiter->next) waiter->next->at = waiter->at;
+    else client->asleep_last = waiter->at;
+    waiter->at = NULL;
+    if (client->watch == waiter) client->watch = NULL;
+}
+
+static void wake(struct redlock_client *client, struct waiter *waiter) {
+    remove_sleeper(client, waiter);
+    waiter->next = client->woken;
+    client->woken = waiter;
 }
 
 void waiter_finish(struct waiter *waiter) {
+    struct redlock_client *client = waiter->client;
+    if (waiter->done) return;
     waiter->done = true;
-    pthread_cond_signal(&waiter->cond);
+    if (!client) return; /* it does not wait yet */
+    client->finishes++;
+    if (waiter->at) wake(client, waiter);
+    else client->finished = true;
 }
 
-void waiter_destroy(struct waiter *waiter) { pthread_cond_destroy(&waiter->cond); }
-
-static void queue_waiter(struct redlock_client *client, struct waiter *waiter) {
-    struct waiter **at = &client->waiters;
-    while (*at) at = &(*at)->next;
-    waiter->next = NULL;
-    *at = waiter;
+/* Nobody drives: one of those who sleep must. While something is held back, the watch sees to that. */
+static void wake_heir(struct redlock_client *client) {
+    if (!client->asleep || client->heir || client->held_back) return;
+    client->heir = client->asleep->heir = true;
+    wake(client, client->asleep);
 }
 
-static void unqueue_waiter(struct redlock_client *client, struct waiter *waiter) {
-    struct waiter **at = &client->waiters;
-    while (*at != waiter) at = &(*at)->next;
-    *at = waiter->next;
+/* ---- holding back ---- */
+
+static void push_out(struct redlock_client *client) {
+    client->held_back = false;
+    client->watch = NULL;
+    net_flush(client->net);
 }
+
+static rl_ns patience(const struct redlock_client *client) {
+    rl_ns span = PATIENCE + client->group * PATIENCE_EACH;
+    return span < PATIENCE_MAX ? span : PATIENCE_MAX;
+}
+
+/* Who waited did so in vain: the next turns are spared that, and more of them each time. If only few of many were
+ * missed, it was worth while, unless it happens again and again. */
+static void not_back_in_time(struct redlock_client *client) {
+    bool few = client->returning * 4 <= client->group;
+    client->returning = 0;
+    if (client->group < 2) return;
+    client->doubt = few ? client->doubt + 1 : 2 * client->doubt + 1;
+    if (client->doubt > DOUBT_MAX) client->doubt = DOUBT_MAX;
+    if (!few || client->doubt >= DOUBT_OF_FEW) client->spared = client->doubt;
+}
+
+static void expect_back(struct redlock_client *client) {
+    if (client->finishes == 0) return;
+    rl_ns now = net_now(client->net);
+    if (client->returning > 0 && now - client->returning_since > patience(client)) not_back_in_time(client);
+    client->returning += client->finishes;
+    client->group = client->returning;
+    client->returning_since = now;
+    client->finishes = 0;
+    if (client->spared > 0) client->spared--;
+}
+
+/* A caller is back. True: others will be, and the last one sends for all. */
+static bool hold_back(struct redlock_client *client) {
+    if (client->returning == 0) return false;
+    if (net_now(client->net) - client->returning_since > patience(client)) {
+        not_back_in_time(client);
+        return false;
+    }
+    if (--client->returning > 0) return client->spared == 0;
+    if (client->group > 1) client->doubt /= 2;
+    return false;
+}
+
+/* ---- waiting ---- */
+
+static void tell_all(struct redlock_client *client);
 
 /* One turn: sleep without the mutex, work with it. */
 static void drive_once(struct redlock_client *client, enum driver as) {
@@ -70,14 +188,18 @@ static void drive_once(struct redlock_client *client, enum driver as) {
     client->finished = false;
     rl_ns until = client->driver_until;
     if (as == DRIVER_SERVICE) client->service_sleeps = true;
-    pthread_mutex_unlock(&client->mutex);
+    unlock(client);
     net_wait(client->net, until, &batch);
     pthread_mutex_lock(&client->mutex);
     if (as == DRIVER_SERVICE) {
         client->service_sleeps = false;
         pthread_cond_broadcast(&client->told_cond);
     }
-    if (client->driver == as) net_process(client->net, &batch);
+    if (client->driver != as) return;
+    net_process(client->net, &batch);
+    client->held_back = false; /* that has flushed */
+    client->watch = NULL;
+    expect_back(client);
 }
 
 /* The driver sleeps too long: for a timer that it does not know of, or although it is done (cancelled, say). */
@@ -98,6 +220,7 @@ static void wake_service(struct redlock_client *client) {
 static void let_service_out(struct redlock_client *client) {
     client->driver = DRIVER_CALLER; /* nobody else takes over meanwhile */
     while (client->service_sleeps && client->told_first) {
+        wake_now(client);
         net_kick(client->net);
         pthread_cond_wait(&client->told_cond, &client->mutex);
     }
@@ -105,8 +228,8 @@ static void let_service_out(struct redlock_client *client) {
 
 static void hand_over(struct redlock_client *client) {
     client->drives++;
-    if (client->waiters) {
-        pthread_cond_signal(&client->waiters->cond);
+    if (client->asleep) {
+        wake_heir(client);
         return;
     }
     if (!client->service_runs) return;
@@ -120,28 +243,71 @@ static void drive_for(struct redlock_client *client, struct waiter *waiter) {
         let_service_out(client);
         if (waiter->done) break;
         drive_once(client, DRIVER_CALLER);
-        if (client->service_runs || !client->told_first) continue;
-        client->driver = DRIVER_NONE; /* a callback may block and drive itself */
-        tell_all(client);
+        if (!client->service_runs && client->told_first) break;
     }
-    client->driver = DRIVER_NONE;
+    client->driver = DRIVER_NONE; /* a callback may block and drive itself, */
+    if (client->service_runs || !client->told_first) return;
+    wake_heir(client);                /* and it may take long */
+    tell_all(client);
+}
+
+/* Sleeps until somebody wakes it: then it is done, or the heir. True: it is done, and the mutex was not taken again. */
+static bool sleep_beside(struct redlock_client *client, struct waiter *waiter) {
+    bool watch = client->held_back && !client->watch;
+    rl_ns span = watch ? patience(client) : RL_NEVER;
+    if (watch) client->watch = waiter;
+    add_sleeper(client, waiter);
+    waiter_lie_down(waiter);
+    unlock(client);
+    bool woken = waiter_sleep(waiter, span);
+    if (woken && !waiter->heir) return true;
+    pthread_mutex_lock(&client->mutex);
+    if (woken) {
+        client->heir = waiter->heir = false;
+        return false;
+    }
+    if (!waiter->at) { /* no longer: it is being woken just now, and must not go before that is over */
+        unlock(client);
+        waiter_sleep(waiter, RL_NEVER);
+        pthread_mutex_lock(&client->mutex);
+        if (waiter->heir) client->heir = waiter->heir = false;
+        return false;
+    }
+    watch = client->watch == waiter;
+    remove_sleeper(client, waiter);
+    if (watch) {
+        not_back_in_time(client);
+        push_out(client);
+    }
+    return false;
+}
+
+/* The mutex is held. False: it was given back, and all is done. */
+static bool block(struct redlock_client *client, struct waiter *waiter) {
+    waiter->client = client;
+    client->held_back = !waiter->done && hold_back(client);
+    if (!client->held_back) push_out(client);
+    while (!waiter->done) {
+        if (client->driver != DRIVER_CALLER && !client->held_back) {
+            if (client->driver == DRIVER_SERVICE) net_kick(client->net);
+            drive_for(client, waiter);
+            continue;
+        }
+        if (client->driver != DRIVER_NONE) wake_driver(client); /* our sends may have armed a timer */
+        if (sleep_beside(client, waiter)) return false;
+    }
+    if (client->driver == DRIVER_NONE) hand_over(client);
+    return true;
 }
 
 void client_wait(struct redlock_client *client, struct waiter *waiter) {
-    net_flush(client->net);
-    queue_waiter(client, waiter);
-    while (!waiter->done) {
-        if (client->driver == DRIVER_CALLER) {
-            wake_driver(client); /* our sends may have armed a timer */
-            pthread_cond_wait(&waiter->cond, &client->mutex);
-            continue;
-        }
-        if (client->driver == DRIVER_SERVICE) net_kick(client->net);
-        drive_for(client, waiter);
-    }
-    unqueue_waiter(client, waiter);
-    /* Whoever handed over may have woken us although we were done: pass it on. */
-    if (client->driver == DRIVER_NONE) hand_over(client);
+    if (!block(client, waiter)) pthread_mutex_lock(&client->mutex);
+    wake_now(client);
+}
+
+int client_await(struct redlock_client *client, struct waiter *waiter) {
+    if (block(client, waiter)) client_leave_telling(client);
+    return waiter->result;
 }
 
 /* ---- callbacks ---- */
@@ -187,10 +353,10 @@ static void tell(struct redlock_client *client, struct redlock_lock *lock) {
                                 take_done(&lock->op, &context[1], &result[1])};
     client->telling = lock;
     client->telling_thread = pthread_self();
-    pthread_mutex_unlock(&client->mutex);
+    unlock(client);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        if ((changes & (1u << order[i])) && lock->options.on_change && !atomic_load(&lock->freed))
-            lock->options.on_change(lock->options.on_change_context, lock, order[i]);
+        if ((changes & (1u << order[i])) && lock->on_change && !atomic_load(&lock->freed))
+            lock->on_change(lock->on_change_context, lock, order[i]);
     }
     for (int i = 0; i < 2; i++) {
         if (done[i] && !atomic_load(&lock->freed)) done[i](context[i], lock, result[i]);
@@ -206,7 +372,9 @@ static void tell_all(struct redlock_client *client) {
         struct redlock_lock *lock = next_told(client);
         if (!lock->freed) tell(client, lock);
         lock_unref(lock);
-        if (told % TOLD_PER_FLUSH == 0 || !client->told_first) net_flush(client->net);
+        if (told % TOLD_PER_FLUSH != 0 && client->told_first) continue;
+        push_out(client);
+        if (client->driver == DRIVER_NONE) wake_heir(client);
     }
 }
 
@@ -230,16 +398,18 @@ int client_enter(struct redlock_client *client) {
 void client_leave(struct redlock_client *client) {
     bool in_callback = client->telling && pthread_equal(client->telling_thread, pthread_self());
     if (!in_callback) { /* else tell_all() goes on behind it */
-        net_flush(client->net);
+        push_out(client);
         if (!client->service_runs && client->told_first) net_kick(client->net); /* redlock_process() has work */
     }
     rl_ns next = net_next_timer(client->net);
     if (client->driver != DRIVER_NONE) {
         wake_driver(client);
+    } else if (client->asleep) {
+        wake_heir(client);
     } else if (client->service_runs && next < client->service_until) {
         pthread_cond_signal(&client->service_cond);
     }
-    pthread_mutex_unlock(&client->mutex);
+    unlock(client);
 }
 
 void client_leave_telling(struct redlock_client *client) {
@@ -271,6 +441,7 @@ static void *serve(void *argument) {
     pthread_mutex_lock(&client->mutex);
     while (!client->stopping) {
         tell_all(client);
+        wake_now(client);
         if (client->stopping) break;
         if (client->driver == DRIVER_CALLER && seen == client->drives) {
             client->service_parked = true;
@@ -282,7 +453,9 @@ static void *serve(void *argument) {
             linger(client);
         } else {
             drive_once(client, DRIVER_SERVICE);
-            if (client->driver == DRIVER_SERVICE) client->driver = DRIVER_NONE;
+            if (client->driver != DRIVER_SERVICE) continue;
+            client->driver = DRIVER_NONE;
+            wake_heir(client);
         }
     }
     pthread_mutex_unlock(&client->mutex);

@@ -48,7 +48,13 @@ bool fenced_keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
 
 /* ---- requests ---- */
 
-size_t fenced_bytes(unsigned nodes) { return nodes * (sizeof(struct net_request) + sizeof(uint64_t)); }
+size_t fenced_bytes(unsigned nodes) { return (1 + nodes) * sizeof(struct net_request) + nodes * sizeof(uint64_t); }
+
+void fenced_round_new(struct round *round, unsigned nodes) {
+    round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
+    round->again = round->repair + 1;
+    round->nonces = (uint64_t *)(void *)(round->again + nodes);
+}
 
 static void carry_fences(struct net_request *request, const struct round *round) {
     request->nonces = round->nonces;
@@ -59,10 +65,12 @@ static void carry_fences(struct net_request *request, const struct round *round)
 /* Each request keeps the nonces and the fence that it went out with: it may be encoded again while it is under way. A
  * repair is the classic SET: it proves nothing about the fences, the next extension does. */
 void fenced_round(struct round *round) {
-    unsigned nodes = round->lock->terms.nodes;
-    round->again = (struct net_request *)(void *)&round->calls[3 * nodes];
-    round->nonces = (uint64_t *)(void *)(round->again + nodes);
-    round->repair = round->acquire;
+    unsigned nodes = round->lock->kind->terms.nodes;
+    memset(round->nonces, 0, nodes * sizeof round->nonces[0]);
+    *round->repair = round->acquire;
+    round->repair->nonces = NULL; /* of its last use */
+    round->repair->stripes_count = 0;
+    round->repair->fence = 0;
     for (unsigned i = 0; i < nodes; i++) {
         round->again[i] = round->acquire;
         carry_fences(&round->again[i], round);
@@ -75,7 +83,7 @@ void fenced_round(struct round *round) {
  * that is still the record: behind that address may be a promoted copy by now, which has the same names. */
 static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, rl_ns now) {
     const struct guard *guard = lock->client->guard;
-    for (unsigned i = 0; i < lock->terms.nodes; i++)
+    for (unsigned i = 0; i < lock->kind->terms.nodes; i++)
         if (nodes & rl_bit(i)) lock->round->nonces[i] = guard->nonces[i];
     lock_send(lock, nodes, request, lock->round->calls, now);
 }
@@ -86,7 +94,7 @@ static bool still_votes(const struct redlock_lock *lock, unsigned node) {
 }
 
 static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence, rl_ns now) {
-    for (unsigned i = 0; i < lock->terms.nodes; i++) {
+    for (unsigned i = 0; i < lock->kind->terms.nodes; i++) {
         struct net_request *request = &lock->round->again[i];
         if (!(nodes & rl_bit(i))) continue;
         request->op = op;
@@ -117,7 +125,7 @@ void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, r
         guard_proposed_fence(lock->client->guard, actions->fence);
         send_votes(lock, actions->acquire, &round->acquire, now);
     }
-    lock_send(lock, actions->repair, &round->repair, round->calls, now);
+    lock_send(lock, actions->repair, round->repair, round->calls, now);
     if (actions->extend) send_extension(lock, actions, now);
     if (actions->raise) send_again(lock, NET_RAISE, actions->raise, actions->fence, now);
     if (actions->confirm) send_again(lock, NET_CONFIRM, actions->confirm, actions->fence, now);
@@ -127,16 +135,16 @@ void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, r
 
 void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
-    lock->terms.quorum = (uint8_t)guard->machine.votes_needed;
+    lock->kind->terms.quorum = (uint8_t)guard->machine.votes_needed;
     event->voided = guard->voided;
     event->foreign = guard->foreign;
     if (lock->phase != PHASE_ACQUIRING) return;
     event->fence_hint = guard_fence_hint(guard);
-    if (guard_ttl_too_long(guard, lock->options.ttl_ms)) lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
+    if (guard_ttl_too_long(guard, lock->kind->options.ttl_ms)) lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
 }
 
 void fenced_won(struct redlock_lock *lock) {
-    lock->fence = lock->acquire.attempt.fence;
+    lock->fence = lock->acquisition->machine.attempt.fence;
     guard_saw_fence(lock->client->guard, lock->fence);
 }
 
@@ -190,7 +198,7 @@ void fenced_unpark(struct redlock_lock *lock) {
 static void resume(struct redlock_lock *lock) {
     const struct rl_guard *machine = &lock->client->guard->machine;
     rl_mask again = 0, failed = 0;
-    for (unsigned i = 0; i < lock->terms.nodes; i++) {
+    for (unsigned i = 0; i < lock->kind->terms.nodes; i++) {
         const struct rl_guard_node *node = &machine->node[i];
         if (!(lock->parked & rl_bit(i)) || (node->up && node->standing == RL_STANDING_UNKNOWN)) continue;
         if (node->up && node->standing == RL_STANDING_INTACT)

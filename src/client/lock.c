@@ -10,7 +10,10 @@
 /* ---- making and freeing ---- */
 
 void lock_unref(struct redlock_lock *lock) {
-    if (--lock->refs == 0) free(lock);
+    if (--lock->refs > 0) return;
+    if (lock->token != lock_own_token(lock)) free(lock->token);
+    kind_drop(lock->client, lock->kind);
+    free(lock);
 }
 
 static bool resources_valid(const struct redlock_client *client, const struct redlock_bytes *resources, size_t count,
@@ -42,17 +45,19 @@ static bool resources_valid(const struct redlock_client *client, const struct re
     return true;
 }
 
-/* One allocation: the lock, its keys, their stripes, their bytes, the owner. */
-static struct redlock_lock *lock_alloc(const struct redlock_client *client, const struct redlock_bytes *resources,
+/* One allocation: the lock, its keys, their stripes, their bytes, the owner, the token. */
+static struct redlock_lock *lock_alloc(struct redlock_client *client, const struct redlock_bytes *resources,
                                        size_t count, const struct redlock_lock_options *options) {
     size_t prefix = client->options.key_prefix_bytes, bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
     size_t stripes = client->guard ? count : 0;
+    size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
     struct redlock_lock *lock = calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
-                                              bytes + options->owner_bytes);
+                                              bytes + options->owner_bytes + token);
     if (!lock) return NULL;
-    lock->keys = (struct net_bytes *)(void *)(lock + 1);
-    lock->keys_count = count;
+    lock->client = client;
+    lock->refs = 1;
+    lock->keys_count = (uint8_t)count;
     lock->stripes = (uint16_t *)(void *)(lock->keys + count);
     unsigned char *at = (unsigned char *)(lock->stripes + stripes);
     for (size_t i = 0; i < count; i++) {
@@ -61,23 +66,12 @@ static struct redlock_lock *lock_alloc(const struct redlock_client *client, cons
         memcpy(at + prefix, resources[i].data, resources[i].bytes);
         at += lock->keys[i].bytes;
     }
-    lock->options = *options;
-    lock->options.owner = NULL;
-    if (options->owner_bytes) lock->options.owner = memcpy(at, options->owner, options->owner_bytes);
+    lock->owner_bytes = (uint8_t)options->owner_bytes;
+    if (options->owner_bytes) memcpy(at, options->owner, options->owner_bytes);
+    lock->token = lock_own_token(lock);
+    lock->on_change = options->on_change;
+    lock->on_change_context = options->on_change_context;
     return lock;
-}
-
-static rl_ns node_timeout(const struct redlock_client *client, int64_t ttl_ms) {
-    if (client->options.node_timeout_ms) return client->options.node_timeout_ms * RL_MS;
-    rl_ns timeout = ttl_ms * RL_MS / 20;
-    if (timeout > 50 * RL_MS) return 50 * RL_MS;
-    return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
-}
-
-/* A win that would be told lost in the same breath is no win. */
-static rl_ns validity_min(const struct redlock_lock_options *options) {
-    int64_t ms = options->lost_margin_ms + 1;
-    return (options->validity_ms_min > ms ? options->validity_ms_min : ms) * RL_MS;
 }
 
 int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes *resources, size_t count,
@@ -92,23 +86,17 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
-    lock->client = client;
-    lock->refs = 1;
     if (client->guard && !fenced_keys_valid(lock, error)) {
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
-    lock->terms = (struct rl_terms){
-        .nodes = (uint8_t)client->nodes,
-        .quorum = (uint8_t)rl_quorum(client->nodes),
-        .guarded = client->guard != NULL,
-        .confirm = client->guard && client->options.confirm,
-        .ttl = checked.ttl_ms * RL_MS,
-        .drift_ppm = client->options.drift_ppm,
-        .drift_fixed = client->options.drift_ms * RL_MS,
-        .node_timeout = node_timeout(client, checked.ttl_ms),
-        .validity_min = validity_min(&checked),
-    };
+    pthread_mutex_lock(&client->mutex);
+    lock->kind = kind_of(client, &checked);
+    pthread_mutex_unlock(&client->mutex);
+    if (!lock->kind) {
+        free(lock);
+        return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
+    }
     lock_timer_init(lock);
     *out = lock;
     return REDLOCK_OK;
@@ -122,6 +110,7 @@ int redlock_lock_new(struct redlock_client *client, const void *resource, size_t
 
 /* Lets go of the machine: what is under way on the connections ends by itself. */
 static void forget(struct redlock_lock *lock) {
+    line_leave(lock);
     acquiring_remove(lock);
     fenced_unpark(lock);
     net_timer_set(lock->client->net, &lock->timer, RL_NEVER);
@@ -133,7 +122,9 @@ void redlock_lock_free(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) { /* in a child: the connections are the parent's */
         free(lock->round);
-        free(lock);
+        free(lock->acquisition);
+        if (lock->token != lock_own_token(lock)) free(lock->token);
+        free(lock); /* its kind ends with the client */
         return;
     }
     atomic_store(&lock->freed, true);
@@ -162,8 +153,7 @@ static int await(struct redlock_client *client, struct op *op) {
         struct waiter waiter;
         waiter_init(&waiter);
         op->waiter = &waiter;
-        client_wait(client, &waiter);
-        waiter_destroy(&waiter);
+        return client_await(client, &waiter);
     }
     int result = op->result;
     *op = (struct op){0};
@@ -171,7 +161,7 @@ static int await(struct redlock_client *client, struct op *op) {
     return result;
 }
 
-static int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context) {
+int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context) {
     struct redlock_client *client = lock->client;
     if (wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
@@ -179,7 +169,7 @@ static int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_don
     rl_ns now = net_now(client->net);
     struct rl_event start = {.type = RL_EVENT_START};
     if (net_random(client->net, &start.seed, sizeof start.seed) != 0) return REDLOCK_SYSTEM;
-    const struct redlock_lock_options *o = &lock->options;
+    const struct redlock_lock_options *o = &lock->kind->options;
     const struct rl_retry_rules rules = {
         .retries_max = o->retry_count_max ? o->retry_count_max : UINT32_MAX,
         .deadline = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS ? RL_NEVER : now + wait_ms * RL_MS,
@@ -187,24 +177,25 @@ static int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_don
         .delay_max = o->retry_delay_ms_max * RL_MS,
         .connect_timeout = client->options.connect_timeout_ms * RL_MS,
     };
+    if (!acquiring_add(lock)) return REDLOCK_NO_MEMORY;
     op_begin(&lock->op, done, context);
     lock->abort_result = REDLOCK_OK;
     lock->phase = PHASE_ACQUIRING;
-    rl_acquire_init(&lock->acquire, &lock->terms, &rules);
-    acquiring_add(lock);
+    rl_acquire_init(&lock->acquisition->machine, &lock->kind->terms, &rules);
+    line_begin(lock, wait_ms != 0, &start);
     lock_step(lock, start);
     return REDLOCK_OK;
 }
 
 static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done, void *context) {
-    if (ttl_ms == 0) ttl_ms = lock->options.ttl_ms;
+    if (ttl_ms == 0) ttl_ms = lock->kind->options.ttl_ms;
     if (ttl_ms < REDLOCK_TTL_MS_MIN || ttl_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
     if (lock->client->guard) {
         /* Its renewals follow, of the lock's own TTL. */
-        int64_t longest_ms = ttl_ms > lock->options.ttl_ms ? ttl_ms : lock->options.ttl_ms;
+        int64_t longest_ms = ttl_ms > lock->kind->options.ttl_ms ? ttl_ms : lock->kind->options.ttl_ms;
         if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
         if (guard_ttl_too_long(lock->client->guard, longest_ms)) return REDLOCK_TTL_MAX_EXCEEDED;
     }
@@ -213,7 +204,7 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     return REDLOCK_OK;
 }
 
-static int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
+int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->op.active || lock->op.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
@@ -235,7 +226,7 @@ int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
 int redlock_try(struct redlock_lock *lock) { return redlock_acquire(lock, 0); }
 
 /* Who takes over a token has often just opened the client: the first round waits for the nodes, as acquiring does. */
-static void gather_for_adopted(struct redlock_lock *lock) {
+void gather_for_adopted(struct redlock_lock *lock) {
     if (lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE)
         gather(lock->client, gather_until(lock->client));
 }
@@ -304,6 +295,7 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (result == REDLOCK_OK) {
         lock->fence = fence;
         lease_begin(lock, 0, rl_all(client->nodes));
+        lock_rest(lock);
     }
     client_leave(client);
     return result;
@@ -363,7 +355,7 @@ int64_t redlock_validity_end_ns(struct redlock_lock *lock) {
 struct redlock_bytes redlock_token(struct redlock_lock *lock) {
     struct redlock_bytes token = {NULL, 0};
     if (client_enter(lock->client) != REDLOCK_OK) return token;
-    if (lock->phase == PHASE_LEASED && lock->round) token = (struct redlock_bytes){lock->round->token, lock->round->token_bytes};
+    if (lock->phase == PHASE_LEASED) token = (struct redlock_bytes){lock->token, lock->token_bytes};
     pthread_mutex_unlock(&lock->client->mutex);
     return token;
 }
@@ -379,7 +371,7 @@ int64_t redlock_fence(struct redlock_lock *lock) {
 
 size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
-    size_t nodes = lock->terms.nodes;
+    size_t nodes = lock->kind->terms.nodes;
     for (size_t i = 0; i < nodes && i < count; i++) verdicts[i] = lock->verdicts[i];
     pthread_mutex_unlock(&lock->client->mutex);
     return nodes;

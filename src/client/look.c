@@ -35,7 +35,6 @@ rl_mask gather(struct redlock_client *client, rl_ns until) {
         struct gathering **at = &client->gatherings;
         while (*at != &gathering) at = &(*at)->next;
         *at = gathering.next;
-        waiter_destroy(&gathering.waiter);
     }
     return net_ready(client->net, net_now(client->net));
 }
@@ -149,7 +148,6 @@ static void look_ask(struct look *look, rl_mask nodes) {
         net_timer_set(client->net, &look->timer, RL_NEVER);
         look->waiter = NULL;
     }
-    waiter_destroy(&waiter);
     for (unsigned i = 0; i < client->nodes; i++) {
         if (look->seen[i].answered) continue;
         struct net_node_status status;

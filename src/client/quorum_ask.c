@@ -119,7 +119,6 @@ static void ask_and_wait(struct ask *ask, rl_mask nodes) {
         net_timer_set(client->net, &ask->timer, RL_NEVER);
         ask->waiter = NULL;
     }
-    waiter_destroy(&waiter);
     for (unsigned i = 0; i < client->nodes; i++) {
         if (ask->answers[i].answered) continue;
         struct net_node_status status;

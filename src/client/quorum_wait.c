@@ -47,7 +47,6 @@ void quorum_pause(struct quorum_work *work, rl_ns span) {
     net_timer_set(work->client->net, &pause.timer, net_now(work->client->net) + span);
     client_wait(work->client, &pause.waiter);
     net_timer_set(work->client->net, &pause.timer, RL_NEVER);
-    waiter_destroy(&pause.waiter);
     client_leave_telling(work->client);
 }
 

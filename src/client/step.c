@@ -3,97 +3,13 @@
  * Between the protocol's machines and the connections: an event goes in, its actions are carried out,
  * a node's answer comes back as the next event. One sample of the clock a step.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "client.h"
 
-/* ---- rounds: what was sent with one token ---- */
+/* A renewal may come so much later, and at most so small a part of the interval, to go out together with others. */
+#define RENEWALS_LATE (20 * RL_MS)
+enum { RENEWALS_APART = 64 };
 
-static struct net_call *vote_call(struct round *round, unsigned node) { return &round->calls[node]; }
-static struct net_call *unlock_calls(struct round *round) { return &round->calls[round->lock->terms.nodes]; }
-static struct net_call *peek_calls(struct round *round) { return &round->calls[2 * round->lock->terms.nodes]; }
-
-static void request_init(struct net_request *request, enum net_op op, struct redlock_lock *lock, struct round *round) {
-    *request = (struct net_request){
-        .op = op,
-        .keys = lock->keys,
-        .keys_count = lock->keys_count,
-        .token = {round->token, round->token_bytes},
-        .ttl_ms = lock->options.ttl_ms,
-    };
-}
-
-static struct round *round_new(struct redlock_lock *lock) {
-    unsigned nodes = lock->terms.nodes;
-    size_t fenced = lock->client->guard ? fenced_bytes(nodes) : 0;
-    struct round *round = calloc(1, sizeof *round + 3 * nodes * sizeof round->calls[0] + fenced);
-    if (!round) return NULL;
-    round->lock = lock;
-    round->refs = 1;
-    lock->refs++;
-    for (unsigned i = 0; i < 3 * nodes; i++) {
-        round->calls[i].owner = round;
-        round->calls[i].tag = (uint8_t)(i < nodes ? CALL_VOTE : i < 2 * nodes ? CALL_UNLOCK : CALL_PEEK);
-    }
-    return round;
-}
-
-/* Once per token: the requests point at the round's own copy. */
-static void round_ready(struct redlock_lock *lock, struct round *round) {
-    request_init(&round->acquire, NET_ACQUIRE, lock, round);
-    request_init(&round->extend, NET_EXTEND, lock, round);
-    request_init(&round->release, NET_RELEASE, lock, round);
-    request_init(&round->peek, NET_PEEK, lock, round);
-    if (lock->client->guard) fenced_round(round);
-}
-
-static void round_unref(struct round *round) {
-    if (--round->refs > 0) return;
-    struct redlock_lock *lock = round->lock;
-    free(round);
-    lock_unref(lock);
-}
-
-void lock_drop_round(struct redlock_lock *lock) {
-    struct round *round = lock->round;
-    lock->round = NULL;
-    if (round) round_unref(round);
-}
-
-/* 20 random bytes in hexadecimal, then the owner: the form that other clients' scripts compare as bytes. */
-static bool draw_token(struct redlock_lock *lock, struct round *round) {
-    unsigned char random[REDLOCK_TOKEN_HEX_BYTES / 2];
-    if (net_random(lock->client->net, random, sizeof random) != 0) return false;
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < sizeof random; i++) {
-        round->token[2 * i] = (unsigned char)digits[random[i] >> 4];
-        round->token[2 * i + 1] = (unsigned char)digits[random[i] & 15];
-    }
-    round->token_bytes = REDLOCK_TOKEN_HEX_BYTES;
-    if (lock->options.owner_bytes > 0) {
-        round->token[round->token_bytes++] = ':';
-        memcpy(round->token + round->token_bytes, lock->options.owner, lock->options.owner_bytes);
-        round->token_bytes += (unsigned)lock->options.owner_bytes;
-    }
-    return true;
-}
-
-/* A round that nobody else holds on to is used again, so that a lock taken again and again allocates nothing. */
-int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes) {
-    if (lock->round && lock->round->refs > 1) lock_drop_round(lock);
-    if (!lock->round) lock->round = round_new(lock);
-    if (!lock->round) return REDLOCK_NO_MEMORY;
-    if (token) {
-        memmove(lock->round->token, token, bytes); /* it may be its own, after redlock_lock_disown() */
-        lock->round->token_bytes = (unsigned)bytes;
-    } else if (!draw_token(lock, lock->round)) {
-        lock_drop_round(lock); /* its requests say nothing yet, or name an old token */
-        return REDLOCK_SYSTEM;
-    }
-    round_ready(lock, lock->round);
-    return REDLOCK_OK;
-}
+static void set_verdict(struct redlock_lock *lock, unsigned node, int verdict) { lock->verdicts[node] = (uint8_t)verdict; }
 
 /* ---- carrying out actions ---- */
 
@@ -116,8 +32,9 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
     struct net *net = lock->client->net;
     bool release = request->op == NET_RELEASE;
     /* A key of ours can outlive its SET by one TTL at most: so long a release is worth keeping. */
-    rl_mask taken = net_send(net, nodes, request, calls, now + lock->terms.node_timeout, release ? now + lock->terms.ttl : now);
-    for (unsigned i = 0; i < lock->terms.nodes; i++) lock->round->refs += (unsigned)(taken >> i) & 1u;
+    rl_mask taken = net_send(net, nodes, request, calls, now + lock->kind->terms.node_timeout, release ? now + lock->kind->terms.ttl : now);
+    lock->round->refs += rl_count(taken);
+    if (calls == lock->round->calls) lock->round->voting |= taken;
     if (request->op == NET_PEEK) return;
     if (release) lock->unsent_release |= (rl_mask)(nodes & ~taken);
     else lock->unsent |= (rl_mask)(nodes & ~taken);
@@ -125,24 +42,34 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
 
 /* A new round of votes: whoever is not asked says why, the others have not answered yet. */
 static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
-    for (unsigned i = 0; i < lock->terms.nodes; i++) {
+    for (unsigned i = 0; i < lock->kind->terms.nodes; i++) {
         if (asked & rl_bit(i)) {
-            lock->verdicts[i] = REDLOCK_VERDICT_NONE;
+            set_verdict(lock, i, REDLOCK_VERDICT_NONE);
             continue;
         }
         struct net_node_status status;
         net_node(lock->client->net, i, now, &status);
         int verdict = client_verdict(lock->client, i, status.verdict);
-        lock->verdicts[i] = verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict;
+        set_verdict(lock, i, verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict);
     }
 }
 
 /* A round that ended at its deadline counts the silent nodes as failed; one that was decided earlier does not. */
 static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally) {
-    for (unsigned i = 0; i < lock->terms.nodes; i++) {
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
         if (lock->verdicts[i] == REDLOCK_VERDICT_NONE && (tally->failed & rl_bit(i)))
-            lock->verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
+            set_verdict(lock, i, REDLOCK_VERDICT_TIMEOUT);
     }
+}
+
+/* There is no memory to ask anybody with: as if every node had failed. */
+static void send_nothing(struct redlock_lock *lock, const struct rl_actions *actions) {
+    rl_mask votes = actions->acquire | actions->extend | actions->raise | actions->confirm;
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
+        if ((votes | actions->release) & rl_bit(i)) set_verdict(lock, i, REDLOCK_VERDICT_NO_MEMORY);
+    }
+    lock->unsent |= votes;
+    lock->unsent_release |= actions->release;
 }
 
 static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
@@ -157,11 +84,16 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     }
     if (actions->acquire) verdicts_open(lock, actions->acquire, now);
     if (actions->extend) verdicts_open(lock, actions->extend, now);
-    if (!lock->round) { /* no memory for one: nothing was sent with it */
-        lock->unsent_release |= actions->release;
+    bool sends = actions->acquire | actions->repair | actions->extend | actions->release | actions->peek |
+                 actions->raise | actions->confirm;
+    if (!sends) return;
+    struct round *round = round_of(lock);
+    if (!round) {
+        send_nothing(lock, actions);
         return;
     }
-    struct round *round = lock->round;
+    if (actions->peek) round_fill_in(round, &round->peek);
+    if (actions->extend) round_fill_in(round, &round->extend);
     if (actions->extend) round->extend.ttl_ms = (actions->extend_ttl + RL_MS - 1) / RL_MS;
     if (lock->client->guard) {
         fenced_votes(lock, actions, now);
@@ -170,21 +102,26 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         lock_send(lock, actions->extend, &round->extend, round->calls, now);
     }
     if (actions->release && lock->phase == PHASE_RELEASING) verdicts_open(lock, actions->release, now);
-    lock_send(lock, actions->release, &round->release, unlock_calls(round), now);
-    lock_send(lock, actions->peek, &round->peek, peek_calls(round), now);
+    unsigned nodes = lock->kind->terms.nodes;
+    lock_send(lock, actions->release, &round->release, unlock_calls(round, nodes), now);
+    lock_send(lock, actions->peek, &round->peek, peek_calls(round, nodes), now);
+    if (actions->release && lock->phase == PHASE_RELEASING) line_released(lock, actions->release);
 }
 
 static void op_finish(struct redlock_lock *lock, struct op *op, int result) {
     if (!op->active) return;
+    if (op->waiter) { /* its thread need not come back here for the result */
+        struct waiter *waiter = op->waiter;
+        if (op->context) *(int *)op->context = result; /* many.c's */
+        if (result != REDLOCK_OK) waiter->result = result;
+        *op = (struct op){0};
+        if (++waiter->finished >= waiter->wanted) waiter_finish(waiter);
+        return;
+    }
     op->active = false;
     op->finished = true;
     op->result = result;
-    if (op->waiter) {
-        waiter_finish(op->waiter);
-        lock->client->finished = true;
-    } else if (op->done) {
-        client_tell(lock->client, lock);
-    }
+    if (op->done) client_tell(lock->client, lock);
 }
 
 static void notice(struct redlock_lock *lock, unsigned notices) {
@@ -199,41 +136,45 @@ static void notice(struct redlock_lock *lock, unsigned notices) {
     if (notices & RL_NOTICE_RENEWED) lock->client->stats.extensions++;
     if (notices & RL_NOTICE_UNSURE) lock->client->stats.extensions_failed++;
     for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
-        if (notices & (unsigned)map[i].notice) lock->changes |= 1u << map[i].change;
+        if (notices & (unsigned)map[i].notice) lock->changes |= (uint8_t)(1u << map[i].change);
     }
-    if (lock->changes && lock->options.on_change) client_tell(lock->client, lock);
+    if (lock->changes && lock->on_change) client_tell(lock->client, lock);
 }
 
 void lease_begin(struct redlock_lock *lock, rl_ns validity_end, rl_mask asked) {
-    const struct redlock_lock_options *o = &lock->options;
+    const struct redlock_lock_options *o = &lock->kind->options;
     const struct rl_lease_rules rules = {
         .renew_every = o->renew ? o->renew_interval_ms * RL_MS : 0,
         .hold_max = o->hold_ms_max * RL_MS,
         .renewals_max = o->renew_count_max,
         .lost_margin = o->lost_margin_ms * RL_MS,
     };
-    rl_lease_init(&lock->lease, &lock->terms, &rules);
+    rl_lease_init(&lock->lease, &lock->kind->terms, &rules);
     lock->phase = PHASE_LEASED;
     lock_step(lock, (struct rl_event){.type = RL_EVENT_START, .validity_end = validity_end, .asked = asked});
 }
 
 static void count_votes(struct redlock_lock *lock) {
     struct redlock_stats *stats = &lock->client->stats;
-    const struct rl_tally *tally = &lock->acquire.attempt.tally;
+    const struct rl_tally *tally = &lock->acquisition->machine.attempt.tally;
     stats->votes_granted += rl_count(tally->granted);
     stats->votes_denied += rl_count(tally->denied);
     stats->votes_lost += rl_count(tally->failed);
 }
 
 static void acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome) {
-    acquiring_remove(lock);
+    line_leave(lock);
     if (outcome == RL_OUTCOME_OK) {
+        rl_ns validity_end = lock->acquisition->machine.attempt.validity_end;
+        rl_mask asked = lock->acquisition->machine.attempt.tally.asked;
         lock->client->stats.acquired++;
         if (lock->client->guard) fenced_won(lock);
-        lease_begin(lock, lock->acquire.attempt.validity_end, lock->acquire.attempt.tally.asked);
+        acquiring_remove(lock);
+        lease_begin(lock, validity_end, asked);
         op_finish(lock, &lock->op, REDLOCK_OK);
         return;
     }
+    acquiring_remove(lock);
     lock->phase = PHASE_FREE;
     lock_drop_round(lock);
     op_finish(lock, &lock->op, lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome));
@@ -247,9 +188,19 @@ static void release_over(struct redlock_lock *lock, enum rl_outcome outcome) {
     op_finish(lock, &lock->op, result_of(outcome));
 }
 
+/* Renewals that are due at about the same time go out together: one write for each node, not one for each lock. What
+ * tells of a loss, and what follows a failed renewal, is not put off. */
+static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
+    const struct rl_lease *lease = &lock->lease;
+    if (lock->phase != PHASE_LEASED || lease->state != RL_LEASE_HELD || wake_at != lease->renew_at) return 0;
+    rl_ns late = lease->rules.renew_every / RENEWALS_APART < RENEWALS_LATE ? lease->rules.renew_every / RENEWALS_APART : RENEWALS_LATE;
+    return wake_at + 2 * late < lease->validity_end - lease->rules.lost_margin ? late : 0;
+}
+
 static void carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     carry_out_sends(lock, actions, now);
-    net_timer_set(lock->client->net, &lock->timer, actions->wake_at);
+    net_timer_move(lock->client->net, &lock->timer, actions->wake_at, may_come_late(lock, actions->wake_at));
+    if (lock->phase == PHASE_ACQUIRING) line_carry_out(lock, actions, now);
     notice(lock, actions->notices);
     if (actions->extend_outcome != RL_OUTCOME_NONE) {
         if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
@@ -263,17 +214,20 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
 }
 
 static void step_acquire(struct redlock_lock *lock, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
-    enum rl_attempt_state before = lock->acquire.attempt.state;
-    uint32_t tries = lock->acquire.tries;
-    rl_acquire_step(&lock->acquire, event, now, actions);
-    enum rl_attempt_state after = lock->acquire.attempt.state;
+    struct rl_acquire *acquire = &lock->acquisition->machine;
+    enum rl_attempt_state before = acquire->attempt.state;
+    uint32_t tries = acquire->tries;
+    rl_acquire_step(acquire, event, now, actions);
+    enum rl_attempt_state after = acquire->attempt.state;
     bool was_open = before == RL_ATTEMPT_VOTING || before == RL_ATTEMPT_CONFIRMING;
     bool over = was_open && (after == RL_ATTEMPT_WON || after == RL_ATTEMPT_LOST);
-    if (over && after == RL_ATTEMPT_LOST) verdicts_close(lock, &lock->acquire.attempt.tally);
+    if (over && after == RL_ATTEMPT_LOST) verdicts_close(lock, &acquire->attempt.tally);
     if (over) count_votes(lock);
-    if (tries > 0 && lock->acquire.tries > tries) lock->client->stats.retries++;
+    bool split = after == RL_ATTEMPT_LOST && acquire->attempt.outcome == RL_OUTCOME_HELD;
+    if (over && split && acquire->attempt.tally.granted) lock->client->stats.splits++;
+    if (tries > 0 && acquire->tries > tries) lock->client->stats.retries++;
     /* Given up before anyone was asked: the report says why of those that could not be. */
-    if (lock->acquire.tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
+    if (acquire->tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
 }
 
 static void step_lease(struct redlock_lock *lock, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
@@ -282,20 +236,17 @@ static void step_lease(struct redlock_lock *lock, const struct rl_event *event, 
     if (lock->lease.round_t1 != t1 && !lock->lease.round.asked) verdicts_open(lock, event->ready, now);
 }
 
-static void step_once(struct redlock_lock *lock, struct rl_event event) {
+static void step_once(struct redlock_lock *lock, struct rl_event *event) {
     struct redlock_client *client = lock->client;
     rl_ns now = net_now(client->net);
-    event.settled = client_settled(client);
-    event.ready = client_ready(client, now);
-    if (client->guard) fenced_event(lock, &event);
-    if (lock->phase == PHASE_LEASED && lock->round) {
-        for (unsigned i = 0; i < lock->terms.nodes; i++) {
-            if (vote_call(lock->round, i)->busy) event.ready &= (rl_mask)~rl_bit(i);
-        }
-    }
+    event->settled = client_settled(client);
+    event->ready = client_ready(client, now);
+    if (client->guard) fenced_event(lock, event);
+    line_event(lock, event);
+    if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
-    if (lock->phase == PHASE_ACQUIRING) step_acquire(lock, &event, now, &actions);
-    else step_lease(lock, &event, now, &actions);
+    if (lock->phase == PHASE_ACQUIRING) step_acquire(lock, event, now, &actions);
+    else step_lease(lock, event, now, &actions);
     carry_out(lock, &actions, now);
 }
 
@@ -312,22 +263,34 @@ static void tell_unsent(struct redlock_lock *lock) {
         rl_mask *mask = release ? &lock->unsent_release : &lock->unsent;
         unsigned node = first_of(*mask);
         *mask &= (rl_mask)~rl_bit(node);
-        if (lock->verdicts[node] == REDLOCK_VERDICT_NONE) lock->verdicts[node] = REDLOCK_VERDICT_DISCONNECTED;
-        step_once(lock, (struct rl_event){.type = release ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_FAILED});
+        if (lock->verdicts[node] == REDLOCK_VERDICT_NONE) set_verdict(lock, node, REDLOCK_VERDICT_DISCONNECTED);
+        struct rl_event event = {.type = release ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_FAILED};
+        step_once(lock, &event);
     }
     lock->unsent = lock->unsent_release = 0;
-    if (lock->abort_result != REDLOCK_OK && lock->phase == PHASE_ACQUIRING)
-        step_once(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
+    if (lock->abort_result != REDLOCK_OK && lock->phase == PHASE_ACQUIRING) {
+        struct rl_event cancel = {.type = RL_EVENT_CANCEL};
+        step_once(lock, &cancel);
+    }
+    if (lock->unranked && lock->phase == PHASE_ACQUIRING) {
+        struct rl_event unranked = {.type = RL_EVENT_RANK, .rank = -1};
+        lock->unranked = false;
+        step_once(lock, &unranked);
+    }
+    lock->unranked = false;
     lock->stepping = false;
 }
 
 /* Sends that failed at once are told to the machine as votes, one after the other and not from within its own step. */
-void lock_step(struct redlock_lock *lock, struct rl_event event) {
+static void step(struct redlock_lock *lock, struct rl_event *event) {
     lock->refs++;
     step_once(lock, event);
-    if (!lock->stepping) tell_unsent(lock);
+    bool untold = lock->unsent || lock->unsent_release || lock->abort_result != REDLOCK_OK || lock->unranked;
+    if (untold && !lock->stepping) tell_unsent(lock);
     lock_unref(lock);
 }
+
+void lock_step(struct redlock_lock *lock, struct rl_event event) { step(lock, &event); }
 
 /* ---- answers ---- */
 
@@ -345,7 +308,7 @@ static enum rl_vote vote_of(int verdict) {
 static bool reportable(const struct redlock_lock *lock, const struct net_call *call) {
     if (lock->phase == PHASE_RELEASING) return call->tag == CALL_UNLOCK;
     if (call->tag != CALL_VOTE) return false;
-    bool lost = lock->phase == PHASE_ACQUIRING && lock->acquire.attempt.state == RL_ATTEMPT_LOST;
+    bool lost = lock->phase == PHASE_ACQUIRING && lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
     return !lost || lock->verdicts[call->node] == REDLOCK_VERDICT_NONE;
 }
 
@@ -372,17 +335,21 @@ static void answer(struct redlock_lock *lock, const struct net_call *call, const
     default: return;
     }
     if (lock->phase == PHASE_FREE) return;
-    if (reportable(lock, call)) lock->verdicts[call->node] = reply->verdict;
+    if (reportable(lock, call)) set_verdict(lock, call->node, reply->verdict);
     if (lock->client->guard && call->tag == CALL_VOTE && !fenced_vote(lock, call, reply, &event)) return;
-    lock_step(lock, event);
+    step(lock, &event);
 }
 
 void lock_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     struct redlock_lock *lock = round->lock;
+    if (call->tag == CALL_VOTE) round->voting &= (rl_mask)~rl_bit(call->node);
     if (lock->client->guard) fenced_heard(lock, round, call, reply);
     if (lock->round == round) answer(lock, call, reply);
+    lock->refs++;
     round_unref(round);
+    lock_rest(lock);
+    lock_unref(lock);
 }
 
 static void on_timer(struct net_timer *timer) {
@@ -394,29 +361,38 @@ void lock_timer_init(struct redlock_lock *lock) { lock->timer.fire = on_timer; }
 
 /* ---- acquisitions hear of nodes that come and go ---- */
 
-void acquiring_add(struct redlock_lock *lock) {
+bool acquiring_add(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
-    lock->acquiring_next = client->acquiring;
-    lock->acquiring_at = &client->acquiring;
-    if (lock->acquiring_next) lock->acquiring_next->acquiring_at = &lock->acquiring_next;
-    client->acquiring = lock;
+    struct acquisition *acquisition = pool_take(&client->acquisitions, sizeof *acquisition);
+    if (!acquisition) return false;
+    acquisition->lock = lock;
+    acquisition->place = (struct place){0};
+    acquisition->next = client->acquiring;
+    acquisition->at = &client->acquiring;
+    if (acquisition->next) acquisition->next->at = &acquisition->next;
+    client->acquiring = acquisition;
+    lock->acquisition = acquisition;
+    return true;
 }
 
 void acquiring_remove(struct redlock_lock *lock) {
-    if (!lock->acquiring_at) return;
-    *lock->acquiring_at = lock->acquiring_next;
-    if (lock->acquiring_next) lock->acquiring_next->acquiring_at = lock->acquiring_at;
-    lock->acquiring_at = NULL;
+    struct acquisition *acquisition = lock->acquisition;
+    if (!acquisition) return;
+    *acquisition->at = acquisition->next;
+    if (acquisition->next) acquisition->next->at = acquisition->at;
+    lock->acquisition = NULL;
+    pool_give(&lock->client->acquisitions, acquisition);
 }
 
 void locks_check(struct redlock_client *client) {
-    struct redlock_lock *next;
-    for (struct redlock_lock *lock = client->acquiring; lock; lock = next) {
-        next = lock->acquiring_next; /* a step ends at most the acquisition of its own lock */
+    struct acquisition *next;
+    for (struct acquisition *acquisition = client->acquiring; acquisition; acquisition = next) {
+        struct redlock_lock *lock = acquisition->lock;
+        next = acquisition->next; /* a step ends at most the acquisition of its own lock */
         if (client->twice_listed) {
             lock->abort_result = REDLOCK_TWICE_LISTED;
             lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
-        } else if (lock->acquire.state == RL_ACQUIRE_GATHERING || client->guard) {
+        } else if (acquisition->machine.state == RL_ACQUIRE_GATHERING || client->guard) {
             lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
         }
     }

@@ -261,7 +261,6 @@ static void survey_ask(struct survey *survey, rl_mask nodes, unsigned questions)
         net_timer_set(client->net, &survey->timer, RL_NEVER);
         survey->waiter = NULL;
     }
-    waiter_destroy(&waiter);
     settle_verdicts(survey);
 }
 

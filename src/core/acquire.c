@@ -29,7 +29,7 @@ void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms, c
 
 static const unsigned char allowed[] = {
     [RL_ACQUIRE_IDLE] = 1 << RL_ACQUIRE_GATHERING | 1 << RL_ACQUIRE_OVER,
-    [RL_ACQUIRE_GATHERING] = 1 << RL_ACQUIRE_VOTING | 1 << RL_ACQUIRE_OVER,
+    [RL_ACQUIRE_GATHERING] = 1 << RL_ACQUIRE_VOTING | 1 << RL_ACQUIRE_SLEEPING | 1 << RL_ACQUIRE_OVER,
     [RL_ACQUIRE_VOTING] = 1 << RL_ACQUIRE_CLEANING | 1 << RL_ACQUIRE_WON,
     [RL_ACQUIRE_CLEANING] = 1 << RL_ACQUIRE_SLEEPING | 1 << RL_ACQUIRE_OVER,
     [RL_ACQUIRE_SLEEPING] = 1 << RL_ACQUIRE_VOTING | 1 << RL_ACQUIRE_OVER,
@@ -173,23 +173,94 @@ static void try_once(struct rl_acquire *acquire, const struct rl_event *event, r
     follow(acquire, now, actions);
 }
 
+/* ---- waiting among others ------------------------------------------------------------------ */
+
+static bool is_watched(const struct rl_acquire *acquire, const struct rl_event *event) {
+    return rl_count(event->watched & rl_all(acquire->terms->nodes)) >= acquire->terms->quorum;
+}
+
+/* Hints come and go with the connections that bring them; without them the random delay decides, as ever. */
+static void use_watchers(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                         struct rl_actions *actions) {
+    struct rl_waiting *waiting = &acquire->waiting;
+    bool watched = is_watched(acquire, event);
+    if (watched == waiting->active) return;
+    if (watched) {
+        rl_waiting_begin(waiting, acquire->terms, acquire->rules.delay_min, acquire->rules.delay_max, draw(acquire), now,
+                         actions);
+    } else {
+        waiting->active = false;
+        acquire->wake_at = now + draw_between(acquire, acquire->rules.delay_min, acquire->rules.delay_max);
+    }
+}
+
+/* Behind others of this process there is nothing to do: one of us contends, and whoever is done wakes the next. */
+static bool stays_parked(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
+    bool was_parked = acquire->parked;
+    acquire->parked = event->behind;
+    if (event->behind) {
+        acquire->waiting.active = false;
+        acquire->wake_at = RL_NEVER;
+    } else if (was_parked) {
+        acquire->wake_at = now;
+    }
+    return event->behind;
+}
+
+/* Just lost, or come when others were there already. */
+static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    if (!stays_parked(acquire, event, now)) {
+        if (acquire->waiting.active) rl_waiting_resume(&acquire->waiting, event, now, actions);
+        use_watchers(acquire, event, now, actions);
+        if (acquire->waiting.active) acquire->wake_at = rl_waiting_wake_at(&acquire->waiting);
+    }
+    wake_by(acquire, acquire->rules.deadline);
+}
+
 /* Connecting is no part of an attempt, nor of the time the caller waits for the lock. */
 static void gather(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
     rl_mask all = rl_all(acquire->terms->nodes);
     bool majority = rl_count(event->ready & all) >= acquire->terms->quorum;
     acquire->wake_at = acquire->since + acquire->rules.connect_timeout;
     if (majority) wake_by(acquire, acquire->since + acquire->terms->node_timeout);
-    if ((event->settled & all) == all || now >= acquire->wake_at) try_once(acquire, event, now, actions);
+    if ((event->settled & all) != all && now < acquire->wake_at) return;
+    bool may_wait = acquire->rules.deadline > now && (event->behind || (acquire->crowded && is_watched(acquire, event)));
+    if (may_wait)
+        move(acquire, RL_ACQUIRE_SLEEPING, now);
+    else
+        try_once(acquire, event, now, actions);
+}
+
+/* Whether it is time to try. */
+static bool is_roused(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    if (stays_parked(acquire, event, now)) {
+        wake_by(acquire, acquire->rules.deadline);
+        return now >= acquire->wake_at;
+    }
+    use_watchers(acquire, event, now, actions);
+    if (acquire->waiting.active) {
+        bool tries = rl_waiting_step(&acquire->waiting, event, now, actions);
+        acquire->wake_at = rl_waiting_wake_at(&acquire->waiting);
+        wake_by(acquire, acquire->rules.deadline);
+        return tries || now >= acquire->rules.deadline;
+    }
+    if (event->type == RL_EVENT_HINT) use_hints(acquire, now);
+    if (event->type == RL_EVENT_WAKE) wake_by(acquire, now + draw_between(acquire, 0, WAKE_JITTER_MAX));
+    wake_by(acquire, acquire->rules.deadline);
+    return now >= acquire->wake_at;
+}
+
+/* Whoever waited behind others all the time was never told by a node that another holds it; but so it is. */
+static enum rl_outcome why_in_vain(const struct rl_acquire *acquire) {
+    return acquire->attempt.outcome == RL_OUTCOME_NONE ? RL_OUTCOME_HELD : acquire->attempt.outcome;
 }
 
 static void doze(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
-    if (event->type == RL_EVENT_HINT) use_hints(acquire, now);
-    if (event->type == RL_EVENT_WAKE) wake_by(acquire, now + draw_between(acquire, 0, WAKE_JITTER_MAX));
-    if (now < acquire->wake_at) return;
+    if (!is_roused(acquire, event, now, actions)) return;
     /* A timer is always a little late, so the try at the deadline may start that little after it. But whoever was
      * stopped meanwhile has had his time. */
     if (now - acquire->terms->node_timeout > acquire->rules.deadline)
-        end(acquire, acquire->attempt.outcome, now, actions);
+        end(acquire, why_in_vain(acquire), now, actions);
     else
         try_once(acquire, event, now, actions);
 }
@@ -222,6 +293,8 @@ static void note_hint(struct rl_acquire *acquire, const struct rl_event *event, 
 void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
     memset(actions, 0, sizeof *actions);
     if (event->type == RL_EVENT_HINT) note_hint(acquire, event, now);
+    rl_waiting_note(&acquire->waiting, event, now);
+    bool was_asleep = acquire->state == RL_ACQUIRE_SLEEPING;
     if (event->type == RL_EVENT_CANCEL) {
         cancel(acquire, event, now, actions);
         actions->wake_at = acquire->wake_at;
@@ -231,6 +304,7 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
     case RL_ACQUIRE_IDLE:
         if (event->type != RL_EVENT_START) break;
         acquire->random = event->seed;
+        acquire->crowded = event->crowded;
         move(acquire, RL_ACQUIRE_GATHERING, now);
         gather(acquire, event, now, actions);
         break;
@@ -249,5 +323,6 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
     case RL_ACQUIRE_WON:
     case RL_ACQUIRE_OVER: break;
     }
+    if (!was_asleep && acquire->state == RL_ACQUIRE_SLEEPING) lie_down(acquire, event, now, actions);
     actions->wake_at = acquire->wake_at;
 }

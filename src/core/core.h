@@ -61,7 +61,10 @@ enum rl_event_type {
     RL_EVENT_TICK,    /* time passed; nothing else */
     RL_EVENT_CANCEL,  /* acquisition: the caller gives up */
     RL_EVENT_EXTEND,  /* lease: the caller wants `ttl` */
-    RL_EVENT_RELEASE  /* lease: the caller releases */
+    RL_EVENT_RELEASE, /* lease: the caller releases */
+    RL_EVENT_LOOKED,  /* acquisition: a look at `node` is over: ABSENT: no key; GRANTED: a key with `remaining` left (below 0:
+                         for ever); FAILED: it did not say */
+    RL_EVENT_RANK     /* acquisition: `rank` of those who wait are before us; below 0: nobody could tell */
 };
 
 struct rl_event {
@@ -76,7 +79,11 @@ struct rl_event {
     rl_mask settled;   /* every event: nodes that are connected, or whose last try to connect has failed */
     rl_mask asked;     /* lease START: nodes that may hold our key */
     rl_ns validity_end;/* lease START */
-    rl_ns remaining;   /* HINT */
+    rl_ns remaining;   /* HINT, LOOKED */
+    rl_mask watched;   /* every event of an acquisition: nodes that, once looked at, tell of the key's next change (WAKE) */
+    bool behind;       /* every event of an acquisition: others of this process wait before us */
+    bool crowded;      /* acquisition START: others waited when we had it last, so that we go behind them */
+    int32_t rank;      /* RANK */
     rl_ns ttl;         /* EXTEND */
     uint64_t seed;     /* acquisition START: 64 random bits for the retry delays */
     int64_t fence;      /* guarded VOTE: the highest fence known of that node, 0 unknown */
@@ -110,6 +117,8 @@ struct rl_actions {
     rl_ns extend_ttl;
     rl_mask release;   /* compare-and-delete, queued behind whatever went to that node before */
     rl_mask peek;      /* ask how long the holder's key has left (a hint) */
+    rl_mask look;      /* the same, answered by LOOKED; and be told of the next change */
+    bool stand;        /* stand in the line of those who wait, or go on standing; answered by RANK */
     int64_t fence;     /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
     rl_mask raise;     /* guarded: raise the fence to the proposal where the key is ours */
     rl_mask confirm;   /* guarded: do key and fence still say what was voted? */
@@ -159,6 +168,39 @@ struct rl_attempt {
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms);
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
 
+/* ---- waiting: when to look, and when to contend --------------------------------------------- */
+
+#define RL_WAITING_ARMED 1 /* so many at the head of the line are told of changes; the others are told their rank */
+
+/* While nodes tell of changes; else the random delay alone decides. All of it are hints (docs/waiting.md). */
+struct rl_waiting {
+    const struct rl_terms *terms;
+    bool active;
+    int32_t rank;            /* how many are before us; below 0 unknown */
+    int32_t guess;           /* in its place */
+    rl_mask free, held;      /* when last looked at; neither: not known */
+    rl_mask fresh;           /* looked at, and no change was told since */
+    rl_mask freed;           /* seen free after it was held, since free_since */
+    rl_mask looking, again;  /* a look is under way; and a change was told meanwhile */
+    rl_ns free_since;        /* since when a majority may be free; RL_NEVER */
+    rl_ns free_at[RL_NODES_MAX]; /* when a held key ends; RL_NEVER */
+    rl_ns look_at, expire_at, poll_at;
+    rl_ns looked_at, rtt;    /* when the last looks began; how long they take */
+    rl_ns poll_min, poll_max;
+    unsigned losses;         /* tries in a row since it was seen held */
+    bool wary;               /* a change was taken for a release, and was none */
+    uint64_t random;
+};
+void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min, rl_ns poll_max,
+                      uint64_t random, rl_ns now, struct rl_actions *actions);
+/* After a try that was lost, the keys of which are gone. */
+void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+/* Takes note of what an event says; in any state of the acquisition. */
+void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now);
+/* While sleeping, after the note: true when it is time to try. */
+bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting);
+
 /* ---- an acquisition: attempts with cleaning up and random delays between ------------------- */
 
 struct rl_retry_rules {
@@ -190,7 +232,9 @@ struct rl_acquire {
     rl_ns since;                 /* when this state began */
     rl_ns wake_at;
     bool cancelled;
+    bool crowded, parked;        /* parked: behind others of this process */
     rl_ns free_at[RL_NODES_MAX]; /* hints: when the holder's key ends on a node; 0 unknown */
+    struct rl_waiting waiting;
 };
 void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms, const struct rl_retry_rules *rules);
 void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions);

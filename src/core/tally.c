@@ -8,9 +8,11 @@
 #include <string.h>
 
 unsigned rl_count(rl_mask mask) {
-    unsigned count = 0;
-    for (; mask != 0; mask &= (rl_mask)(mask - 1)) count++;
-    return count;
+    unsigned bits = mask; /* sums side by side of 2, 4, 8 and 16 bits: this is asked a hundred times for every lock */
+    bits -= bits >> 1 & 0x5555;
+    bits = (bits & 0x3333) + (bits >> 2 & 0x3333);
+    bits = (bits + (bits >> 4)) & 0x0f0f;
+    return (bits + (bits >> 8)) & 0x1f;
 }
 
 /* "minus the time ... and minus a few milliseconds to compensate for clock drift between processes."

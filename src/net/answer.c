@@ -206,8 +206,22 @@ static bool answer_right(const struct net_request *request, unsigned nth, const 
     case NET_RECORD_WRITE: return answer_guarded_script(request->op, reader, answer);
     case NET_RECORD: return answer_record(reader, answer);
     case NET_FENCES: return answer_fences(reader, fences, answer);
+    case NET_WATCH: return nth % 2 == 0 ? tracking_answer(request, reader, answer) : answer_pttl(nth / 2, reader, answer);
+    case NET_TRACK:
+    case NET_STAND:
+    case NET_LEAVE: return tracking_answer(request, reader, answer);
     }
     return false;
+}
+
+bool command_answer_plain(enum net_op op, const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    bool set = op == NET_ACQUIRE;
+    answer->remaining_ms = -2;
+    if (set && slot->type == REPLY_STATUS) return answer_set(reader, answer);
+    if (set ? slot->type != REPLY_NIL : slot->type != REPLY_INTEGER || slot->integer < 0 || slot->integer > 1) return false;
+    answer->verdict = set ? REDLOCK_VERDICT_DENIED : slot->integer == 1 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
+    return true;
 }
 
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, int64_t *fences,

@@ -23,13 +23,19 @@ static bool make_room(struct buffer *buffer, size_t bytes) {
     return true;
 }
 
+char *buffer_extend(struct buffer *buffer, size_t bytes, size_t limit) {
+    if (bytes > limit || buffer_bytes(buffer) > limit - bytes) return NULL;
+    if (buffer->capacity - buffer->end < bytes && !make_room(buffer, bytes)) return NULL;
+    char *at = buffer->data + buffer->end;
+    buffer->end += bytes;
+    return at;
+}
+
 bool buffer_append(struct buffer *buffer, const void *data, size_t bytes, size_t limit) {
     if (bytes == 0) return true;
-    if (bytes > limit || buffer_bytes(buffer) > limit - bytes) return false;
-    if (buffer->capacity - buffer->end < bytes && !make_room(buffer, bytes)) return false;
-    memcpy(buffer->data + buffer->end, data, bytes);
-    buffer->end += bytes;
-    return true;
+    char *at = buffer_extend(buffer, bytes, limit);
+    if (at) memcpy(at, data, bytes);
+    return at != NULL;
 }
 
 void buffer_consume(struct buffer *buffer, size_t bytes) {

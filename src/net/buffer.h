@@ -13,6 +13,8 @@ struct buffer {
 
 /* All or nothing: false when memory fails or more than `limit` bytes would wait. */
 bool buffer_append(struct buffer *buffer, const void *data, size_t bytes, size_t limit);
+/* Room for so many bytes at the end, to be written at once; NULL as above. */
+char *buffer_extend(struct buffer *buffer, size_t bytes, size_t limit);
 void buffer_consume(struct buffer *buffer, size_t bytes);
 void buffer_free(struct buffer *buffer);
 

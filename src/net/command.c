@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <hiredis/hiredis.h>
-
 #include "core/guard.h"
 #include "node/scripts.h"
 #include "redlock.h"
@@ -34,30 +32,60 @@ void words_bytes(struct words *words, struct net_bytes bytes) {
 
 void words_text(struct words *words, const char *text) { words_bytes(words, (struct net_bytes){text, strlen(text)}); }
 
+static size_t digits_of(uint64_t number) {
+    size_t digits = 1;
+    for (; number >= 10; number /= 10) digits++;
+    return digits;
+}
+
+/* Returns the end. By hand: a lock's commands are formatted at every turn, and printf() takes longer than all else. */
+static char *put_digits(char *at, uint64_t number) {
+    char *end = at + digits_of(number);
+    char *digit = end;
+    do {
+        *--digit = (char)('0' + number % 10);
+        number /= 10;
+    } while (digit > at);
+    return end;
+}
+
 void words_number(struct words *words, uint64_t number) {
     assert(words->numbers < sizeof(words->number) / sizeof(words->number[0]));
     char *text = words->number[words->numbers++];
-    snprintf(text, sizeof(words->number[0]), "%" PRIu64, number);
-    words_text(words, text);
+    words_bytes(words, (struct net_bytes){text, (size_t)(put_digits(text, number) - text)});
 }
 
+/* "*2\r\n" and "$5\r\n" */
+static char *put_count(char *at, char kind, size_t count) {
+    *at = kind;
+    at = put_digits(at + 1, count);
+    at[0] = '\r';
+    at[1] = '\n';
+    return at + 2;
+}
+
+static size_t formatted_bytes(size_t word) { return 1 + digits_of(word) + 2 + word + 2; }
+
 bool words_end(const struct words *words, struct buffer *out, size_t limit) {
-    char *text = NULL;
-    long long bytes = redisFormatCommandArgv(&text, words->count, (const char **)words->word, words->bytes);
-    if (bytes < 0) return false;
-    bool done = buffer_append(out, text, (size_t)bytes, limit);
-    redisFreeCommand(text);
-    return done;
+    size_t bytes = 1 + digits_of((uint64_t)words->count) + 2;
+    for (int i = 0; i < words->count; i++) bytes += formatted_bytes(words->bytes[i]);
+    char *at = buffer_extend(out, bytes, limit);
+    if (!at) return false;
+    at = put_count(at, '*', (size_t)words->count);
+    for (int i = 0; i < words->count; i++) {
+        at = put_count(at, '$', words->bytes[i]);
+        memcpy(at, words->word[i], words->bytes[i]);
+        at += words->bytes[i];
+        *at++ = '\r';
+        *at++ = '\n';
+    }
+    return true;
 }
 
 /* The formatted bytes behind a word. */
 static size_t words_behind(const struct words *words, int word) {
     size_t behind = 2; /* its own end of line */
-    for (int i = word + 1; i < words->count; i++) {
-        size_t digits = 1;
-        for (size_t n = words->bytes[i]; n >= 10; n /= 10) digits++;
-        behind += 1 + digits + 2 + words->bytes[i] + 2;
-    }
+    for (int i = word + 1; i < words->count; i++) behind += formatted_bytes(words->bytes[i]);
     return behind;
 }
 
@@ -80,6 +108,8 @@ bool command_needs_script(const struct net_request *request) {
     case NET_RELEASE:
     case NET_RAISE:
     case NET_CONFIRM:
+    case NET_STAND:
+    case NET_LEAVE:
     case NET_RECORD_WRITE: return true;
     default: return false;
     }
@@ -87,6 +117,7 @@ bool command_needs_script(const struct net_request *request) {
 
 unsigned command_replies(const struct net_request *request) {
     if (request->op == NET_PEEK) return (unsigned)request->keys_count;
+    if (request->op == NET_WATCH) return 2 * (unsigned)request->keys_count;
     if (request->op == NET_ACQUIRE) return request->nonces && request->keys_count == 1 ? 2 : 1;
     return request->op == NET_LOOK ? 2 : 1;
 }
@@ -316,6 +347,10 @@ bool command_encode(const struct net_request *request, unsigned node, bool whole
     case NET_SCAN: return encode_scan(request, &words, out, limit);
     case NET_SURVEY: return encode_survey(request->question, &words, out, limit);
     case NET_RECORD_WRITE: return encode_record_write(request, whole_script, &words, out, limit);
+    case NET_WATCH:
+    case NET_TRACK:
+    case NET_STAND:
+    case NET_LEAVE: return tracking_encode(request, whole_script, &words, out, limit);
     default: break;
     }
     if (command_is_guarded(request) && command_replies(request) == 2) {

@@ -35,9 +35,21 @@ bool command_is_guarded(const struct net_request *request); /* only a guarded ne
 /* It needs a script, or where that is refused (never if it is guarded) a transaction. */
 bool command_needs_script(const struct net_request *request);
 unsigned command_replies(const struct net_request *request); /* how many replies answer it */
+/* Nearly all that is sent: a classic SET, or a script that extends or releases. */
+static inline bool command_is_plain(const struct net_request *request) {
+    if (request->nonces) return false;
+    return request->op == NET_EXTEND || request->op == NET_RELEASE || (request->op == NET_ACQUIRE && request->keys_count == 1);
+}
+/* What command_answer() makes of the ordinary replies to those, without a look at the request; false: another reply. */
+bool command_answer_plain(enum net_op op, const struct reader *reader, struct net_reply *answer);
 /* Adds reply `nth` to the answer. False: not a reply to this request; the connection cannot be trusted. `fences`: where
  * those of NET_FENCES are put, RL_STRIPES of them. (answer.c) */
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, int64_t *fences,
                     struct net_reply *answer);
+
+/* Of what those who wait ask (tracking.c). */
+bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words, struct buffer *out,
+                     size_t limit);
+bool tracking_answer(const struct net_request *request, const struct reader *reader, struct net_reply *answer);
 
 #endif

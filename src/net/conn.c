@@ -167,6 +167,7 @@ void conn_event(struct conn *conn, uint32_t events) {
 void conn_break(struct conn *conn, int verdict, const char *text) {
     if (conn->broken) return;
     conn->broken = verdict;
+    node_changed(net_of(conn));
     snprintf(conn->broken_text, sizeof(conn->broken_text), "%s", text);
     net_of(conn)->pending = true;
     net_kick(net_of(conn));
@@ -183,6 +184,7 @@ void conn_give_up_broken(struct conn *conn) {
 
 bool conn_has_unanswered_write(const struct conn *conn) {
     if (conn->kind == CONN_MAIN) return conn->writes > 0;
+    if (conn->kind == CONN_WATCH) return false;
     return conn->node->tx.stage != TX_IDLE;
 }
 
@@ -210,6 +212,7 @@ void conn_close(struct conn *conn, bool reset) {
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
     conn->state = CONN_DOWN;
     conn->broken = 0;
+    node_changed(net);
     conn->replies = 0;
 }
 

@@ -9,6 +9,8 @@
 #ifndef RL_NET_CONN_H
 #define RL_NET_CONN_H
 
+#include <pthread.h>
+
 #include "net/buffer.h"
 #include "net/net.h"
 #include "net/reader.h"
@@ -34,7 +36,7 @@ struct net_call *calls_pop(struct call_queue *queue);
 void calls_hurry(struct call_queue *queue, rl_ns due);               /* before a call that is due then is pushed */
 void calls_append(struct call_queue *queue, struct call_queue *more); /* leaves `more` empty */
 
-enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER, CONN_SLEEPER }; /* also tells epoll's items apart */
+enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER, CONN_SLEEPER, CONN_WATCH }; /* also tells epoll's items apart */
 
 enum conn_state { CONN_DOWN = 0, CONN_RESOLVING, CONN_CONNECTING, CONN_TLS, CONN_HANDSHAKE, CONN_READY };
 
@@ -85,11 +87,21 @@ struct transaction {
     int64_t left_ms[REDLOCK_RESOURCES_MAX];
 };
 
+/* See tracking.c. */
+enum { WAITER_BYTES = 16, TRACKING_STEPS = 3 };
+struct tracking {
+    bool live;         /* the node tells of changes */
+    bool refused;      /* it will not, as long as this connection lasts */
+    uint64_t id, told; /* of the connection that hears; and the one that the node was told of */
+    struct net_request request;
+};
+
 struct node {
     struct net *net;
     unsigned index;
     struct url url;
-    struct conn main, aux;
+    struct conn main, aux, watch;
+    struct tracking tracking;
     struct transaction tx;
     struct call_queue kept;        /* releases that wait for the connection (or for memory) */
     struct net_timer keep_timer;   /* when the first of them is given up */
@@ -117,10 +129,19 @@ struct net {
     rl_ns connect_timeout, stall_timeout;
     struct tls_context *tls;
     struct timers timers;
+    rl_ns sample; /* the clock, for all that was read at once or is due at once; 0: none, ask it */
+    rl_mask ready, settled; /* as of node_known(), ... */
+    rl_ns known_until;      /* ... and as long as nothing changes until then; INT64_MIN: to be found anew */
     int epoll, kick, timer, sleeper;
     rl_ns timer_at; /* what the timerfd is set to */
+    pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a moment */
+    rl_ns sleeper_at; /* what that one is set to */
     bool pending;   /* net_process() has work that no event announces */
     bool closing;
+    bool watching;          /* somebody waits */
+    struct net_timer unwatch; /* when nobody has waited for a while */
+    char waiter[WAITER_BYTES + 1];
+    struct net_call track[RL_NODES_MAX];
     struct buffer scratch;
     unsigned char random[256];
     size_t random_left;
@@ -162,7 +183,19 @@ void transaction_lost(struct node *node, int verdict);
 struct call_queue transaction_take_all(struct node *node);
 bool transaction_conflicts(const struct node *node, const struct net_request *request);
 
+/* net.c */
+rl_ns clock_now(void);
+
 /* node.c: a node's standing */
+/* What makes a node ready or settled has changed: a connection's state, what is kept, an overdue call that is gone. */
+static inline void node_changed(struct net *net) { net->known_until = INT64_MIN; }
+static inline void call_taken(const struct node *node) { /* from a queue: it may have been the overdue one */
+    if (!(node->net->ready & rl_bit(node->index))) node_changed(node->net);
+}
+/* A call that is due then waits for its answer. */
+static inline void node_awaits(struct net *net, rl_ns due) {
+    if (due < net->known_until) net->known_until = due;
+}
 void node_init(struct node *node, struct net *net, unsigned index);
 bool node_is_ready(const struct node *node, rl_ns now);
 bool node_is_settled(const struct node *node);
@@ -181,6 +214,16 @@ void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
 void call_failed(struct net *net, struct net_call *call, int verdict);
+
+/* tracking.c: being told of changes, on a connection of its own */
+bool tracking_handshake(struct conn *conn); /* false: no memory */
+void tracking_step(struct conn *conn, bool failed);
+void tracking_message(struct conn *conn);
+void tracking_down(struct node *node, const char *text);
+void tracking_main_down(struct node *node);
+void tracking_pump(struct node *node);
+void tracking_answered(struct net *net, const struct net_call *call, const struct net_reply *reply);
+void tracking_init(struct net *net);
 
 /* log.c */
 __attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, const char *format, ...);

@@ -16,7 +16,7 @@
 #include "net/verdict.h"
 #include "node/scripts.h"
 
-enum { STEP_AUTH, STEP_SELECT, STEP_INFO, STEP_SCRIPT, STEP_FENCES };
+enum { STEP_AUTH, STEP_SELECT, STEP_INFO, STEP_SCRIPT, STEP_FENCES, STEP_WATCH };
 
 /* What guarded mode takes beside what a classic lock does. */
 #define GUARDED_COMMANDS "~redlock:* +eval +evalsha +zadd +zscore +zcard +zrange +hget +hset +hgetall +rename +time"
@@ -76,6 +76,11 @@ bool handshake_begin(struct conn *conn) {
     conn->scripting_refused = false;
     conn->run_id[0] = '\0';
     if (url->password && !send_auth(conn)) return false;
+    if (conn->kind == CONN_WATCH) {
+        memset(conn->steps + conn->steps_count, STEP_WATCH, TRACKING_STEPS);
+        conn->steps_count += TRACKING_STEPS;
+        return tracking_handshake(conn);
+    }
     if (url->db[0] != '\0' && strcmp(url->db, "0") != 0) {
         words_begin(&words, "SELECT");
         words_text(&words, url->db);
@@ -236,6 +241,7 @@ void handshake_reply(struct conn *conn) {
         else
             info_answered(conn);
         break;
+    case STEP_WATCH: tracking_step(conn, failed); break;
     case STEP_FENCES:
         if (failed) fences_failed(conn, &error);
         break;

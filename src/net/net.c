@@ -51,6 +51,7 @@ static void free_net(struct net *net) {
     close_descriptor(net->sleeper);
     tls_context_free(net->tls);
     buffer_free(&net->scratch);
+    pthread_mutex_destroy(&net->sleeper_mutex);
     free(net->fences);
     explicit_bzero(net->random, sizeof(net->random));
     free(net);
@@ -89,10 +90,13 @@ int net_open(struct net **net, const struct net_options *options, const struct n
         return error->result;
     }
     new->epoll = new->kick = new->timer = new->sleeper = -1;
+    pthread_mutex_init(&new->sleeper_mutex, NULL);
+    node_changed(new);
     new->handlers = *handlers;
     new->log_level = options->log_level;
     new->connect_timeout = options->connect_timeout;
     new->stall_timeout = options->stall_timeout;
+    tracking_init(new);
     if (!open_nodes(new, options, error) || !open_descriptors(new, error)) {
         free_net(new);
         return error->result;
@@ -110,6 +114,7 @@ static void close_node(struct net *net, struct node *node) {
     struct net_call *call;
     conn_close(&node->main, conn_has_unanswered_write(&node->main));
     conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
+    conn_close(&node->watch, false);
     node->main.calls = (struct call_queue){NULL, NULL};
     node->main.writes = 0;
     transactions = transaction_take_all(node);
@@ -120,6 +125,8 @@ static void close_node(struct net *net, struct node *node) {
     buffer_free(&node->main.cipher);
     buffer_free(&node->aux.out);
     buffer_free(&node->aux.cipher);
+    buffer_free(&node->watch.out);
+    buffer_free(&node->watch.cipher);
 }
 
 void net_close(struct net *net, bool forked) {
@@ -129,6 +136,7 @@ void net_close(struct net *net, bool forked) {
         if (forked) {
             conn_free_forked(&net->node[i].main);
             conn_free_forked(&net->node[i].aux);
+            conn_free_forked(&net->node[i].watch);
         } else {
             close_node(net, &net->node[i]);
         }
@@ -140,12 +148,13 @@ void net_close(struct net *net, bool forked) {
 
 unsigned net_nodes(const struct net *net) { return net->nodes; }
 
-rl_ns net_now(struct net *net) {
+rl_ns clock_now(void) {
     struct timespec now;
-    (void)net;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
 }
+
+rl_ns net_now(struct net *net) { return net && net->sample != 0 ? net->sample : clock_now(); }
 
 int64_t net_wall_us(struct net *net) {
     struct timespec now;
@@ -159,7 +168,7 @@ static bool refill_random(struct net *net) {
     do {
         got = getrandom(net->random, sizeof(net->random), 0);
     } while (got < 0 && errno == EINTR);
-    net->random_left = got == (ssize_t)sizeof(net->random) ? sizeof(net->random) : 0;
+    net->random_left = got > 0 ? (size_t)got : 0; /* fewer than asked for when a signal comes */
     return net->random_left > 0;
 }
 
@@ -179,6 +188,9 @@ int net_random(struct net *net, void *buf, size_t n) {
 }
 
 void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) { timers_set(&net->timers, timer, at); }
+void net_timer_move(struct net *net, struct net_timer *timer, rl_ns at, rl_ns late) {
+    timers_move(&net->timers, timer, timers_together(at, late));
+}
 
 rl_ns net_next_timer(struct net *net) { return net->pending ? 0 : timers_next(&net->timers); }
 
@@ -222,19 +234,25 @@ static void wait_ms(int epoll, int timeout, struct net_batch *batch) {
 
 /* epoll's own timeout does not count the time for which the machine is suspended: after a long sleep the loss of a
  * lock would be told late. */
-static void wake_after_suspend(const struct net *net, rl_ns until) {
-    struct itimerspec when = {.it_value = {(time_t)(until / 1000000000), (long)(until % 1000000000)}};
-    timerfd_settime(net->sleeper, TFD_TIMER_ABSTIME, &when, NULL);
+static void wake_after_suspend(struct net *net, rl_ns now, rl_ns until) {
+    pthread_mutex_lock(&net->sleeper_mutex);
+    if (net->sleeper_at <= now || net->sleeper_at > until) { /* else it wakes us early, once, and we look again */
+        struct itimerspec when = {.it_value = {(time_t)(until / 1000000000), (long)(until % 1000000000)}};
+        timerfd_settime(net->sleeper, TFD_TIMER_ABSTIME, &when, NULL);
+        net->sleeper_at = until;
+    }
+    pthread_mutex_unlock(&net->sleeper_mutex);
 }
 
-/* May run beside net_process() in another thread: reads nothing of the net but what never changes. */
+/* May run beside net_process() in another thread, even twice: uses nothing of the net but what never changes, and the
+ * sleeper under its mutex. */
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     int timeout = -1;
     if (until != RL_NEVER) {
-        rl_ns left = until - net_now(net);
+        rl_ns now = clock_now(), left = until - now; /* not net_now(): a sample is another thread's */
         rl_ns ms = left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS; /* rounded up: too early would spin */
         timeout = ms > INT_MAX ? INT_MAX : (int)ms;
-        if (left > LONG_SLEEP) wake_after_suspend(net, until);
+        if (left > LONG_SLEEP) wake_after_suspend(net, now, until);
     }
     wait_ms(net->epoll, timeout, batch);
 }
@@ -254,25 +272,31 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
         int fd = kind == CONN_KICK ? net->kick : kind == CONN_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
         (void)got; /* nothing there: another thread's process was first */
+        if (kind == CONN_TIMER) net->timer_at = RL_NEVER; /* it has run out: what is still due must set it again */
         return;
     }
     if (index >= net->nodes) return;
-    struct conn *conn = kind == CONN_MAIN ? &net->node[index].main : &net->node[index].aux;
+    struct node *node = &net->node[index];
+    struct conn *conn = kind == CONN_MAIN ? &node->main : kind == CONN_AUX ? &node->aux : &node->watch;
     if (conn->generation == (uint32_t)what) conn_event(conn, events);
 }
 
 static void fire_timers(struct net *net) {
     struct net_timer *timer;
-    rl_ns now = net_now(net);
+    rl_ns now = net->sample = clock_now();
     for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++) timer->fire(timer);
+    net->sample = 0;
 }
 
 static void look_after(struct node *node) {
     conn_poll_resolver(&node->main);
     conn_poll_resolver(&node->aux);
+    conn_poll_resolver(&node->watch);
+    conn_give_up_broken(&node->watch);
     conn_give_up_broken(&node->aux);
     conn_give_up_broken(&node->main);
     transaction_pump(node);
+    tracking_pump(node);
 }
 
 void net_process(struct net *net, const struct net_batch *batch) {
@@ -285,7 +309,8 @@ void net_process(struct net *net, const struct net_batch *batch) {
     for (int i = 0; i < batch->count; i++) handle(net, batch->item[i].what, batch->item[i].events);
     fire_timers(net);
     for (unsigned i = 0; i < net->nodes; i++) look_after(&net->node[i]);
-    for (unsigned i = 0; i < net->nodes; i++) node_tell(&net->node[i], net_now(net));
+    rl_ns now = clock_now();
+    for (unsigned i = 0; i < net->nodes; i++) node_tell(&net->node[i], now);
     net_flush(net);
 }
 

@@ -36,8 +36,14 @@ enum net_op {
     NET_CONFIRM, /* GRANTED: each key still holds the token and each stripe's fence is at least the request's; else STALE */
     NET_RECORD,  /* the node's record: GRANTED with `items`, field and value in turn; ABSENT */
     NET_RECORD_WRITE, /* GRANTED: written; DENIED: its nonce is not the expected one */
-    NET_FENCES   /* all fences of the nonce (`was_kept`: the kept ones): GRANTED with `fences`; RECOVERING: there are none
+    NET_FENCES,  /* all fences of the nonce (`was_kept`: the kept ones): GRANTED with `fences`; RECOVERING: there are none
                     of that name; PROTOCOL: something among them is no fence */
+    /* While somebody waits (net_watch()). */
+    NET_WATCH, /* as PEEK, and of the next change of these keys handlers.wake() tells */
+    NET_TRACK, /* net's own */
+    NET_STAND, /* two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: stand in line under the token for ttl_ms,
+                  `age_us` before now; GRANTED with `count`, how many are before us */
+    NET_LEAVE  /* the same keys and token: stand there no longer; GRANTED with `count`, how many still do */
 };
 static inline bool net_op_is_write(enum net_op op) { return op <= NET_RELEASE; } /* one that leaves or takes a key */
 
@@ -46,6 +52,11 @@ static inline bool net_op_is_write(enum net_op op) { return op <= NET_RELEASE; }
 #define NET_KEY_FENCES "redlock:fences:"     /* and the nonce: only while the node is intact */
 #define NET_KEY_KEPT "redlock:fences:kept"   /* those of a node that recovers */
 #define NET_NONCE_BYTES 16
+/* The names of a line of those who wait, each followed by the lock's whole key; and the channel of one of them, followed
+ * by its token. */
+#define NET_KEY_WAITING "redlock:waiting:"
+#define NET_KEY_WAITERS "redlock:waiters:"
+#define NET_CHANNEL_WAKE "redlock:wake:"
 
 /* INFO by section: a whole one would be cut by no limit of ours. CONFIG key by key: before version 7 it takes one. */
 enum net_question {
@@ -75,6 +86,8 @@ struct net_request {
     struct net_bytes token;
     int64_t ttl_ms;
     uint64_t cursor;              /* NET_SCAN */
+    int64_t age_us;               /* NET_STAND */
+    bool passes;                  /* NET_LEAVE: takes those before it out of the line, who did not come when it was their turn */
     enum net_question question;   /* NET_SURVEY */
     /* Guarded. ACQUIRE: GRANTED is key and fence; STALE: the key is set, the fence was not raised (or is gone: RAISE tells
      * which). EXTEND: raises the fence to at least this one; RECOVERING: there are no fences of that nonce, nothing was
@@ -104,7 +117,7 @@ struct net_call {
     uint8_t node;                       /* set by net_send */
     uint8_t tag;                        /* the caller's */
     bool busy;                          /* set by net_send, cleared just before the handler is called */
-    uint8_t state;                      /* net's own */
+    uint8_t state, op;                  /* net's own */
 };
 
 struct net_reply {
@@ -117,10 +130,11 @@ struct net_reply {
     uint64_t cursor;
     int64_t fence;         /* STALE: the highest of the stripes; 0: not told */
     const int64_t *fences; /* FENCES: RL_STRIPES, during the handler */
+    int64_t count;         /* STAND, LEAVE */
 };
 
 struct net_timer {
-    rl_ns at;          /* net's own */
+    rl_ns at, later;   /* net's own */
     size_t index;      /* net's own; 0: not armed */
     struct net_timer *child, *next, *prev; /* net's own: arming a timer never needs memory */
     void (*fire)(struct net_timer *timer);
@@ -132,6 +146,9 @@ struct net_handlers {
     /* What net_ready() or net_settled() says of a node has changed. */
     void (*node)(void *context, unsigned node);
     void (*log)(void *context, int level, const char *text);
+    /* A hint, which may be late, lost or false. `rank` below 0: the key may have changed on that node, or, when it is
+     * NULL, any key, and what net_watched() says of the node. Else so many stand before us in the key's line. */
+    void (*wake)(void *context, unsigned node, struct net_bytes key, int rank);
     void *context;
 };
 
@@ -156,7 +173,7 @@ int net_open(struct net **net, const struct net_options *options, const struct n
 void net_close(struct net *net, bool forked);
 
 unsigned net_nodes(const struct net *net);
-rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME */
+rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME; see net_process() */
 int net_random(struct net *net, void *buf, size_t n); /* getrandom(2), buffered; 0, or -1 */
 int64_t net_wall_us(struct net *net);                 /* CLOCK_REALTIME, for hints alone: nothing may depend on it */
 
@@ -190,7 +207,16 @@ void net_reconnect(struct net *net, unsigned node, int verdict, const char *text
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due, rl_ns keep_until);
 void net_flush(struct net *net);
 
+/* Somebody waits for keys, or nobody does any more: nodes are asked, on a connection of its own, to tell of changes. */
+void net_watch(struct net *net, bool on);
+rl_mask net_watched(struct net *net);             /* nodes that tell: they take WATCH, STAND and LEAVE */
+struct net_bytes net_waiter(struct net *net);     /* the token of this client in every line; none: {NULL, 0} */
+
 void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at); /* RL_NEVER disarms */
+/* The same for a timer that is moved often and seldom fires: one that is put off keeps its place until that comes, and
+ * then moves. So before its memory goes it must be disarmed by net_timer_set(). It may come up to `late` later, together
+ * with others of the same `late`. */
+void net_timer_move(struct net *net, struct net_timer *timer, rl_ns at, rl_ns late);
 
 /* Sleeps until a socket has work, a timer is due, `until`, or net_kick(). Holds nothing of `net` that
  * net_process() changes. The batch is what it saw: pass it to net_process() of the same net. */
@@ -200,7 +226,10 @@ struct net_batch {
 };
 rl_ns net_next_timer(struct net *net);
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch);
-void net_process(struct net *net, const struct net_batch *batch); /* NULL: look without sleeping */
+/* NULL: look without sleeping. What was read from a socket at once, and the timers that are due at once, are worked off
+ * under one sample of the clock, taken after the reading: as if all of it were done at that moment and the process then
+ * stopped for a while. So T1 is never later than what is sent under it, and an answer never later than its `now`. */
+void net_process(struct net *net, const struct net_batch *batch);
 void net_kick(struct net *net);
 /* One descriptor, readable when net_process() has work, timers included (armed by net_process/net_flush once this was called). */
 int net_fd(struct net *net);

@@ -8,6 +8,7 @@
 #include "net/verdict.h"
 
 const struct net_call *conn_oldest(const struct conn *conn) {
+    if (conn->kind == CONN_WATCH) return NULL;
     return conn->kind == CONN_MAIN ? conn->calls.head : conn->node->tx.calls.head;
 }
 
@@ -56,12 +57,13 @@ void node_up(struct conn *conn) {
     conn->state = CONN_READY;
     conn->backoff = 0;
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
-    if (conn->kind == CONN_AUX) return;
+    if (conn->kind != CONN_MAIN) return;
     memcpy(node->run_id, conn->run_id, sizeof(node->run_id));
     node->uses_transactions = conn->scripting_refused;
     if (node->was_ready) node->reconnects++;
     node->was_ready = true;
     node->failed = false;
+    node_changed(net);
     node->up_since = net_now(net);
     node->verdict = node->logged = REDLOCK_VERDICT_GRANTED;
     node->text[0] = '\0';
@@ -75,6 +77,7 @@ static void main_down(struct node *node, int verdict, const char *text, bool was
     struct net *net = node->net;
     struct call_queue lost = node->main.calls, transactions;
     node->failed = !was_up || verdict == REDLOCK_VERDICT_TWICE_LISTED;
+    node_changed(net);
     node->verdict = verdict;
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged)
@@ -84,6 +87,7 @@ static void main_down(struct node *node, int verdict, const char *text, bool was
     if (node->aux.state != CONN_DOWN) conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff = 0;
+    tracking_main_down(node);
     node->main.calls = (struct call_queue){NULL, NULL};
     node->main.writes = 0;
     node->answered = node->sent;
@@ -96,6 +100,10 @@ void node_down(struct conn *conn, int verdict, const char *text) {
     struct node *node = conn->node;
     if (conn->kind == CONN_MAIN) {
         main_down(node, verdict, text, node->verdict == REDLOCK_VERDICT_GRANTED);
+        return;
+    }
+    if (conn->kind == CONN_WATCH) {
+        tracking_down(node, text);
         return;
     }
     net_log(node->net, REDLOCK_LOG_INFO, "%s: second connection: %s", node->url.text, text);
@@ -121,6 +129,7 @@ void node_init(struct node *node, struct net *net, unsigned index) {
     node->keep_timer.fire = keep_fired;
     conn_init(&node->main, node, CONN_MAIN);
     conn_init(&node->aux, node, CONN_AUX);
+    conn_init(&node->watch, node, CONN_WATCH);
 }
 
 /* The server is refused by those above us, and the next connection most likely reaches it again: so the pause grows
@@ -142,18 +151,33 @@ void net_reconnect(struct net *net, unsigned index, int verdict, const char *tex
     if (conn->state != CONN_DOWN) conn_break(conn, verdict, text);
 }
 
+static void look_until(struct net *net, const struct net_call *first) {
+    if (first) node_awaits(net, first->due);
+}
+
+/* Asked at every step of every lock, and mostly the same: kept until an answer is overdue, or node_changed(). One that is
+ * overdue already speaks for itself until it is gone (call_taken()). */
+static void find_standing(struct net *net, rl_ns now) {
+    net->ready = net->settled = 0;
+    net->known_until = RL_NEVER;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        struct node *node = &net->node[i];
+        if (node_is_settled(node)) net->settled |= rl_bit(i);
+        if (!node_is_ready(node, now)) continue;
+        net->ready |= rl_bit(i);
+        look_until(net, node->main.calls.head);
+        look_until(net, node->tx.calls.head);
+    }
+}
+
 rl_mask net_ready(struct net *net, rl_ns now) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < net->nodes; i++)
-        if (node_is_ready(&net->node[i], now)) mask |= rl_bit(i);
-    return mask;
+    if (now > net->known_until) find_standing(net, now);
+    return net->ready;
 }
 
 rl_mask net_settled(struct net *net) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < net->nodes; i++)
-        if (node_is_settled(&net->node[i])) mask |= rl_bit(i);
-    return mask;
+    if (net->known_until == INT64_MIN) find_standing(net, net_now(net));
+    return net->settled;
 }
 
 static bool has_write(const struct call_queue *queue) {

@@ -3,6 +3,9 @@
  * hiredis hands each piece of a reply to one of the functions below. A piece's bytes are copied to the arena:
  * the reader's own buffer moves between the parts of a reply that comes in several reads. Slots and arena grow
  * only for a reply larger than any before on this connection (SCAN), up to fixed limits.
+ *
+ * Nearly all that a lock is ever answered is "+OK", ":1" or "$-1", whole and in one read with many of its like. Those are
+ * taken as they lie there. Whatever else comes, and whatever is cut off, goes to hiredis from there on.
  */
 #include "net/reader.h"
 
@@ -129,9 +132,43 @@ void reader_close(struct reader *reader) {
     memset(reader, 0, sizeof(*reader));
 }
 
-bool reader_feed(struct reader *reader, const char *data, size_t bytes) {
+static bool feed_hiredis(struct reader *reader) {
+    size_t bytes = reader->direct_bytes;
+    if (bytes == 0) return true;
     reader->pending += bytes;
-    return redisReaderFeed(reader->hiredis, data, bytes) == REDIS_OK;
+    reader->direct_bytes = 0;
+    return redisReaderFeed(reader->hiredis, reader->direct, bytes) == REDIS_OK;
+}
+
+bool reader_feed(struct reader *reader, const char *data, size_t bytes) {
+    if (!feed_hiredis(reader)) return false;
+    reader->direct = data;
+    reader->direct_bytes = bytes;
+    return true;
+}
+
+/* ---- the plainest replies ---- */
+
+static bool take_plain(struct reader *reader, size_t bytes, enum reply_type type, int64_t integer) {
+    reader->direct += bytes;
+    reader->direct_bytes -= bytes;
+    reader->slots_count = 1;
+    reader->slots[0] = (struct reply_slot){type, integer};
+    reader->bytes[0] = type == REPLY_STATUS ? (struct net_bytes){"OK", 2} : (struct net_bytes){NULL, 0};
+    reader->whole = true;
+    return true;
+}
+
+static bool next_plain(struct reader *reader) {
+    const char *at = reader->direct;
+    size_t left = reader->direct_bytes;
+    if (reader->pending > 0) return false;
+    if (left >= 4 && at[0] == ':' && at[1] >= '0' && at[1] <= '9' && at[2] == '\r' && at[3] == '\n')
+        return take_plain(reader, 4, REPLY_INTEGER, at[1] - '0');
+    if (left < 5) return false;
+    if (memcmp(at, "+OK\r\n", 5) == 0) return take_plain(reader, 5, REPLY_STATUS, 0);
+    if (memcmp(at, "$-1\r\n", 5) == 0) return take_plain(reader, 5, REPLY_NIL, 0);
+    return false;
 }
 
 /* A string that announces more than we accept is refused at once, not after it has all come. */
@@ -156,6 +193,8 @@ static void locate_bytes(struct reader *reader) {
 enum reader_status reader_next(struct reader *reader) {
     if (reader->whole) reader->slots_count = reader->arena_bytes = 0;
     reader->whole = false;
+    if (next_plain(reader)) return READER_REPLY;
+    if (!feed_hiredis(reader)) return READER_NO_MEMORY;
     void *object = NULL;
     int outcome = redisReaderGetReply(reader->hiredis, &object);
     size_t left = reader->hiredis->len - reader->hiredis->pos;

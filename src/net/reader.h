@@ -30,7 +30,9 @@ struct reader {
     size_t slots_count, slots_capacity;
     char *arena;
     size_t arena_bytes, arena_capacity;
-    size_t pending; /* bytes fed since the last whole reply */
+    size_t pending; /* bytes fed to hiredis since the last whole reply */
+    const char *direct; /* what was fed and hiredis has not been given yet */
+    size_t direct_bytes;
     bool whole, oversized, no_memory;
 };
 
@@ -38,7 +40,8 @@ enum reader_status { READER_MORE, READER_REPLY, READER_MALFORMED, READER_OVERSIZ
 
 bool reader_open(struct reader *reader); /* false: no memory */
 void reader_close(struct reader *reader);
-bool reader_feed(struct reader *reader, const char *data, size_t bytes); /* false: no memory */
+/* The data stay where they are until reader_next() has said anything but READER_REPLY. False: no memory. */
+bool reader_feed(struct reader *reader, const char *data, size_t bytes);
 /* The next whole reply into slots[0...]; valid until the next call. After a failure the connection is over. */
 enum reader_status reader_next(struct reader *reader);
 

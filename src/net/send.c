@@ -24,7 +24,8 @@
 /* net_call.state, ored */
 enum {
     CALL_SENT_WHOLE = 1, /* the script went as EVAL */
-    CALL_SENT_BEFORE = 2 /* a release whose connection was lost before the answer came */
+    CALL_SENT_BEFORE = 2, /* a release whose connection was lost before the answer came */
+    CALL_PLAIN = 4        /* command_answer_plain() will do */
 };
 
 /* ---- queues ---- */
@@ -67,12 +68,20 @@ void calls_append(struct call_queue *queue, struct call_queue *more) {
 /* A key that a release does not find the second time may have been deleted by its own first time, and another's may
  * have come since: such an answer says nothing of whether the key was ours. */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
-    struct net_reply told = *reply;
+    struct net_reply told;
     bool not_found = reply->verdict == REDLOCK_VERDICT_ABSENT || reply->verdict == REDLOCK_VERDICT_DENIED;
-    if (not_found && (call->state & CALL_SENT_BEFORE)) told.verdict = REDLOCK_VERDICT_DISCONNECTED;
+    if (not_found && (call->state & CALL_SENT_BEFORE)) {
+        told = *reply;
+        told.verdict = REDLOCK_VERDICT_DISCONNECTED;
+        reply = &told;
+    }
     call->busy = false;
     call->next = NULL;
-    net->handlers.reply(net->handlers.context, call, &told);
+    if (call->request->op == NET_TRACK) {
+        tracking_answered(net, call, reply);
+        return;
+    }
+    net->handlers.reply(net->handlers.context, call, reply);
 }
 
 void call_failed(struct net *net, struct net_call *call, int verdict) {
@@ -91,6 +100,7 @@ static void watch_kept(struct node *node) {
 
 void node_keep(struct node *node, struct net_call *call) {
     calls_push(&node->kept, call);
+    node_changed(node->net);
     if (node->keep_timer.index == 0 || call->keep_until < node->keep_timer.at)
         timers_set(&node->net->timers, &node->keep_timer, call->keep_until);
 }
@@ -108,6 +118,7 @@ void node_expire_kept(struct node *node) {
     node->kept = (struct call_queue){NULL, NULL};
     while ((call = calls_pop(&all))) calls_push(call->keep_until <= now ? &over : &node->kept, call);
     watch_kept(node);
+    node_changed(node->net);
     fail_all(node->net, &over, REDLOCK_VERDICT_DISCONNECTED);
 }
 
@@ -122,6 +133,7 @@ void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
     calls_append(&kept, &node->kept); /* what was sent came before what was not */
     node->kept = kept;
     watch_kept(node);
+    node_changed(node->net);
     fail_all(node->net, &over, verdict);
 }
 
@@ -132,16 +144,20 @@ void node_retry_memory(struct node *node) {
 /* ---- sending ---- */
 
 static bool goes_by_transaction(const struct node *node, const struct net_request *request) {
-    return (node->uses_transactions && command_needs_script(request)) || transaction_conflicts(node, request);
+    if (node->uses_transactions && command_needs_script(request)) return true;
+    return node->tx.calls.head && transaction_conflicts(node, request);
 }
 
 static void expect(struct node *node, struct net_call *call, uint8_t state) {
+    if (command_is_plain(call->request)) state |= CALL_PLAIN;
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
+    call->op = (uint8_t)call->request->op;
     node->sent++;
-    if (net_op_is_write(call->request->op)) node->main.writes++;
+    if (net_op_is_write((enum net_op)call->op)) node->main.writes++;
     calls_hurry(&node->main.calls, call->due);
     calls_push(&node->main.calls, call);
-    conn_watch_calls(&node->main);
+    node_awaits(node->net, call->due);
+    if (node->main.deadline.index == 0 || node->main.deadline.at > call->due) conn_watch_calls(&node->main);
 }
 
 /* `encoded` NULL: encode it here. False: no memory, nothing happened. */
@@ -177,16 +193,19 @@ void node_send_kept(struct node *node) {
         node->kept.head = next;
         if (!next) node->kept.tail = NULL;
     }
+    node_changed(node->net);
     watch_kept(node);
 }
 
-/* True when the node took the call; else it was not touched. */
+static bool is_up(const struct node *node) {
+    return node->main.state == CONN_READY && !node->main.broken && !node->kept.head;
+}
+
+/* True when the node took the call. */
 static bool send_one(struct node *node, struct net_call *call, const struct buffer *encoded) {
-    bool up = node->main.state == CONN_READY && !node->main.broken && !node->kept.head;
-    bool release = call->request->op == NET_RELEASE;
-    if (!up && !release) return false;
-    if (up && (encoded || goes_by_transaction(node, call->request)) && post(node, call, encoded)) return true;
-    if (!release) return false;
+    bool can_post = is_up(node) && (encoded || goes_by_transaction(node, call->request));
+    if (can_post && post(node, call, encoded)) return true;
+    if (call->request->op != NET_RELEASE) return false;
     node_keep(node, call);
     /* With the connection up, only memory failed. */
     if (node->main.state == CONN_READY) node_retry_memory(node);
@@ -203,8 +222,8 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
     buffer_clear(&net->scratch);
     bool encoded = command_encode(request, 0, false, &net->scratch, NET_WIRE_BYTES_MAX, &nonce_at);
     for (unsigned i = 0; i < net->nodes; i++) {
-        if (!(nodes & rl_bit(i))) continue;
-        struct net_call before = calls[i], *call = &calls[i];
+        struct net_call *call = &calls[i];
+        if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !is_up(&net->node[i]))) continue;
         assert(!call->busy);
         call->request = request;
         call->due = due;
@@ -212,11 +231,11 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->node = (uint8_t)i;
         call->busy = true;
         call->state = 0;
-        if (encoded) command_for_node(request, i, nonce_at, &net->scratch);
+        if (nonce_at) command_for_node(request, i, nonce_at, &net->scratch);
         if (send_one(&net->node[i], call, encoded ? &net->scratch : NULL))
             taken |= rl_bit(i);
         else
-            *call = before;
+            call->busy = false;
     }
     buffer_clear(&net->scratch);
     return taken;
@@ -228,7 +247,8 @@ static struct net_call *take_first(struct conn *conn) {
     struct net_call *call = calls_pop(&conn->calls);
     conn->node->answered++;
     conn->replies = 0;
-    if (net_op_is_write(call->request->op)) conn->writes--;
+    call_taken(conn->node);
+    if (net_op_is_write((enum net_op)call->op)) conn->writes--;
     return call;
 }
 
@@ -252,12 +272,26 @@ static void send_whole(struct conn *conn) {
     }
 }
 
+/* Calls lie where their owners are, so with hundreds in flight each is a wait for memory: those that come next are sent
+ * for while this one is worked off. */
+static void send_for_next(const struct net_call *call) {
+    const struct net_call *next = call->next;
+    if (!next) return;
+    __builtin_prefetch(next->owner, 1);
+    __builtin_prefetch(next->next, 1);
+}
+
 /* One reply on a main connection that is ready. */
 void call_reply(struct conn *conn) {
     struct net_call *call = conn->calls.head;
     const struct reader *reader = &conn->reader;
     if (!call) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer that nothing was asked for");
+        return;
+    }
+    send_for_next(call);
+    if ((call->state & CALL_PLAIN) && command_answer_plain((enum net_op)call->op, reader, &conn->answer)) {
+        call_done(conn->node->net, take_first(conn), &conn->answer);
         return;
     }
     if (reader_is_error(reader) && command_needs_script(call->request) && !(call->state & CALL_SENT_WHOLE) &&
@@ -270,6 +304,5 @@ void call_reply(struct conn *conn) {
         return;
     }
     if (++conn->replies < command_replies(call->request)) return;
-    struct net_reply answer = conn->answer;
-    call_done(conn->node->net, take_first(conn), &answer);
+    call_done(conn->node->net, take_first(conn), &conn->answer); /* no reply is read before the handler is back */
 }

@@ -2,6 +2,9 @@
  *
  * A pairing heap: every timer is no later than its children. `child` is the first child, `next` the next
  * sibling, `prev` the previous sibling or, for a first child, the parent. `index` is 1 while armed.
+ *
+ * The order is that of `at`. A lock sets its timer at every step, nearly always later than before, and lives to see it
+ * fire hardly ever: so a timer that is put off keeps its place, and only when that has come moves on to `later`.
  */
 #include "net/timers.h"
 
@@ -62,21 +65,36 @@ static void take_out(struct timers *timers, struct net_timer *timer) {
 
 void timers_set(struct timers *timers, struct net_timer *timer, rl_ns at) {
     if (timer->index != 0) {
+        timer->later = at;
         if (timer->at == at) return;
         take_out(timers, timer);
     }
-    timer->at = at;
+    timer->at = timer->later = at;
     if (at == RL_NEVER) return;
     timer->child = timer->next = timer->prev = NULL;
     timer->index = 1;
     timers->root = join(timers->root, timer);
 }
 
+void timers_move(struct timers *timers, struct net_timer *timer, rl_ns at) {
+    if (timer->index != 0 && timer->at <= at)
+        timer->later = at;
+    else
+        timers_set(timers, timer, at);
+}
+
+rl_ns timers_together(rl_ns at, rl_ns late) {
+    if (late <= 0 || at < 0 || at > RL_NEVER - late) return at;
+    return (at + late - 1) / late * late;
+}
+
 rl_ns timers_next(const struct timers *timers) { return timers->root ? timers->root->at : RL_NEVER; }
 
 struct net_timer *timers_due(struct timers *timers, rl_ns now) {
-    struct net_timer *timer = timers->root;
-    if (!timer || timer->at > now) return NULL;
-    take_out(timers, timer);
-    return timer;
+    for (struct net_timer *timer; (timer = timers->root) && timer->at <= now;) {
+        take_out(timers, timer);
+        if (timer->later <= now) return timer;
+        timers_set(timers, timer, timer->later);
+    }
+    return NULL;
 }

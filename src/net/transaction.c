@@ -39,12 +39,14 @@ void transaction_add(struct node *node, struct net_call *call) {
     call->order = node->sent;
     calls_hurry(&node->tx.calls, call->due);
     calls_push(&node->tx.calls, call);
+    node_awaits(node->net, call->due);
     conn_watch_calls(&node->aux);
 }
 
 struct call_queue transaction_take_all(struct node *node) {
     struct call_queue all = node->tx.calls;
     memset(&node->tx, 0, sizeof(node->tx));
+    node_changed(node->net);
     return all;
 }
 
@@ -149,6 +151,7 @@ static void begin_unwatch(struct node *node, int verdict) {
 static void finish(struct node *node, const struct net_reply *reply) {
     struct net_reply answer = *reply;
     struct net_call *call = calls_pop(&node->tx.calls);
+    call_taken(node);
     enter(node, TX_IDLE);
     node->tx.tries = 0;
     transaction_pump(node);
@@ -329,6 +332,7 @@ void transaction_pump(struct node *node) {
     if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;
     call_start_again(first, net_now(node->net));
+    node_changed(node->net);
     if (command_needs_script(first->request))
         begin_check(node);
     else

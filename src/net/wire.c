@@ -39,6 +39,8 @@ static void take_replies(struct conn *conn) {
             handshake_reply(conn);
         else if (conn->kind == CONN_MAIN)
             call_reply(conn);
+        else if (conn->kind == CONN_WATCH)
+            tracking_message(conn);
         else
             transaction_reply(conn->node);
     }
@@ -76,11 +78,13 @@ static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
 
 void conn_read(struct conn *conn) {
     char data[READ_BYTES], text[160];
+    struct net *net = net_of(conn);
     uint32_t generation = conn->generation;
     for (int i = 0; i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
         ssize_t got = recv(conn->fd, data, sizeof(data), MSG_DONTWAIT);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        net->sample = clock_now();
         if (got == 0 && conn->state == CONN_TLS) {
             conn_fail(conn, REDLOCK_VERDICT_TLS, "the server closed the connection during the TLS handshake");
         } else if (got <= 0) {
@@ -91,6 +95,7 @@ void conn_read(struct conn *conn) {
         } else {
             take_plain(conn, data, (size_t)got);
         }
+        net->sample = 0;
         if (got > 0 && (size_t)got < sizeof(data)) return;
     }
 }

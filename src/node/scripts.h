@@ -18,7 +18,9 @@ enum node_script {
     NODE_RAISE,
     NODE_CONFIRM,
     NODE_RECORD_WRITE,
-    NODE_SCRIPTS
+    NODE_SCRIPTS, /* those above are proven when a connection begins */
+    NODE_WAITING = NODE_SCRIPTS,
+    NODE_SCRIPTS_ALL
 };
 
 struct node_script_text {
@@ -28,6 +30,6 @@ struct node_script_text {
 };
 
 /* Each takes any number of keys; with none it changes nothing, so that `EVAL text 0` only loads it. */
-extern const struct node_script_text node_scripts[NODE_SCRIPTS];
+extern const struct node_script_text node_scripts[NODE_SCRIPTS_ALL];
 
 #endif

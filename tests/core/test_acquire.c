@@ -452,7 +452,7 @@ static void go(unsigned to) { move(&acquire, (enum rl_acquire_state)to, 0); }
 static void test_transitions(void **state) {
     (void)state;
     /*                                  IGVCSWO */
-    static const char *const table[] = {".+....+", "..+...+", "...+.+.", "....+.+", "..+...+", ".......", "......."};
+    static const char *const table[] = {".+....+", "..+.+.+", "...+.+.", "....+.+", "..+...+", ".......", "......."};
     check_table(&(struct table_test){table, 7, prepare, go});
 
     prepare(RL_ACQUIRE_VOTING, RL_ACQUIRE_WON);

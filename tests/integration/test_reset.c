@@ -152,7 +152,7 @@ static void a_stalled_connection_is_reset_and_its_release_repeated(void **state)
     assert_int_equal(fake.closed, 0);
     redlock_lock_free(lock);
     redlock_client_free(client);
-    wait_until(fake.closed == 1, 1000);
+    wait_until(fake.closed >= 1, 1000); /* and the one by which a waiter is told, if it was opened */
     end_fake(&fake);
 }
 

@@ -79,6 +79,31 @@ static void test_byte_by_byte(void **state) {
     reader_close(&reader);
 }
 
+/* The plain ones are taken as they lie, the others by hiredis, and what is cut off begins plainly and ends there. */
+static void test_plain_between_others(void **state) {
+    static const char text[] = "+OK\r\n:1\r\n$-1\r\n:12\r\n+OK\r\n$2\r\nab\r\n:0\r\n+QUEUED\r\n:-1\r\n$-1\r\n";
+    static const struct reply_slot expected[] = {{REPLY_STATUS, 0}, {REPLY_INTEGER, 1},  {REPLY_NIL, 0},
+                                                 {REPLY_INTEGER, 12}, {REPLY_STATUS, 0}, {REPLY_STRING, 0},
+                                                 {REPLY_INTEGER, 0}, {REPLY_STATUS, 0},  {REPLY_INTEGER, -1},
+                                                 {REPLY_NIL, 0}};
+    (void)state;
+    for (size_t cut = 0; cut < sizeof(text); cut++) {
+        struct reader reader;
+        size_t nth = 0;
+        assert_true(reader_open(&reader));
+        for (int part = 0; part < 2; part++) {
+            assert_true(reader_feed(&reader, part == 0 ? text : text + cut, part == 0 ? cut : sizeof(text) - 1 - cut));
+            for (; reader_next(&reader) == READER_REPLY; nth++) {
+                assert_int_equal(reader.slots[0].type, expected[nth].type);
+                assert_int_equal(reader.slots[0].integer, expected[nth].integer);
+                assert_int_equal(reader_is_status(&reader, 0, "OK"), nth == 0 || nth == 4);
+            }
+        }
+        assert_int_equal(nth, sizeof(expected) / sizeof(expected[0]));
+        reader_close(&reader);
+    }
+}
+
 static enum reader_status outcome(const char *data, size_t bytes) {
     struct reader reader;
     enum reader_status status;
@@ -157,6 +182,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_split_at_every_byte),
         cmocka_unit_test(test_byte_by_byte),
+        cmocka_unit_test(test_plain_between_others),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_oversized),
         cmocka_unit_test(test_growing),

@@ -79,6 +79,40 @@ static void test_never_and_again(void **state) {
     assert_null(timers_due(&heap, 30));
 }
 
+/* A timer that is put off keeps its place, and comes when it is due all the same: never early, never not at all. */
+static void test_put_off(void **state) {
+    static struct net_timer timers[TIMERS];
+    struct timers heap = {NULL};
+    rl_ns expected[TIMERS], now = 0;
+    (void)state;
+    for (int i = 0; i < TIMERS; i++) expected[i] = RL_NEVER;
+    for (int step = 0; step < STEPS; step++) {
+        unsigned i = draw(TIMERS);
+        expected[i] = draw(8) == 0 ? RL_NEVER : now + (rl_ns)draw(1000);
+        timers_move(&heap, &timers[i], expected[i]);
+        now += draw(3);
+        rl_ns earliest = RL_NEVER;
+        for (int j = 0; j < TIMERS; j++)
+            if (expected[j] < earliest) earliest = expected[j];
+        assert_true(timers_next(&heap) <= earliest);
+        struct net_timer *due = timers_due(&heap, now);
+        assert_int_equal(due != NULL, earliest <= now);
+        if (due) assert_true(expected[due - timers] <= now);
+        if (due) expected[due - timers] = RL_NEVER;
+    }
+    for (int i = 0; i < TIMERS; i++) timers_set(&heap, &timers[i], RL_NEVER);
+    assert_null(heap.root); /* whatever was put off: none is left behind */
+}
+
+static void test_together(void **state) {
+    (void)state;
+    assert_int_equal(timers_together(1234, 0), 1234);
+    assert_int_equal(timers_together(1200, 100), 1200);
+    assert_int_equal(timers_together(1201, 100), 1300);
+    assert_int_equal(timers_together(1299, 100), 1300);
+    assert_true(timers_together(RL_NEVER, 100) == RL_NEVER);
+}
+
 /* All in order makes the root's list as long as it gets. */
 static void test_many_in_order(void **state) {
     static struct net_timer many[100000];
@@ -93,6 +127,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_a_plain_array),
         cmocka_unit_test(test_never_and_again),
+        cmocka_unit_test(test_put_off),
+        cmocka_unit_test(test_together),
         cmocka_unit_test(test_many_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

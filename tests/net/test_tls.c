@@ -148,7 +148,7 @@ static void test_not_a_tls_server(void **state) {
 }
 
 static void expect_bad_file(struct net_options options, const char *says, const char *names) {
-    struct net_handlers handlers = {NULL, NULL, NULL, NULL};
+    struct net_handlers handlers = {.reply = NULL};
     struct net_error error = {0};
     struct net *net = NULL;
     assert_int_equal(net_open(&net, &options, &handlers, &error), REDLOCK_BAD_ARGUMENT);

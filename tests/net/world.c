@@ -30,6 +30,7 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     ask->items += (unsigned)reply->items_count;
     ask->cursor = reply->cursor;
     ask->fence = reply->fence;
+    ask->count = reply->count;
     ask->has_fences = reply->fences != NULL;
     if (reply->fences && ask->fences) memcpy(ask->fences, reply->fences, RL_STRIPES * sizeof(*ask->fences));
     if (ask->request.op == NET_RECORD) join_items(ask, reply);
@@ -43,13 +44,22 @@ static void on_log(void *context, int level, const char *text) {
     snprintf(world->log + used, sizeof(world->log) - used, "%d %s\n", level, text);
 }
 
+static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    struct world *world = context;
+    (void)node;
+    if (rank < 0) world->changes++;
+    else world->ranks++;
+    world->rank = rank;
+    snprintf(world->key, sizeof(world->key), "%.*s", (int)key.bytes, key.data ? (const char *)key.data : "");
+}
+
 struct net_options world_options(const char *nodes) {
     return (struct net_options){
         .nodes = nodes, .connect_timeout = 1000 * RL_MS, .stall_timeout = 5000 * RL_MS, .log_level = REDLOCK_LOG_DEBUG};
 }
 
 void world_open(struct world *world, const struct net_options *options) {
-    struct net_handlers handlers = {on_reply, on_node, on_log, world};
+    struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .wake = on_wake, .context = world};
     struct net_error error = {0};
     memset(world, 0, sizeof(*world));
     if (net_open(&world->net, options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);

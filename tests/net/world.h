@@ -30,7 +30,7 @@ struct ask {
     bool truncated;
     unsigned items;
     uint64_t cursor;
-    int64_t fence;
+    int64_t fence, count;
     int64_t *fences; /* the test's; where to copy those that are told, NULL: nowhere */
     bool has_fences;
 };
@@ -39,6 +39,9 @@ struct world {
     struct net *net;
     unsigned replies;
     unsigned told[RL_NODES_MAX];
+    unsigned changes, ranks; /* hints: of changes, and of our rank in a line */
+    int rank;                /* the last */
+    char key[64];            /* which the last hint was about; "": any */
     char log[16384];
 };
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What locks made with the same options share: mostly a program has one kind of lock, or a few, and a hundred thousand
+ * locks of it.
+ */
+#include <stdlib.h>
+
+#include "client.h"
+
+/* More kinds than these are not looked for: to share is to save, not to be exact. */
+enum { KINDS_LOOKED_AT = 8 };
+
+static rl_ns node_timeout(const struct redlock_client *client, int64_t ttl_ms) {
+    if (client->options.node_timeout_ms) return client->options.node_timeout_ms * RL_MS;
+    rl_ns timeout = ttl_ms * RL_MS / 20;
+    if (timeout > 50 * RL_MS) return 50 * RL_MS;
+    return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
+}
+
+/* A win that would be told lost in the same breath is no win. */
+static rl_ns validity_min(const struct redlock_lock_options *options) {
+    int64_t ms = options->lost_margin_ms + 1;
+    return (options->validity_ms_min > ms ? options->validity_ms_min : ms) * RL_MS;
+}
+
+static struct rl_terms terms_of(const struct redlock_client *client, const struct redlock_lock_options *options) {
+    return (struct rl_terms){
+        .nodes = (uint8_t)client->nodes,
+        .quorum = (uint8_t)rl_quorum(client->nodes),
+        .guarded = client->guard != NULL,
+        .confirm = client->guard && client->options.confirm,
+        .ttl = options->ttl_ms * RL_MS,
+        .drift_ppm = client->options.drift_ppm,
+        .drift_fixed = client->options.drift_ms * RL_MS,
+        .node_timeout = node_timeout(client, options->ttl_ms),
+        .validity_min = validity_min(options),
+    };
+}
+
+/* Field by field: what lies between them is whatever the caller's stack held. */
+static bool same(const struct redlock_lock_options *a, const struct redlock_lock_options *b) {
+    return a->ttl_ms == b->ttl_ms && a->validity_ms_min == b->validity_ms_min && a->renew == b->renew &&
+           a->renew_interval_ms == b->renew_interval_ms && a->hold_ms_max == b->hold_ms_max &&
+           a->renew_count_max == b->renew_count_max && a->lost_margin_ms == b->lost_margin_ms &&
+           a->retry_count_max == b->retry_count_max && a->retry_delay_ms_min == b->retry_delay_ms_min &&
+           a->retry_delay_ms_max == b->retry_delay_ms_max;
+}
+
+static struct kind *kind_new(struct redlock_client *client, const struct redlock_lock_options *options) {
+    struct kind *kind = calloc(1, sizeof *kind);
+    if (!kind) return NULL;
+    kind->options = *options;
+    kind->options.owner = NULL;
+    kind->options.owner_bytes = 0;
+    kind->options.on_change = NULL;
+    kind->options.on_change_context = NULL;
+    kind->terms = terms_of(client, options);
+    return kind;
+}
+
+struct kind *kind_of(struct redlock_client *client, const struct redlock_lock_options *options) {
+    struct kind **at = &client->kinds, *kind;
+    for (int i = 0; i < KINDS_LOOKED_AT && *at && !same(&(*at)->options, options); i++) at = &(*at)->next;
+    if (*at && same(&(*at)->options, options)) {
+        kind = *at;
+        *at = kind->next;
+    } else {
+        kind = kind_new(client, options);
+        if (!kind) return NULL;
+    }
+    kind->next = client->kinds;
+    client->kinds = kind;
+    kind->locks++;
+    return kind;
+}
+
+void kind_drop(struct redlock_client *client, struct kind *kind) {
+    if (--kind->locks > 0) return;
+    struct kind **at = &client->kinds;
+    while (*at != kind) at = &(*at)->next;
+    *at = kind->next;
+    free(kind);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Many locks, each by itself: what they send to a node goes out together.
+ */
+#include "client.h"
+
+/* So many are under way at once, and when half of them are done the next follow: a node that were asked for a hundred
+ * thousand at once would answer the last of them late. */
+enum { MANY_AT_ONCE = 1024 };
+
+struct many {
+    struct redlock_lock *const *locks;
+    size_t count;
+    int *results; /* may be NULL */
+    bool release;
+    int64_t wait_ms;
+    redlock_done_fn *done;
+    void *context;
+};
+
+/* They share connections, so they must share the client. */
+static struct redlock_client *client_of(const struct many *many) {
+    if (many->count == 0 || !many->locks) return NULL;
+    for (size_t i = 0; i < many->count; i++) {
+        if (!many->locks[i] || many->locks[i]->client != many->locks[0]->client) return NULL;
+    }
+    return many->locks[0]->client;
+}
+
+static int fail_all(const struct many *many, int result) {
+    for (size_t i = 0; i < many->count && many->results; i++) many->results[i] = result;
+    return result;
+}
+
+static int begin(const struct many *many, size_t i, int64_t wait_ms) {
+    struct redlock_lock *lock = many->locks[i];
+    return many->release ? release_begin(lock, many->done, many->context)
+                         : acquire_begin(lock, wait_ms, many->done, many->context);
+}
+
+/* ---- with callbacks ---- */
+
+static int start(const struct many *many) {
+    int first = REDLOCK_OK;
+    if (many->count == 0) return REDLOCK_OK;
+    struct redlock_client *client = client_of(many);
+    if (!client || !many->done) return fail_all(many, REDLOCK_BAD_ARGUMENT);
+    if (client_enter(client) != REDLOCK_OK) return fail_all(many, REDLOCK_FORKED);
+    for (size_t i = 0; i < many->count; i++) {
+        int result = begin(many, i, many->wait_ms);
+        if (many->results) many->results[i] = result;
+        if (first == REDLOCK_OK) first = result;
+    }
+    client_leave(client);
+    return first;
+}
+
+/* ---- blocking ---- */
+
+static int64_t left_ms(const struct many *many, rl_ns began, rl_ns now) {
+    if (many->wait_ms <= 0) return many->wait_ms;
+    int64_t gone_ms = (now - began) / RL_MS;
+    return many->wait_ms > gone_ms ? many->wait_ms - gone_ms : 0;
+}
+
+/* True: it is under way, and `waiter` will hear. */
+static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms, struct waiter *waiter) {
+    struct op *op = &many->locks[i]->op;
+    int result = begin(many, i, wait_ms);
+    if (result == REDLOCK_OK && op->active) {
+        op->waiter = waiter;
+        op->context = many->results ? &many->results[i] : NULL;
+        return true;
+    }
+    if (result == REDLOCK_OK) { /* over already */
+        result = op->result;
+        *op = (struct op){0};
+    }
+    if (many->results) many->results[i] = result;
+    if (result != REDLOCK_OK) waiter->result = result;
+    return false;
+}
+
+/* Returns how many were over since it was asked last. */
+static size_t wait_for_some(struct redlock_client *client, struct waiter *waiter, size_t wanted) {
+    size_t finished = waiter->finished;
+    int result = waiter->result;
+    if (finished < wanted) {
+        waiter_init(waiter);
+        waiter->finished = finished;
+        waiter->wanted = wanted;
+        waiter->result = result;
+        client_wait(client, waiter);
+        finished = waiter->finished;
+    }
+    waiter->finished = 0;
+    waiter->wanted = SIZE_MAX;
+    return finished;
+}
+
+static int wait_for_all(const struct many *many) {
+    size_t next = 0, busy = 0;
+    struct waiter waiter;
+    if (many->count == 0) return REDLOCK_OK;
+    struct redlock_client *client = client_of(many);
+    if (!client) return fail_all(many, REDLOCK_BAD_ARGUMENT);
+    if (client_enter(client) != REDLOCK_OK) return fail_all(many, REDLOCK_FORKED);
+    for (size_t i = 0; many->release && i < many->count; i++) gather_for_adopted(many->locks[i]);
+    waiter_init(&waiter);
+    waiter.wanted = SIZE_MAX;
+    rl_ns began = net_now(client->net);
+    while (next < many->count || busy > 0) {
+        int64_t wait_ms = left_ms(many, began, net_now(client->net));
+        for (; next < many->count && busy < MANY_AT_ONCE; next++) busy += begin_waiting(many, next, wait_ms, &waiter);
+        if (busy == 0) break;
+        size_t rest = next < many->count ? MANY_AT_ONCE / 2 : 0;
+        busy -= wait_for_some(client, &waiter, busy - rest);
+    }
+    int result = waiter.result;
+    client_leave_telling(client);
+    return result;
+}
+
+/* ---- */
+
+int redlock_acquire_many(struct redlock_lock *const *locks, size_t count, int64_t wait_ms, int *results) {
+    const struct many many = {.locks = locks, .count = count, .results = results, .wait_ms = wait_ms};
+    return wait_for_all(&many);
+}
+
+int redlock_release_many(struct redlock_lock *const *locks, size_t count, int *results) {
+    const struct many many = {.locks = locks, .count = count, .results = results, .release = true};
+    return wait_for_all(&many);
+}
+
+int redlock_acquire_many_start(struct redlock_lock *const *locks, size_t count, int64_t wait_ms, int *results,
+                               redlock_done_fn *done, void *context) {
+    const struct many many = {
+        .locks = locks, .count = count, .results = results, .wait_ms = wait_ms, .done = done, .context = context};
+    return start(&many);
+}
+
+int redlock_release_many_start(struct redlock_lock *const *locks, size_t count, int *results, redlock_done_fn *done,
+                               void *context) {
+    const struct many many = {
+        .locks = locks, .count = count, .results = results, .release = true, .done = done, .context = context};
+    return start(&many);
+}

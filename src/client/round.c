@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Rounds: what is sent with one token. One comes out of the client's pool when a lock has something to send, and goes
+ * back there when all nodes have answered and the lock is at rest.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+void round_fill_in(struct round *round, struct net_request *request) {
+    const struct redlock_lock *lock = round->lock;
+    request->keys = lock->keys;
+    request->keys_count = lock->keys_count;
+    request->token = (struct net_bytes){round->token, round->token_bytes};
+    request->ttl_ms = lock->kind->options.ttl_ms;
+}
+
+static size_t round_bytes(const struct redlock_client *client) {
+    size_t fenced = client->guard ? fenced_bytes(client->nodes) : 0;
+    return sizeof(struct round) + 3 * client->nodes * sizeof(struct net_call) + fenced;
+}
+
+/* What stays the same however often it is used. */
+static void prepare(struct round *round, const struct redlock_client *client) {
+    unsigned nodes = client->nodes;
+    for (unsigned i = 0; i < 3 * nodes; i++) {
+        round->calls[i].owner = round;
+        round->calls[i].tag = (uint8_t)(i < nodes ? CALL_VOTE : i < 2 * nodes ? CALL_UNLOCK : CALL_PEEK);
+    }
+    round->acquire.op = NET_ACQUIRE;
+    round->extend.op = NET_EXTEND;
+    round->release.op = NET_RELEASE;
+    round->peek.op = NET_PEEK;
+    round->repair = &round->acquire;
+    if (client->guard) fenced_round_new(round, nodes);
+}
+
+static struct round *round_new(struct redlock_lock *lock, size_t token_bytes) {
+    struct redlock_client *client = lock->client;
+    bool fits = token_bytes <= ROUND_TOKEN_BYTES;
+    size_t bytes = round_bytes(client);
+    struct round *round = fits ? pool_take(&client->rounds, bytes) : calloc(1, bytes + token_bytes);
+    if (!round) return NULL;
+    if (!round->calls[0].owner) prepare(round, client);
+    round->token = fits ? round->own_token : (unsigned char *)round + bytes;
+    round->lock = lock;
+    round->refs = 1;
+    round->voting = 0;
+    lock->refs++;
+    return round;
+}
+
+void round_unref(struct round *round) {
+    if (--round->refs > 0) return;
+    struct redlock_lock *lock = round->lock;
+    if (round->token == round->own_token) pool_give(&lock->client->rounds, round);
+    else free(round);
+    lock_unref(lock);
+}
+
+void lock_drop_round(struct redlock_lock *lock) {
+    struct round *round = lock->round;
+    lock->round = NULL;
+    if (round) round_unref(round);
+}
+
+void lock_rest(struct redlock_lock *lock) {
+    bool at_rest = lock->phase == PHASE_FREE || (lock->phase == PHASE_LEASED && !lock->lease.round_open);
+    if (at_rest && lock->round && lock->round->refs == 1) lock_drop_round(lock);
+}
+
+/* ---- tokens ---- */
+
+unsigned char *lock_own_token(struct redlock_lock *lock) {
+    unsigned char *at = (unsigned char *)(lock->keys + lock->keys_count);
+    if (lock->client->guard) at += lock->keys_count * sizeof lock->stripes[0];
+    for (unsigned i = 0; i < lock->keys_count; i++) at += lock->keys[i].bytes;
+    return at + lock->owner_bytes;
+}
+
+/* 20 random bytes in hexadecimal, then the owner: the form that other clients' scripts compare as bytes. */
+static bool draw_token(struct redlock_lock *lock) {
+    unsigned char random[REDLOCK_TOKEN_HEX_BYTES / 2], *token = lock->token;
+    if (net_random(lock->client->net, random, sizeof random) != 0) return false;
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < sizeof random; i++) {
+        token[2 * i] = (unsigned char)digits[random[i] >> 4];
+        token[2 * i + 1] = (unsigned char)digits[random[i] & 15];
+    }
+    lock->token_bytes = REDLOCK_TOKEN_HEX_BYTES;
+    if (lock->owner_bytes > 0) {
+        token[lock->token_bytes++] = ':';
+        memcpy(token + lock->token_bytes, token - lock->owner_bytes, lock->owner_bytes); /* the owner lies before it */
+        lock->token_bytes = (uint16_t)(lock->token_bytes + lock->owner_bytes);
+    }
+    return true;
+}
+
+static size_t own_room(const struct redlock_lock *lock) {
+    return REDLOCK_TOKEN_HEX_BYTES + (lock->owner_bytes > 0 ? 1u + lock->owner_bytes : 0u);
+}
+
+/* Of any length, from elsewhere; it may be the lock's own, after redlock_lock_disown(). */
+static bool copy_token(struct redlock_lock *lock, const void *token, size_t bytes) {
+    unsigned char *own = lock_own_token(lock), *to = own, *before = lock->token;
+    if (bytes > own_room(lock) && !(to = malloc(bytes))) return false;
+    memmove(to, token, bytes);
+    lock->token = to;
+    lock->token_bytes = (uint16_t)bytes;
+    if (before != own) free(before);
+    return true;
+}
+
+static bool new_token(struct redlock_lock *lock, const void *token, size_t bytes) {
+    if (token) return copy_token(lock, token, bytes);
+    unsigned char *own = lock_own_token(lock);
+    if (lock->token != own) free(lock->token);
+    lock->token = own;
+    return draw_token(lock);
+}
+
+/* ---- */
+
+static void carry_token(struct round *round) {
+    const struct redlock_lock *lock = round->lock;
+    round->token_bytes = lock->token_bytes;
+    memcpy(round->token, lock->token, lock->token_bytes);
+    round_fill_in(round, &round->acquire);
+    round_fill_in(round, &round->release);
+    if (lock->client->guard) fenced_round(round);
+}
+
+struct round *round_of(struct redlock_lock *lock) {
+    if (lock->round) return lock->round;
+    lock->round = round_new(lock, lock->token_bytes);
+    if (lock->round) carry_token(lock->round);
+    return lock->round;
+}
+
+int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes) {
+    lock_drop_round(lock);
+    if (!new_token(lock, token, bytes)) return token ? REDLOCK_NO_MEMORY : REDLOCK_SYSTEM;
+    return round_of(lock) ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+}

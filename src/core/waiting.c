@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * How to wait for a lock that another holds, where nodes tell of changes. Everything that is heard is a hint: it may be
+ * late, lost or false, so below all of it lies a poll with a random delay, and nothing here grants anything.
+ *
+ * Who is how far in front decides who comes when. The first in line looks at once when a change is told, and contends
+ * when a majority is free. Whoever stands behind gives each one before him the time to look, to try and to be seen, and
+ * looks only then: mostly he finds it taken. Those far behind are told of no change at all; they are told when their
+ * turn is near. Without a line (nobody keeps one for us) the rank is guessed anew each time, which is a random delay.
+ */
+#include "core/core.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define STEP_MIN (1 * RL_MS)    /* for each one before us; and at least two round trips */
+#define RTT_PART 8              /* a new measurement counts one part in so many */
+#define EXPIRY_LATE (1 * RL_MS) /* a key's PTTL is in whole milliseconds */
+#define EXPIRY_SPREAD (10 * RL_MS)
+#define GUESS_MAX 4
+#define BEFORE_MAX 16
+#define SECOND_POLLS 4 /* so many times as often as the others */
+#define YOUNG_PART 4   /* younger than this part of our own TTL */
+#define LOSSES_MAX 5
+
+static uint64_t draw(struct rl_waiting *waiting) {
+    uint64_t z = waiting->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static rl_ns draw_between(struct rl_waiting *waiting, rl_ns low, rl_ns high) {
+    return low + (rl_ns)(draw(waiting) % ((uint64_t)(high - low) + 1));
+}
+
+static rl_ns step_of(const struct rl_waiting *waiting) {
+    return 2 * waiting->rtt > STEP_MIN ? 2 * waiting->rtt : STEP_MIN;
+}
+
+static rl_ns stagger(const struct rl_waiting *waiting) {
+    rl_ns before = waiting->rank >= 0 ? waiting->rank : waiting->guess;
+    return (before < BEFORE_MAX ? before : BEFORE_MAX) * step_of(waiting);
+}
+
+static bool is_first(const struct rl_waiting *waiting) { return stagger(waiting) == 0; }
+/* The second in line keeps watch over the first, who may be dead: by polling, so that each change wakes only one. */
+static bool is_second(const struct rl_waiting *waiting) { return waiting->rank == RL_WAITING_ARMED; }
+static bool is_far_behind(const struct rl_waiting *waiting) { return waiting->rank > RL_WAITING_ARMED; }
+
+static bool is_free(const struct rl_waiting *waiting) { return rl_count(waiting->free) >= waiting->terms->quorum; }
+static bool is_held(const struct rl_waiting *waiting) {
+    return rl_count(waiting->held & waiting->fresh) + waiting->terms->quorum > waiting->terms->nodes;
+}
+
+/* ---- notes -------------------------------------------------------------------------------- */
+
+/* When, by what is left of the keys, a majority is free: the quorum-th smallest of the nodes' times. */
+static rl_ns majority_free_at(const struct rl_waiting *waiting) {
+    rl_ns at = RL_NEVER;
+    for (unsigned node = 0; node < waiting->terms->nodes; node++) {
+        rl_ns mine = waiting->free_at[node];
+        rl_mask sooner = waiting->free;
+        if ((waiting->held & rl_bit(node)) == 0 || mine >= at) continue;
+        for (unsigned other = 0; other < waiting->terms->nodes; other++)
+            if ((waiting->held & rl_bit(other)) && waiting->free_at[other] <= mine) sooner |= rl_bit(other);
+        if (rl_count(sooner) >= waiting->terms->quorum) at = mine;
+    }
+    return at;
+}
+
+/* Servers announce an expiry late, up to a tenth of a second: whoever knows when the key ends need not wait for that.
+ */
+static void await_expiry(struct rl_waiting *waiting) {
+    rl_ns first = is_free(waiting) ? RL_NEVER : majority_free_at(waiting), at = first;
+    /* Keys of one lock end within a little of each other: whoever comes a little later has all nodes, not a majority.
+     */
+    for (unsigned node = 0; node < waiting->terms->nodes && first != RL_NEVER; node++) {
+        bool soon = (waiting->held & rl_bit(node)) != 0 && waiting->free_at[node] - first <= EXPIRY_SPREAD;
+        if (soon && waiting->free_at[node] > at) at = waiting->free_at[node];
+    }
+    waiting->expire_at =
+        at == RL_NEVER ? RL_NEVER : at + EXPIRY_LATE + stagger(waiting) + draw_between(waiting, 0, RL_MS);
+}
+
+static void poll_by(struct rl_waiting *waiting, rl_ns at) {
+    if (at < waiting->poll_at) waiting->poll_at = at;
+}
+
+static void note_look(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now) {
+    rl_mask node = rl_bit(event->node), was_held = waiting->held;
+    waiting->looking &= (rl_mask)~node;
+    waiting->free &= (rl_mask)~node;
+    waiting->held &= (rl_mask)~node;
+    if (event->vote == RL_VOTE_ABSENT) {
+        waiting->free |= node;
+        waiting->freed |= was_held & node;
+    }
+    if (event->vote == RL_VOTE_GRANTED) {
+        waiting->held |= node;
+        waiting->free_at[event->node] = event->remaining < 0 ? RL_NEVER : now + event->remaining;
+    }
+    /* What was told while the look was under way may be news from after it: both come by ways of their own. */
+    bool known = event->vote != RL_VOTE_FAILED && (waiting->again & node) == 0;
+    if (known) waiting->fresh |= node;
+    waiting->again &= (rl_mask)~node;
+    if (is_free(waiting) && waiting->free_since == RL_NEVER) waiting->free_since = now;
+    if (is_held(waiting)) {
+        waiting->free_since = RL_NEVER;
+        waiting->freed = 0;
+        waiting->losses = 0;
+    }
+    if (waiting->looking != 0) return;
+    rl_ns rtt = now - waiting->looked_at;
+    waiting->rtt = waiting->rtt == 0 ? rtt : waiting->rtt + (rtt - waiting->rtt) / RTT_PART;
+    await_expiry(waiting);
+}
+
+/* Free, or changed since it was held. */
+static bool may_be_free(const struct rl_waiting *waiting) {
+    return rl_count((rl_mask)(waiting->free | (waiting->held & ~waiting->fresh))) >= waiting->terms->quorum;
+}
+
+static void note_wake(struct rl_waiting *waiting, rl_mask node, rl_ns now) {
+    waiting->fresh &= (rl_mask)~node;
+    waiting->again |= waiting->looking & node;
+    if (may_be_free(waiting) && waiting->free_since == RL_NEVER) waiting->free_since = now;
+}
+
+void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now) {
+    if (!waiting->active || event->node >= waiting->terms->nodes) return;
+    switch (event->type) {
+    case RL_EVENT_LOOKED: note_look(waiting, event, now); break;
+    case RL_EVENT_WAKE: note_wake(waiting, rl_bit(event->node), now); break;
+    case RL_EVENT_RANK:
+        waiting->rank = event->rank;
+        if (is_second(waiting)) poll_by(waiting, now + waiting->poll_max / SECOND_POLLS);
+        if (event->rank < 0) waiting->guess = (int32_t)(draw(waiting) % GUESS_MAX);
+        break;
+    default: break;
+    }
+}
+
+/* ---- acting ------------------------------------------------------------------------------- */
+
+static bool look(struct rl_waiting *waiting, rl_mask nodes, const struct rl_event *event, rl_ns now,
+                 struct rl_actions *actions) {
+    nodes &= event->watched & (rl_mask)~waiting->looking;
+    if (nodes == 0) return false;
+    if (waiting->looking == 0) waiting->looked_at = now;
+    waiting->looking |= nodes;
+    actions->look |= nodes;
+    return true;
+}
+
+static rl_mask stale(const struct rl_waiting *waiting) { return (rl_mask)~waiting->fresh; }
+
+static void look_by(struct rl_waiting *waiting, rl_ns at) {
+    if (at < waiting->look_at) waiting->look_at = at;
+}
+
+static void plan_poll(struct rl_waiting *waiting, rl_ns now) {
+    rl_ns delay = draw_between(waiting, waiting->poll_min, waiting->poll_max);
+    if (is_second(waiting)) delay /= SECOND_POLLS;
+    waiting->poll_at = now + (delay > RL_MS ? delay : RL_MS);
+}
+
+/* The net under all hints. True: nobody can tell whether it is held, so a try has to. */
+static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    plan_poll(waiting, now);
+    actions->stand = true;
+    if (is_far_behind(waiting)) return false;
+    bool asked = waiting->looked_at != 0 && !is_second(waiting);
+    if (asked && !is_held(waiting) && !is_free(waiting)) return true;
+    waiting->looking = waiting->again = 0; /* whatever is still out by now is lost, or comes as news */
+    look(waiting, event->watched, event, now, actions);
+    return false;
+}
+
+/* Heard, and now the time is up that was left to those before us. */
+static void look_when_due(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
+                          struct rl_actions *actions) {
+    if (now >= waiting->expire_at) {
+        waiting->expire_at = RL_NEVER;
+        rl_ns since = now - stagger(waiting);
+        if (since < waiting->free_since) waiting->free_since = since;
+        look(waiting, waiting->held, event, now, actions); /* nobody has told: each one must be seen */
+    }
+    if (now < waiting->look_at) return;
+    waiting->look_at = RL_NEVER;
+    bool looks = look(waiting, stale(waiting), event, now, actions);
+    /* By now somebody before us has most likely had his turn. (An answer to this very question asks no more.) */
+    if (looks && !is_first(waiting) && event->type != RL_EVENT_RANK) actions->stand = true;
+}
+
+/* Of those that were held. */
+static rl_mask changed(const struct rl_waiting *waiting) { return waiting->held & stale(waiting); }
+
+/* Of most that held it, and together with those that did not a majority. */
+static bool most_changed(const struct rl_waiting *waiting) {
+    return 2 * rl_count(changed(waiting)) > rl_count(waiting->held) && may_be_free(waiting);
+}
+
+/* A lock is renewed when a good part of its TTL is over, by default a third. One that was taken just now is not renewed
+ * but given back. (Of those with another TTL than ours, or another interval, we learn by one try in vain.) */
+static bool is_too_young_to_be_renewed(const struct rl_waiting *waiting, rl_ns now) {
+    if (waiting->wary) return false;
+    for (unsigned node = 0; node < waiting->terms->nodes; node++)
+        if ((changed(waiting) & rl_bit(node)) &&
+            waiting->free_at[node] - now < waiting->terms->ttl / YOUNG_PART * (YOUNG_PART - 1))
+            return false;
+    return true;
+}
+
+/* The first in line. A release and a renewal look the same when told: one node is looked at, and when the key is gone
+ * there, what the others tell is the release as well. When it is not, all that told are looked at, to be told again. */
+static bool heed(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    if (is_free(waiting) || (waiting->freed != 0 && most_changed(waiting))) return true;
+    bool told_meanwhile = event->type == RL_EVENT_LOOKED && (changed(waiting) & rl_bit(event->node)) != 0;
+    if (told_meanwhile) {
+        look(waiting, rl_bit(event->node), event, now, actions);
+        return false;
+    }
+    if (is_too_young_to_be_renewed(waiting, now)) return most_changed(waiting);
+    if (changed(waiting) == 0 || waiting->freed != 0) return false;
+    bool was_renewed = event->type == RL_EVENT_LOOKED && (waiting->held & waiting->fresh & rl_bit(event->node)) != 0;
+    if (was_renewed)
+        look(waiting, changed(waiting), event, now, actions);
+    else if ((waiting->looking & changed(waiting)) == 0)
+        look(waiting, rl_bit(event->node) & changed(waiting), event, now, actions);
+    return false;
+}
+
+bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+    assert(waiting->active);
+    waiting->fresh &= event->watched; /* who has stopped telling must be looked at again */
+    if (now >= waiting->poll_at && poll(waiting, event, now, actions)) return true;
+    if (is_far_behind(waiting)) {
+        waiting->look_at = waiting->expire_at = RL_NEVER;
+        return false;
+    }
+    bool asks = event->type == RL_EVENT_RANK || event->type == RL_EVENT_NODES;
+    if (asks && !is_second(waiting)) look_by(waiting, now);
+    bool told = event->type == RL_EVENT_WAKE, seen = event->type == RL_EVENT_LOOKED;
+    if (is_first(waiting) && (told || seen)) return heed(waiting, event, now, actions);
+    if (told || (seen && (changed(waiting) & (rl_mask)~waiting->looking) != 0))
+        look_by(waiting, now + stagger(waiting));
+    if (is_free(waiting) && waiting->free_since != RL_NEVER && seen) {
+        rl_ns at = waiting->free_since + stagger(waiting);
+        if (now >= at) return true;
+        waiting->fresh &= (rl_mask)~waiting->free; /* by then somebody before us may have it */
+        waiting->free = 0;
+        look_by(waiting, at);
+    }
+    look_when_due(waiting, event, now, actions);
+    return false;
+}
+
+void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min, rl_ns poll_max,
+                      uint64_t random, rl_ns now, struct rl_actions *actions) {
+    memset(waiting, 0, sizeof *waiting);
+    waiting->terms = terms;
+    waiting->active = true;
+    waiting->rank = INT32_MAX; /* until the line says otherwise: it is asked first */
+    waiting->random = random;
+    waiting->poll_min = poll_min;
+    waiting->poll_max = poll_max;
+    waiting->free_since = waiting->look_at = waiting->expire_at = RL_NEVER;
+    plan_poll(waiting, now);
+    actions->stand = true;
+}
+
+/* Another was there at the same time, or it was not free after all. The more often in a row, the longer we stay away.
+ */
+void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
+                       struct rl_actions *actions) {
+    if (waiting->losses < LOSSES_MAX) waiting->losses++;
+    waiting->wary = true;
+    waiting->fresh = waiting->free = waiting->held = waiting->freed = 0;
+    waiting->again = waiting->looking;
+    waiting->free_since = waiting->expire_at = waiting->look_at = RL_NEVER;
+    plan_poll(waiting, now);
+    actions->stand = true;
+    if (is_far_behind(waiting)) return;
+    look_by(waiting, now + draw_between(waiting, 0, ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
+    look_when_due(waiting, event, now, actions);
+}
+
+rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting) {
+    rl_ns at = waiting->poll_at;
+    if (waiting->look_at < at) at = waiting->look_at;
+    return waiting->expire_at < at ? waiting->expire_at : at;
+}

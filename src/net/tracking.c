@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Being told of changes: what makes a waiter sleep until a lock is free, and no longer. In RESP2 a connection that has
+ * asked for keys cannot be told of them itself, so a second one, open only while somebody waits, subscribes to what the
+ * server redirects to it; there the line of waiters tells a waiter, too, that its turn is near.
+ *
+ * The keys are named by looks: CLIENT CACHING YES marks the one PTTL behind it, which answers and arms at once. The
+ * server tells once, also of keys that do not exist and whoever changes them, only not of what this connection itself
+ * does. All of it is a hint. A server that refuses any of it is waited for by polling, and only the log tells.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/command.h"
+#include "net/conn.h"
+#include "net/verdict.h"
+#include "node/scripts.h"
+
+#define INVALIDATE "__redis__:invalidate"
+#define LINGER (10000 * RL_MS) /* whoever waits again soon finds the connections open */
+
+#define NODE_OF(timer_or_conn, member) ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
+
+/* ---- when somebody waits ---- */
+
+static void unwatch_fired(struct net_timer *timer) {
+    struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, unwatch));
+    if (net->watching) return;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        struct node *node = &net->node[i];
+        timers_set(&net->timers, &node->watch.retry, RL_NEVER);
+        if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
+        node->watch.backoff = 0;
+        node->tracking.live = false;
+        node->tracking.id = node->tracking.told = 0;
+    }
+}
+
+void tracking_init(struct net *net) { net->unwatch.fire = unwatch_fired; }
+
+static bool draw_waiter(struct net *net) {
+    static const char digits[] = "0123456789abcdef";
+    unsigned char random[WAITER_BYTES / 2];
+    if (net->waiter[0] != '\0') return true;
+    if (net_random(net, random, sizeof(random)) != 0) return false;
+    for (int i = 0; i < WAITER_BYTES; i++) net->waiter[i] = digits[random[i / 2] >> (i % 2 * 4) & 15];
+    return true;
+}
+
+void net_watch(struct net *net, bool on) {
+    if (on == net->watching || net->closing) return;
+    if (on && !draw_waiter(net)) return;
+    net->watching = on;
+    timers_set(&net->timers, &net->unwatch, on ? RL_NEVER : net_now(net) + LINGER);
+    bool missing = false;
+    for (unsigned i = 0; i < net->nodes; i++) missing = missing || !net->node[i].tracking.live;
+    if (!on || !missing) return;
+    net->pending = true; /* connections are opened by net_process() */
+    net_kick(net);
+}
+
+rl_mask net_watched(struct net *net) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < net->nodes && net->watching; i++)
+        if (net->node[i].tracking.live) mask |= rl_bit(i);
+    return mask;
+}
+
+struct net_bytes net_waiter(struct net *net) {
+    if (!draw_waiter(net)) return (struct net_bytes){NULL, 0};
+    return (struct net_bytes){net->waiter, WAITER_BYTES};
+}
+
+/* ---- the second connection ---- */
+
+static void tell(struct net *net, unsigned node, struct net_bytes key, int rank) {
+    if (!net->closing) net->handlers.wake(net->handlers.context, node, key, rank);
+}
+
+static void tell_any(struct node *node) { tell(node->net, node->index, (struct net_bytes){NULL, 0}, -1); }
+
+static void refuse(struct node *node, const char *what, struct net_bytes error) {
+    const char *end = memmem(error.data, error.bytes, ", with args", 11);
+    int bytes = (int)(end ? (size_t)(end - (const char *)error.data) : error.bytes);
+    net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text, what,
+            bytes < 110 ? bytes : 110, (const char *)error.data);
+    node->tracking.refused = true;
+}
+
+bool tracking_handshake(struct conn *conn) {
+    struct words words;
+    char channel[sizeof(NET_CHANNEL_WAKE) + WAITER_BYTES];
+    conn->node->tracking.id = 0;
+    words_begin(&words, "CLIENT");
+    words_text(&words, "ID");
+    if (!words_end(&words, &conn->out, NET_WIRE_BYTES_MAX)) return false;
+    snprintf(channel, sizeof(channel), NET_CHANNEL_WAKE "%s", conn->node->net->waiter);
+    words_begin(&words, "SUBSCRIBE");
+    words_text(&words, INVALIDATE);
+    if (!words_end(&words, &conn->out, NET_WIRE_BYTES_MAX)) return false;
+    words_begin(&words, "SUBSCRIBE");
+    words_text(&words, channel);
+    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX);
+}
+
+void tracking_step(struct conn *conn, bool failed) {
+    struct node *node = conn->node;
+    const struct reply_slot *first = &conn->reader.slots[0];
+    if (failed) {
+        struct net_bytes error = conn->reader.bytes[0];
+        int verdict = verdict_of_error(error.data, error.bytes);
+        bool passes = verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR;
+        if (!passes) refuse(node, conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE", error);
+        conn_fail(conn, verdict, "cannot be told of changes");
+    } else if (first->type == REPLY_INTEGER) {
+        node->tracking.id = (uint64_t)first->integer;
+    } else if (first->type != REPLY_ARRAY) {
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
+    }
+}
+
+/* After the connection that hears comes the one that asks: the server is told who is to be told. */
+static void send_track(struct node *node) {
+    struct net *net = node->net;
+    struct tracking *tracking = &node->tracking;
+    if (net->track[node->index].busy) return;
+    tracking->request = (struct net_request){.op = NET_TRACK, .cursor = tracking->id};
+    rl_ns due = net_now(net) + net->connect_timeout;
+    if (net_send(net, rl_bit(node->index), &tracking->request, net->track, due, due)) tracking->told = tracking->id;
+}
+
+void tracking_answered(struct net *net, const struct net_call *call, const struct net_reply *reply) {
+    struct node *node = &net->node[call->node];
+    struct tracking *tracking = &node->tracking;
+    bool current = tracking->told != 0 && tracking->told == tracking->id && call->request->cursor == tracking->id;
+    if (!current || net->closing) return;
+    if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
+        tracking->live = true;
+        tell_any(node);
+    } else if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED) {
+        refuse(node, "CLIENT TRACKING", (struct net_bytes){"", 0});
+        conn_break(&node->watch, reply->verdict, "cannot be told of changes");
+    }
+}
+
+void tracking_pump(struct node *node) {
+    struct tracking *tracking = &node->tracking;
+    struct conn *watch = &node->watch;
+    bool can = node->main.state == CONN_READY && !node->main.broken && !node->uses_transactions;
+    if (!node->net->watching || !can || tracking->refused) return;
+    if (watch->state == CONN_DOWN && watch->retry.index == 0) conn_start(watch);
+    if (watch->state == CONN_READY && tracking->told != tracking->id) send_track(node);
+}
+
+/* What was told meanwhile is lost. */
+void tracking_down(struct node *node, const char *text) {
+    struct tracking *tracking = &node->tracking;
+    bool was_live = tracking->live;
+    tracking->live = false;
+    tracking->id = tracking->told = 0;
+    if (!was_live) return;
+    net_log(node->net, REDLOCK_LOG_DEBUG, "%s: the connection that tells of changes: %s", node->url.text, text);
+    tell_any(node);
+}
+
+void tracking_main_down(struct node *node) {
+    if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
+    timers_set(&node->net->timers, &node->watch.retry, RL_NEVER);
+    node->watch.backoff = 0;
+    node->tracking.refused = false; /* the next server behind this address is asked anew */
+    tracking_down(node, "the other connection is down");
+}
+
+/* ---- what is told ---- */
+
+/* "rank key" */
+static void take_rank(struct conn *conn, struct net_bytes message) {
+    const char *text = message.data, *end = text + message.bytes, *at = text;
+    int rank = 0;
+    while (at < end && at < text + 4 && *at >= '0' && *at <= '9') rank = rank * 10 + (*at++ - '0');
+    if (at == text || at == end || *at != ' ') return; /* anybody may publish anything */
+    tell(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)}, rank);
+}
+
+void tracking_message(struct conn *conn) {
+    const struct reader *reader = &conn->reader;
+    const struct reply_slot *slots = reader->slots;
+    uint32_t generation = conn->generation;
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 3 || reader->slots_count < 4 ||
+        slots[2].type != REPLY_STRING) {
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "a message of the wrong kind");
+        return;
+    }
+    bool invalidates = reader->bytes[2].bytes == sizeof(INVALIDATE) - 1 &&
+                       memcmp(reader->bytes[2].data, INVALIDATE, sizeof(INVALIDATE) - 1) == 0;
+    if (!invalidates) {
+        if (slots[3].type == REPLY_STRING) take_rank(conn, reader->bytes[3]);
+        return;
+    }
+    if (slots[3].type != REPLY_ARRAY) { /* nil: all keys are gone */
+        tell_any(conn->node);
+        return;
+    }
+    for (size_t i = 4; i < reader->slots_count && conn->generation == generation; i++)
+        if (slots[i].type == REPLY_STRING) tell(conn->node->net, conn->node->index, reader->bytes[i], -1);
+}
+
+/* ---- requests and answers ---- */
+
+static bool encode_track(const struct net_request *request, struct words *words, struct buffer *out, size_t limit) {
+    words_begin(words, "CLIENT");
+    words_text(words, "TRACKING");
+    words_text(words, "ON");
+    words_text(words, "REDIRECT");
+    words_number(words, request->cursor);
+    words_text(words, "OPTIN");
+    words_text(words, "NOLOOP");
+    return words_end(words, out, limit);
+}
+
+static bool encode_watch(const struct net_request *request, struct words *words, struct buffer *out, size_t limit) {
+    for (size_t i = 0; i < request->keys_count; i++) {
+        words_begin(words, "CLIENT");
+        words_text(words, "CACHING");
+        words_text(words, "YES");
+        if (!words_end(words, out, limit)) return false;
+        words_begin(words, "PTTL");
+        words_bytes(words, request->keys[i]);
+        if (!words_end(words, out, limit)) return false;
+    }
+    return true;
+}
+
+static bool encode_line(const struct net_request *request, bool whole, struct words *words, struct buffer *out,
+                        size_t limit) {
+    const struct node_script_text *script = &node_scripts[NODE_WAITING];
+    const struct net_bytes *line = &request->keys[0];
+    const size_t prefix = sizeof(NET_KEY_WAITING) - 1;
+    assert(request->keys_count == 2 && line->bytes > prefix);
+    words_begin(words, whole ? "EVAL" : "EVALSHA");
+    words_bytes(words, whole ? (struct net_bytes){script->text, script->bytes} : (struct net_bytes){script->sha1, 40});
+    words_number(words, 2);
+    words_bytes(words, request->keys[0]);
+    words_bytes(words, request->keys[1]);
+    words_bytes(words, request->token);
+    words_number(words, request->op == NET_STAND ? (uint64_t)request->ttl_ms : 0);
+    words_number(words, request->age_us > 0 ? (uint64_t)request->age_us : 0);
+    words_number(words, RL_WAITING_ARMED);
+    words_text(words, NET_CHANNEL_WAKE);
+    words_bytes(words, (struct net_bytes){(const char *)line->data + prefix, line->bytes - prefix});
+    words_number(words, request->passes ? 1 : 0);
+    return words_end(words, out, limit);
+}
+
+bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words, struct buffer *out,
+                     size_t limit) {
+    if (request->op == NET_TRACK) return encode_track(request, words, out, limit);
+    if (request->op == NET_WATCH) return encode_watch(request, words, out, limit);
+    return encode_line(request, whole_script, words, out, limit);
+}
+
+bool tracking_answer(const struct net_request *request, const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    if (request->op == NET_TRACK || request->op == NET_WATCH) return reader_is_status(reader, 0, "OK");
+    answer->count = slot->integer;
+    return slot->type == REPLY_INTEGER && slot->integer >= 0;
+}

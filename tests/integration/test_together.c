@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Threads that block on one client: who are answered together send together, whoever does not come back delays nobody
+ * for long, and none of them sleeps on when all others have gone.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "five.h"
+
+enum { THREADS_MAX = 12, RESOURCE_BYTES = 16 };
+
+struct caller {
+    pthread_t thread;
+    struct redlock_lock *lock;
+    int cycles;
+    long nap_us_max; /* between two calls; 0: none */
+    unsigned seed;
+    double longest_ms;
+    int failed; /* a result that is not OK */
+};
+
+static struct caller callers[THREADS_MAX];
+
+static void nap_us(long us) { nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL); }
+
+/* Naps of all lengths: from none to far longer than anybody waits for others. */
+static void think(struct caller *caller) {
+    caller->seed = caller->seed * 1103515245 + 12345;
+    long us = caller->nap_us_max >> (caller->seed >> 16) % 12;
+    if (us > 1) nap_us(us);
+}
+
+static void *call(void *argument) {
+    struct caller *caller = argument;
+    for (int i = 0; i < caller->cycles && caller->failed == REDLOCK_OK; i++) {
+        double from = now_ms();
+        caller->failed = redlock_acquire(caller->lock, 10000);
+        double took = now_ms() - from;
+        if (took > caller->longest_ms) caller->longest_ms = took;
+        think(caller);
+        if (caller->failed == REDLOCK_OK) caller->failed = redlock_release(caller->lock);
+        think(caller);
+    }
+    return NULL;
+}
+
+static struct redlock_client *open_patient(bool service_thread) {
+    struct redlock_client_options options;
+    redlock_client_options_init(&options);
+    options.service_thread = service_thread;
+    options.node_timeout_ms = 2000; /* a late answer is no failure here */
+    return open_client(&five, &options);
+}
+
+static void prepare(struct redlock_client *client, int threads, int cycles, long nap_us_max) {
+    for (int i = 0; i < threads; i++) {
+        char name[RESOURCE_BYTES];
+        snprintf(name, sizeof name, "own:%d", i);
+        struct redlock_lock_options options = lock_options(30000);
+        callers[i] = (struct caller){.cycles = cycles, .nap_us_max = nap_us_max, .seed = (unsigned)i};
+        callers[i].lock = new_lock(client, name, &options);
+    }
+}
+
+static void run(int threads) {
+    for (int i = 0; i < threads; i++) assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+    for (int i = 0; i < threads; i++) pthread_join(callers[i].thread, NULL);
+    for (int i = 0; i < threads; i++) {
+        assert_result(callers[i].failed, REDLOCK_OK);
+        redlock_lock_free(callers[i].lock);
+    }
+}
+
+/* ---- what goes out, counted at the library's own calls (by --wrap) ---- */
+
+ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
+
+static atomic_int sends;
+
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
+    atomic_fetch_add(&sends, 1);
+    return __real_send(fd, data, bytes, flags);
+}
+
+static void who_are_answered_together_send_together(void **state) {
+    (void)state;
+    enum { THREADS = 4, CYCLES = 1500, REQUESTS = THREADS * CYCLES * 2 * 5 };
+    struct redlock_client *client = open_patient(true);
+    prepare(client, THREADS, CYCLES, 0);
+    atomic_store(&sends, 0);
+    run(THREADS);
+    int sent = atomic_load(&sends);
+    redlock_client_free(client);
+    if (sent == 0 || sent > REQUESTS / 2) fail_msg("%d requests took %d sends", REQUESTS, sent);
+}
+
+static void a_caller_that_does_not_come_back_delays_nobody_for_long(void **state) {
+    (void)state;
+    /* Nobody else is there who could send what one of them held back for the other. */
+    struct redlock_client *client = open_patient(false);
+    for (int i = 0; i < 20; i++) {
+        prepare(client, 2, 60, 0);
+        callers[1].cycles = 50;
+        run(2);
+        for (int j = 0; j < 2; j++) {
+            if (callers[j].longest_ms > 1000) fail_msg("caller %d waited for %.1f ms", j, callers[j].longest_ms);
+        }
+    }
+    redlock_client_free(client);
+    client = open_patient(true);
+    prepare(client, 3, 300, 0);
+    callers[0].nap_us_max = 20000;
+    callers[0].cycles = 60;
+    run(3);
+    redlock_client_free(client);
+    for (int i = 0; i < 3; i++) {
+        if (callers[i].longest_ms > 1000) fail_msg("caller %d waited for %.1f ms", i, callers[i].longest_ms);
+    }
+}
+
+static void callers_of_all_paces_are_all_woken(void **state) {
+    (void)state;
+    for (int with = 0; with < 2; with++) {
+        struct redlock_client *client = open_patient(with);
+        prepare(client, THREADS_MAX, 150, 2000);
+        run(THREADS_MAX);
+        redlock_client_free(client);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_are_answered_together_send_together, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_caller_that_does_not_come_back_delays_nobody_for_long, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(callers_of_all_paces_are_all_woken, start_five, stop_five),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
