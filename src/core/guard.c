@@ -77,7 +77,7 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     node->same_again = node->asked_again && strcmp(node->run_id, run_id) == 0;
     node->asked_again = false;
     node->unfit = node->read = node->reread = node->stale = false;
-    if (strcmp(node->run_id, run_id) != 0) node->jumped = false; /* else its keys are still those that may have ended */
+    if (strcmp(node->run_id, run_id) != 0) node->was_body = node->jumped = false; /* else its keys may have ended still */
     memcpy(node->run_id, run_id, bytes + 1);
     node->errand = RL_ERRAND_NONE;
     node->again_at = 0;
@@ -383,12 +383,12 @@ static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns n
 
 static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
     if (node->id == 0 || !guard->known) return;
-    if (!standing_is_claimed(guard, node)) {
-        if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed && !guard->leaving) claim(guard, node, actions);
-        return;
-    }
     if (standing_is_superseded(guard, node)) {
         give_way(guard, node, now, actions);
+        return;
+    }
+    if (!standing_is_claimed(guard, node)) {
+        if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed && !guard->leaving) claim(guard, node, actions);
         return;
     }
     if (node->waits_for != node->record.loss && !is_registered(guard, node, now)) return;

@@ -141,6 +141,7 @@ struct rl_guard_node {
     rl_ns again_at;           /* after a failure: no errand before this */
     rl_ns reconnect_at;       /* RL_NEVER: not to be connected anew */
     rl_ns reclaim_at;         /* superseded: when it may be claimed, if it is still the same server then; RL_NEVER */
+    bool was_body;            /* this server was the member's body, as far as we knew, and is the same since */
     bool asked_again, same_again; /* connected anew because it is superseded; and it was the same server once more */
     bool jumped;
     /* RECOVERING and claimed: is the registration complete? Known as that the members of `looking` had it by these nonces,

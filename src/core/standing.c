@@ -182,9 +182,10 @@ bool standing_newest_body(const struct rl_guard *guard, uint64_t id, struct rl_b
 
 bool standing_is_superseded(const struct rl_guard *guard, const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
-    if (!member || !readable(node)) return false;
+    if (!member) return false;
     if (standing_is_claimed(guard, node)) return rl_body_compare(standing_claimed_body(node), &member->body) < 0;
-    return says_intact(node) && strcmp(member->body.run_id, node->run_id) != 0;
+    /* Who was the body and is not any more: also when its record has gone since. A new server would be another run_id. */
+    return (says_intact(node) || node->was_body) && strcmp(member->body.run_id, node->run_id) != 0;
 }
 
 bool standing_has_registered(const struct rl_guard_node *other, const struct rl_guard_node *node) {
@@ -269,8 +270,11 @@ bool standing_judge(struct rl_guard *guard) {
     place_nodes(guard);
     bool changed = votes_needed != guard->votes_needed || id != guard->quorum.quorum_id ||
                    epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms;
-    for (unsigned i = 0; i < guard->nodes; i++)
-        if (move(&guard->node[i], of_node(guard, &guard->node[i]))) changed = true;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        struct rl_guard_node *node = &guard->node[i];
+        if (move(node, of_node(guard, node))) changed = true;
+        if (node->standing == RL_STANDING_INTACT) node->was_body = true;
+    }
     guard->settled = is_settled(guard);
     assert(guard->votes_needed >= 1);
     return changed;
