@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from processes import gone, holder_of
+from processes import gone, holder_of, state
 from servers import LIBC, until
 
 LOST = 80
@@ -120,14 +120,15 @@ def test_sigkill_of_both_lets_the_next_in_when_the_ttl_ends(locked, quorum, reso
     waiter = locked.start("run", resource, "--", "date", "+%s.%N")
     time.sleep(0.3)
     # Stopped first, so that neither can react to the other's death.
-    os.kill(holder, signal.SIGSTOP)
-    os.kill(process.pid, signal.SIGSTOP)
+    for stopped in (holder, process.pid):
+        os.kill(stopped, signal.SIGSTOP)
+        until(lambda: state(stopped) == "T")
+    # A majority has let go when the third of five keys has ended; read while nobody can renew and before anybody can follow.
+    ends = time.time() + sorted(server.ask("PTTL", resource) for server in quorum.servers)[2] / 1000
     for victim in ((process.pid, holder) if first == "front" else (holder, process.pid)):
         os.kill(victim, signal.SIGKILL)
     process.wait()
     all_gone(child, holder)
-    # A majority has let go when the third of five keys has ended.
-    ends = time.time() + sorted(server.ask("PTTL", resource) for server in quorum.servers)[2] / 1000
     output, _ = waiter.communicate(timeout=10)
     assert waiter.returncode == 0
     assert ends - 0.05 < float(output) < ends + 0.3
