@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The floor by itself: the least work that any Redlock client must do (cli/bench_floor.h says what that is).
+ * The floor by itself: the least work that any Redlock client must do (cli/bench/floor.h says what that is).
  * usage: redlock up --mode classic -- floor [IN_FLIGHT [SECONDS]]   (1 in flight, 2 s)
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_floor.h"
+#include "bench/floor.h"
 #include "boottime.h"
 
 enum { IN_FLIGHT_MAX = 65536 };

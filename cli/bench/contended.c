@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "bench_floor.h"
 #include "boottime.h"
 #include "exit_codes.h"
+#include "floor.h"
 #include "message.h"
 
 enum { HOLD_NS = 1000000, CONNECT_MS = 20000, READY_MS = 30000, FLOOR_MS = 50 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench_meter.h"
+#include "meter.h"
 
 #include <sys/resource.h>
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "bench.h"
-#include "bench_floor.h"
 #include "boottime.h"
 #include "exit_codes.h"
+#include "floor.h"
 #include "message.h"
 
 /* As long as others: waits of seconds must be seen, and many cycles of each of those in flight. */

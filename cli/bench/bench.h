@@ -10,7 +10,7 @@
 
 #include <redlock.h>
 
-#include "bench_meter.h"
+#include "meter.h"
 #include "janitor.h"
 #include "servers.h"
 #include "settings.h"
@@ -78,7 +78,7 @@ struct result {
     struct histogram *latency[SIDES_MAX]; /* of all rounds */
 };
 
-/* bench_measures.c */
+/* measures.c */
 extern const struct measure bench_measures[];
 extern const size_t bench_measures_count;
 const struct measure *measure_named(const char *name);
@@ -95,14 +95,14 @@ bool figure_applies(const struct measure *measure, enum figure figure);
 int measure_run(struct bench *bench, const struct measure *measure, size_t side, struct meter *meter,
                 struct sample *sample);
 
-/* bench_nodes.c */
+/* nodes.c */
 /* 0, or the exit status after a message. */
 int bench_nodes_open(struct bench *bench);
 /* From now on there are so many. */
 int bench_nodes_use(struct bench *bench, size_t count);
 void bench_nodes_close(struct bench *bench);
 
-/* bench_library.c: the library's side. 0, or the exit status after a message. */
+/* library.c: the library's side. 0, or the exit status after a message. */
 int library_open(struct bench *bench, bool service_thread, struct redlock_client **client);
 void library_lock_options(const struct bench *bench, struct redlock_lock_options *options);
 /* `first`: the number in the resource's name. */
@@ -111,7 +111,7 @@ int library_lock(struct redlock_client *client, const struct redlock_lock_option
 int library_failed(const char *what, int result);
 int library_blocking(struct bench *bench, const struct measure *measure, struct meter *meter);
 
-/* bench_flight.c: many locks through one descriptor */
+/* flight.c: many locks through one descriptor */
 enum flight_work { FLIGHT_CYCLES, FLIGHT_EXTENSIONS, FLIGHT_TAKE, FLIGHT_GIVE };
 struct flight_plan {
     enum flight_work work;
@@ -124,11 +124,11 @@ int flight_run(struct redlock_client *client, const struct flight_plan *plan);
 int flight_idle(struct redlock_client *client, int64_t until_ns);
 int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count, struct meter *meter);
 
-/* bench_contended.c, bench_held.c */
+/* contended.c, held.c */
 int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample);
 int held_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample);
 
-/* bench_report.c, bench_plot.c */
+/* report.c, plot.c */
 void report_print(const struct bench *bench, const struct result *results, size_t count);
 void report_json(const struct bench *bench, const struct result *results, size_t count);
 /* Whether it could be written, before minutes are spent on it. 0, or the exit status after a message; so too below. */

@@ -2,7 +2,7 @@
  *
  * The floor: the least work that any Redlock client must do, with nothing around it. Write a SET to N nodes, read a
  * majority of the replies, write N releases (compare-and-delete), read a majority. What a client does beyond that is
- * left out, and bench_floor.c says so at each place, beginning with "Left out:". What is not left out: the nodes do the
+ * left out, and floor.c says so at each place, beginning with "Left out:". What is not left out: the nodes do the
  * same work as for a client; every reply is read, those of stragglers too, and is compared with the one that must come.
  */
 #ifndef CLI_BENCH_FLOOR_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench_meter.h"
+#include "meter.h"
 
 struct floor_work {
     unsigned in_flight; /* cycles under way at the same time, each with keys of its own */

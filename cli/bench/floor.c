@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench_floor.h"
+#include "floor.h"
 
 #include <errno.h>
 #include <netdb.h>
