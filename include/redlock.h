@@ -371,6 +371,12 @@ struct redlock_view {
  * OK, NO_QUORUM (views are filled all the same), BAD_ARGUMENT, NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_look(struct redlock_client *client, const void *resource, size_t bytes,
                                                 struct redlock_view *views, size_t count);
+/* The same without blocking, for the resource of a lock that is free; it is BUSY meanwhile. Asks the nodes that are connected, and
+ * is over when a majority says the same (who has not answered by then has the verdict NONE), or with the node timeout (TIMEOUT).
+ * `views` are filled when `done` is called, and must live until then or until the lock is freed.
+ * OK when started; BAD_ARGUMENT (a lock on several resources), BUSY, NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_look_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
+                                                      redlock_done_fn *done, void *context);
 /* Calls `each` once for every string key with a TTL that begins with the client's prefix on any node (resource without
  * the prefix; a key may be told more than once). Reads by SCAN, so it sees what was there throughout. */
 typedef void redlock_resource_fn(void *context, const void *resource, size_t bytes);

@@ -230,6 +230,7 @@ static inline struct net_call *unlock_calls(struct round *round, unsigned nodes)
 static inline struct net_call *peek_calls(struct round *round, unsigned nodes) { return &round->calls[2 * nodes]; }
 
 /* step.c: between the machines and the connections */
+void op_finish(struct redlock_lock *lock, struct op *op, int result); /* harmless where it is not active */
 void lock_step(struct redlock_lock *lock, struct rl_event event);
 void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, struct net_call *calls, rl_ns now);
 void lock_reply(struct net_call *call, const struct net_reply *reply);

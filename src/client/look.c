@@ -55,7 +55,10 @@ struct look {
     unsigned refs; /* the asker's, one for each busy call */
     struct redlock_client *client;
     unsigned pending;
-    struct waiter *waiter; /* NULL: the asker has gone */
+    bool decided;          /* a callback is not kept waiting for the rest */
+    struct waiter *waiter; /* NULL: the asker has gone, or is a callback: */
+    struct redlock_lock *lock; /* whose operation this is; NULL: none, or told */
+    struct redlock_view *views; /* the callback's, while the lock lives */
     struct net_timer timer;
     struct net_request request;
     struct net_bytes key;
@@ -107,6 +110,61 @@ static void copy_items(struct look *look, const struct net_reply *reply) {
     look->items_count = reply->items_count;
 }
 
+static bool tells(int verdict) {
+    return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_WRONGTYPE;
+}
+
+/* No more is waited for. What did not answer has a verdict that says why. */
+static void look_end(struct look *look) {
+    struct redlock_client *client = look->client;
+    net_timer_set(client->net, &look->timer, RL_NEVER);
+    for (unsigned i = 0; i < client->nodes; i++) {
+        if (look->seen[i].answered) continue;
+        struct net_node_status status;
+        net_node(client->net, i, net_now(client->net), &status);
+        int silent = look->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
+        look->seen[i].view.verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? silent : status.verdict;
+    }
+}
+
+static int look_result(const struct look *look, struct redlock_view *views) {
+    unsigned told = 0;
+    for (unsigned i = 0; i < look->client->nodes; i++) {
+        views[i] = look->seen[i].view;
+        told += tells(views[i].verdict);
+    }
+    return told >= rl_quorum(look->client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+}
+
+/* Tells the callback, once. */
+static void look_tell(struct look *look) {
+    struct redlock_lock *lock = look->lock;
+    look->lock = NULL;
+    look_end(look);
+    if (!lock->freed) op_finish(lock, &lock->op, look_result(look, look->views));
+    lock_unref(lock);
+    look_unref(look);
+}
+
+static bool same_view(const struct redlock_view *a, const struct redlock_view *b) {
+    return a->verdict == b->verdict && a->token_truncated == b->token_truncated && a->token_bytes == b->token_bytes &&
+           memcmp(a->token, b->token, a->token_bytes) == 0;
+}
+
+/* Whether a majority says what this node says. */
+static bool is_decided(const struct look *look, unsigned node) {
+    const struct redlock_view *view = &look->seen[node].view;
+    unsigned same = 0;
+    for (unsigned i = 0; tells(view->verdict) && i < look->client->nodes; i++)
+        same += look->seen[i].answered && same_view(&look->seen[i].view, view);
+    return same >= rl_quorum(look->client->nodes);
+}
+
+static void look_over(struct look *look) {
+    if (look->waiter) waiter_finish(look->waiter);
+    if (look->lock) look_tell(look);
+}
+
 void look_reply(struct net_call *call, const struct net_reply *reply) {
     struct look *look = call->owner;
     struct redlock_view *view = &look->seen[call->node].view;
@@ -121,43 +179,37 @@ void look_reply(struct net_call *call, const struct net_reply *reply) {
         copy_items(look, reply);
     }
     look->pending--;
-    if (look->pending == 0 && look->waiter) waiter_finish(look->waiter);
+    look->decided = look->lock && is_decided(look, call->node);
+    if (look->pending == 0 || look->decided) look_over(look);
     look_unref(look);
 }
 
-static void look_late(struct net_timer *timer) {
-    struct look *look = RL_CONTAINER(timer, struct look, timer);
-    if (look->waiter) waiter_finish(look->waiter);
-}
+static void look_late(struct net_timer *timer) { look_over(RL_CONTAINER(timer, struct look, timer)); }
 
-/* Asks and waits. The mutex is held. What did not answer has a verdict that says why. */
-static void look_ask(struct look *look, rl_mask nodes) {
+/* Asks. The mutex is held. False: no node was asked. */
+static bool look_send(struct look *look, rl_mask nodes, rl_ns patience) {
     struct redlock_client *client = look->client;
-    struct waiter waiter;
     rl_ns now = net_now(client->net);
-    rl_ns until = now + client->options.connect_timeout_ms * RL_MS;
-    waiter_init(&waiter);
+    rl_ns until = now + patience;
     look->timer.fire = look_late;
     rl_mask taken = net_send(client->net, nodes, &look->request, look->calls, until, now);
     look->pending = rl_count(taken);
     look->refs += look->pending;
-    if (look->pending > 0) {
-        look->waiter = &waiter;
-        net_timer_set(client->net, &look->timer, until);
-        client_wait(client, &waiter);
-        net_timer_set(client->net, &look->timer, RL_NEVER);
-        look->waiter = NULL;
-    }
-    for (unsigned i = 0; i < client->nodes; i++) {
-        if (look->seen[i].answered) continue;
-        struct net_node_status status;
-        net_node(client->net, i, net_now(client->net), &status);
-        look->seen[i].view.verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
-    }
+    if (look->pending == 0) return false;
+    net_timer_set(client->net, &look->timer, until);
+    return true;
 }
 
-static bool tells(int verdict) {
-    return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_WRONGTYPE;
+/* Asks and waits. The mutex is held. */
+static void look_ask(struct look *look, rl_mask nodes) {
+    if (look_send(look, nodes, look->client->options.connect_timeout_ms * RL_MS)) {
+        struct waiter waiter;
+        waiter_init(&waiter);
+        look->waiter = &waiter;
+        client_wait(look->client, &waiter);
+        look->waiter = NULL;
+    }
+    look_end(look);
 }
 
 rl_ns gather_until(struct redlock_client *client) {
@@ -169,18 +221,40 @@ int redlock_look(struct redlock_client *client, const void *resource, size_t byt
     if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct look *look = look_new(client, NET_LOOK, resource, bytes);
-    unsigned told = 0;
+    int result = REDLOCK_NO_MEMORY;
     if (look) {
         look_ask(look, gather(client, gather_until(client)));
-        for (unsigned i = 0; i < client->nodes; i++) {
-            views[i] = look->seen[i].view;
-            told += tells(views[i].verdict);
-        }
+        result = look_result(look, views);
         look_unref(look);
     }
     client_leave_telling(client);
+    return result;
+}
+
+/* The mutex is held. */
+static int look_begin(struct redlock_lock *lock, struct redlock_view *views, redlock_done_fn *done, void *context) {
+    struct redlock_client *client = lock->client;
+    if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    size_t prefix = client->options.key_prefix_bytes;
+    struct look *look = look_new(client, NET_LOOK, (const char *)lock->keys[0].data + prefix, lock->keys[0].bytes - prefix);
     if (!look) return REDLOCK_NO_MEMORY;
-    return told >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    lock->op = (struct op){.active = true, .done = done, .context = context};
+    look->views = views;
+    look->lock = lock;
+    lock->refs++;
+    rl_mask ready = net_ready(client->net, net_now(client->net));
+    if (!look_send(look, ready, lock->kind->terms.node_timeout)) look_tell(look);
+    return REDLOCK_OK;
+}
+
+int redlock_look_start(struct redlock_lock *lock, struct redlock_view *views, size_t count, redlock_done_fn *done,
+                       void *context) {
+    struct redlock_client *client = lock->client;
+    if (!views || count < client->nodes || !done || lock->keys_count != 1) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = look_begin(lock, views, done, context);
+    client_leave(client);
+    return result;
 }
 
 /* ---- listing ---- */

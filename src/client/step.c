@@ -108,7 +108,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->release && lock->phase == PHASE_RELEASING) line_released(lock, actions->release);
 }
 
-static void op_finish(struct redlock_lock *lock, struct op *op, int result) {
+void op_finish(struct redlock_lock *lock, struct op *op, int result) {
     if (!op->active) return;
     if (op->waiter) { /* its thread need not come back here for the result */
         struct waiter *waiter = op->waiter;

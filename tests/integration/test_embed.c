@@ -22,15 +22,17 @@ static int stop_three(void **state) {
     return 0;
 }
 
-static struct redlock_client *open_embedded(const char *urls) {
+static struct redlock_client *open_patient(const char *urls, int64_t node_timeout_ms) {
     struct redlock_client_options options;
     struct redlock_client *client = NULL;
     redlock_client_options_init(&options);
     options.service_thread = 0;
-    options.node_timeout_ms = 150;
+    options.node_timeout_ms = node_timeout_ms;
     assert_result(redlock_client_open(urls, &options, &client, NULL), REDLOCK_OK);
     return client;
 }
+
+static struct redlock_client *open_embedded(const char *urls) { return open_patient(urls, 150); }
 
 static bool readable(struct redlock_client *client, double ms) {
     struct pollfd descriptor = {.fd = redlock_client_fd(client), .events = POLLIN};
@@ -128,6 +130,57 @@ static void operations_begun_in_callbacks(void **state) {
     run(client, NULL, 0, 100);
     assert_int_equal(chain.steps, steps);
     assert_int_equal(servers_holding(&three, "chain"), 0);
+    redlock_client_free(client);
+}
+
+/* One that hangs is not waited for where the others agree; where they cannot, its verdict says so. */
+static void looking_without_blocking(void **state) {
+    (void)state;
+    struct done done = {0};
+    struct redlock_view views[3];
+    struct redlock_client *client = open_patient(three.urls, 900);
+    struct redlock_lock *lock = new_lock(client, "seen", NULL);
+    assert_int_equal(redlock_client_wait_ready(client, 2000), 3);
+    assert_result(redlock_look_start(lock, views, 2, on_done, &done), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_look_start(lock, views, 3, NULL, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
+    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_BUSY);
+    assert_result(redlock_acquire_start(lock, 0, on_done, &done), REDLOCK_BUSY);
+    assert_int_equal(done.count, 0); /* never from within the call */
+    run(client, &done.count, 1, 3000);
+    assert_result(done.result, REDLOCK_OK);
+    unsigned absent = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        absent += views[i].verdict == REDLOCK_VERDICT_ABSENT;
+        assert_true(views[i].verdict == REDLOCK_VERDICT_ABSENT || views[i].verdict == REDLOCK_VERDICT_NONE);
+    }
+    assert_in_range(absent, 2, 3);
+
+    for (unsigned i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET seen %s PX 9000", i == 1 ? "them" : "us"));
+    server_pause(&three.at[0]);
+    double since = now_ms();
+    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
+    run(client, &done.count, 2, 3000);
+    assert_true(now_ms() - since > 800);         /* the node timeout */
+    assert_result(done.result, REDLOCK_OK);      /* two have told, and they do not agree */
+    assert_int_equal(views[0].verdict, REDLOCK_VERDICT_TIMEOUT);
+    assert_memory_equal(views[1].token, "them", 4);
+
+    freeReplyObject(server_ask(&three.at[1], "SET seen us PX 9000"));
+    since = now_ms();
+    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
+    run(client, &done.count, 3, 3000);
+    assert_true(now_ms() - since < 800); /* a majority says the same */
+    assert_int_equal(views[2].token_bytes, 2);
+    assert_in_range(views[2].remaining_ms, 5000, 9000);
+
+    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
+    redlock_lock_free(lock); /* under way: nobody is told, and the views are left alone */
+    memset(views, 0, sizeof views);
+    server_resume(&three.at[0]);
+    run(client, NULL, 0, 100);
+    assert_int_equal(done.count, 3);
+    assert_int_equal(views[2].verdict, REDLOCK_VERDICT_NONE);
     redlock_client_free(client);
 }
 
@@ -311,6 +364,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_lock_from_start_to_release),
         cmocka_unit_test(operations_begun_in_callbacks),
+        cmocka_unit_test(looking_without_blocking),
         cmocka_unit_test(locks_freed_in_their_own_callbacks),
         cmocka_unit_test(many_locks_at_once),
         cmocka_unit_test(the_descriptor_is_quiet_when_nothing_happens),
