@@ -73,6 +73,7 @@ static void print_majority(struct session *session, const char *name, const stru
         break;
     case STANDING_FREE: printf("%s: free\n", name); break;
     case STANDING_SPLIT: printf("%s: split: no majority for any holder\n", name); break;
+    case STANDING_FOREIGN: printf("%s: held by something else than a lock of this kind: no string\n", name); break;
     case STANDING_UNKNOWN:
         printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered, count,
                quorum_of(count));
@@ -107,7 +108,7 @@ static json_t *view_json(struct session *session, const struct redlock_view *vie
 
 static json_t *resource_json(struct session *session, const char *resource, size_t bytes,
                              const struct redlock_view *views, size_t count) {
-    static const char *const names[] = {"held", "free", "split", "unknown"};
+    static const char *const names[] = {"held", "free", "split", "unknown", "foreign"};
     struct majority majority = majority_of(views, count);
     json_t *object = json_object(), *nodes = json_array();
     json_object_set_new(object, "resource", bytes_json(resource, bytes));

@@ -32,10 +32,11 @@ static size_t votes_for(const struct redlock_view *views, size_t count, size_t c
 struct majority majority_of(const struct redlock_view *views, size_t count) {
     struct majority majority = {.standing = STANDING_UNKNOWN, .remaining_ms = -1};
     const size_t quorum = quorum_of(count);
-    size_t absent = 0;
+    size_t absent = 0, foreign = 0;
     for (size_t i = 0; i < count; i++) {
         int verdict = views[i].verdict;
         absent += verdict == REDLOCK_VERDICT_ABSENT;
+        foreign += verdict == REDLOCK_VERDICT_WRONGTYPE;
         majority.answered += verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_GRANTED ||
                              verdict == REDLOCK_VERDICT_WRONGTYPE;
     }
@@ -50,7 +51,9 @@ struct majority majority_of(const struct redlock_view *views, size_t count) {
         majority.remaining_ms = remaining[quorum - 1];
         return majority;
     }
-    if (majority.answered >= quorum) majority.standing = absent >= quorum ? STANDING_FREE : STANDING_SPLIT;
+    if (majority.answered >= quorum) majority.standing = STANDING_SPLIT;
+    if (absent >= quorum) majority.standing = STANDING_FREE;
+    if (foreign >= quorum) majority.standing = STANDING_FOREIGN;
     return majority;
 }
 

@@ -13,7 +13,8 @@
 
 #include "session.h"
 
-enum standing { STANDING_HELD, STANDING_FREE, STANDING_SPLIT, STANDING_UNKNOWN };
+/* FOREIGN: a majority holds something that is no string, as Redisson's locks are. */
+enum standing { STANDING_HELD, STANDING_FREE, STANDING_SPLIT, STANDING_UNKNOWN, STANDING_FOREIGN };
 
 struct majority {
     enum standing standing;
