@@ -263,6 +263,15 @@ static void judge_standing(const struct examined *node, size_t i, struct finding
     }
 }
 
+static void judge_scheme(const struct examined *node, size_t i, struct findings *findings) {
+    if (node->status.scheme == REDLOCK_SCHEME_SET) return;
+    NOTE("OLD-PATTERN", i,
+         "Move all who use these locks to SET NX PX and take scheme out of the URL; until then, docs/older-ways.md.",
+         "It keeps locks in the old way, by SETNX and a timestamp in %s: clocks that differ by more than a second, or a "
+         "program that deletes a lock whose time is over, give a lock to two.",
+         node->status.scheme == REDLOCK_SCHEME_SETNX_MS ? "milliseconds" : "seconds");
+}
+
 void judge_node(const struct checkup *checkup, size_t i, struct findings *findings) {
     const struct examined *node = &checkup->nodes[i];
     if (!is_served(node)) {
@@ -279,6 +288,7 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
     judge_clock(node, i, findings);
     judge_age(&node->survey, checkup->guarded, i, findings);
     judge_permissions(node, i, findings);
+    judge_scheme(node, i, findings);
 }
 
 /* ---- the set as a whole ---- */

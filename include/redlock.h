@@ -135,6 +135,13 @@ enum redlock_mode {
                                  lock has a fencing token. Redis 6.2 or later, or Valkey */
 };
 
+/* How a node keeps a lock: by its URL; docs/older-ways.md. */
+enum redlock_scheme {
+    REDLOCK_SCHEME_SET = 0,     /* SET key token NX PX ttl */
+    REDLOCK_SCHEME_SETNX = 1,   /* a timestamp in seconds under the key, which has no TTL */
+    REDLOCK_SCHEME_SETNX_MS = 2 /* the same in milliseconds */
+};
+
 enum redlock_log_level { REDLOCK_LOG_ERROR = 0, REDLOCK_LOG_WARNING = 1, REDLOCK_LOG_INFO = 2, REDLOCK_LOG_DEBUG = 3 };
 
 /* Called from whichever thread drives the client; must not call back into the library. */
@@ -167,10 +174,18 @@ struct redlock_client_options {
                                        with all other clients; 0: only others do that */
 };
 
-REDLOCK_API void redlock_client_options_init(struct redlock_client_options *options);
+/* The defaults, for a caller whose struct has `size` bytes: as many are written, however many fields this library knows.
+ * So what was built against an older header stays sound; the _init() functions hand over what their header says. */
+REDLOCK_API void redlock_client_options_fill(struct redlock_client_options *options, size_t size);
+static inline void redlock_client_options_init(struct redlock_client_options *options) {
+    redlock_client_options_fill(options, sizeof *options);
+}
 
 /* Opens a client on 1 to 15 nodes: "redis://[user:pass@]host[:port][/db]", "rediss://..." (TLS),
  * "unix:///path[?db=n]", separated by commas or white space; user and password percent-encoded.
+ * A single node may have the option scheme=setnx ("redis://host/0?scheme=setnx"): locks as the old pattern with SETNX,
+ * GETSET and a timestamp keeps them, which exclude programs that still use it. scheme=setnx-ms: with milliseconds in place
+ * of seconds. Then there is no guarded mode and a lock is on one resource; docs/older-ways.md says what it can promise.
  * The quorum is nodes/2+1 of the nodes given here, never of those that answer.
  * Returns at once; connections come up in the background. `options` NULL: the defaults.
  * On failure *client is left alone and *error (which may be NULL) says why.
@@ -200,6 +215,7 @@ struct redlock_node_status {
     int uses_transactions;  /* 1: scripting is refused there; WATCH/MULTI/EXEC is used */
     int64_t recovering_ms;  /* RECOVERING: until it votes again, as far as this client knows; -1: nobody can tell */
     char node_id[17];       /* guarded: which member it is; "" unknown */
+    int scheme;             /* enum redlock_scheme */
 };
 REDLOCK_API size_t redlock_client_nodes(const struct redlock_client *client);
 /* OK, or BAD_ARGUMENT when node is out of range. */
@@ -273,7 +289,10 @@ struct redlock_lock_options {
     redlock_change_fn *on_change;
     void *on_change_context;
 };
-REDLOCK_API void redlock_lock_options_init(struct redlock_lock_options *options);
+REDLOCK_API void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size);
+static inline void redlock_lock_options_init(struct redlock_lock_options *options) {
+    redlock_lock_options_fill(options, sizeof *options);
+}
 
 /* Bytes with a length; NUL has no meaning. */
 struct redlock_bytes {
@@ -475,7 +494,10 @@ struct redlock_quorum_options {
     redlock_progress_fn *progress;
     void *progress_context;
 };
-REDLOCK_API void redlock_quorum_options_init(struct redlock_quorum_options *options);
+REDLOCK_API void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size);
+static inline void redlock_quorum_options_init(struct redlock_quorum_options *options) {
+    redlock_quorum_options_fill(options, sizeof *options);
+}
 
 /* Writes records on all nodes of this client, which must all be reachable and fit, and waits for ttl_ms_max unless
  * never_used. Over records that are there: only when fewer than a majority is intact (the word for that is yours: the data
@@ -516,7 +538,10 @@ struct redlock_fence_gate_options {
     size_t resources;  /* 4096. How many are told apart, about 22 bytes each; of an existing file, its own counts */
     int create;        /* 1: a file that is absent is created; 0: that is an error (SYSTEM), for a gate that must be there */
 };
-REDLOCK_API void redlock_fence_gate_options_init(struct redlock_fence_gate_options *options);
+REDLOCK_API void redlock_fence_gate_options_fill(struct redlock_fence_gate_options *options, size_t size);
+static inline void redlock_fence_gate_options_init(struct redlock_fence_gate_options *options) {
+    redlock_fence_gate_options_fill(options, sizeof *options);
+}
 
 /* `options` NULL: a gate in memory. On failure *gate is left alone and *error (which may be NULL) says why.
  * Returns OK, BAD_ARGUMENT, NO_MEMORY, SYSTEM (errno says why; EBADMSG: the file is cut off, damaged or not a gate's). */

@@ -155,6 +155,13 @@ static int connect_all(struct redlock_client *client, const char *nodes, struct 
     int result = net_open(&client->net, &options, &handlers, &net_error);
     if (result != REDLOCK_OK) return fail(error, result, "%s", net_error.text);
     client->nodes = net_nodes(client->net);
+    if (!rounds_reserve(client)) {
+        net_close(client->net, false);
+        return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");
+    }
+    struct net_node_status first;
+    net_node(client->net, 0, net_now(client->net), &first);
+    client->scheme = first.scheme; /* one that is not SET is of the only node */
     if (client->guard) guard_start(client->guard);
     /* The caller's strings end with redlock_client_open(). */
     client->options.tls_ca_file = client->options.tls_cert_file = NULL;
@@ -231,6 +238,7 @@ int redlock_client_node(struct redlock_client *client, size_t node, struct redlo
     memcpy(out->version, status.version, sizeof out->version);
     memcpy(out->text, status.text, sizeof out->text);
     out->uses_transactions = status.uses_transactions;
+    out->scheme = status.scheme;
     out->recovering_ms = 0;
     out->node_id[0] = '\0';
     if (client->guard) guard_status(client->guard, (unsigned)node, out);

@@ -24,7 +24,15 @@ struct waiter {
     bool heir;                 /* woken to drive */
     int result;                /* of the operation that it waits for; of several, of one that failed */
     size_t finished, wanted;   /* of several: done when so many are over. Of one: 0 */
-    atomic_uint word;          /* waiter.c's: asleep or woken */
+    atomic_uint word;          /* waiter.c's: up, asleep or woken, ... */
+    rl_ns woken_at;            /* ... and since when: to be read once it says so */
+};
+
+/* waiter.c's: whether callers give their processors away before they sleep. Not under the mutex. */
+struct yielding {
+    atomic_uint waits, vain; /* how many waits there were; how often it was in vain of late */
+    atomic_uint rest;        /* when it made one late: for so long, times this power of two, nobody does it, ... */
+    _Atomic rl_ns not_before; /* ... until then */
 };
 
 enum driver { DRIVER_NONE, DRIVER_SERVICE, DRIVER_CALLER };
@@ -43,6 +51,7 @@ struct redlock_client {
     unsigned nodes;
     unsigned fork_generation;
     bool twice_listed;
+    uint8_t scheme;          /* enum redlock_scheme, of all nodes */
     struct redlock_stats stats;
 
     enum driver driver;      /* who sleeps in net_wait() for all */
@@ -60,6 +69,7 @@ struct redlock_client {
     unsigned doubt, spared;  /* how seldom they come back at once; for so many turns nobody waits for them */
     bool held_back;          /* what was sent is not flushed: the last one back does that, or the watch */
     struct waiter *watch;    /* sleeps for so long only */
+    struct yielding yielding;
 
     pthread_t service;
     bool service_runs, service_parked, stopping;
@@ -168,6 +178,7 @@ _Static_assert(sizeof(struct redlock_lock) <= 448, "with token, key and the allo
 _Static_assert(REDLOCK_RESOURCES_MAX <= UINT8_MAX && REDLOCK_OWNER_BYTES_MAX <= UINT8_MAX, "counted in a byte");
 
 /* options.c: defaults, validation, copies */
+void fill_sized(void *to, size_t given, const void *defaults, size_t known); /* both begin with their size */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from, struct redlock_error *error);
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to, const struct redlock_lock_options *from,
                   struct redlock_error *error);
@@ -199,7 +210,8 @@ unsigned fork_generation(void);
 /* waiter.c: a thread's sleep */
 void waiter_lie_down(struct waiter *waiter);             /* before anybody can know that it sleeps */
 bool waiter_sleep(struct waiter *waiter, rl_ns span);    /* false: `span` is over (RL_NEVER: no end) */
-void waiter_wake(struct waiter *waiter);                 /* touches nothing of it afterwards: it may be gone */
+rl_ns waiter_now(void);                                  /* the time for waiter_wake() */
+void waiter_wake(struct waiter *waiter, rl_ns now);      /* touches nothing of it afterwards: it may be gone */
 
 /* lock.c */
 void lock_unref(struct redlock_lock *lock);
@@ -208,7 +220,8 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
 void gather_for_adopted(struct redlock_lock *lock);
 
 /* pool.c: memory that is needed again and again */
-void *pool_take(struct pool *pool, size_t bytes); /* zeroed when it is new; NULL: no memory */
+/* Zeroed when it is new; NULL: no memory. So many stay for others. */
+void *pool_take(struct pool *pool, size_t bytes, unsigned reserve);
 void pool_give(struct pool *pool, void *memory);
 void pool_empty(struct pool *pool);
 
@@ -217,7 +230,9 @@ struct kind *kind_of(struct redlock_client *client, const struct redlock_lock_op
 void kind_drop(struct redlock_client *client, struct kind *kind);
 
 /* round.c */
-struct round *round_of(struct redlock_lock *lock); /* its own, or one with its token; NULL: no memory */
+bool rounds_reserve(struct redlock_client *client); /* one, so that a release can be sent without memory; false: none */
+/* Its own, or one with its token; NULL: no memory. The one in reserve is for a release. */
+struct round *round_of(struct redlock_lock *lock, bool release);
 int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes); /* token NULL: a random one */
 void lock_drop_round(struct redlock_lock *lock);
 void lock_rest(struct redlock_lock *lock); /* gives the round back if nothing is under way */

@@ -2,7 +2,7 @@
  *
  * Who sleeps for whom. One thread at a time, the driver, sleeps in net_wait() without the mutex and
  * works off what it saw with it. A blocked caller drives itself, so that blocking costs no hop to
- * another thread; the other callers sleep on a futex each (waiter.c). The service thread drives only
+ * another thread; the other callers sleep, each by itself (waiter.c). The service thread drives only
  * when no caller does, and while callers come and go it waits on a condition variable, so that it is
  * not woken by their replies.
  *
@@ -68,10 +68,11 @@ static struct waiter *take_woken(struct redlock_client *client) {
 }
 
 static void wake_each(struct waiter *woken) {
+    rl_ns now = woken ? waiter_now() : 0;
     while (woken) {
         struct waiter *waiter = woken;
         woken = waiter->next;
-        waiter_wake(waiter);
+        waiter_wake(waiter, now);
     }
 }
 

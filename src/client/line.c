@@ -82,7 +82,7 @@ static struct line *line_new(struct redlock_client *client, struct net_bytes key
         line->names[i] = (struct net_bytes){text, bytes};
     }
     line->key = (struct net_bytes){(const char *)line->names[0].data + prefix, key.bytes};
-    line->look = (struct net_request){.op = NET_WATCH, .keys = &line->key, .keys_count = 1};
+    line->look = (struct net_request){.op = NET_WATCH, .keys = &line->key, .keys_count = 1, .scheme = client->scheme};
     line->stand = (struct net_request){.op = NET_STAND, .keys = line->names, .keys_count = 2};
     line->leave = (struct net_request){.op = NET_LEAVE, .keys = line->names, .keys_count = 2};
     for (unsigned i = 0; i < 3 * nodes; i++) {

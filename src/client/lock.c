@@ -84,6 +84,9 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
         return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
+    if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "under scheme=setnx a lock is on one resource, as its pattern knows it: make one lock for each");
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     if (client->guard && !fenced_keys_valid(lock, error)) {

@@ -88,7 +88,7 @@ static struct look *look_new(struct redlock_client *client, enum net_op op, cons
     if (prefix) memcpy(look->key_bytes, client->key_prefix, prefix);
     if (bytes) memcpy(look->key_bytes + prefix, resource, bytes);
     look->key = (struct net_bytes){look->key_bytes, prefix + bytes};
-    look->request = (struct net_request){.op = op, .keys = &look->key, .keys_count = 1};
+    look->request = (struct net_request){.op = op, .keys = &look->key, .keys_count = 1, .scheme = client->scheme};
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
         look->calls[i].owner = look;
         look->calls[i].tag = CALL_LOOK;

@@ -19,9 +19,15 @@ int fail(struct redlock_error *error, int result, const char *format, ...) {
     return result;
 }
 
-void redlock_client_options_init(struct redlock_client_options *options) {
-    *options = (struct redlock_client_options){
-        .size = sizeof *options,
+void fill_sized(void *to, size_t given, const void *defaults, size_t known) {
+    if (given < sizeof given) return;
+    memset(to, 0, given);
+    memcpy(to, defaults, given < known ? given : known);
+    memcpy(to, &given, sizeof given);
+}
+
+void redlock_client_options_fill(struct redlock_client_options *options, size_t size) {
+    const struct redlock_client_options defaults = {
         .connect_timeout_ms = 1000,
         .stall_timeout_ms = 5000,
         .drift_ppm = 10000,
@@ -31,11 +37,11 @@ void redlock_client_options_init(struct redlock_client_options *options) {
         .mode = REDLOCK_MODE_CLASSIC,
         .recover = 1,
     };
+    fill_sized(options, size, &defaults, sizeof defaults);
 }
 
-void redlock_lock_options_init(struct redlock_lock_options *options) {
-    *options = (struct redlock_lock_options){
-        .size = sizeof *options,
+void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size) {
+    const struct redlock_lock_options defaults = {
         .ttl_ms = 30000,
         .validity_ms_min = 1,
         .renew = 1,
@@ -43,6 +49,7 @@ void redlock_lock_options_init(struct redlock_lock_options *options) {
         .retry_delay_ms_min = 50,
         .retry_delay_ms_max = 250,
     };
+    fill_sized(options, size, &defaults, sizeof defaults);
 }
 
 /* Copies a caller's struct, which may be of an older header (shorter) or of a newer one (longer, and then what we

@@ -2,7 +2,7 @@
  *
  * Memory that is needed again and again: what a lock needs while something is under way, it gives back when it is at
  * rest, and the next takes it over as it was. A few stay, so that what acquiring took is there for releasing; the rest of
- * a burst is freed.
+ * a burst is freed. The last of them may be in reserve: then only who asks for it takes it.
  */
 #include <stdlib.h>
 
@@ -14,9 +14,9 @@ struct spare {
     struct spare *next;
 };
 
-void *pool_take(struct pool *pool, size_t bytes) {
+void *pool_take(struct pool *pool, size_t bytes, unsigned reserve) {
     struct spare *spare = pool->first;
-    if (!spare) return calloc(1, bytes);
+    if (pool->count <= reserve) return calloc(1, bytes);
     pool->first = spare->next;
     pool->count--;
     spare->next = NULL;

@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void redlock_quorum_options_init(struct redlock_quorum_options *options) {
-    *options = (struct redlock_quorum_options){
-        .size = sizeof *options,
-        .ttl_ms_max = REDLOCK_QUORUM_TTL_MS_MAX,
-    };
+void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size) {
+    const struct redlock_quorum_options defaults = {.ttl_ms_max = REDLOCK_QUORUM_TTL_MS_MAX};
+    fill_sized(options, size, &defaults, sizeof defaults);
 }
 
 bool quorum_same_server(const struct quorum_seat *seat) {

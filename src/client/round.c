@@ -14,6 +14,7 @@ void round_fill_in(struct round *round, struct net_request *request) {
     request->keys_count = lock->keys_count;
     request->token = (struct net_bytes){round->token, round->token_bytes};
     request->ttl_ms = lock->kind->options.ttl_ms;
+    request->scheme = lock->client->scheme;
 }
 
 static size_t round_bytes(const struct redlock_client *client) {
@@ -36,11 +37,17 @@ static void prepare(struct round *round, const struct redlock_client *client) {
     if (client->guard) fenced_round_new(round, nodes);
 }
 
-static struct round *round_new(struct redlock_lock *lock, size_t token_bytes) {
+bool rounds_reserve(struct redlock_client *client) {
+    struct round *round = calloc(1, round_bytes(client));
+    if (round) pool_give(&client->rounds, round);
+    return round != NULL;
+}
+
+static struct round *round_new(struct redlock_lock *lock, size_t token_bytes, bool release) {
     struct redlock_client *client = lock->client;
     bool fits = token_bytes <= ROUND_TOKEN_BYTES;
     size_t bytes = round_bytes(client);
-    struct round *round = fits ? pool_take(&client->rounds, bytes) : calloc(1, bytes + token_bytes);
+    struct round *round = fits ? pool_take(&client->rounds, bytes, release ? 0 : 1) : calloc(1, bytes + token_bytes);
     if (!round) return NULL;
     if (!round->calls[0].owner) prepare(round, client);
     round->token = fits ? round->own_token : (unsigned char *)round + bytes;
@@ -131,9 +138,9 @@ static void carry_token(struct round *round) {
     if (lock->client->guard) fenced_round(round);
 }
 
-struct round *round_of(struct redlock_lock *lock) {
+struct round *round_of(struct redlock_lock *lock, bool release) {
     if (lock->round) return lock->round;
-    lock->round = round_new(lock, lock->token_bytes);
+    lock->round = round_new(lock, lock->token_bytes, release);
     if (lock->round) carry_token(lock->round);
     return lock->round;
 }
@@ -141,5 +148,5 @@ struct round *round_of(struct redlock_lock *lock) {
 int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes) {
     lock_drop_round(lock);
     if (!new_token(lock, token, bytes)) return token ? REDLOCK_NO_MEMORY : REDLOCK_SYSTEM;
-    return round_of(lock) ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+    return round_of(lock, false) ? REDLOCK_OK : REDLOCK_NO_MEMORY;
 }

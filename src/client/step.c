@@ -87,7 +87,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     bool sends = actions->acquire | actions->repair | actions->extend | actions->release | actions->peek |
                  actions->raise | actions->confirm;
     if (!sends) return;
-    struct round *round = round_of(lock);
+    struct round *round = round_of(lock, lock->phase == PHASE_RELEASING);
     if (!round) {
         send_nothing(lock, actions);
         return;
@@ -363,7 +363,7 @@ void lock_timer_init(struct redlock_lock *lock) { lock->timer.fire = on_timer; }
 
 bool acquiring_add(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
-    struct acquisition *acquisition = pool_take(&client->acquisitions, sizeof *acquisition);
+    struct acquisition *acquisition = pool_take(&client->acquisitions, sizeof *acquisition, 0);
     if (!acquisition) return false;
     acquisition->lock = lock;
     acquisition->place = (struct place){0};

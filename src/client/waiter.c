@@ -4,15 +4,36 @@
  * with the mutex held, since the waiter's memory may be gone once the mutex is given back; and then each thread would
  * wake up only to wait for the mutex. Here the word changes first, and of the waiter the waking thread uses no more
  * than the address.
+ *
+ * To sleep and be woken costs two system calls and, where a processor has nothing else to do, its waking up: for a few
+ * callers on one client that was most of what their turns took beside the servers. So a thread first gives its processor
+ * away a few times (sched_yield) without lying down. While servers on this machine, or the other callers, have work they
+ * do it then, and are mostly done when it comes back: the driver finds it up and needs no system call. Where nobody else
+ * wants the processor the few times are over before a sleep would be. It is not for always:
+ *
+ * - Where waits last longer, as on a slow network or for a lock that another holds, it is in vain. Then it is tried
+ *   less and less often, until it pays again.
+ * - A thread that gives its processor away stands behind all others that can run, and those who compute keep it for
+ *   milliseconds, while one who sleeps is let in before them when it is woken: with two busy loops beside, rates fell to
+ *   a seventh. So the waking thread notes the time, and when the woken one sees it much later, nobody gives anything
+ *   away for some times as long; four times that where it happens again soon (DEAR).
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
 
-enum { ASLEEP, WOKEN };
+enum { UP, ASLEEP, WOKEN };
+enum { YIELDS_MAX = 4, VAIN_MAX = 6 };
+/* Longer than others work for a turn, shorter than a scheduler's slice for those who compute. */
+#define LATE (RL_MS / 2)
+#define LATE_MAX (10 * RL_MS)
+enum { DEAR = 4 }; /* it saves a fifth of the time: more is lost if one is late again within so many times that */
+enum { REST_MIN = 1, REST_MAX = 10 }; /* powers of two, times what was lost */
 
 _Static_assert(sizeof(atomic_uint) == 4, "a futex is a word of 32 bits");
 
@@ -25,9 +46,63 @@ static long futex(atomic_uint *word, int operation, unsigned value, const struct
     return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, span, NULL, 0);
 }
 
-void waiter_lie_down(struct waiter *waiter) { atomic_store(&waiter->word, ASLEEP); }
+rl_ns waiter_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* After n times in vain each 2^n-th wait tries it. What threads overwrite of each other's here is but a guess. */
+static bool may_yield(struct yielding *yielding, rl_ns now) {
+    unsigned vain = atomic_load_explicit(&yielding->vain, memory_order_relaxed);
+    unsigned nth = atomic_fetch_add_explicit(&yielding->waits, 1, memory_order_relaxed);
+    if (nth & ((1U << vain) - 1)) return false;
+    return now >= atomic_load_explicit(&yielding->not_before, memory_order_relaxed);
+}
+
+static void learn(struct yielding *yielding, bool paid) {
+    unsigned vain = atomic_load_explicit(&yielding->vain, memory_order_relaxed);
+    unsigned then = paid ? vain - (vain > 0) : vain + (vain < VAIN_MAX);
+    if (then != vain) atomic_store_explicit(&yielding->vain, then, memory_order_relaxed);
+}
+
+/* Who waited since `from` was up late. Several mostly see the same; the first of them tells it. */
+static void rest(struct yielding *yielding, rl_ns from, rl_ns now, rl_ns late) {
+    rl_ns before = atomic_load_explicit(&yielding->not_before, memory_order_relaxed);
+    unsigned times = atomic_load_explicit(&yielding->rest, memory_order_relaxed);
+    if (before > from) return;
+    if (late > LATE_MAX) late = LATE_MAX; /* the process was stopped, perhaps */
+    bool again = from - before < late * DEAR;
+    if (again) times = times + 2 < REST_MAX ? times + 2 : REST_MAX;
+    if (!again && times > 0) times--;
+    if (times < REST_MIN) times = REST_MIN;
+    atomic_store_explicit(&yielding->rest, times, memory_order_relaxed);
+    atomic_store_explicit(&yielding->not_before, now + (late << times), memory_order_relaxed);
+}
+
+/* True: woken already. */
+static bool woken_while_others_run(struct waiter *waiter) {
+    struct yielding *yielding = &waiter->client->yielding;
+    rl_ns from = waiter_now();
+    if (!may_yield(yielding, from)) return false;
+    bool woken = false;
+    for (int i = 0; i < YIELDS_MAX && !woken; i++) {
+        sched_yield();
+        woken = atomic_load(&waiter->word) == WOKEN;
+    }
+    learn(yielding, woken);
+    if (!woken) return false;
+    rl_ns now = waiter_now(), late = now - waiter->woken_at;
+    if (late >= LATE) rest(yielding, from, now, late);
+    return true;
+}
+
+void waiter_lie_down(struct waiter *waiter) { atomic_store(&waiter->word, UP); }
 
 bool waiter_sleep(struct waiter *waiter, rl_ns span) {
+    unsigned up = UP;
+    if (atomic_load(&waiter->word) == UP && woken_while_others_run(waiter)) return true;
+    atomic_compare_exchange_strong(&waiter->word, &up, ASLEEP);
     const struct span relative = {(long)(span / 1000000000), (long)(span % 1000000000)};
     while (atomic_load(&waiter->word) == ASLEEP) {
         long failed = futex(&waiter->word, FUTEX_WAIT, ASLEEP, span == RL_NEVER ? NULL : &relative);
@@ -36,8 +111,8 @@ bool waiter_sleep(struct waiter *waiter, rl_ns span) {
     return true;
 }
 
-void waiter_wake(struct waiter *waiter) {
+void waiter_wake(struct waiter *waiter, rl_ns now) {
     atomic_uint *word = &waiter->word;
-    atomic_store(word, WOKEN);
-    futex(word, FUTEX_WAKE, 1, NULL);
+    waiter->woken_at = now;
+    if (atomic_exchange(word, WOKEN) == ASLEEP) futex(word, FUTEX_WAKE, 1, NULL);
 }

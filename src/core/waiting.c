@@ -196,9 +196,14 @@ static void look_when_due(struct rl_waiting *waiting, const struct rl_event *eve
 /* Of those that were held. */
 static rl_mask changed(const struct rl_waiting *waiting) { return waiting->held & stale(waiting); }
 
+/* A look that was sent after the change was told knows more than that: somebody before us may have the lock by now. */
+static rl_mask believed(const struct rl_waiting *waiting) {
+    return changed(waiting) & (rl_mask) ~(waiting->looking & ~waiting->again);
+}
+
 /* Of most that held it, and together with those that did not a majority. */
 static bool most_changed(const struct rl_waiting *waiting) {
-    return 2 * rl_count(changed(waiting)) > rl_count(waiting->held) && may_be_free(waiting);
+    return 2 * rl_count(believed(waiting)) > rl_count(waiting->held) && may_be_free(waiting);
 }
 
 /* A lock is renewed when a good part of its TTL is over, by default a third. One that was taken just now is not renewed

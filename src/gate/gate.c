@@ -40,8 +40,11 @@ static int fail(struct redlock_error *error, int result, const char *format, ...
     return result;
 }
 
-void redlock_fence_gate_options_init(struct redlock_fence_gate_options *options) {
-    *options = (struct redlock_fence_gate_options){.size = sizeof *options, .resources = 4096, .create = 1};
+void redlock_fence_gate_options_fill(struct redlock_fence_gate_options *options, size_t size) {
+    const struct redlock_fence_gate_options defaults = {.size = size, .resources = 4096, .create = 1};
+    if (size < sizeof size) return;
+    memset(options, 0, size);
+    memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
 }
 
 /* The rule of all options: a newer caller's fields that we do not know must be zero; the smallest size is that of the

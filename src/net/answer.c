@@ -9,6 +9,7 @@
 
 #include "core/guard.h"
 #include "net/command.h"
+#include "net/setnx.h"
 #include "net/verdict.h"
 #include "redlock.h"
 
@@ -191,6 +192,8 @@ static bool answer_acquire(const struct net_request *request, unsigned nth, cons
 
 static bool answer_right(const struct net_request *request, unsigned nth, const struct reader *reader, int64_t *fences,
                          struct net_reply *answer) {
+    if (setnx_speaks(request))
+        return net_op_is_write(request->op) ? answer_script(request, reader, answer) : setnx_answer(request, nth, reader, answer);
     switch (request->op) {
     case NET_ACQUIRE: return answer_acquire(request, nth, reader, answer);
     case NET_EXTEND:

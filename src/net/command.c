@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/guard.h"
+#include "net/setnx.h"
 #include "node/scripts.h"
 #include "redlock.h"
 
@@ -103,7 +104,7 @@ bool command_is_guarded(const struct net_request *request) {
 
 bool command_needs_script(const struct net_request *request) {
     switch (request->op) {
-    case NET_ACQUIRE: return request->keys_count > 1;
+    case NET_ACQUIRE: return request->keys_count > 1 || request->scheme != REDLOCK_SCHEME_SET;
     case NET_EXTEND:
     case NET_RELEASE:
     case NET_RAISE:
@@ -116,6 +117,7 @@ bool command_needs_script(const struct net_request *request) {
 }
 
 unsigned command_replies(const struct net_request *request) {
+    if (setnx_speaks(request)) return setnx_replies(request);
     if (request->op == NET_PEEK) return (unsigned)request->keys_count;
     if (request->op == NET_WATCH) return 2 * (unsigned)request->keys_count;
     if (request->op == NET_ACQUIRE) return request->nonces && request->keys_count == 1 ? 2 : 1;
@@ -341,6 +343,7 @@ bool command_encode(const struct net_request *request, unsigned node, bool whole
     struct words words;
     char name[FENCES_NAME_BYTES];
     *nonce_at = 0;
+    if (setnx_speaks(request)) return setnx_encode(request, whole_script, out, limit);
     switch (request->op) {
     case NET_PEEK: return encode_peek(request, &words, out, limit);
     case NET_LOOK: return encode_look(request, &words, out, limit);

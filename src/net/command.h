@@ -37,7 +37,7 @@ bool command_needs_script(const struct net_request *request);
 unsigned command_replies(const struct net_request *request); /* how many replies answer it */
 /* Nearly all that is sent: a classic SET, or a script that extends or releases. */
 static inline bool command_is_plain(const struct net_request *request) {
-    if (request->nonces) return false;
+    if (request->nonces || (request->op == NET_ACQUIRE && request->scheme)) return false;
     return request->op == NET_EXTEND || request->op == NET_RELEASE || (request->op == NET_ACQUIRE && request->keys_count == 1);
 }
 /* What command_answer() makes of the ordinary replies to those, without a look at the request; false: another reply. */

@@ -15,6 +15,7 @@
 #include "net/net.h"
 #include "net/reader.h"
 #include "net/resolve.h"
+#include "net/setnx.h"
 #include "net/timers.h"
 #include "net/tls.h"
 #include "net/url.h"
@@ -85,6 +86,7 @@ struct transaction {
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];
     int64_t left_ms[REDLOCK_RESOURCES_MAX];
+    struct setnx_seen setnx; /* in place of the five above */
 };
 
 /* See tracking.c. */

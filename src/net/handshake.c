@@ -42,15 +42,17 @@ static bool send_auth(struct conn *conn) {
 /* EVALSHA too: it may be renamed or forbidden by itself. */
 static bool send_scripts(struct conn *conn) {
     struct words words;
-    int count = is_guarded(conn) ? NODE_SCRIPTS : NODE_CLASSIC_SCRIPTS;
-    for (int i = 0; i < count; i++) {
+    bool setnx = conn->node->url.scheme != REDLOCK_SCHEME_SET;
+    int first = setnx ? NODE_SETNX_ACQUIRE : 0;
+    int end = setnx ? NODE_SCRIPTS_ALL : is_guarded(conn) ? NODE_SCRIPTS : NODE_CLASSIC_SCRIPTS;
+    for (int i = first; i < end; i++) {
         words_begin(&words, "EVAL");
         words_text(&words, node_scripts[i].text);
         words_number(&words, 0);
         if (!send_step(conn, &words, STEP_SCRIPT)) return false;
     }
     words_begin(&words, "EVALSHA");
-    words_text(&words, node_scripts[NODE_RELEASE].sha1);
+    words_text(&words, node_scripts[setnx ? NODE_SETNX_RELEASE : NODE_RELEASE].sha1);
     words_number(&words, 0);
     return send_step(conn, &words, STEP_SCRIPT);
 }

@@ -66,6 +66,13 @@ static bool open_nodes(struct net *net, const struct net_options *options, struc
         net->node[i].url = urls[i];
         tls = tls || urls[i].kind == URL_TLS;
     }
+    if (options->guarded && urls[0].scheme) {
+        error->result = REDLOCK_BAD_ARGUMENT;
+        snprintf(error->text, sizeof(error->text),
+                 "guarded mode has no place for scheme=setnx: a key with a timestamp in it has no fencing token; take the "
+                 "option out of the URL, or use classic mode");
+        return false;
+    }
     if (!tls) return true;
     net->tls = tls_context_new(options, error);
     return net->tls != NULL;

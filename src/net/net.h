@@ -57,6 +57,8 @@ static inline bool net_op_is_write(enum net_op op) { return op <= NET_RELEASE; }
 #define NET_KEY_WAITING "redlock:waiting:"
 #define NET_KEY_WAITERS "redlock:waiters:"
 #define NET_CHANNEL_WAKE "redlock:wake:"
+/* Under scheme=setnx, followed by the lock's whole key: which token the timestamp there belongs to. */
+#define NET_KEY_SETNX "redlock:setnx:"
 
 /* INFO by section: a whole one would be cut by no limit of ours. CONFIG key by key: before version 7 it takes one. */
 enum net_question {
@@ -89,6 +91,9 @@ struct net_request {
     int64_t age_us;               /* NET_STAND */
     bool passes;                  /* NET_LEAVE: takes those before it out of the line, who did not come when it was their turn */
     enum net_question question;   /* NET_SURVEY */
+    uint8_t scheme;               /* enum redlock_scheme, of all requests on keys the same: the node's (net_node()). Not SET:
+                                     one key; RELEASE and EXTEND: ABSENT also when the lock's time is over; PEEK, LOOK, WATCH:
+                                     ABSENT also when its time is over, and `remaining_ms` is by that */
     /* Guarded. ACQUIRE: GRANTED is key and fence; STALE: the key is set, the fence was not raised (or is gone: RAISE tells
      * which). EXTEND: raises the fence to at least this one; RECOVERING: there are no fences of that nonce, nothing was
      * changed. RAISE, CONFIRM: RECOVERING alike. RAISE: DENIED, the key is not ours there. */
@@ -131,6 +136,7 @@ struct net_reply {
     int64_t fence;         /* STALE: the highest of the stripes; 0: not told */
     const int64_t *fences; /* FENCES: RL_STRIPES, during the handler */
     int64_t count;         /* STAND, LEAVE */
+    int64_t free_us;       /* net's own, between the replies of one call (setnx.c) */
 };
 
 struct net_timer {
@@ -189,6 +195,7 @@ struct net_node_status {
     char version[16];
     char text[160];
     bool uses_transactions;
+    uint8_t scheme;   /* enum redlock_scheme */
     uint64_t reconnects;
 };
 void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status *status);

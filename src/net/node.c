@@ -209,5 +209,6 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     memcpy(status->version, node->version, sizeof(status->version));
     memcpy(status->text, node->text, sizeof(status->text));
     status->uses_transactions = node->uses_transactions;
+    status->scheme = node->url.scheme;
     status->reconnects = node->reconnects;
 }

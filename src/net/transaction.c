@@ -9,6 +9,8 @@
  *
  * Guarded requests never come here: a guarded net has no use for a node without scripts.
  *
+ * A lock of scheme=setnx looks at more than one key and changes two, in words of its own (setnx.c); the course is the same.
+ *
  * A request that only waited here because it shares a key with a transaction before it (PLAIN) is sent as it is.
  */
 #include <stdio.h>
@@ -85,6 +87,10 @@ static void no_memory(struct node *node) { conn_break(&node->aux, REDLOCK_VERDIC
 
 static bool send_check(struct node *node, const struct net_request *request) {
     struct words words;
+    if (request->scheme) {
+        node->tx.awaited = SETNX_CHECKS;
+        return setnx_send_checks(request, &node->aux.out, NET_WIRE_BYTES_MAX);
+    }
     words_begin(&words, "WATCH");
     for (size_t i = 0; i < request->keys_count; i++) words_bytes(&words, request->keys[i]);
     if (!send_words(node, &words)) return false;
@@ -107,6 +113,7 @@ static void begin_check(struct node *node) {
     tx->failure = REDLOCK_VERDICT_NONE;
     tx->ours = tx->foreign = tx->changed = 0;
     memset(tx->mine, 0, sizeof(tx->mine));
+    memset(&tx->setnx, 0, sizeof(tx->setnx));
     if (!send_check(node, tx->calls.head->request)) no_memory(node);
 }
 
@@ -132,12 +139,21 @@ static bool must_change(const struct transaction *tx, const struct net_request *
     }
 }
 
+static bool send_changes(struct node *node, const struct net_request *request) {
+    if (request->scheme) {
+        unsigned commands = setnx_send_changes(request, &node->tx.setnx, &node->aux.out, NET_WIRE_BYTES_MAX);
+        node->tx.awaited += commands;
+        return commands > 0;
+    }
+    for (size_t i = 0; i < request->keys_count; i++)
+        if (must_change(&node->tx, request, i) && !send_change(node, request, i)) return false;
+    return true;
+}
+
 static void begin_commit(struct node *node) {
     const struct net_request *request = node->tx.calls.head->request;
     enter(node, TX_COMMIT);
-    bool sent = send_bare(node, "MULTI");
-    for (size_t i = 0; sent && i < request->keys_count; i++)
-        if (must_change(&node->tx, request, i)) sent = send_change(node, request, i);
+    bool sent = send_bare(node, "MULTI") && send_changes(node, request);
     if (!sent || !send_bare(node, "EXEC")) no_memory(node);
 }
 
@@ -197,12 +213,25 @@ static int judge(const struct transaction *tx, const struct net_request *request
 }
 
 static void decide(struct node *node) {
+    const struct net_request *request = node->tx.calls.head->request;
     bool change = false;
-    int verdict = judge(&node->tx, node->tx.calls.head->request, &change);
+    int verdict = request->scheme ? setnx_judge(request, &node->tx.setnx, node->tx.failure, &change)
+                                  : judge(&node->tx, request, &change);
     if (change)
         begin_commit(node);
     else
         begin_unwatch(node, verdict);
+}
+
+static bool take_setnx_check(struct node *node) {
+    struct transaction *tx = &node->tx;
+    unsigned nth = tx->replies++;
+    if (reader_is_error(&node->aux.reader))
+        note_error(node);
+    else if (!setnx_take_check(tx->calls.head->request, nth, &node->aux.reader, &tx->setnx))
+        return false;
+    if (tx->replies == tx->awaited) decide(node);
+    return true;
 }
 
 /* WATCH, then PTTL and GETRANGE of each key. False: not a reply to it. */
@@ -252,7 +281,9 @@ static void conclude(struct node *node, unsigned changes) {
     struct transaction *tx = &node->tx;
     const struct net_request *request = tx->calls.head->request;
     int verdict = tx->failure;
-    if (verdict == REDLOCK_VERDICT_NONE) {
+    if (verdict == REDLOCK_VERDICT_NONE && request->scheme) {
+        verdict = REDLOCK_VERDICT_GRANTED; /* the WATCH held: what was seen was so */
+    } else if (verdict == REDLOCK_VERDICT_NONE) {
         bool all = tx->changed == changes;
         switch (request->op) {
         case NET_RELEASE:
@@ -306,7 +337,7 @@ void transaction_reply(struct node *node) {
     switch (node->tx.stage) {
     case TX_IDLE: break;
     case TX_PLAIN: right = take_plain(node); break;
-    case TX_CHECK: right = take_check(node); break;
+    case TX_CHECK: right = node->tx.calls.head->request->scheme ? take_setnx_check(node) : take_check(node); break;
     case TX_COMMIT: right = take_commit(node); break;
     case TX_UNWATCH:
         right = true;

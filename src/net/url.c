@@ -17,6 +17,8 @@
 #include "redlock.h"
 
 static const char separators[] = ", \t\r\n\v\f";
+static const char *const schemes[] = {
+    [REDLOCK_SCHEME_SET] = "", [REDLOCK_SCHEME_SETNX] = "setnx", [REDLOCK_SCHEME_SETNX_MS] = "setnx-ms"};
 static const char known[] = "redis://[user:password@]host[:port][/db], rediss://... (TLS) or unix:///path[?db=n]";
 
 struct parse {
@@ -76,6 +78,39 @@ static int take_db(const struct parse *parse, const char *text, size_t bytes, st
     return REDLOCK_OK;
 }
 
+static int take_scheme(const struct parse *parse, const char *text, size_t bytes, struct url *url) {
+    for (unsigned char scheme = REDLOCK_SCHEME_SETNX; scheme <= REDLOCK_SCHEME_SETNX_MS; scheme++)
+        if (strlen(schemes[scheme]) == bytes && memcmp(schemes[scheme], text, bytes) == 0) {
+            url->scheme = scheme;
+            return REDLOCK_OK;
+        }
+    return refuse(parse, "scheme is setnx or setnx-ms, as in ?scheme=setnx");
+}
+
+/* What may follow '?', separated by '&'. */
+static int take_query(const struct parse *parse, const UriTextRangeA *query, struct url *url) {
+    static const char db[] = "db=", scheme[] = "scheme=";
+    const char *at = query->first, *end = query->afterLast;
+    while (at) {
+        const char *next = memchr(at, '&', (size_t)(end - at));
+        size_t bytes = (size_t)((next ? next : end) - at);
+        int result;
+        if (bytes >= sizeof(scheme) - 1 && memcmp(at, scheme, sizeof(scheme) - 1) == 0)
+            result = take_scheme(parse, at + sizeof(scheme) - 1, bytes - (sizeof(scheme) - 1), url);
+        else if (url->kind != URL_UNIX)
+            result = refuse(
+                parse, "of the options after '?' only scheme=setnx is known here; db=n is for unix:// only, and the "
+                       "database is host/db");
+        else if (bytes >= sizeof(db) - 1 && memcmp(at, db, sizeof(db) - 1) == 0)
+            result = take_db(parse, at + sizeof(db) - 1, bytes - (sizeof(db) - 1), url);
+        else
+            result = refuse(parse, "the only options of unix:// are ?db=n and scheme=setnx");
+        if (result != REDLOCK_OK) return result;
+        at = next ? next + 1 : NULL;
+    }
+    return REDLOCK_OK;
+}
+
 static int take_port(const struct parse *parse, const UriTextRangeA *port, struct url *url) {
     strcpy(url->port, "6379");
     size_t bytes = length_of(port);
@@ -100,8 +135,7 @@ static int take_host(const struct parse *parse, const UriUriA *uri, struct url *
 static int take_tcp(const struct parse *parse, const UriUriA *uri, struct url *url) {
     int result = take_host(parse, uri, url);
     if (result != REDLOCK_OK) return result;
-    if (uri->query.first)
-        return refuse(parse, "options after '?' are known for unix:// only; the database is host/db here");
+    if ((result = take_query(parse, &uri->query, url)) != REDLOCK_OK) return result;
     const UriPathSegmentA *path = uri->pathHead;
     if (!path || (length_of(&path->text) == 0 && !path->next)) return REDLOCK_OK;
     if (path->next) return refuse(parse, "one number, the database, may follow the host, as in redis://host:6379/0");
@@ -119,20 +153,20 @@ static int take_unix(const struct parse *parse, const UriUriA *uri, struct url *
     if (strlen(url->path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
         return refuse(parse, "the socket's path is longer than the system allows (%zu bytes)",
                       sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
-    if (!uri->query.first) return REDLOCK_OK;
-    if (length_of(&uri->query) < 3 || memcmp(uri->query.first, "db=", 3) != 0)
-        return refuse(parse, "the only option of unix:// is ?db=n");
-    return take_db(parse, uri->query.first + 3, length_of(&uri->query) - 3, url);
+    return take_query(parse, &uri->query, url);
 }
 
 static int take_text(const struct parse *parse, const char *scheme, struct url *url) {
-    char authority[400] = "", db[16] = "";
+    char authority[400] = "", db[16] = "", scheme_option[24] = "";
     bool v6 = url->host && strchr(url->host, ':');
     if (url->kind != URL_UNIX)
         snprintf(authority, sizeof(authority), "%s%s%s:%s", v6 ? "[" : "", url->host, v6 ? "]" : "", url->port);
     if (url->db[0]) snprintf(db, sizeof(db), "%s%s", url->kind == URL_UNIX ? "?db=" : "/", url->db);
-    if (asprintf(&url->text, "%s://%s%s%s%s%s", scheme, url->user ? url->user : "", url->user ? "@" : "", authority,
-                 url->path ? url->path : "", db) >= 0)
+    if (url->scheme)
+        snprintf(scheme_option, sizeof(scheme_option), "%cscheme=%s", url->kind == URL_UNIX && url->db[0] ? '&' : '?',
+                 schemes[url->scheme]);
+    if (asprintf(&url->text, "%s://%s%s%s%s%s%s", scheme, url->user ? url->user : "", url->user ? "@" : "", authority,
+                 url->path ? url->path : "", db, scheme_option) >= 0)
         return REDLOCK_OK;
     url->text = NULL;
     return no_memory(parse);
@@ -204,6 +238,17 @@ static int add_one(struct parse *parse, const char *text, struct url *urls, unsi
     return result;
 }
 
+/* A majority of such servers would be no quorum: each holder's time would be told by another clock. */
+static int check_schemes(struct parse *parse, const struct url *urls, unsigned count) {
+    for (unsigned i = 0; i < count && count > 1; i++) {
+        if (!urls[i].scheme) continue;
+        parse->number = i + 1;
+        return refuse(parse, "scheme=%s is a lock on one server: list that one alone, or take the option away",
+                      schemes[urls[i].scheme]);
+    }
+    return REDLOCK_OK;
+}
+
 int urls_parse(const char *list, struct url urls[RL_NODES_MAX], unsigned *count, struct net_error *error) {
     struct parse parse = {.error = error, .secretive = list && strchr(list, '@')};
     int result = REDLOCK_OK;
@@ -221,6 +266,7 @@ int urls_parse(const char *list, struct url urls[RL_NODES_MAX], unsigned *count,
         result = error->result = REDLOCK_BAD_ARGUMENT;
         snprintf(error->text, sizeof(error->text), "no nodes given; list at least one, as %s", known);
     }
+    if (result == REDLOCK_OK) result = check_schemes(&parse, urls, *count);
     if (result == REDLOCK_OK) return result;
     while (*count > 0) url_free(&urls[--*count]);
     return result;

@@ -16,6 +16,7 @@ struct url {
     char *path;     /* unix only */
     char port[6];
     char db[10]; /* "" and "0": the default, no SELECT */
+    unsigned char scheme; /* enum redlock_scheme; one that is not SET stands alone in its list */
 };
 
 /* Fills urls[0..*count-1]. Else fills the error (BAD_ARGUMENT or NO_MEMORY; never with a password in the text),

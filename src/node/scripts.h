@@ -20,6 +20,9 @@ enum node_script {
     NODE_RECORD_WRITE,
     NODE_SCRIPTS, /* those above are proven when a connection begins */
     NODE_WAITING = NODE_SCRIPTS,
+    NODE_SETNX_ACQUIRE, /* scheme=setnx: these three in place of the classic ones */
+    NODE_SETNX_EXTEND,
+    NODE_SETNX_RELEASE,
     NODE_SCRIPTS_ALL
 };
 

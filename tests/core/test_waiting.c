@@ -152,6 +152,23 @@ static void test_what_is_told_during_a_look_is_looked_at_again(void **state) {
     assert_int_equal(actions.look, 0x08);
 }
 
+/* Told as the second, it comes first when the first has just taken the lock: its own look will tell. */
+static void test_what_was_told_before_a_look_is_no_news_after_it(void **state) {
+    (void)state;
+    first_in_line(YOUNG);
+    rank(1, 2 * RL_MS);
+    for (unsigned node = 0; node < 5; node++) wake(node, 3 * RL_MS);
+    assert_int_equal(actions.acquire | actions.look, 0);
+    rank(0, 4 * RL_MS);
+    assert_int_equal(actions.look, 0x1f);
+    for (unsigned node = 0; node < 5; node++) {
+        seen_held(node, YOUNG, 5 * RL_MS);
+        assert_int_equal(actions.acquire | actions.look, 0);
+    }
+    for (unsigned node = 0; node < 3; node++) wake(node, 6 * RL_MS);
+    assert_int_equal(actions.acquire, 0x1f);
+}
+
 static void test_an_expiry_is_timed_and_not_waited_for(void **state) {
     (void)state;
     first_in_line(20 * RL_MS);
@@ -310,6 +327,7 @@ int main(void) {
         cmocka_unit_test(test_a_renewal_costs_looks_and_no_try),
         cmocka_unit_test(test_an_old_lock_that_is_gone_on_one_node_is_released),
         cmocka_unit_test(test_what_is_told_during_a_look_is_looked_at_again),
+        cmocka_unit_test(test_what_was_told_before_a_look_is_no_news_after_it),
         cmocka_unit_test(test_an_expiry_is_timed_and_not_waited_for),
         cmocka_unit_test(test_the_second_keeps_watch_and_lets_the_first_go_before),
         cmocka_unit_test(test_those_far_behind_only_ask_for_their_rank),

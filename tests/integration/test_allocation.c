@@ -281,6 +281,44 @@ static void all_later_ones_fail_in_guarded_mode(void **state) {
     sweep(&(struct scenario){"guarded, all later ones too", &recorded, 1, 1, FREED_WHILE_HELD, FAIL_ALL_LATER, NULL});
 }
 
+/* ---- a release, without memory ---- */
+
+enum { OTHERS = 20 };
+
+/* A node that owes answers keeps the memory of what it was asked; so nothing is left over of what the others gave back.
+ * A lock that is held is released all the same: one round is in reserve for that. */
+static void a_release_needs_no_memory(void **state) {
+    const struct scenario scenario = {"released without memory", &scripted, 1, 0, RELEASED, FAIL_ALL_LATER, NULL};
+    struct redlock_client *client = NULL;
+    struct redlock_lock *held = NULL, *others[OTHERS];
+    struct redlock_lock_options options = lock_options(TTL_MS);
+    struct redlock_error error = {0};
+    (void)state;
+    snprintf(prefix, sizeof prefix, "reserve:");
+    assert_result(open_one(&scenario, &client, &error), REDLOCK_OK);
+    redlock_client_wait_ready(client, 2000);
+    assert_result(new_one(&scenario, client, &held, &error), REDLOCK_OK);
+    assert_result(redlock_acquire(held, 2000), REDLOCK_OK);
+    server_pause(&scripted.at[2]);
+    for (int i = 0; i < OTHERS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "other:%d", i);
+        others[i] = new_lock(client, name, &options);
+        if (i < OTHERS / 2) assert_result(redlock_acquire(others[i], 2000), REDLOCK_OK);
+    }
+    failing_begin(1, FAIL_ALL_LATER);
+    assert_result(redlock_acquire(others[OTHERS - 1], 0), REDLOCK_NO_MEMORY);
+    assert_result(redlock_release(held), REDLOCK_OK);
+    failing_end();
+    server_resume(&scripted.at[2]);
+    for (int i = 0; i < OTHERS / 2; i++) assert_result(redlock_release(others[i]), REDLOCK_OK);
+    assert_no_key(&scenario, client, 0);
+    assert_result(redlock_acquire(others[OTHERS - 1], 2000), REDLOCK_OK);
+    for (int i = 0; i < OTHERS; i++) redlock_lock_free(others[i]);
+    redlock_lock_free(held);
+    redlock_client_free(client);
+}
+
 static int start(void **state) {
     (void)state;
     servers_start(&scripted, NODES);
@@ -357,6 +395,7 @@ int main(void) {
         cmocka_unit_test_setup(one_fails_in_guarded_mode, anew),
         cmocka_unit_test_setup(one_fails_in_guarded_mode_with_several_resources, anew),
         cmocka_unit_test_setup(all_later_ones_fail_in_guarded_mode, anew),
+        cmocka_unit_test_setup(a_release_needs_no_memory, anew),
         cmocka_unit_test_setup(one_fails_with_tls, anew),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -2,7 +2,7 @@
  *
  * Single and classic mode on real servers: taken, refused, extended, released, for 1 to 15 nodes.
  */
-#include "five.h"
+#include "fixtures.h"
 
 static void a_lock_is_taken_on_all_nodes_and_released(void **state) {
     (void)state;

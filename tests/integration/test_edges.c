@@ -3,6 +3,7 @@
  * Values and events at the edge: lengths that wrap, TTLs beyond 64 bits of nanoseconds, a kernel without randomness, a
  * token that outlives the hold.
  */
+#include "fixtures.h"
 #include "told.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static struct servers three;
 static atomic_bool no_randomness;
 
 /* In place of the C library's: this program is linked with the static library. */
@@ -18,18 +18,6 @@ ssize_t getrandom(void *buffer, size_t bytes, unsigned flags) {
     if (!no_randomness) return syscall(SYS_getrandom, buffer, bytes, flags);
     errno = ENOSYS;
     return -1;
-}
-
-static int start_three(void **state) {
-    (void)state;
-    servers_start(&three, 3);
-    return 0;
-}
-
-static int stop_three(void **state) {
-    (void)state;
-    servers_stop(&three);
-    return 0;
 }
 
 static void lengths_that_wrap_with_the_prefix(void **state) {

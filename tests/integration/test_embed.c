@@ -2,27 +2,15 @@
  *
  * In somebody's event loop: no service thread, poll(2) on one descriptor, redlock_process().
  */
+#include "fixtures.h"
 #include "told.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 
-static struct servers three;
-
-static int start_three(void **state) {
-    (void)state;
-    servers_start(&three, 3);
-    return 0;
-}
-
-static int stop_three(void **state) {
-    (void)state;
-    servers_stop(&three);
-    return 0;
-}
-
-static struct redlock_client *open_patient(const char *urls, int64_t node_timeout_ms) {
+/* Not connected yet: it is the loop that does that. */
+static struct redlock_client *open_looping(const char *urls, int64_t node_timeout_ms) {
     struct redlock_client_options options;
     struct redlock_client *client = NULL;
     redlock_client_options_init(&options);
@@ -32,7 +20,7 @@ static struct redlock_client *open_patient(const char *urls, int64_t node_timeou
     return client;
 }
 
-static struct redlock_client *open_embedded(const char *urls) { return open_patient(urls, 150); }
+static struct redlock_client *open_embedded(const char *urls) { return open_looping(urls, 150); }
 
 static bool readable(struct redlock_client *client, double ms) {
     struct pollfd descriptor = {.fd = redlock_client_fd(client), .events = POLLIN};
@@ -138,7 +126,7 @@ static void looking_without_blocking(void **state) {
     (void)state;
     struct done done = {0};
     struct redlock_view views[3];
-    struct redlock_client *client = open_patient(three.urls, 900);
+    struct redlock_client *client = open_looping(three.urls, 900);
     struct redlock_lock *lock = new_lock(client, "seen", NULL);
     assert_int_equal(redlock_client_wait_ready(client, 2000), 3);
     assert_result(redlock_look_start(lock, views, 2, on_done, &done), REDLOCK_BAD_ARGUMENT);

@@ -2,14 +2,11 @@
  *
  * Nodes that are stopped, killed and restarted under locks that are being taken or held.
  */
-#include "five.h"
+#include "fixtures.h"
 #include "told.h"
 
-static struct redlock_client *open_patient(int64_t node_timeout_ms) {
-    struct redlock_client_options options;
-    redlock_client_options_init(&options);
-    options.node_timeout_ms = node_timeout_ms;
-    struct redlock_client *client = open_client(&five, &options);
+static struct redlock_client *open_whole(int64_t node_timeout_ms) {
+    struct redlock_client *client = open_patient(&five, node_timeout_ms, 1);
     assert_int_equal(nodes_ready(client), 5);
     return client;
 }
@@ -34,7 +31,7 @@ static double median_acquire_ms(struct redlock_lock *lock) {
 
 static void two_stopped_nodes_cost_no_timeout(void **state) {
     (void)state;
-    struct redlock_client *client = open_patient(1000);
+    struct redlock_client *client = open_whole(1000);
     struct redlock_lock *lock = new_lock(client, "two", NULL);
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK);
@@ -63,7 +60,7 @@ static void stragglers_after_a_win_change_nothing(void **state) {
     (void)state;
     struct told told = {0};
     struct redlock_lock_options options = told_options(10000, &told);
-    struct redlock_client *client = open_patient(500);
+    struct redlock_client *client = open_whole(500);
     struct redlock_lock *lock = new_lock(client, "stragglers", &options);
     server_pause(&five.at[0]);
     server_pause(&five.at[4]);
@@ -97,7 +94,7 @@ static void stragglers_after_a_win_change_nothing(void **state) {
 
 static void three_stopped_nodes_are_no_quorum(void **state) {
     (void)state;
-    struct redlock_client *client = open_patient(400);
+    struct redlock_client *client = open_whole(400);
     struct redlock_lock *lock = new_lock(client, "three", NULL);
     int verdicts[5];
     for (int i = 0; i < 3; i++) server_pause(&five.at[i]);

@@ -2,26 +2,13 @@
  *
  * fork(2) in the middle: the child is refused, the parent notices nothing.
  */
+#include "fixtures.h"
 #include "told.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static struct servers three;
-
-static int start_three(void **state) {
-    (void)state;
-    servers_start(&three, 3);
-    return 0;
-}
-
-static int stop_three(void **state) {
-    (void)state;
-    servers_stop(&three);
-    return 0;
-}
 
 /* In the child cmocka must not run on: it says what failed and leaves. */
 #define child_assert(expression)                                                                                       \

@@ -2,7 +2,7 @@
  *
  * Holders that are killed, stopped or limited, and those who wait for them.
  */
-#include "five.h"
+#include "fixtures.h"
 #include "told.h"
 
 #include <pthread.h>

@@ -3,21 +3,8 @@
  * Bad input, each refused in words that name the problem and the cure; and what others put under our keys: binary
  * tokens, locks of other clients, keys that are no locks.
  */
+#include "fixtures.h"
 #include "told.h"
-
-static struct servers three;
-
-static int start_three(void **state) {
-    (void)state;
-    servers_start(&three, 3);
-    return 0;
-}
-
-static int stop_three(void **state) {
-    (void)state;
-    servers_stop(&three);
-    return 0;
-}
 
 static void assert_says(const struct redlock_error *error, const char *problem, const char *cure) {
     assert_int_equal(error->result, REDLOCK_BAD_ARGUMENT);
@@ -83,6 +70,27 @@ static void no_password_in_messages(void **state) {
 
 #define CASE(field_, value_, problem_, cure_)                                                                          \
     { offsetof(struct redlock_client_options, field_), value_, problem_, cure_ }
+
+/* A program knows the struct of the header that it was built against, which may have fewer fields or more. */
+static void defaults_for_another_header(void **state) {
+    (void)state;
+    struct redlock_lock_options known, shorter;
+    struct longer {
+        struct redlock_lock_options known;
+        int64_t more;
+    } longer = {.more = -1};
+    redlock_lock_options_init(&known);
+    memset(&shorter, 0xee, sizeof shorter);
+    size_t size = offsetof(struct redlock_lock_options, retry_delay_ms_min);
+    redlock_lock_options_fill(&shorter, size);
+    assert_int_equal(shorter.size, size);
+    assert_int_equal(shorter.ttl_ms, known.ttl_ms);
+    for (size_t i = size; i < sizeof shorter; i++) assert_int_equal(((unsigned char *)&shorter)[i], 0xee);
+    redlock_lock_options_fill(&longer.known, sizeof longer);
+    assert_int_equal(longer.known.size, sizeof longer);
+    assert_int_equal(longer.known.retry_delay_ms_max, known.retry_delay_ms_max);
+    assert_int_equal(longer.more, 0);
+}
 
 static void bad_client_options(void **state) {
     (void)state;
@@ -357,6 +365,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_nodes),
         cmocka_unit_test(no_password_in_messages),
+        cmocka_unit_test(defaults_for_another_header),
         cmocka_unit_test(bad_client_options),
         cmocka_unit_test(bad_lock_options),
         cmocka_unit_test(bad_resources),

@@ -2,46 +2,12 @@
  *
  * Many locks at once: each has its own outcome, and what they send to a node goes out together.
  */
+#include "fixtures.h"
 #include "told.h"
 
 #include <poll.h>
 
-enum { MANY = 3000, RENEWED = 200 };
-
-static struct servers three;
-
-static int start_three(void **state) {
-    (void)state;
-    servers_start(&three, 3);
-    return 0;
-}
-
-static int stop_three(void **state) {
-    (void)state;
-    servers_stop(&three);
-    return 0;
-}
-
-static struct redlock_client *open_patient(int service_thread) {
-    struct redlock_client_options options;
-    redlock_client_options_init(&options);
-    options.node_timeout_ms = 2000;
-    options.service_thread = service_thread;
-    return open_client(&three, &options);
-}
-
-static void make_locks(struct redlock_client *client, const char *name, struct redlock_lock **locks, size_t count) {
-    struct redlock_lock_options options = lock_options(20000);
-    for (size_t i = 0; i < count; i++) {
-        char resource[64];
-        snprintf(resource, sizeof resource, "%s:%zu", name, i);
-        locks[i] = new_lock(client, resource, &options);
-    }
-}
-
-static void free_locks(struct redlock_lock **locks, size_t count) {
-    for (size_t i = 0; i < count; i++) redlock_lock_free(locks[i]);
-}
+enum { MANY = 3000, RENEWED = 200, TTL_MS = 20000, PATIENCE_MS = 2000 };
 
 /* How often the server has read from a socket. */
 static long long reads_of(struct server *server) {
@@ -55,8 +21,9 @@ static void all_are_taken_and_given_back(void **state) {
     static struct redlock_lock *locks[MANY];
     static int results[MANY];
     (void)state;
-    struct redlock_client *client = open_patient(1);
-    make_locks(client, "all", locks, MANY);
+    struct redlock_client *client = open_patient(&three, PATIENCE_MS, 1);
+    const struct redlock_lock_options options = lock_options(TTL_MS);
+    make_locks(client, "all", &options, locks, MANY);
     for (int round = 0; round < 2; round++) {
         memset(results, 1, sizeof results);
         assert_result(redlock_acquire_many(locks, MANY, 2000, results), REDLOCK_OK);
@@ -79,8 +46,9 @@ static void each_has_its_own_outcome(void **state) {
     struct redlock_lock *locks[5], *twice[6], *none[2] = {NULL, NULL};
     int results[6];
     (void)state;
-    struct redlock_client *client = open_patient(1), *other = open_patient(1);
-    make_locks(client, "each", locks, 5);
+    struct redlock_client *client = open_patient(&three, PATIENCE_MS, 1), *other = open_patient(&three, PATIENCE_MS, 1);
+    const struct redlock_lock_options options = lock_options(TTL_MS);
+    make_locks(client, "each", &options, locks, 5);
     for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET each:3 another"));
     memcpy(twice, locks, sizeof locks);
     twice[5] = locks[1];
@@ -129,8 +97,9 @@ static void in_an_event_loop_they_go_out_together(void **state) {
     int results[101];
     struct tally tally = {0};
     (void)state;
-    struct redlock_client *client = open_patient(0);
-    make_locks(client, "loop", locks, 100);
+    struct redlock_client *client = open_patient(&three, PATIENCE_MS, 0);
+    const struct redlock_lock_options options = lock_options(TTL_MS);
+    make_locks(client, "loop", &options, locks, 100);
     locks[100] = locks[7];
     long long before = reads_of(&three.at[0]);
     assert_result(redlock_acquire_many_start(locks, 101, 2000, results, on_done, &tally), REDLOCK_BUSY);
@@ -153,21 +122,21 @@ static void renewals_go_out_together(void **state) {
     struct redlock_lock *locks[RENEWED];
     struct told told = {0};
     (void)state;
-    struct redlock_client *client = open_patient(1);
-    struct redlock_lock_options options = told_options(20000, &told);
+    struct redlock_client *client = open_patient(&three, PATIENCE_MS, 1);
+    struct redlock_lock_options options = told_options(TTL_MS, &told);
     options.renew_interval_ms = 1500;
-    for (int i = 0; i < RENEWED; i++) {
-        char resource[64];
-        snprintf(resource, sizeof resource, "renewed:%d", i);
-        locks[i] = new_lock(client, resource, &options);
-        assert_result(redlock_acquire(locks[i], 2000), REDLOCK_OK);
-    }
+    make_locks(client, "renewed", &options, locks, RENEWED);
+    for (int i = 0; i < RENEWED; i++) assert_result(redlock_acquire(locks[i], 2000), REDLOCK_OK);
     long long before = reads_of(&three.at[0]);
     int renewed = told.count[REDLOCK_CHANGE_RENEWED];
     wait_until(told.count[REDLOCK_CHANGE_RENEWED] >= renewed + RENEWED, 10000);
     long long reads = reads_of(&three.at[0]) - before;
     renewed = told.count[REDLOCK_CHANGE_RENEWED] - renewed;
     if (reads * 3 > renewed) fail_msg("%lld reads for %d renewals", reads, renewed);
+    /* With what the pool has of the first time, each once more its own. */
+    int before_all = told.count[REDLOCK_CHANGE_RENEWED];
+    wait_until(told.count[REDLOCK_CHANGE_RENEWED] >= before_all + 2 * RENEWED, 10000);
+    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE] + told.count[REDLOCK_CHANGE_LOST], 0);
     assert_result(redlock_release_many(locks, RENEWED, NULL), REDLOCK_OK);
     free_locks(locks, RENEWED);
     redlock_client_free(client);

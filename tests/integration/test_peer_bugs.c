@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "five.h"
+#include "fixtures.h"
 #include "proxy.h"
 
 /* Each test finds five running, empty servers. */
@@ -149,15 +149,15 @@ static void a_tie_is_no_majority(void **state) {
 
 static void a_retry_blocked_by_its_own_key(void **state) {
     (void)state;
-    struct detour three;
-    detour_start(&three, &five, 3, 1u << 2);
-    struct redlock_client *client = open_client(&three.list, NULL);
+    struct detour front;
+    detour_start(&front, &five, 3, 1u << 2);
+    struct redlock_client *client = open_client(&front.list, NULL);
     struct redlock_lock_options options = lock_options(30000);
     struct redlock_lock *lock = new_lock(client, "own", &options);
     /* Node 0 is a stranger's, node 1 grants, node 2 grants and its answer comes late: each try loses with two keys set.
      */
     foreign_key(&five.at[0], "own", 300);
-    proxy_delay(three.proxy[2], 90);
+    proxy_delay(front.proxy[2], 90);
     double began = now_ms();
     assert_result(redlock_acquire(lock, 5000), REDLOCK_OK);
     assert_true(now_ms() - began < 2000); /* a key of its own on node 1 would be in the way for 30 s */
@@ -168,7 +168,7 @@ static void a_retry_blocked_by_its_own_key(void **state) {
     assert_gone(&five, "own", 1000);
     redlock_lock_free(lock);
     redlock_client_free(client);
-    detour_stop(&three);
+    detour_stop(&front);
 }
 
 /* ---- a cancelled caller whose release is cancelled too ---- */
@@ -326,12 +326,12 @@ static void extend_that_recreates_a_missing_key(void **state) {
 
 static void release_only_of_nodes_believed_locked(void **state) {
     (void)state;
-    struct detour three;
-    detour_start(&three, &five, 3, 1u << 1 | 1u << 2);
-    struct redlock_client *client = open_client(&three.list, NULL);
+    struct detour front;
+    detour_start(&front, &five, 3, 1u << 1 | 1u << 2);
+    struct redlock_client *client = open_client(&front.list, NULL);
     struct redlock_lock *lock = new_lock(client, "believed", NULL);
     int verdicts[3];
-    proxy_swallow(three.proxy[2], 1);
+    proxy_swallow(front.proxy[2], 1);
     assert_result(redlock_try(lock), REDLOCK_OK);
     nap_ms(100);
     assert_int_equal(redlock_verdicts(lock, verdicts, 3), 3);
@@ -340,17 +340,17 @@ static void release_only_of_nodes_believed_locked(void **state) {
     assert_result(redlock_release(lock), REDLOCK_OK);
     assert_gone(&five, "believed", 500);
     /* The same when the attempt is lost for lack of answers. */
-    proxy_cut(three.proxy[2]);
-    proxy_swallow(three.proxy[2], 0);
+    proxy_cut(front.proxy[2]);
+    proxy_swallow(front.proxy[2], 0);
     for (int i = 0; i < 100 && redlock_client_wait_ready(client, 1000) < 3; i++) nap_ms(20);
     assert_int_equal(redlock_client_wait_ready(client, 1000), 3);
-    proxy_swallow(three.proxy[1], 1);
-    proxy_swallow(three.proxy[2], 1);
+    proxy_swallow(front.proxy[1], 1);
+    proxy_swallow(front.proxy[2], 1);
     assert_result(redlock_try(lock), REDLOCK_NO_QUORUM);
     assert_gone(&five, "believed", 500);
     redlock_lock_free(lock);
     redlock_client_free(client);
-    detour_stop(&three);
+    detour_stop(&front);
 }
 
 /* ---- a token that is not binary-safe ---- */

@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "fixtures.h"
 #include "told.h"
 
 #define SHARERS 64
@@ -44,7 +44,6 @@ struct worker {
     struct redlock_lock *lock;
 };
 
-static struct servers five;
 static struct redlock_client *shared, *rival;
 static struct worker workers[THREADS];
 static atomic_bool stop;
@@ -290,18 +289,6 @@ static void threads_that_share_a_client_exclude_each_other_while_nodes_die(void 
     assert_int_equal(rmdir(dir), 0); /* each file was removed by who made it */
     bring_all_back();
     for (unsigned i = 0; i < NODES; i++) wait_until(server_ask_integer(&five.at[i], "DBSIZE") == 0, 5000); /* lines expire */
-}
-
-static int start_five(void **state) {
-    (void)state;
-    servers_start(&five, NODES);
-    return 0;
-}
-
-static int stop_five(void **state) {
-    (void)state;
-    servers_stop(&five);
-    return 0;
 }
 
 int main(int argc, char **argv) {

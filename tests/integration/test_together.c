@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Threads that block on one client: who are answered together send together, whoever does not come back delays nobody
- * for long, and none of them sleeps on when all others have gone.
+ * for long, none of them sleeps on when all others have gone, and to wait costs no processor.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "five.h"
+#include "fixtures.h"
+#include "proxy.h"
 
 enum { THREADS_MAX = 12, RESOURCE_BYTES = 16 };
 
@@ -46,13 +47,7 @@ static void *call(void *argument) {
     return NULL;
 }
 
-static struct redlock_client *open_patient(bool service_thread) {
-    struct redlock_client_options options;
-    redlock_client_options_init(&options);
-    options.service_thread = service_thread;
-    options.node_timeout_ms = 2000; /* a late answer is no failure here */
-    return open_client(&five, &options);
-}
+#define PATIENCE_MS 2000 /* a late answer is no failure here */
 
 static void prepare(struct redlock_client *client, int threads, int cycles, long nap_us_max) {
     for (int i = 0; i < threads; i++) {
@@ -94,13 +89,23 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
 }
 
 static int sends_of(int threads, int cycles) {
-    struct redlock_client *client = open_patient(true);
+    struct redlock_client *client = open_patient(&five, PATIENCE_MS, true);
     prepare(client, threads, cycles, 0);
     atomic_store(&sends, 0);
     run(threads);
     int sent = atomic_load(&sends);
     redlock_client_free(client);
     return sent;
+}
+
+static atomic_int yields;
+
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void) {
+    atomic_fetch_add(&yields, 1);
+    return __real_sched_yield();
 }
 
 /* How many are answered together is the scheduler's doing: on a busy machine few are. Where each sends for itself it is
@@ -117,7 +122,7 @@ static void who_are_answered_together_send_together(void **state) {
 static void a_caller_that_does_not_come_back_delays_nobody_for_long(void **state) {
     (void)state;
     /* Nobody else is there who could send what one of them held back for the other. */
-    struct redlock_client *client = open_patient(false);
+    struct redlock_client *client = open_patient(&five, PATIENCE_MS, false);
     for (int i = 0; i < 20; i++) {
         prepare(client, 2, 60, 0);
         callers[1].cycles = 50;
@@ -127,7 +132,7 @@ static void a_caller_that_does_not_come_back_delays_nobody_for_long(void **state
         }
     }
     redlock_client_free(client);
-    client = open_patient(true);
+    client = open_patient(&five, PATIENCE_MS, true);
     prepare(client, 3, 300, 0);
     callers[0].nap_us_max = 20000;
     callers[0].cycles = 60;
@@ -141,11 +146,34 @@ static void a_caller_that_does_not_come_back_delays_nobody_for_long(void **state
 static void callers_of_all_paces_are_all_woken(void **state) {
     (void)state;
     for (int with = 0; with < 2; with++) {
-        struct redlock_client *client = open_patient(with);
+        struct redlock_client *client = open_patient(&five, PATIENCE_MS, with);
         prepare(client, THREADS_MAX, 150, 2000);
         run(THREADS_MAX);
         redlock_client_free(client);
     }
+}
+
+/* Who waits gives its processor away a few times before it sleeps, unless that is over long before the answer comes. */
+static void processors_are_not_given_away_where_answers_are_late(void **state) {
+    (void)state;
+    enum { THREADS = 4, CYCLES = 20, WAITS = 2 * CYCLES * (THREADS - 1), LATE_MS = 25 };
+    struct servers late = {.count = five.count};
+    struct proxy *proxies[SERVERS_MAX];
+    size_t used = 0;
+    for (unsigned i = 0; i < five.count; i++) {
+        proxies[i] = proxy_start(five.at[i].port);
+        used += (size_t)snprintf(late.urls + used, sizeof late.urls - used, "%sredis://127.0.0.1:%d", i ? "," : "",
+                                 proxy_port(proxies[i]));
+    }
+    struct redlock_client *client = open_patient(&late, PATIENCE_MS, true);
+    for (unsigned i = 0; i < five.count; i++) proxy_delay(proxies[i], LATE_MS);
+    prepare(client, THREADS, CYCLES, 0);
+    atomic_store(&yields, 0);
+    run(THREADS);
+    int given = atomic_load(&yields);
+    redlock_client_free(client);
+    for (unsigned i = 0; i < five.count; i++) proxy_stop(proxies[i]);
+    if (given == 0 || given > WAITS) fail_msg("%d times in %d waits", given, WAITS);
 }
 
 int main(void) {
@@ -153,6 +181,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_are_answered_together_send_together, start_five, stop_five),
         cmocka_unit_test_setup_teardown(a_caller_that_does_not_come_back_delays_nobody_for_long, start_five, stop_five),
         cmocka_unit_test_setup_teardown(callers_of_all_paces_are_all_woken, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(processors_are_not_given_away_where_answers_are_late, start_five, stop_five),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "five.h"
+#include "fixtures.h"
 
 enum { POLL_MS = 20000, SOON_MS = 4000 }; /* the second in line polls four times as often */
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "five.h"
+#include "fixtures.h"
 
 static int five_anew(void **state) {
     (void)state;

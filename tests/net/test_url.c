@@ -30,6 +30,12 @@ static const struct good good[] = {
     {"unix:///run/redis.sock", URL_UNIX, NULL, NULL, NULL, "/run/redis.sock", "", "", "unix:///run/redis.sock"},
     {"unix:///a%20b/s?db=4", URL_UNIX, NULL, NULL, NULL, "/a b/s", "", "4", "unix:///a b/s?db=4"},
     {"unix://u:p@/s", URL_UNIX, "u", "p", NULL, "/s", "", "", "unix://u@/s"},
+    {"redis://h?scheme=setnx", URL_TCP, NULL, NULL, "h", NULL, "6379", "", "redis://h:6379?scheme=setnx"},
+    {"redis://:p@h/2?scheme=setnx", URL_TCP, NULL, "p", "h", NULL, "6379", "2", "redis://h:6379/2?scheme=setnx"},
+    {"rediss://h/?scheme=setnx-ms", URL_TLS, NULL, NULL, "h", NULL, "6379", "", "rediss://h:6379?scheme=setnx-ms"},
+    {"unix:///s?scheme=setnx", URL_UNIX, NULL, NULL, NULL, "/s", "", "", "unix:///s?scheme=setnx"},
+    {"unix:///s?db=2&scheme=setnx", URL_UNIX, NULL, NULL, NULL, "/s", "", "2", "unix:///s?db=2&scheme=setnx"},
+    {"unix:///s?scheme=setnx&db=2", URL_UNIX, NULL, NULL, NULL, "/s", "", "2", "unix:///s?db=2&scheme=setnx"},
 };
 
 static void same_text(const char *is, const char *should) {
@@ -111,6 +117,14 @@ static const struct bad bad[] = {
     {"unix:///s?db=", "database"},
     {"unix:///s?db=x", "database"},
     {"unix:///s?dB=1", "?db=n"},
+    {"redis://a?", "scheme=setnx"},
+    {"redis://a?scheme=", "as in ?scheme=setnx"},
+    {"redis://a?scheme=setnx&", "scheme=setnx"},
+    {"redis://a?scheme=redlock", "as in ?scheme=setnx"},
+    {"redis://a?scheme=setnxx", "as in ?scheme=setnx"},
+    {"redis://a?Scheme=setnx", "scheme=setnx"},
+    {"redis://a?scheme=setnx redis://b", "node 1: scheme=setnx is a lock on one server"},
+    {"redis://a redis://b redis://c?scheme=setnx-ms", "node 3: scheme=setnx-ms is a lock on one server"},
     {"redis://a redis://A:6379", "listed twice"},
     {"redis://a/1 redis://a/2", "listed twice"},
     {"unix:///s unix:///s?db=1", "listed twice"},

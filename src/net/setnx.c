@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The scheme's rules stand twice: in the scripts src/node/setnx_*.lua, and here, for looking and for servers without
+ * scripts. tests/net/test_setnx.c compares the two on a server.
+ */
+#include "net/setnx.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/command.h"
+#include "net/verdict.h"
+#include "node/scripts.h"
+
+#define SECOND_US INT64_C(1000000)
+/* Ours are over, and take what is over, so much later: for clocks that differ, and for those who compare whole seconds. */
+#define LEEWAY_US SECOND_US
+#define BESIDE_MS 3000 /* the token stays so much longer than the TTL: until the time in the key is over */
+
+enum { SHA1_BYTES = 40, DIGITS_SECONDS = 10, DIGITS_MS = 13, STAMP_BYTES_MAX = 32 };
+
+/* ---- timestamps ---- */
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static int64_t unit_of(enum redlock_scheme scheme) { return scheme == REDLOCK_SCHEME_SETNX_MS ? 1000 : SECOND_US; }
+
+/* Of ".25": in microseconds, rounded up. False: something else. */
+static bool parse_fraction(const char *at, const char *end, int64_t unit, int64_t *us) {
+    if (end - at < 2 || *at != '.') return false;
+    bool more = false;
+    *us = 0;
+    for (at++; at < end && is_digit(*at); at++) {
+        unit /= 10;
+        *us += (*at - '0') * unit;
+        more = more || (unit == 0 && *at != '0');
+    }
+    *us += more;
+    return at == end;
+}
+
+bool setnx_parse(struct net_bytes text, int64_t *over_us) {
+    const char *at = text.data, *end = at + text.bytes;
+    if (text.bytes == 0 || text.bytes > STAMP_BYTES_MAX) return false;
+    while (at < end && *at == '0') at++;
+    const char *first = at;
+    int64_t whole = 0, fraction = 0;
+    for (; at < end && is_digit(*at) && at - first <= DIGITS_MS; at++) whole = whole * 10 + (*at - '0');
+    if (at - first != DIGITS_SECONDS && at - first != DIGITS_MS) return false;
+    int64_t unit = at - first == DIGITS_SECONDS ? SECOND_US : 1000;
+    if (at < end && !parse_fraction(at, end, unit, &fraction)) return false;
+    *over_us = whole * unit + fraction;
+    return true;
+}
+
+int64_t setnx_stamp_at(enum redlock_scheme scheme, int64_t now_us, int64_t ttl_ms) {
+    int64_t unit = unit_of(scheme);
+    return (now_us + ttl_ms * 1000 + LEEWAY_US + unit - 1) / unit;
+}
+
+/* ---- sending ---- */
+
+bool setnx_speaks(const struct net_request *request) {
+    if (request->scheme == REDLOCK_SCHEME_SET) return false;
+    return request->op <= NET_LOOK || request->op == NET_WATCH;
+}
+
+unsigned setnx_replies(const struct net_request *request) {
+    switch (request->op) {
+    case NET_PEEK: return 3;
+    case NET_WATCH: return 4;
+    case NET_LOOK: return 6;
+    default: return 1;
+    }
+}
+
+/* The name of what stands beside the lock; free it. */
+static struct net_bytes name_beside(const struct net_request *request) {
+    const size_t prefix = sizeof(NET_KEY_SETNX) - 1;
+    assert(request->keys_count == 1);
+    char *name = malloc(prefix + request->keys[0].bytes);
+    if (!name) return (struct net_bytes){NULL, 0};
+    memcpy(name, NET_KEY_SETNX, prefix);
+    memcpy(name + prefix, request->keys[0].data, request->keys[0].bytes);
+    return (struct net_bytes){name, prefix + request->keys[0].bytes};
+}
+
+/* One command with one key; up to three words behind it. */
+static bool send(struct buffer *out, size_t limit, const char *command, struct net_bytes key, const char *a,
+                 const char *b) {
+    struct words words;
+    words_begin(&words, command);
+    if (key.data) words_bytes(&words, key);
+    if (a) words_text(&words, a);
+    if (b) words_text(&words, b);
+    return words_end(&words, out, limit);
+}
+
+static const struct net_bytes no_key = {NULL, 0};
+
+static bool send_value(const struct net_request *request, struct buffer *out, size_t limit, size_t most) {
+    char last[24];
+    snprintf(last, sizeof(last), "%zu", most);
+    return send(out, limit, "GETRANGE", request->keys[0], "0", last);
+}
+
+static bool send_script(const struct net_request *request, struct net_bytes beside, bool whole, struct buffer *out,
+                        size_t limit) {
+    enum node_script script = request->op == NET_ACQUIRE  ? NODE_SETNX_ACQUIRE
+                              : request->op == NET_EXTEND ? NODE_SETNX_EXTEND
+                                                          : NODE_SETNX_RELEASE;
+    struct words words;
+    words_begin(&words, whole ? "EVAL" : "EVALSHA");
+    words_bytes(&words, whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
+                              : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
+    words_number(&words, 2);
+    words_bytes(&words, request->keys[0]);
+    words_bytes(&words, beside);
+    words_bytes(&words, request->token);
+    if (script != NODE_SETNX_RELEASE) {
+        words_number(&words, (uint64_t)request->ttl_ms);
+        words_number(&words, (uint64_t)unit_of(request->scheme));
+    }
+    return words_end(&words, out, limit);
+}
+
+/* The value first: where it is watched, that is what the server tells of. */
+static bool send_peek(const struct net_request *request, struct buffer *out, size_t limit) {
+    if (request->op == NET_WATCH && !send(out, limit, "CLIENT", no_key, "CACHING", "YES")) return false;
+    return send_value(request, out, limit, SETNX_STAMP_BYTES - 1) &&
+           send(out, limit, "PTTL", request->keys[0], NULL, NULL) && send(out, limit, "TIME", no_key, NULL, NULL);
+}
+
+/* In one step, and one answer, so that number and token belong together. */
+static bool send_look(const struct net_request *request, struct net_bytes beside, struct buffer *out, size_t limit) {
+    return send(out, limit, "MULTI", no_key, NULL, NULL) && send(out, limit, "TIME", no_key, NULL, NULL) &&
+           send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
+           send_value(request, out, limit, REDLOCK_TOKEN_BYTES_MAX) &&
+           send(out, limit, "HMGET", beside, "value", "token") && send(out, limit, "EXEC", no_key, NULL, NULL);
+}
+
+bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out, size_t limit) {
+    bool needs_beside = request->op != NET_PEEK && request->op != NET_WATCH;
+    struct net_bytes beside = needs_beside ? name_beside(request) : no_key;
+    if (needs_beside && !beside.data) return false;
+    bool done = !needs_beside             ? send_peek(request, out, limit)
+                : request->op == NET_LOOK ? send_look(request, beside, out, limit)
+                                          : send_script(request, beside, whole_script, out, limit);
+    free((void *)(uintptr_t)beside.data);
+    return done;
+}
+
+/* ---- answers to looks ---- */
+
+static bool parse_digits(struct net_bytes text, int64_t *number) {
+    const char *digits = text.data;
+    *number = 0;
+    for (size_t i = 0; i < text.bytes; i++) {
+        if (!is_digit(digits[i])) return false;
+        *number = *number * 10 + (digits[i] - '0');
+    }
+    return text.bytes > 0 && text.bytes <= 18;
+}
+
+/* TIME's answer, from its array on. */
+static bool parse_time(const struct reader *reader, size_t at, int64_t *now_us) {
+    int64_t seconds, us;
+    if (reader->slots_count < at + 3 || reader->slots[at].type != REPLY_ARRAY || reader->slots[at].integer != 2)
+        return false;
+    if (reader->slots[at + 1].type != REPLY_STRING || reader->slots[at + 2].type != REPLY_STRING) return false;
+    if (!parse_digits(reader->bytes[at + 1], &seconds) || !parse_digits(reader->bytes[at + 2], &us)) return false;
+    if (seconds > INT64_MAX / SECOND_US - 1) return false;
+    *now_us = seconds * SECOND_US + us;
+    return true;
+}
+
+static int64_t free_from(struct net_bytes value) {
+    int64_t over_us;
+    return setnx_parse(value, &over_us) ? over_us + LEEWAY_US : 0;
+}
+
+/* `remaining_ms` is what PTTL said. A key with a TTL ends by that; a lock whose time is over is as good as none. */
+static void conclude(struct net_reply *answer, int64_t now_us) {
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    if (answer->remaining_ms == -1 && answer->free_us != 0)
+        answer->remaining_ms = answer->free_us > now_us ? (answer->free_us - now_us + 999) / 1000 : -2;
+    if (answer->remaining_ms == -2) answer->verdict = REDLOCK_VERDICT_ABSENT;
+}
+
+static bool answer_peek(unsigned nth, const struct reader *reader, struct net_reply *answer) {
+    int64_t now_us;
+    answer->verdict = REDLOCK_VERDICT_GRANTED; /* until the last one says otherwise, or one fails */
+    switch (nth) {
+    case 0: answer->free_us = free_from(reader->bytes[0]); return reader->slots[0].type == REPLY_STRING;
+    case 1:
+        answer->remaining_ms = reader->slots[0].integer;
+        return reader->slots[0].type == REPLY_INTEGER && answer->remaining_ms >= -2;
+    default:
+        if (!parse_time(reader, 0, &now_us)) return false;
+        conclude(answer, now_us);
+        return true;
+    }
+}
+
+static bool same_bytes(struct net_bytes a, struct net_bytes b) {
+    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
+}
+
+/* What EXEC says: [TIME, PTTL, value, [value beside, token]]. The token is shown where it belongs to the value, else
+ * the value itself, which is all that others write. */
+static bool answer_look(const struct reader *reader, struct net_reply *answer) {
+    enum { TIME = 1, PTTL = 4, VALUE = 5, BESIDE = 6 };
+    const struct reply_slot *slots = reader->slots;
+    int64_t now_us;
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 4 || reader->slots_count <= BESIDE) return false;
+    if (!parse_time(reader, TIME, &now_us) || slots[PTTL].type != REPLY_INTEGER) return false;
+    answer->remaining_ms = slots[PTTL].integer;
+    if (slots[VALUE].type == REPLY_ERROR) {
+        answer->verdict = verdict_of_error(reader->bytes[VALUE].data, reader->bytes[VALUE].bytes);
+        return true;
+    }
+    if (slots[VALUE].type != REPLY_STRING) return false;
+    answer->value = reader->bytes[VALUE];
+    answer->free_us = free_from(answer->value);
+    conclude(answer, now_us);
+    bool beside = slots[BESIDE].type == REPLY_ARRAY && slots[BESIDE].integer == 2 &&
+                  reader->slots_count == BESIDE + 3 && slots[BESIDE + 1].type == REPLY_STRING &&
+                  slots[BESIDE + 2].type == REPLY_STRING;
+    if (beside && same_bytes(reader->bytes[BESIDE + 1], answer->value)) answer->value = reader->bytes[BESIDE + 2];
+    answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
+    if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
+    return true;
+}
+
+bool setnx_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
+                  struct net_reply *answer) {
+    if (request->op == NET_PEEK) return answer_peek(nth, reader, answer);
+    if (request->op == NET_WATCH && nth > 0) return answer_peek(nth - 1, reader, answer);
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    if (request->op == NET_WATCH || nth == 0) return reader_is_status(reader, 0, "OK");
+    if (nth + 1 < setnx_replies(request)) return reader_is_status(reader, 0, "QUEUED");
+    return answer_look(reader, answer);
+}
+
+/* ---- without scripts ---- */
+
+bool setnx_send_checks(const struct net_request *request, struct buffer *out, size_t limit) {
+    struct net_bytes beside = name_beside(request);
+    if (!beside.data) return false;
+    struct words words;
+    words_begin(&words, "WATCH");
+    words_bytes(&words, request->keys[0]);
+    words_bytes(&words, beside);
+    bool done = words_end(&words, out, limit) && send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
+                send_value(request, out, limit, SETNX_STAMP_BYTES - 1) &&
+                send(out, limit, "HMGET", beside, "value", "token") && send(out, limit, "TIME", no_key, NULL, NULL);
+    free((void *)(uintptr_t)beside.data);
+    return done;
+}
+
+static bool take_beside(const struct net_request *request, const struct reader *reader, struct setnx_seen *seen) {
+    const struct reply_slot *slots = reader->slots;
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 2 || reader->slots_count != 3) return false;
+    bool there = slots[1].type == REPLY_STRING && slots[2].type == REPLY_STRING;
+    seen->ours = there && same_bytes(reader->bytes[1], (struct net_bytes){seen->value, seen->value_bytes}) &&
+                 same_bytes(reader->bytes[2], request->token);
+    return true;
+}
+
+bool setnx_take_check(const struct net_request *request, unsigned nth, const struct reader *reader,
+                      struct setnx_seen *seen) {
+    const struct net_bytes *text = &reader->bytes[0];
+    switch (nth) {
+    case 0: return reader_is_status(reader, 0, "OK");
+    case 1: seen->left_ms = reader->slots[0].integer; return reader->slots[0].type == REPLY_INTEGER;
+    case 2:
+        if (reader->slots[0].type != REPLY_STRING || text->bytes > sizeof(seen->value)) return false;
+        seen->value_bytes = text->bytes;
+        if (text->bytes > 0) memcpy(seen->value, text->data, text->bytes);
+        return true;
+    case 3: return take_beside(request, reader, seen);
+    default: return parse_time(reader, 0, &seen->now_us);
+    }
+}
+
+static int64_t over_at(const struct setnx_seen *seen) {
+    int64_t over_us;
+    return setnx_parse((struct net_bytes){seen->value, seen->value_bytes}, &over_us) ? over_us : INT64_MAX - LEEWAY_US;
+}
+
+/* To an acquisition a key of another type is merely one that exists. */
+static int judge_acquire(const struct setnx_seen *seen, int failure, bool *change) {
+    if (failure == REDLOCK_VERDICT_WRONGTYPE && seen->left_ms != -2) return REDLOCK_VERDICT_DENIED;
+    if (failure != REDLOCK_VERDICT_NONE) return failure;
+    *change = seen->left_ms == -2 || (seen->left_ms == -1 && seen->now_us >= over_at(seen) + LEEWAY_US);
+    return *change ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED;
+}
+
+int setnx_judge(const struct net_request *request, const struct setnx_seen *seen, int failure, bool *change) {
+    *change = false;
+    if (request->op == NET_ACQUIRE) return judge_acquire(seen, failure, change);
+    if (failure != REDLOCK_VERDICT_NONE) return failure;
+    if (seen->left_ms == -2) return REDLOCK_VERDICT_ABSENT;
+    if (!seen->ours) return REDLOCK_VERDICT_DENIED;
+    int64_t over = over_at(seen);
+    if (seen->now_us >= over) return REDLOCK_VERDICT_ABSENT;
+    int64_t later = setnx_stamp_at(request->scheme, seen->now_us, request->ttl_ms) * unit_of(request->scheme);
+    *change = request->op == NET_RELEASE || later > over; /* never shortens */
+    return REDLOCK_VERDICT_GRANTED;
+}
+
+static bool send_beside(const struct net_request *request, struct net_bytes beside, const char *stamp,
+                        struct buffer *out, size_t limit) {
+    struct words words;
+    words_begin(&words, "HMSET");
+    words_bytes(&words, beside);
+    words_text(&words, "value");
+    words_text(&words, stamp);
+    words_text(&words, "token");
+    words_bytes(&words, request->token);
+    if (!words_end(&words, out, limit)) return false;
+    words_begin(&words, "PEXPIRE");
+    words_bytes(&words, beside);
+    words_number(&words, (uint64_t)request->ttl_ms + BESIDE_MS);
+    return words_end(&words, out, limit);
+}
+
+unsigned setnx_send_changes(const struct net_request *request, const struct setnx_seen *seen, struct buffer *out,
+                            size_t limit) {
+    struct net_bytes beside = name_beside(request);
+    if (!beside.data) return 0;
+    bool done, release = request->op == NET_RELEASE;
+    if (release) {
+        struct words words;
+        words_begin(&words, "DEL");
+        words_bytes(&words, request->keys[0]);
+        words_bytes(&words, beside);
+        done = words_end(&words, out, limit);
+    } else {
+        char stamp[24];
+        snprintf(stamp, sizeof(stamp), "%lld",
+                 (long long)setnx_stamp_at(request->scheme, seen->now_us, request->ttl_ms));
+        done =
+            send_beside(request, beside, stamp, out, limit) && send(out, limit, "SET", request->keys[0], stamp, NULL);
+    }
+    free((void *)(uintptr_t)beside.data);
+    return !done ? 0 : release ? 1 : SETNX_CHANGES_MAX;
+}

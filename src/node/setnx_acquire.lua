@@ -1,0 +1,44 @@
+-- SPDX-License-Identifier: BSD-2-Clause
+-- Takes a lock of the old pattern: SETNX where there is none, GETSET over one whose time is over (C4 of the pattern), both
+-- in one step, so that nobody's value is ever overwritten in vain (the pattern's C5).
+-- KEYS[1]: the lock, KEYS[2]: whose it is. ARGV[1]: token, ARGV[2]: ttl in milliseconds, ARGV[3]: microseconds in one unit
+-- of our timestamp.
+-- Returns 1: taken. 0: another's, or something else than such a lock; nothing was changed.
+if #KEYS < 2 then
+    return 0
+end
+-- replicate_commands: before 5.0 no write may follow TIME without this.
+if redis.replicate_commands then
+    redis.replicate_commands()
+end
+local time = redis.call('TIME')
+local now, unit = time[1] * 1000000 + time[2], tonumber(ARGV[3])
+-- When the time in it is over; nil: no timestamp of this century. Ten digits are seconds, thirteen milliseconds.
+local function over_at(text)
+    local whole, rest = string.match(text, '^0*(%d+)(.*)$')
+    local units = {[10] = 1000000, [13] = 1000}
+    local each = whole and #text <= 32 and units[#whole]
+    if not each then
+        return nil
+    elseif rest == '' then
+        return tonumber(whole) * each
+    end
+    local fraction = string.match(rest, '^%.(%d+)$')
+    return fraction and tonumber(whole) * each + math.ceil(tonumber('0.' .. fraction) * each)
+end
+-- A key with a TTL ends by itself, and its number may be a token. A second later than its time says: for those who compare
+-- whole seconds, and for clocks that are behind.
+local left = redis.call('PTTL', KEYS[1])
+if left ~= -2 then
+    local held = left == -1 and redis.pcall('GETRANGE', KEYS[1], 0, 40)
+    local over = type(held) == 'string' and over_at(held)
+    if not over or now < over + 1000000 then
+        return 0
+    end
+end
+-- Rounded up, and a second more, as in the pattern: for those who compare whole seconds, and for clocks that are ahead.
+local stamp = string.format('%.0f', math.ceil((now + ARGV[2] * 1000 + 1000000) / unit))
+redis.call('HMSET', KEYS[2], 'value', stamp, 'token', ARGV[1])
+redis.call('PEXPIRE', KEYS[2], ARGV[2] + 3000)
+redis.call('SET', KEYS[1], stamp)
+return 1
