@@ -50,17 +50,26 @@ void actor_drive(struct world *world, unsigned client) {
 static void reopen(struct world *world, unsigned client);
 
 static void do_deed(struct world *world, unsigned client, const struct deed *deed) {
+    bool acquires = deed->kind == DEED_ACQUIRE || deed->kind == DEED_ACQUIRE_MANY;
+    if (acquires && world->options.client[client].short_lived) reopen(world, client);
+    if (deed->kind == DEED_ACQUIRE_MANY) {
+        holds_acquire(world, client, deed->resource, deed->number);
+        return;
+    }
+    if (deed->kind == DEED_RELEASE_MANY) {
+        holds_release(world, client, deed->resource);
+        return;
+    }
     struct hold *hold = &world->actor[client].hold[deed->resource];
     switch ((enum deed_kind)deed->kind) {
-    case DEED_ACQUIRE:
-        if (world->options.client[client].short_lived) reopen(world, client);
-        hold_acquire(hold, deed->number);
-        break;
+    case DEED_ACQUIRE: hold_acquire(hold, deed->number); break;
     case DEED_EXTEND: hold_extend(hold, deed->number); break;
     case DEED_RELEASE: hold_release(hold); break;
     case DEED_CANCEL: hold_cancel(hold); break;
     case DEED_UPDATE: update_begin(world, hold, deed->think, deed->late); break;
     case DEED_WRITE: update_write(world, (size_t)deed->number); break;
+    case DEED_ACQUIRE_MANY:
+    case DEED_RELEASE_MANY: break;
     }
 }
 
@@ -97,6 +106,14 @@ void actor_release(struct world *world, unsigned client, unsigned resource) {
 
 void actor_cancel(struct world *world, unsigned client, unsigned resource) {
     deed(world, client, (struct deed){.kind = DEED_CANCEL, .resource = (uint8_t)resource});
+}
+
+void actor_acquire_many(struct world *world, unsigned client, unsigned resources, int64_t wait_ms) {
+    deed(world, client, (struct deed){.kind = DEED_ACQUIRE_MANY, .resource = (uint8_t)resources, .number = wait_ms});
+}
+
+void actor_release_many(struct world *world, unsigned client, unsigned resources) {
+    deed(world, client, (struct deed){.kind = DEED_RELEASE_MANY, .resource = (uint8_t)resources});
 }
 
 void actor_update(struct world *world, unsigned client, unsigned resource, rl_ns think, rl_ns late) {
@@ -186,6 +203,7 @@ static void list_node(struct world *world, struct actor *actor, unsigned client,
     struct link *link = &actor->link[actor->slots];
     *link = (struct link){.node = node};
     link->random = random_named(world->options.seed, 1000 + client * 100 + actor->slots);
+    link->hints_random = random_named(world->options.seed, 5000 + client * 100 + actor->slots);
     actor->slots++;
 }
 
@@ -247,7 +265,7 @@ static void reopen(struct world *world, unsigned client) {
     }
     if (!used) return;
     close_client(world, actor);
-    for (unsigned slot = 0; slot < actor->slots; slot++) wire_reset(world, client, slot);
+    for (unsigned slot = 0; slot < actor->slots; slot++) wire_end(world, client, slot);
     actor->wake_at = RL_NEVER;
     open_client(world, client);
     actor_rearm(world, client);

@@ -153,6 +153,7 @@ void conn_fail(struct conn *conn, int verdict) {
     conn->failed = !was_up || verdict == REDLOCK_VERDICT_TWICE_LISTED;
     conn->verdict = verdict;
     lose_calls(conn, &lost);
+    watch_down(conn);
 }
 
 static void retry_fired(struct net_timer *timer) { conn_start(CONN_OF(timer, retry)); }
@@ -204,6 +205,19 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
     if (request->op == NET_RECORD_WRITE) post_record(conn->net->world, request, message);
 }
 
+static int resource_of_key(const struct net_request *request, size_t i) {
+    const struct net_bytes *key = &request->keys[i];
+    bool line = request->op == NET_STAND || request->op == NET_LEAVE;
+    size_t prefix = line ? sizeof(NET_KEY_WAITING) - 1 : 0;
+    return resource_of((const char *)key->data + prefix, key->bytes - prefix);
+}
+
+static void post_waiting(const struct conn *conn, const struct net_request *request, struct message *message) {
+    message->waiter = conn->net->waiter_number;
+    message->age_us = request->age_us;
+    message->passes = request->passes;
+}
+
 void conn_post(struct conn *conn, struct net_call *call) {
     const struct net_request *request = call->request;
     struct world *world = conn->net->world;
@@ -218,11 +232,14 @@ void conn_post(struct conn *conn, struct net_call *call) {
     if (net_op_is_write(request->op) || request->op == NET_RAISE || request->op == NET_CONFIRM)
         message->token = token_number(&world->tokens, request->token);
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {
-        int resource = resource_of(request->keys[i].data, request->keys[i].bytes);
+        int resource = resource_of_key(request, i);
         assert(resource >= 0 && i < WORLD_RESOURCES_MAX);
         message->keys[message->keys_count++] = (uint8_t)resource;
     }
-    if (request->nonces || request->op >= NET_SURVEY) post_guarded(conn, request, message);
+    if (request->op >= NET_WATCH)
+        post_waiting(conn, request, message);
+    else if (request->nonces || request->op >= NET_SURVEY)
+        post_guarded(conn, request, message);
     messages_push(&conn->out, message);
     conn->writes += call_is_write(call);
     calls_hurry(&conn->calls, call->due);

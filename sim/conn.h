@@ -10,6 +10,7 @@
 enum { CALL_SENT_BEFORE = 1 }; /* net_call.state: a release whose answer was lost with its connection */
 
 enum conn_state { CONN_DOWN, CONN_CONNECTING, CONN_READY };
+enum conn_tracks { TRACKS_NOT, TRACKS_ASKED, TRACKS_LIVE }; /* whether the node tells of changes */
 
 struct calls {
     struct net_call *head, *tail;
@@ -32,6 +33,8 @@ struct conn {
     bool failed, was_ready, told_ready, told_settled;
     int verdict;
     uint64_t reconnects;
+    enum conn_tracks tracks;
+    struct net_timer track_again;
 };
 
 struct net {
@@ -42,6 +45,10 @@ struct net {
     struct net_timer *timers; /* sorted, the earliest first */
     struct conn *unread_first, **unread_last;
     bool pending, closing, abandoned;
+    bool watching; /* somebody waits */
+    struct net_timer unwatch;
+    uint32_t waiter_number;
+    char waiter[9];
     struct conn conn[RL_NODES_MAX];
 };
 
@@ -57,6 +64,13 @@ void conn_tell(struct conn *conn, rl_ns now);             /* what has changed of
 bool conn_is_ready(const struct conn *conn, rl_ns now);
 bool conn_is_settled(const struct conn *conn);
 void messages_drop(struct world *world, struct messages *queue);
+
+/* watch.c */
+void watch_init(struct net *net);
+void watch_pump(struct conn *conn); /* asks to be told, if somebody waits */
+void watch_answered(struct conn *conn, const struct message *answer);
+void watch_hear(struct conn *conn, const struct message *hint);
+void watch_down(struct conn *conn);
 
 struct net_call *calls_pop(struct calls *queue);
 void calls_append(struct calls *queue, struct calls *more);

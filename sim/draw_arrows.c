@@ -33,23 +33,24 @@ static void draw_head(FILE *out, struct way way) {
             way.x2 - back_x - side_x, way.y2 - back_y - side_y);
 }
 
-static void draw_arrow(FILE *out, struct way way, int client, bool answer) {
+static const char solid[] = "", dashed[] = " stroke-dasharray=\"5 3\"", dotted[] = " stroke-dasharray=\"1 4\"";
+
+static void draw_arrow(FILE *out, struct way way, int client, const char *line) {
     char name[24];
     draw_colour(name, sizeof name, client);
     fprintf(out, "<path d=\"M%d %dL%d %d\" stroke=\"%s\" stroke-width=\"1.4\"%s/>", way.x1, way.y1, way.x2, way.y2,
-            name, answer ? " stroke-dasharray=\"5 3\"" : "");
+            name, line);
     fputs("<path d=\"", out);
     draw_head(out, way);
     fprintf(out, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\"/>\n", name);
 }
 
-static void draw_lost(FILE *out, struct way way, int client, bool answer) {
+static void draw_lost(FILE *out, struct way way, int client, const char *line) {
     char name[24];
     draw_colour(name, sizeof name, client);
     /* Lost on the way: drawn to three quarters of it. */
     int x = way.x1 + (way.x2 - way.x1) * 3 / 4, y = way.y1 + (way.y2 - way.y1) * 3 / 4;
-    fprintf(out, "<path d=\"M%d %dL%d %d\" stroke=\"%s\" stroke-width=\"1.4\"%s/>", way.x1, way.y1, x, y, name,
-            answer ? " stroke-dasharray=\"5 3\"" : "");
+    fprintf(out, "<path d=\"M%d %dL%d %d\" stroke=\"%s\" stroke-width=\"1.4\"%s/>", way.x1, way.y1, x, y, name, line);
     fprintf(out, "<path d=\"M%d %dl8 8m0 -8l-8 8\" stroke=\"var(--red)\" stroke-width=\"2.4\"/>\n", x - 4, y - 4);
 }
 
@@ -88,18 +89,26 @@ void draw_exchange(FILE *out, const struct draw_layout *layout, const struct sto
     if (sent->client < 0 || sent->node < 0) return;
     if (exchange->arrived == STORY_NONE) {
         rl_ns lost = lost_at(layout, exchange, sent->at);
-        if (lost != RL_NEVER) draw_lost(out, way_between(layout, sent, sent->at, lost), sent->client, false);
+        if (lost != RL_NEVER) draw_lost(out, way_between(layout, sent, sent->at, lost), sent->client, solid);
         return;
     }
     const struct history_record *arrival = &records[exchange->arrived];
     struct way there = way_between(layout, sent, sent->at, arrival->at);
-    draw_arrow(out, there, sent->client, false);
+    draw_arrow(out, there, sent->client, solid);
     if (exchange->answered != STORY_NONE) {
         draw_arrow(out, reversed(way_between(layout, sent, records[exchange->answered].at, arrival->at)), sent->client,
-                   true);
+                   dashed);
     } else if (lost_at(layout, exchange, arrival->at) != RL_NEVER) {
         rl_ns lost = lost_at(layout, exchange, arrival->at);
-        draw_lost(out, reversed(way_between(layout, sent, lost, arrival->at)), sent->client, true);
+        draw_lost(out, reversed(way_between(layout, sent, lost, arrival->at)), sent->client, dashed);
     }
     if (sent->op != NET_RELEASE) draw_vote(out, there, arrival->result, sent->client < layout->upper_clients);
+}
+
+void draw_hint(FILE *out, const struct draw_layout *layout, const struct history_record *hint) {
+    struct way way = reversed(way_between(layout, hint, hint->at, hint->until));
+    if (hint->kind == HISTORY_WAKE_LOST)
+        draw_lost(out, way, hint->client, dotted);
+    else
+        draw_arrow(out, way, hint->client, dotted);
 }

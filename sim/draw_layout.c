@@ -19,6 +19,10 @@ bool draw_message(const struct history_record *record) {
     return record->message != 0 && (record->op == NET_ACQUIRE || record->op == NET_EXTEND || record->op == NET_RELEASE);
 }
 
+bool draw_wake(const struct history_record *record) {
+    return record->kind == HISTORY_WOKEN || record->kind == HISTORY_WAKE_LOST;
+}
+
 int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind, int index) {
     for (int i = 0; i < layout->rows_count; i++) {
         if (layout->rows[i].kind == kind && layout->rows[i].index == index) return i;
@@ -92,6 +96,9 @@ static void collect_times(struct draw_layout *layout) {
         bool moves =
             record->kind == HISTORY_SENT || record->kind == HISTORY_ARRIVED || record->kind == HISTORY_ANSWERED;
         if ((moves || record->kind == HISTORY_DROPPED) && draw_message(record)) add_time(layout, record->at);
+        if (!draw_wake(record)) continue;
+        add_time(layout, record->at);
+        add_time(layout, record->until);
     }
     for (size_t i = 0; i < picture->violations_count; i++) {
         add_time(layout, picture->violations[i].from);

@@ -57,6 +57,7 @@ int draw_x(const struct draw_layout *layout, rl_ns at);
 int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind, int index); /* -1: no such row */
 /* Arrows are drawn for what changes something; a question for a TTL is not. */
 bool draw_message(const struct history_record *record);
+bool draw_wake(const struct history_record *record);
 /* Pixels that a text takes at most, in a font of this size. */
 int draw_text_width(const char *text, int font);
 
@@ -65,6 +66,7 @@ void draw_spans_make(struct draw_layout *layout);
 void draw_rows(FILE *out, const struct draw_layout *layout);
 void draw_styles(FILE *out);
 void draw_exchange(FILE *out, const struct draw_layout *layout, const struct story_exchange *exchange);
+void draw_hint(FILE *out, const struct draw_layout *layout, const struct history_record *hint);
 void draw_colour(char *name, size_t size, int client); /* of a client; -1: a stranger's */
 /* The rows as an <svg> element of their own. */
 void draw_plot(FILE *out, const struct draw_layout *layout);

@@ -273,6 +273,8 @@ void draw_rows(FILE *out, const struct draw_layout *layout) {
     draw_spans(out, layout);
     for (size_t i = 1; i < layout->story.exchanges_count && layout->words; i++)
         draw_exchange(out, layout, &layout->story.exchanges[i]);
+    for (size_t i = 0; i < picture->history->count && layout->words; i++)
+        if (draw_wake(&picture->history->records[i])) draw_hint(out, layout, &picture->history->records[i]);
     if (layout->words) draw_labels(out, layout);
     draw_caption(out, layout);
 }

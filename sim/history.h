@@ -66,6 +66,8 @@
     X(HEALED, "the way is whole again")                                                                                \
     X(CONNECTED, "client's connection to node is up")                                                                  \
     X(DISCONNECTED, "client's connection to node is gone")                                                             \
+    X(WOKEN, "client hears what node told at `until`: resource has changed, or, if `value` >= 0, its rank in the line") \
+    X(WAKE_LOST, "what node told client is lost")                                                                      \
     /* the run */                                                                                                      \
     X(FAULTS_END, "no more faults from here on: somebody must acquire within the bound")                               \
     X(END, "the run is over")

@@ -36,7 +36,8 @@ static void put_ms(struct line *line, const char *before, rl_ns ns, int width) {
 
 static const char *op_name(unsigned op) {
     static const char *const names[] = {"ACQUIRE", "EXTEND", "RELEASE", "PEEK",   "LOOK",         "SCAN",
-                                        "SURVEY",  "RAISE",  "CONFIRM", "RECORD", "RECORD_WRITE", "FENCES"};
+                                        "SURVEY",  "RAISE",  "CONFIRM", "RECORD", "RECORD_WRITE", "FENCES",
+                                        "WATCH",   "TRACK",  "STAND",   "LEAVE"};
     return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";
 }
 
@@ -106,6 +107,10 @@ static void put_details(struct line *line, const struct history_record *record) 
         break;
     case HISTORY_VOTE: put(line, " fence %" PRId64 "%s", record->value, record->result ? "" : " unfit"); break;
     case HISTORY_CUT: put_cut(line, record->value); break;
+    case HISTORY_WOKEN:
+    case HISTORY_WAKE_LOST:
+        if (record->value >= 0) put(line, " rank %" PRId64, record->value);
+        break;
     case HISTORY_SENT:
     case HISTORY_ARRIVED:
     case HISTORY_ANSWERED:

@@ -2,6 +2,9 @@
  *
  * One lock of one client: what the program asks of the library, what the library tells it, and how both are recorded.
  */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "inside.h"
 
 struct history_record hold_record(const struct hold *hold, enum history_kind kind) {
@@ -84,13 +87,18 @@ static void on_released(void *context, struct redlock_lock *lock, int result) {
 }
 /* ---- what clients do -------------------------------------------------------------------------------------- */
 
-void hold_acquire(struct hold *hold, int64_t wait_ms) {
-    struct world *world = hold->world;
-    if (redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE || hold->acquiring || hold->releasing) return;
+static bool begin_acquiring(struct hold *hold) {
+    if (redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE || hold->acquiring || hold->releasing) return false;
     hold->token = 0;
     write_hold(hold, HISTORY_ACQUIRE, 0);
     hold->acquiring = true;
     hold->tries++;
+    return true;
+}
+
+void hold_acquire(struct hold *hold, int64_t wait_ms) {
+    struct world *world = hold->world;
+    if (!begin_acquiring(hold)) return;
     int result = redlock_acquire_start(hold->lock, wait_ms, on_acquired, hold);
     if (result != REDLOCK_OK) on_acquired(hold, hold->lock, result);
     actor_rearm(world, hold->client);
@@ -110,15 +118,20 @@ void hold_extend(struct hold *hold, int64_t ttl_ms) {
     actor_rearm(hold->world, hold->client);
 }
 
-void hold_release(struct hold *hold) {
-    if (!leased(hold) || hold->releasing) return;
+static bool begin_releasing(struct hold *hold) {
+    if (!leased(hold) || hold->releasing) return false;
     const struct update *update = update_of(hold->world, hold);
     if (update && update->sent) { /* no program gives back what it is still writing under */
         hold->release_waits = true;
-        return;
+        return false;
     }
     write_hold(hold, HISTORY_RELEASE, 0);
     hold->releasing = true;
+    return true;
+}
+
+void hold_release(struct hold *hold) {
+    if (!begin_releasing(hold)) return;
     int result = redlock_release_start(hold->lock, on_released, hold);
     if (result != REDLOCK_OK) on_released(hold, hold->lock, result);
     actor_rearm(hold->world, hold->client);
@@ -129,4 +142,72 @@ void hold_cancel(struct hold *hold) {
     write_hold(hold, HISTORY_CANCEL, 0);
     redlock_cancel(hold->lock);
     actor_rearm(hold->world, hold->client);
+}
+
+/* ---- several in one call ---------------------------------------------------------------------------------- */
+
+struct many {
+    struct hold *holds[WORLD_RESOURCES_MAX];
+    struct redlock_lock *locks[WORLD_RESOURCES_MAX];
+    int results[WORLD_RESOURCES_MAX];
+    size_t count;
+};
+
+static void gather(struct many *many, struct world *world, unsigned client, unsigned resources,
+                   bool (*begin)(struct hold *hold)) {
+    many->count = 0;
+    for (unsigned i = 0; i < world->options.resources; i++) {
+        struct hold *hold = &world->actor[client].hold[i];
+        if (!(resources >> i & 1) || !begin(hold)) continue;
+        many->holds[many->count] = hold;
+        many->results[many->count] = REDLOCK_BAD_ARGUMENT; /* must be written over */
+        many->locks[many->count++] = hold->lock;
+    }
+}
+
+/* All of them share a context: whose result it is, the lock says. */
+static struct hold *hold_of(struct actor *actor, const struct redlock_lock *lock) {
+    struct hold *hold = actor->hold;
+    while (hold->lock != lock) hold++;
+    return hold;
+}
+
+static void on_acquired_one(void *context, struct redlock_lock *lock, int result) {
+    on_acquired(hold_of(context, lock), lock, result);
+}
+
+static void on_released_one(void *context, struct redlock_lock *lock, int result) {
+    on_released(hold_of(context, lock), lock, result);
+}
+
+/* What it returns is the first result that is not OK. */
+static void expect_first(const struct many *many, int first) {
+    size_t i = 0;
+    while (i < many->count && many->results[i] == REDLOCK_OK) i++;
+    if (first == (i < many->count ? many->results[i] : REDLOCK_OK)) return;
+    fputs("redlock-sim: a call for several locks returned what none of them, or not the first, has as its result\n",
+          stderr);
+    abort();
+}
+
+void holds_acquire(struct world *world, unsigned client, unsigned resources, int64_t wait_ms) {
+    struct actor *actor = &world->actor[client];
+    struct many many;
+    gather(&many, world, client, resources, begin_acquiring);
+    int first = redlock_acquire_many_start(many.locks, many.count, wait_ms, many.results, on_acquired_one, actor);
+    expect_first(&many, first);
+    for (size_t i = 0; i < many.count; i++)
+        if (many.results[i] != REDLOCK_OK) on_acquired(many.holds[i], many.locks[i], many.results[i]);
+    actor_rearm(world, client);
+}
+
+void holds_release(struct world *world, unsigned client, unsigned resources) {
+    struct actor *actor = &world->actor[client];
+    struct many many;
+    gather(&many, world, client, resources, begin_releasing);
+    int first = redlock_release_many_start(many.locks, many.count, many.results, on_released_one, actor);
+    expect_first(&many, first);
+    for (size_t i = 0; i < many.count; i++)
+        if (many.results[i] != REDLOCK_OK) on_released(many.holds[i], many.locks[i], many.results[i]);
+    actor_rearm(world, client);
 }

@@ -10,6 +10,7 @@
 #include "events.h"
 #include "memory.h"
 #include "net/net.h"
+#include "queue.h"
 #include "random.h"
 #include "world.h"
 
@@ -60,7 +61,9 @@ void bodies_free(struct world *world);
 enum message_what {
     MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
     MESSAGE_REQUEST,
-    MESSAGE_BYE /* to the client: the connection is gone */
+    MESSAGE_BYE,   /* to the client: the connection is gone */
+    MESSAGE_TRACK, /* the second connection, and the request to be told there */
+    MESSAGE_HINT   /* what a node tells without being asked; no keys: of any key */
 };
 
 /* A guarded acquisition of one key is two commands, SET and ZADD, and need not arrive in one piece. */
@@ -80,6 +83,12 @@ struct message {
     int16_t verdict;
     int64_t ttl_ms, remaining_ms;
     uint32_t process; /* CONNECT: which server process answered */
+    /* While somebody waits. */
+    uint32_t waiter;
+    int rank;      /* HINT; -1: the key has changed */
+    rl_ns told_at; /* HINT */
+    bool passes;
+    int64_t age_us, count;
     /* Guarded. */
     bool guarded;
     uint8_t part, question, stripes_count;
@@ -121,13 +130,23 @@ struct link {
     bool lose_next_answer;
     struct channel requests, answers;
     struct random random;
+    /* What its node tells without being asked. */
+    struct channel hints;
+    struct random hints_random;
+    uint32_t tracks; /* on this connection; 0: on none */
+    uint8_t armed;   /* resources, by bits, that were looked at and have not changed since */
+    bool wakes_lost, wakes_again;
 };
 
 void wire_connect(struct world *world, unsigned client, unsigned slot);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
+void wire_tell(struct world *world, struct message *hint, rl_ns late); /* on a connection of its own */
 /* The client gives the connection up: what has not arrived never does. */
 void wire_reset(struct world *world, unsigned client, unsigned slot);
+/* The process has ended, and what it was to be told with it. (A mere reset leaves that on its way: to hear of an
+ * earlier connection is one more thing that must not matter.) */
+void wire_end(struct world *world, unsigned client, unsigned slot);
 void wire_node_died(struct world *world, unsigned node, bool old); /* old: its earlier body */
 void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
@@ -170,7 +189,8 @@ struct server {
     struct messages pile; /* in its sockets while it is stopped */
     struct change *changes;
     size_t changes_count, changes_capacity;
-    rl_ns expiry_at; /* the event that looks for ended keys; RL_NEVER: none */
+    rl_ns expiry_at;                         /* the event that looks for ended keys; RL_NEVER: none */
+    struct queue queue[WORLD_RESOURCES_MAX]; /* who waits */
 };
 
 /* Wall clocks show some day of 2026, each a little off the others'. */
@@ -188,10 +208,19 @@ void servers_free(struct world *world);
 void server_receive(struct world *world, struct message *request);
 void server_serve(struct server *server, struct message *request); /* at once, also if it is stopped */
 int64_t server_wall_ms(const struct server *server);
+bool server_refuses_all(const struct server *server); /* handshakes too */
+void server_read(struct server *server, struct message *request);
 void server_await_expiry(struct server *server); /* after whatever moved the end of a key */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void servers_heal(struct world *world);
+/* tell.c: client tracking, and the line of those who wait */
+void tell_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
+void tell_track(struct server *server, struct message *request);
+void tell_changed(struct server *server, unsigned resource, bool expired);
+void tell_flushed(struct server *server);
+void tell_heard(struct world *world, const struct message *hint); /* the client did */
+void server_forget_waiters(struct server *server);
 /* server_guard.c: record and fences */
 void server_guard_begin(struct world *world); /* records as `redlock up` would have written them */
 void server_guard_serve(struct server *server, struct message *request);
@@ -204,10 +233,19 @@ int resource_of(const void *key, size_t bytes); /* -1: none of the world's */
 
 /* ---- clients ---- */
 
-enum deed_kind { DEED_ACQUIRE, DEED_EXTEND, DEED_RELEASE, DEED_CANCEL, DEED_UPDATE, DEED_WRITE };
+enum deed_kind {
+    DEED_ACQUIRE,
+    DEED_EXTEND,
+    DEED_RELEASE,
+    DEED_CANCEL,
+    DEED_UPDATE,
+    DEED_WRITE,
+    DEED_ACQUIRE_MANY,
+    DEED_RELEASE_MANY
+};
 
 struct deed {
-    uint8_t kind, resource;
+    uint8_t kind, resource; /* MANY: resources, by bits */
     int64_t number;
     rl_ns think, late;
 };
@@ -257,6 +295,9 @@ void hold_acquire(struct hold *hold, int64_t wait_ms);
 void hold_extend(struct hold *hold, int64_t ttl_ms);
 void hold_release(struct hold *hold);
 void hold_cancel(struct hold *hold);
+/* Those of one client, by bits. */
+void holds_acquire(struct world *world, unsigned client, unsigned resources, int64_t wait_ms);
+void holds_release(struct world *world, unsigned client, unsigned resources);
 void hold_write_until(const struct hold *hold, enum history_kind kind); /* a record that says when validity ends */
 void hold_on_change(void *context, struct redlock_lock *lock, enum redlock_change change);
 
@@ -276,6 +317,7 @@ void actor_rearm(struct world *world, unsigned client);
 void net_receive(struct net *net, struct message *message);
 /* The client is no more: nothing is sent, told or waited for any longer. */
 void net_abandon(struct net *net);
+uint32_t net_waiter_number(const struct net *net); /* watch.c; 0: it has not waited yet */
 
 /* ---- the world ---- */
 
@@ -292,7 +334,8 @@ struct world {
     struct actor actor[WORLD_CLIENTS_MAX];
     unsigned opening; /* the client that net_open() is for */
     struct server server[RL_NODES_MAX], old[RL_NODES_MAX];
-    uint32_t processes;
+    uint32_t processes, waiters;
+    const struct link *serving; /* whose request a node works off just now; NULL: none */
     struct body *bodies, *spare_bodies;
     struct node_table *scratch;
     struct {

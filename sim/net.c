@@ -34,10 +34,10 @@ void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) {
     *(before ? &before->next : &net->timers) = timer;
 }
 
-/* Few, so it is not worth while to be lazy; and to wait for others would only blur what is played. */
+/* Few, so it is not worth while to be lazy. Where timers wait for each other, it is at the next whole multiple. */
 void net_timer_move(struct net *net, struct net_timer *timer, rl_ns at, rl_ns late) {
-    (void)late;
-    net_timer_set(net, timer, at);
+    bool waits = net->world->options.together && late > 0 && at != RL_NEVER;
+    net_timer_set(net, timer, waits ? (at + late - 1) / late * late : at);
 }
 
 rl_ns net_next_timer(struct net *net) {
@@ -123,6 +123,7 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     }
     for (size_t i = 0; body && i < body->words_count; i++) items[reply.items_count++] = body_word(body, i);
     if (body && body->has_fences) reply.fences = body->fences;
+    reply.count = answer->count;
     if (answer->verdict == REDLOCK_VERDICT_STALE && answer->op == NET_RAISE) reply.fence = answer->fence;
     conn->writes -= call_is_write(call);
     world_write_message(net->world, HISTORY_ANSWERED, answer);
@@ -142,6 +143,8 @@ static void take(struct conn *conn, struct message *message) {
     case MESSAGE_BYE:
         if (conn->state != CONN_DOWN) conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED);
         break;
+    case MESSAGE_TRACK: watch_answered(conn, message); break;
+    case MESSAGE_HINT: watch_hear(conn, message); break;
     }
 }
 
@@ -168,6 +171,7 @@ void net_process(struct net *net, const struct net_batch *batch) {
     for (unsigned i = 0; i < net->nodes; i++)
         if (net->conn[i].leaving) conn_fail(&net->conn[i], net->conn[i].leaving);
     for (unsigned i = 0; i < net->nodes; i++) conn_tell(&net->conn[i], net_now(net));
+    for (unsigned i = 0; i < net->nodes; i++) watch_pump(&net->conn[i]);
     net_flush(net);
 }
 
@@ -193,6 +197,7 @@ int net_open(struct net **out, const struct net_options *options, const struct n
         conn_init(&net->conn[i], net, i);
         net_timer_set(net, &net->conn[i].retry, net_now(net)); /* by the timer: no handler runs in here */
     }
+    watch_init(net);
     net->pending = true;
     world->actor[world->opening].net = net;
     *out = net;
@@ -282,11 +287,6 @@ void net_reconnect(struct net *net, unsigned node, int verdict, const char *text
     snprintf(conn->text, sizeof(conn->text), "%s", text);
     net->pending = true;
 }
-
-/* Hints never come here: whoever waits, waits for his random delay. */
-void net_watch(struct net *net, bool on) { (void)net, (void)on; }
-rl_mask net_watched(struct net *net) { return (void)net, (rl_mask)0; }
-struct net_bytes net_waiter(struct net *net) { return (void)net, (struct net_bytes){NULL, 0}; }
 
 void net_kick(struct net *net) { net->pending = true; }
 

@@ -156,6 +156,35 @@ static void draw_options(struct draw *draw) {
     if (plan->guarded) draw_guarded_options(draw);
 }
 
+/* From a sequence of its own: a seed whose nodes do not tell is what it was before there were wake-ups. */
+static void draw_wakes(struct plan *plan) {
+    struct draw own = {plan, random_named(plan->seed, 8)}, *draw = &own;
+    struct world_wakes *wakes = &plan->options.wakes;
+    wakes->on = chance(draw, 75);
+    if (!wakes->on) return;
+    if (chance(draw, 40)) wakes->lost_ppm = (uint32_t)log_between(draw, 1000, 1000000);
+    if (chance(draw, 30)) wakes->twice_ppm = (uint32_t)log_between(draw, 1000, 1000000);
+    if (chance(draw, 40)) {
+        wakes->late_ppm = (uint32_t)log_between(draw, 1000, 1000000);
+        wakes->late_max = log_between(draw, RL_MS, 4 * ttl_of(plan));
+    }
+    if (chance(draw, 40)) wakes->false_ppm = (uint32_t)log_between(draw, 1000, 1000000);
+    if (chance(draw, 20)) wakes->deaf = (rl_mask)between(draw, 1, (int64_t)rl_all(plan->options.nodes));
+}
+
+/* Also from its own: in some worlds there are more locks, and clients take and give back several in one call. */
+static void draw_many(struct plan *plan) {
+    struct draw own = {plan, random_named(plan->seed, 9)}, *draw = &own;
+    if (!chance(draw, 20)) return;
+    plan->options.together = true;
+    plan->options.resources = (unsigned)between(draw, 2, WORLD_RESOURCES_MAX);
+    for (size_t i = 0; i < plan->count; i++) {
+        struct plan_action *action = &plan->actions[i];
+        if (action->kind != PLAN_SESSION || !chance(draw, 60)) continue;
+        action->many = (uint8_t)between(draw, 1, (1 << plan->options.resources) - 1);
+    }
+}
+
 /* ---- actions ---------------------------------------------------------------------------------------------- */
 
 /* NULL: there are enough. */
@@ -349,5 +378,7 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     plan->count = 0;
     draw_options(&draw);
     draw_actions(&draw);
+    draw_wakes(plan);
+    draw_many(plan);
     plan->liveness_bound = bound_of(plan);
 }

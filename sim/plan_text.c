@@ -22,6 +22,21 @@ static void print_ms(FILE *out, const char *before, rl_ns ns) {
     fprintf(out, "%s%s%" PRIu64 ".%03" PRIu64 " ms", before, sign, size / 1000000, size / 1000 % 1000);
 }
 
+static void print_wakes(const struct world_wakes *wakes, unsigned nodes, FILE *out) {
+    fprintf(out, "  wake-ups: ");
+    if (!wakes->on) {
+        fprintf(out, "none\n");
+        return;
+    }
+    fprintf(out, "lost %" PRIu32 " ppm, twice %" PRIu32 " ppm, false %" PRIu32 " ppm, late %" PRIu32 " ppm",
+            wakes->lost_ppm, wakes->twice_ppm, wakes->false_ppm, wakes->late_ppm);
+    if (wakes->late_ppm) print_ms(out, " by up to ", wakes->late_max);
+    if (wakes->deaf) fprintf(out, ", all lost from nodes");
+    for (unsigned i = 0; i < nodes; i++)
+        if (wakes->deaf & rl_bit(i)) fprintf(out, " %u", i + 1);
+    fputc('\n', out);
+}
+
 static void print_client(const struct plan *plan, unsigned index, FILE *out) {
     const struct world_client_options *client = &plan->options.client[index];
     fprintf(out,
@@ -55,6 +70,8 @@ void plan_print(const struct plan *plan, FILE *out) {
     if (link->tail_ppm) print_ms(out, ", tail to ", link->tail_max);
     fprintf(out, " (%" PRIu32 " ppm), requests lost %" PRIu32 " ppm, answers lost %" PRIu32 " ppm\n", link->tail_ppm,
             link->request_loss_ppm, link->reply_loss_ppm);
+    print_wakes(&options->wakes, options->nodes, out);
+    if (options->together) fprintf(out, "  renewals wait for each other\n");
     if (plan->guarded)
         fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n", options->ttl_ms_max,
                 options->split_ppm);
@@ -67,8 +84,11 @@ void plan_print(const struct plan *plan, FILE *out) {
 }
 
 static void print_session(const struct plan_action *action, FILE *out) {
-    fprintf(out, "%c acquires r%d, waits up to %" PRId64 " ms", 'A' + action->client, action->resource + 1,
-            action->number);
+    fprintf(out, "%c acquires", 'A' + action->client);
+    if (!action->many) fprintf(out, " r%d", action->resource + 1);
+    for (int i = 0; i < WORLD_RESOURCES_MAX; i++)
+        if (action->many >> i & 1) fprintf(out, " r%d", i + 1);
+    fprintf(out, "%s, waits up to %" PRId64 " ms", action->many ? " in one call" : "", action->number);
     print_ms(out, ", holds ", action->span);
     if (action->updates) {
         fprintf(out, ", updates %" PRIu32 " times", action->updates);

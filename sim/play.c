@@ -77,10 +77,19 @@ static void extend(struct world *world, void *argument, int64_t number) {
     if (pursuit) actor_extend(world, client, resource, pursuit->session->extend_ms);
 }
 
+/* Of a session with several locks, the first whose time is over takes those with it that were had by then. */
 static void give_back(struct world *world, void *argument, int64_t number) {
-    unsigned client, resource;
+    struct player *player = world_owner(world);
+    unsigned client, resource, all = 0;
     (void)argument;
-    if (unpack(world, number, &client, &resource)) actor_release(world, client, resource);
+    const struct pursuit *pursuit = unpack(world, number, &client, &resource);
+    if (!pursuit) return;
+    for (unsigned i = 0; i < WORLD_RESOURCES_MAX && pursuit->session->many; i++)
+        if (player->pursuits[client][i].session == pursuit->session) all |= 1u << i;
+    if (all)
+        actor_release_many(world, client, all);
+    else
+        actor_release(world, client, resource);
 }
 
 static void give_up(struct world *world, void *argument, int64_t number) {
@@ -89,8 +98,7 @@ static void give_up(struct world *world, void *argument, int64_t number) {
     if (unpack(world, number, &client, &resource)) actor_cancel(world, client, resource);
 }
 
-static void go_after(struct world *world, unsigned client, unsigned resource, const struct plan_action *session,
-                     int64_t wait_ms) {
+static void pursue(struct world *world, unsigned client, unsigned resource, const struct plan_action *session) {
     struct player *player = world_owner(world);
     struct pursuit *pursuit = &player->pursuits[client][resource];
     pursuit->session = session;
@@ -98,7 +106,21 @@ static void go_after(struct world *world, unsigned client, unsigned resource, co
     pursuit->updates_left = session->updates;
     if (session->cancel_at)
         world_at(world, world_now(world) + session->cancel_at, give_up, NULL, pack(client, resource, pursuit->serial));
+}
+
+static void go_after(struct world *world, unsigned client, unsigned resource, const struct plan_action *session,
+                     int64_t wait_ms) {
+    pursue(world, client, resource, session);
     actor_acquire(world, client, resource, wait_ms);
+}
+
+static void go_after_many(struct world *world, unsigned client, const struct plan_action *session) {
+    unsigned idle = 0;
+    for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++)
+        if (session->many >> i & 1 && actor_idle(world, client, i)) idle |= 1u << i;
+    for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++)
+        if (idle >> i & 1) pursue(world, client, i, session);
+    if (idle) actor_acquire_many(world, client, idle, session->number);
 }
 
 static const struct plan_action last_session = {.span = RL_MS, .updates = 1};
@@ -220,7 +242,9 @@ static void act(struct world *world, void *argument, int64_t number) {
     const struct plan_action *action = &player->plan->actions[number];
     (void)argument;
     if (action->kind == PLAN_SESSION) {
-        if (actor_idle(world, action->client, action->resource))
+        if (action->many)
+            go_after_many(world, action->client, action);
+        else if (actor_idle(world, action->client, action->resource))
             go_after(world, action->client, action->resource, action, action->number);
         return;
     }

@@ -34,6 +34,7 @@
     X(CONFIRMS, "CLIENT confirms")                                                                                     \
     X(NO_AGENT, "CLIENT brings no node back")                                                                          \
     X(MAY_EVICT, "NODES may evict")                                                                                    \
+    X(WAKES, "nodes tell of changes")                                                                                  \
     X(SEED, "seed NUMBER")                                                                                             \
     X(ENDS, "ends at DURATION")
 
@@ -77,6 +78,10 @@
     X(BREAK, "break CLIENT and NODES")                                                                                 \
     X(DELAY_NEXT, "delay the next request of CLIENT to NODES by DURATION")                                             \
     X(LOSE_ANSWER, "lose the next answer to CLIENT from NODES")                                                        \
+    X(WAKES_LOST, "lose the wake-ups of CLIENT from NODES")                                                            \
+    X(WAKES_AGAIN, "repeat the wake-ups of CLIENT from NODES")                                                         \
+    X(WAKES_FALSELY, "NODES tells|tell CLIENT of a change that was none")                                              \
+    X(CALLS_FALSELY, "NODES tells|tell CLIENT that it is first in line")                                               \
     X(FAULTS_END, "every fault ends")
 
 /* What must happen, below "classic:" and "guarded:". */
@@ -84,6 +89,8 @@
     X(ACQUIRES, "CLIENT acquires job")                                                                                 \
     X(ACQUIRES_BEFORE, "CLIENT acquires job before DURATION")                                                          \
     X(ACQUIRES_AFTER, "CLIENT acquires job after DURATION")                                                            \
+    X(TRIES, "CLIENT tries at most NUMBER times|time")                                                                 \
+    X(WOKEN_AFTER, "CLIENT is woken after DURATION")                                                                   \
     X(FAILS, "CLIENT is refused RESULT")                                                                               \
     X(FAILS_AFTER, "CLIENT is refused RESULT after DURATION")                                                          \
     X(NEVER_ACQUIRES, "CLIENT never acquires job")                                                                     \

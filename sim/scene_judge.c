@@ -128,6 +128,19 @@ static unsigned intact_at(const struct history *history, const struct scene_line
     return rl_count(intact & claim->nodes);
 }
 
+/* A try has a token of its own. */
+static unsigned tries_of(const struct history *history, const struct scene_line *claim) {
+    unsigned count = 0;
+    uint32_t last = 0;
+    for (size_t i = 0; i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        if (!about(record, claim, HISTORY_SENT) || record->op != NET_ACQUIRE || record->token == last) continue;
+        last = record->token;
+        count++;
+    }
+    return count;
+}
+
 /* ---- claims ---------------------------------------------------------------------------------------------- */
 
 static bool is_met(const struct history *history, const struct scene_line *claim) {
@@ -137,6 +150,8 @@ static bool is_met(const struct history *history, const struct scene_line *claim
     case SCENE_CLAIM_ACQUIRES_AFTER:
         return any_between(history, claim, HISTORY_ACQUIRED, claim->span, RL_NEVER) &&
                !any_between(history, claim, HISTORY_ACQUIRED, 0, claim->span);
+    case SCENE_CLAIM_TRIES: return tries_of(history, claim) <= (unsigned)claim->number;
+    case SCENE_CLAIM_WOKEN_AFTER: return any_between(history, claim, HISTORY_WOKEN, claim->span, RL_NEVER);
     case SCENE_CLAIM_FAILS: return any_result(history, claim, HISTORY_NOT_ACQUIRED, 0);
     case SCENE_CLAIM_FAILS_AFTER: return any_result(history, claim, HISTORY_NOT_ACQUIRED, claim->span);
     case SCENE_CLAIM_NEVER_ACQUIRES: return find(history, claim, HISTORY_ACQUIRED) == NULL;

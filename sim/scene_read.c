@@ -135,6 +135,7 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     case SCENE_OPTION_CONFIRMS: for_clients(scene, line->clients, set_confirms, line); break;
     case SCENE_OPTION_NO_AGENT: for_clients(scene, line->clients, set_no_agent, line); break;
     case SCENE_OPTION_MAY_EVICT: scene->options.may_evict = line->nodes; break;
+    case SCENE_OPTION_WAKES: scene->options.wakes.on = true; break;
     case SCENE_OPTION_SEED: scene->options.seed = (uint64_t)line->number; break;
     case SCENE_OPTION_ENDS: scene->ends = line->span; break;
     case SCENE_OPTION_COUNT: break;

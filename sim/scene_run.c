@@ -86,6 +86,17 @@ static void do_lose_answer(struct world *world, unsigned client, unsigned node, 
     (void)step;
     link_lose_next_answer(world, client, node);
 }
+static void do_wakes_lost(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+    (void)step;
+    hints_lost(world, client, node);
+}
+static void do_wakes_again(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+    (void)step;
+    hints_again(world, client, node);
+}
+static void do_wake_falsely(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+    hint_false(world, client, node, JOB, step->kind == SCENE_STEP_CALLS_FALSELY ? 0 : -1);
+}
 
 static void on_nodes(struct world *world, const struct scene_line *step, node_step *fn) {
     for (unsigned node = 0; node < RL_NODES_MAX; node++) {
@@ -146,6 +157,10 @@ static void do_client(struct world *world, unsigned client, const struct scene_l
     case SCENE_STEP_BREAK: on_links(world, step, client, do_break); break;
     case SCENE_STEP_DELAY_NEXT: on_links(world, step, client, do_delay); break;
     case SCENE_STEP_LOSE_ANSWER: on_links(world, step, client, do_lose_answer); break;
+    case SCENE_STEP_WAKES_LOST: on_links(world, step, client, do_wakes_lost); break;
+    case SCENE_STEP_WAKES_AGAIN: on_links(world, step, client, do_wakes_again); break;
+    case SCENE_STEP_WAKES_FALSELY:
+    case SCENE_STEP_CALLS_FALSELY: on_links(world, step, client, do_wake_falsely); break;
     default: break;
     }
 }

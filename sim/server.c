@@ -96,6 +96,7 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     struct server *server = context;
     struct world *world = server->world;
     int resource = resource_of(key.data, key.bytes);
+    if (resource >= 0 && change != NODE_CHANGE_LOST) tell_changed(server, (unsigned)resource, change == NODE_CHANGE_EXPIRED);
     if (resource < 0 || server->old) return;
     uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
@@ -114,6 +115,8 @@ static bool refuses_all(int mode) {
     return mode == REDLOCK_VERDICT_LOADING || mode == REDLOCK_VERDICT_BUSY || mode == REDLOCK_VERDICT_MASTERDOWN ||
            mode == REDLOCK_VERDICT_AUTH || mode == REDLOCK_VERDICT_MAXCLIENTS || mode == REDLOCK_VERDICT_CLUSTER;
 }
+
+bool server_refuses_all(const struct server *server) { return refuses_all(server->mode); }
 
 int verdict_of(enum node_answer answer) {
     switch (answer) {
@@ -155,6 +158,7 @@ static int refusal(struct server *server, const struct message *request) {
     int mode = server->mode;
     if (mode == REDLOCK_VERDICT_GRANTED || refuses_all(mode)) return mode;
     if (request->op == NET_ACQUIRE || request->op == NET_RAISE || request->op == NET_RECORD_WRITE) return mode;
+    if (request->op == NET_STAND || (request->op == NET_LEAVE && mode != REDLOCK_VERDICT_OOM)) return mode;
     if (!net_op_is_write(request->op)) return REDLOCK_VERDICT_GRANTED;
     if (mode == REDLOCK_VERDICT_OOM && !request->guarded) return REDLOCK_VERDICT_GRANTED;
     return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
@@ -178,7 +182,7 @@ static void write_op(struct server *server, struct message *request) {
 }
 
 /* PTTL of the key that ends last; for LOOK there is only one, and its value goes with it. */
-static void read_op(struct server *server, struct message *request) {
+void server_read(struct server *server, struct message *request) {
     int64_t now_ms = server_wall_ms(server);
     request->remaining_ms = -2;
     for (unsigned i = 0; i < request->keys_count; i++) {
@@ -202,8 +206,11 @@ static void scan_op(struct server *server, struct message *request) {
 static void execute(struct server *server, struct message *request) {
     int refused = refusal(server, request);
     request->remaining_ms = -2;
+    server->world->serving = link_of(server->world, request);
     if (refused != REDLOCK_VERDICT_GRANTED)
         request->verdict = (int16_t)refused;
+    else if (request->op >= NET_WATCH)
+        tell_serve(server, request);
     else if (request->guarded || request->op >= NET_SURVEY)
         server_guard_serve(server, request);
     else if (net_op_is_write(request->op))
@@ -211,7 +218,8 @@ static void execute(struct server *server, struct message *request) {
     else if (request->op == NET_SCAN)
         scan_op(server, request);
     else
-        read_op(server, request);
+        server_read(server, request);
+    server->world->serving = NULL;
     if (request->part != PART_FIRST) world_write_message(server->world, HISTORY_ARRIVED, request);
 }
 
@@ -235,6 +243,10 @@ static void shake_hands(struct server *server, struct message *connect) {
 void server_serve(struct server *server, struct message *request) {
     if (request->what == MESSAGE_CONNECT) {
         shake_hands(server, request);
+        return;
+    }
+    if (request->what == MESSAGE_TRACK) {
+        tell_track(server, request);
         return;
     }
     execute(server, request);
@@ -264,7 +276,8 @@ struct node_table *server_table_new(node_change_fn *fn, void *context) {
 
 void servers_begin(struct world *world) {
     if (!world->scratch) world->scratch = server_table_new(NULL, NULL);
-    world->processes = 0;
+    world->processes = world->waiters = 0;
+    world->serving = NULL;
     for (unsigned i = 0; i < world->options.nodes; i++) {
         struct server *server = &world->server[i];
         struct random random = random_named(world->options.seed, 100 + i);
@@ -275,6 +288,7 @@ void servers_begin(struct world *world) {
         server->pile = (struct messages){NULL, NULL};
         server->changes_count = 0;
         server->expiry_at = RL_NEVER;
+        server_forget_waiters(server);
         rl_ns wall = WALL_BEGIN + random_between(&random, -WALL_SPREAD, WALL_SPREAD);
         server->clock = (struct sim_clock){0, wall, CLOCK_TRUE};
         size_t before = world->history->count;

@@ -60,6 +60,7 @@ void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
         node_flush_all(server->table);
         server_guard_forget(server);
     }
+    if (keeps != NODE_KEEPS_ALL) server_forget_waiters(server);
     if (keeps == NODE_LOSES_LAST_SECOND) go_back(server, LAST_SECOND);
     node_expire_due(server->table, server_wall_ms(server));
     server_await_expiry(server);
@@ -68,6 +69,7 @@ void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
 
 static void promote(struct server *server, rl_ns lag) {
     go_back(server, lag);
+    server_forget_waiters(server);
     server_new_process(server);
     server->up = true;
     server->paused = false;
@@ -89,6 +91,7 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
 static void live_on(struct server *server, struct server *old) {
     if (!old->table) old->table = server_table_new(NULL, NULL);
     (void)node_table_copy(old->table, server->table);
+    memcpy(old->queue, server->queue, sizeof(old->queue));
     old->clock = server->clock;
     old->mode = server->mode;
     old->process = server->process;
@@ -128,6 +131,7 @@ void node_flush(struct world *world, unsigned node) {
     if (!world->server[node].up) return;
     server_write(&world->server[node], HISTORY_NODE_FLUSH, 0);
     node_flush_all(world->server[node].table);
+    tell_flushed(&world->server[node]);
     server_guard_flushed(&world->server[node]);
     server_guard_look(&world->server[node]);
 }
@@ -138,6 +142,7 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     record.resource = (int8_t)resource;
     world_write(world, &record);
     (void)node_evict_key(world->server[node].table, resource_key(resource));
+    tell_changed(&world->server[node], resource, false);
 }
 
 /* ---- clocks, modes, pauses -------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  */
 #include "story.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 #include "net/net.h"
@@ -144,11 +145,55 @@ static void tell_disconnected(struct story *story, size_t index) {
              story_client(story, record->client), list, carried ? ", and what was on its way with it" : "");
 }
 
+static bool is_wake(const struct history_record *record) {
+    return record->kind == HISTORY_WOKEN || record->kind == HISTORY_WAKE_LOST;
+}
+
+/* Nodes that tell a client the same at about the same time. */
+static rl_mask tell_alike(struct story *story, size_t index) {
+    const struct history *history = story->history;
+    const struct history_record *first = &history->records[index];
+    rl_mask nodes = 0;
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER; i++) {
+        const struct history_record *record = &history->records[i];
+        bool same = record->kind == first->kind && record->client == first->client && record->value == first->value &&
+                    record->resource == first->resource;
+        if (!same || story->told[i]) continue;
+        nodes |= rl_bit((unsigned)record->node);
+        story->told[i] = 1;
+    }
+    return nodes;
+}
+
+static void tell_woken(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    bool lost = record->kind == HISTORY_WAKE_LOST;
+    const char *client = story_client(story, record->client);
+    char list[PHRASE_NODES_BYTES];
+    phrase_nodes(tell_alike(story, index), list, sizeof list);
+    struct story_event *event = story_add(story, index, lost ? "" : record->value == 0 ? "called" : "woken");
+    event->client = record->client;
+    struct phrase phrase;
+    phrase_begin(&phrase, event->text, sizeof event->text);
+    phrase_add(&phrase, lost ? "Lost: what %s told %s: " : "%s told %s: ", list, client);
+    if (record->value < 0)
+        phrase_add(&phrase, "the key has changed.");
+    else if (record->value == 0)
+        phrase_add(&phrase, "it is the first in the line.");
+    else
+        phrase_add(&phrase, "in the line there are %d before it.", (int)record->value);
+    event->text[0] = (char)toupper((unsigned char)event->text[0]);
+}
+
 void story_message_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->told[index] || record->client < 0 || record->node < 0) return;
     if (record->kind == HISTORY_DISCONNECTED) {
         tell_disconnected(story, index);
+        return;
+    }
+    if (is_wake(record)) {
+        tell_woken(story, index);
         return;
     }
     if (!is_write(record->op)) return;

@@ -6,13 +6,14 @@
  */
 #include "inside.h"
 
-enum way { WAY_REQUESTS, WAY_ANSWERS };
+enum way { WAY_REQUESTS, WAY_ANSWERS, WAY_HINTS };
 
 struct link *link_of(struct world *world, const struct message *message) {
     return &world->actor[message->client].link[message->slot];
 }
 
 static struct channel *channel_of(struct link *link, enum way way) {
+    if (way == WAY_HINTS) return &link->hints;
     return way == WAY_REQUESTS ? &link->requests : &link->answers;
 }
 
@@ -38,7 +39,7 @@ static void await_first(struct world *world, unsigned client, unsigned slot, enu
     if (channel->awaited || channel->stalled || !first) return;
     channel->awaited = true;
     channel->generation++;
-    int64_t number = (int64_t)channel->generation << 16 | (int64_t)client << 8 | (int64_t)slot << 1 | (int64_t)way;
+    int64_t number = (int64_t)channel->generation << 16 | (int64_t)client << 8 | (int64_t)slot << 2 | (int64_t)way;
     world_at(world, first->arrives_at, arrive, NULL, number);
 }
 
@@ -112,6 +113,11 @@ void wire_reset(struct world *world, unsigned client, unsigned slot) {
     drop_under_way(world, link, WAY_ANSWERS);
 }
 
+void wire_end(struct world *world, unsigned client, unsigned slot) {
+    wire_reset(world, client, slot);
+    drop_under_way(world, &world->actor[client].link[slot], WAY_HINTS);
+}
+
 /* ---- arrival ---------------------------------------------------------------------------------------------- */
 
 static void arrive_at_node(struct world *world, struct link *link, struct message *request) {
@@ -148,8 +154,8 @@ static void arrive_at_client(struct world *world, struct link *link, struct mess
 }
 
 static void arrive(struct world *world, void *argument, int64_t number) {
-    unsigned client = (unsigned)(number >> 8) & 0xff, slot = (unsigned)(number >> 1) & 0x7f;
-    enum way way = (number & 1) ? WAY_ANSWERS : WAY_REQUESTS;
+    unsigned client = (unsigned)(number >> 8) & 0xff, slot = (unsigned)(number >> 2) & 0x3f;
+    enum way way = (enum way)(number & 3);
     struct link *link = &world->actor[client].link[slot];
     struct channel *channel = channel_of(link, way);
     (void)argument;
@@ -217,6 +223,12 @@ void wire_answer(struct world *world, struct message *answer) {
     put(world, answer, WAY_ANSWERS, delay);
 }
 
+void wire_tell(struct world *world, struct message *hint, rl_ns late) {
+    struct link *link = link_of(world, hint);
+    const struct world_link *how = &world->options.link;
+    put(world, hint, WAY_HINTS, random_between(&link->hints_random, how->delay_min, how->delay_max) + late);
+}
+
 /* ---- what befalls it -------------------------------------------------------------------------------------- */
 
 static void record_link(struct world *world, enum history_kind kind, unsigned client, unsigned node, int64_t value) {
@@ -262,6 +274,7 @@ static void heal_one(struct world *world, unsigned client, unsigned slot, int64_
     world->actor[client].link[slot].cut = 0;
     heal_way(world, client, slot, WAY_REQUESTS);
     heal_way(world, client, slot, WAY_ANSWERS);
+    heal_way(world, client, slot, WAY_HINTS);
 }
 
 void link_heal(struct world *world, unsigned client, unsigned node) {

@@ -25,6 +25,17 @@ struct world_link {
     uint32_t reply_loss_ppm;      /* ... or after the effect, before the answer does */
 };
 
+/* How nodes tell of changes, and whose turn it is, to those who wait: hints, which nothing that is promised rests on.
+ * So what is wrong with them goes on when all faults have ended. */
+struct world_wakes {
+    bool on;                      /* else they tell nothing, as before Redis 6.0 */
+    uint32_t lost_ppm, twice_ppm; /* so often one is lost, or told twice ... */
+    uint32_t late_ppm;            /* ... or late, by up to late_max */
+    rl_ns late_max;
+    uint32_t false_ppm;           /* so often who has asked is told one that is not true */
+    rl_mask deaf;                 /* what these nodes tell is always lost, and nobody is told of that */
+};
+
 struct world_client_options {
     struct redlock_client_options client;
     struct redlock_lock_options lock;
@@ -42,8 +53,10 @@ struct world_options {
     bool guarded;                 /* nodes carry records; the clients' mode is their own options' */
     int64_t ttl_ms_max;           /* of the quorum */
     rl_mask may_evict;            /* these nodes' policy is not noeviction */
+    bool together;                /* renewals that may wait for each other do */
     uint32_t split_ppm;           /* guarded: so often SET and ZADD of one acquisition do not arrive together */
     struct world_link link;
+    struct world_wakes wakes;
     struct world_client_options client[WORLD_CLIENTS_MAX];
     rl_ns record_messages;        /* 0: SENT/ARRIVED/ANSWERED are left out of the history (exploration); else recorded */
 };
@@ -71,6 +84,9 @@ void actor_acquire(struct world *world, unsigned client, unsigned resource, int6
 void actor_extend(struct world *world, unsigned client, unsigned resource, int64_t ttl_ms);
 void actor_release(struct world *world, unsigned client, unsigned resource);
 void actor_cancel(struct world *world, unsigned client, unsigned resource);
+/* Several locks in one call, each by itself: bit i is resource i. */
+void actor_acquire_many(struct world *world, unsigned client, unsigned resources, int64_t wait_ms);
+void actor_release_many(struct world *world, unsigned client, unsigned resources);
 /* Reads the register, thinks for `think`, writes back one more; checks its validity before the write as a careful
  * program does, but cannot know of a pause between the check and the write (`late`: how long the write travels; a release
  * waits for it). One update at a time: another meanwhile is left out. */
@@ -127,6 +143,11 @@ void link_heal(struct world *world, unsigned client, unsigned node); /* what TCP
 void link_break(struct world *world, unsigned client, unsigned node); /* both ends learn that the connection is gone */
 void link_delay(struct world *world, unsigned client, unsigned node, rl_ns delay); /* of the next request only */
 void link_lose_next_answer(struct world *world, unsigned client, unsigned node);
+
+/* All that node tells client from now on is lost, or told twice; and one hint that is not true (rank -1: of a change). */
+void hints_lost(struct world *world, unsigned client, unsigned node);
+void hints_again(struct world *world, unsigned client, unsigned node);
+void hint_false(struct world *world, unsigned client, unsigned node, unsigned resource, int rank);
 
 /* After this: no loss, no cut, nodes up, clocks true, modes normal, clients running; writes FAULTS_END. */
 void world_heal(struct world *world);

@@ -5,6 +5,7 @@
     source: where the rule is from
     equivalent: why nothing can notice (only if so)
     mode: guarded (its seeds are walked in this mode; else classic)
+    test: tests/net/test_timers.c (what the simulator does not have: this program must fail; all its files)
     file: src/core/tally.c
     old:
     lines as they are there, exactly once
@@ -18,7 +19,7 @@ As a program: mutant.py MUTANT SOURCE_DIR OUT_DIR writes OUT_DIR/NAME.c for each
 import pathlib
 import sys
 
-WORDS = ("rule", "source", "equivalent", "mode")
+WORDS = ("rule", "source", "equivalent", "mode", "test")
 
 
 class Mistake(Exception):
@@ -29,7 +30,7 @@ class Mutant:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.name = self.path.stem
-        self.rule = self.source = self.equivalent = self.mode = ""
+        self.rule = self.source = self.equivalent = self.mode = self.test = ""
         self.edits = []  # (file, old, new)
         self._read()
 

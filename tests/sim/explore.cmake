@@ -2,11 +2,20 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(sim_program $<TARGET_FILE:redlock-sim>)
 
-foreach(name world faults explore)
+foreach(name world faults wakes explore)
   add_executable(sim_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${CMAKE_CURRENT_LIST_DIR}/stage.c ${REDLOCK_SIM_OBJECTS})
   target_link_libraries(sim_${name} PRIVATE redlock_sim PkgConfig::CMOCKA)
   add_test(NAME sim.${name} COMMAND sim_${name})
 endforeach()
+
+# The line at a node, against the script on a real server.
+add_executable(sim_queue ${CMAKE_CURRENT_LIST_DIR}/test_queue.c ${PROJECT_SOURCE_DIR}/sim/queue.c
+  $<TARGET_OBJECTS:redlock_node>)
+target_include_directories(sim_queue PRIVATE ${PROJECT_SOURCE_DIR}/sim)
+target_link_libraries(sim_queue PRIVATE redlock_flags tests_support PkgConfig::CMOCKA)
+target_compile_options(sim_queue PRIVATE -UNDEBUG)
+add_test(NAME sim.queue COMMAND sim_queue $<TARGET_FILE:stepclock>)
+set_tests_properties(sim.queue PROPERTIES TIMEOUT 120)
 
 # What CI promises: 20,000 seeds within three minutes. Under sanitizers each takes ten times as long.
 set(seeds 20000)

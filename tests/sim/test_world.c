@@ -321,6 +321,56 @@ static void twice_listed_is_refused(void **state) {
     stage_close(&stage);
 }
 
+/* ---- several locks ---- */
+
+static const struct history_record *of_resource(const struct stage *stage, enum history_kind kind, int resource) {
+    for (unsigned i = 0;; i++) {
+        const struct history_record *record = stage_need(stage, kind, A, ANYBODY, i);
+        if (record->resource == resource) return record;
+    }
+}
+
+static void several_in_one_call_have_outcomes_of_their_own(void **state) {
+    struct stage stage;
+    (void)state;
+    stage_open(&stage);
+    stage.options.resources = 3;
+    stage_begin(&stage);
+    actor_acquire(stage.world, B, 1, 0);
+    stage_run(&stage, 50);
+    actor_acquire_many(stage.world, A, 0x7, 0);
+    stage_run(&stage, 100);
+    assert_int_equal(of_resource(&stage, HISTORY_ACQUIRED, 0)->at, 52 * RL_MS);
+    assert_int_equal(of_resource(&stage, HISTORY_ACQUIRED, 2)->at, 52 * RL_MS);
+    assert_int_equal(of_resource(&stage, HISTORY_NOT_ACQUIRED, 1)->result, REDLOCK_HELD);
+    actor_release_many(stage.world, A, 0x7);
+    stage_run(&stage, 200);
+    assert_int_equal(of_resource(&stage, HISTORY_RELEASED, 0)->result, REDLOCK_OK);
+    assert_int_equal(of_resource(&stage, HISTORY_RELEASED, 2)->result, REDLOCK_OK);
+    assert_int_equal(stage_count(&stage, HISTORY_RELEASED, A, ANYBODY), 2); /* the one that it never had is left out */
+    assert_true(actor_believes(stage.world, B, 1));
+    stage_close(&stage);
+}
+
+/* Two that were taken at different times are renewed at the same time, and not before it was theirs. */
+static void renewals_wait_for_each_other(void **state) {
+    struct stage stage;
+    (void)state;
+    stage_open(&stage);
+    stage.options.resources = 2;
+    stage.options.together = true;
+    stage.options.client[A].lock.renew = 1;
+    stage_begin(&stage);
+    actor_acquire(stage.world, A, 0, 0);
+    stage_run(&stage, 12);
+    actor_acquire(stage.world, A, 1, 0);
+    stage_run(&stage, 4000);
+    rl_ns first = of_resource(&stage, HISTORY_RENEWED, 0)->at, second = of_resource(&stage, HISTORY_RENEWED, 1)->at;
+    assert_int_equal(first, second);
+    assert_in_range(second, (12 + 3333) * RL_MS, (12 + 3333 + 25) * RL_MS);
+    stage_close(&stage);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_go_by_time_and_then_by_order),
@@ -336,6 +386,8 @@ int main(void) {
         cmocka_unit_test(delay_is_of_one_request),
         cmocka_unit_test(break_is_told_at_once),
         cmocka_unit_test(twice_listed_is_refused),
+        cmocka_unit_test(several_in_one_call_have_outcomes_of_their_own),
+        cmocka_unit_test(renewals_wait_for_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

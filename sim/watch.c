@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Being told of changes, as its client sees it: the rules of src/net/tracking.c, with the second connection to a node
+ * and the request that names it in one message. A world whose nodes do not tell is one before Redis 6.0.
+ */
+#include <stdio.h>
+
+#include "conn.h"
+
+#define LINGER (10000 * RL_MS)
+#define RETRY (200 * RL_MS)
+
+#define NET_OF(timer, member) ((struct net *)(void *)((char *)(timer)-offsetof(struct net, member)))
+
+static bool tells(const struct net *net) { return net->world->options.wakes.on; }
+
+/* ---- who hears -------------------------------------------------------------------------------------------- */
+
+static void hear(struct net *net, unsigned slot, struct net_bytes key, int rank) {
+    if (!net->closing) net->handlers.wake(net->handlers.context, slot, key, rank);
+}
+
+static void hear_any(struct conn *conn) { hear(conn->net, conn->slot, (struct net_bytes){NULL, 0}, -1); }
+
+/* From whichever connection: who waits no longer, or has a new one by now, must bear that too. */
+void watch_hear(struct conn *conn, const struct message *hint) {
+    if (conn->net->closing) return;
+    tell_heard(conn->net->world, hint);
+    if (hint->keys_count == 0) {
+        hear_any(conn);
+        return;
+    }
+    struct node_bytes key = resource_key(hint->keys[0]);
+    hear(conn->net, conn->slot, (struct net_bytes){key.data, key.bytes}, hint->rank);
+}
+
+/* ---- when somebody waits ---------------------------------------------------------------------------------- */
+
+static void forget(struct conn *conn) {
+    net_timer_set(conn->net, &conn->track_again, RL_NEVER);
+    conn->tracks = TRACKS_NOT;
+}
+
+static void unwatch_fired(struct net_timer *timer) {
+    struct net *net = NET_OF(timer, unwatch);
+    if (net->watching) return;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        forget(&net->conn[i]);
+        link_at(&net->conn[i])->tracks = 0; /* nobody is at the other end any more */
+    }
+}
+
+/* net_process() asks after the timers. */
+static void track_again_fired(struct net_timer *timer) { (void)timer; }
+
+void watch_init(struct net *net) {
+    net->unwatch.fire = unwatch_fired;
+    for (unsigned i = 0; i < net->nodes; i++) net->conn[i].track_again.fire = track_again_fired;
+}
+
+void net_watch(struct net *net, bool on) {
+    if (on == net->watching || net->closing || !tells(net)) return;
+    net->watching = on;
+    net_timer_set(net, &net->unwatch, on ? RL_NEVER : net_now(net) + LINGER);
+    if (on) net->pending = true; /* asked for by net_process() */
+}
+
+rl_mask net_watched(struct net *net) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < net->nodes && net->watching; i++)
+        if (net->conn[i].tracks == TRACKS_LIVE) mask |= rl_bit(i);
+    return mask;
+}
+
+/* Each process is a waiter of its own. */
+static void name_waiter(struct net *net) {
+    if (net->waiter_number == 0) net->waiter_number = ++net->world->waiters;
+    snprintf(net->waiter, sizeof(net->waiter), "%08x", (unsigned)net->waiter_number);
+}
+
+struct net_bytes net_waiter(struct net *net) {
+    if (!tells(net)) return (struct net_bytes){NULL, 0};
+    name_waiter(net);
+    return (struct net_bytes){net->waiter, sizeof(net->waiter) - 1};
+}
+
+uint32_t net_waiter_number(const struct net *net) { return net->waiter_number; }
+
+/* ---- asking to be told ------------------------------------------------------------------------------------ */
+
+void watch_pump(struct conn *conn) {
+    struct net *net = conn->net;
+    bool can = conn->state == CONN_READY && !conn->leaving && conn->track_again.index == 0;
+    if (!net->watching || !can || conn->tracks != TRACKS_NOT || net->closing) return;
+    struct message *track = message_new(net->world);
+    track->what = MESSAGE_TRACK;
+    track->client = (uint8_t)net->client;
+    track->slot = (uint8_t)conn->slot;
+    conn->tracks = TRACKS_ASKED;
+    messages_push(&conn->out, track);
+}
+
+void watch_answered(struct conn *conn, const struct message *answer) {
+    struct net *net = conn->net;
+    if (conn->tracks != TRACKS_ASKED) return;
+    if (answer->verdict == REDLOCK_VERDICT_GRANTED) {
+        conn->tracks = TRACKS_LIVE;
+        hear_any(conn);
+        return;
+    }
+    conn->tracks = TRACKS_NOT;
+    net_timer_set(net, &conn->track_again, net_now(net) + RETRY);
+}
+
+/* What was told meanwhile may be lost. */
+void watch_down(struct conn *conn) {
+    bool was_live = conn->tracks == TRACKS_LIVE;
+    forget(conn);
+    if (was_live) hear_any(conn);
+}
