@@ -1,0 +1,1 @@
+../../../../redisson/src/main/java/Peer.java
