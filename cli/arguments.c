@@ -9,7 +9,7 @@
 #include "message.h"
 #include "nearest.h"
 
-#define ENTRIES_MAX 60
+#define ENTRIES_MAX 100
 #define LONG_BASE 256
 
 static const struct option_entry *find_letter(const struct command *command, int letter) {

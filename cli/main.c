@@ -2,23 +2,21 @@
  *
  * redlock(1): distributed locks on the command line.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <redlock.h>
 
 #include "arguments.h"
+#include "beside.h"
 #include "commands.h"
-#include "config.h"
 #include "exit_codes.h"
 #include "message.h"
 #include "nearest.h"
-#include "sim.h"
+#include "program.h"
 
+/* Without a main: a program beside this one, which has the rest. */
 static const struct command commands[] = {
     {"run", COMMAND_RUN, "[options] RESOURCE [--] COMMAND [ARGUMENT ...]",
      "Hold the lock, renewed, while COMMAND runs.", true, command_run},
@@ -33,10 +31,12 @@ static const struct command commands[] = {
      "Make nodes a guarded quorum, show its members, change them.", false, command_quorum},
     {"gate", COMMAND_GATE, "[options] FILE [--] COMMAND [ARGUMENT ...]",
      "Replace FILE by what COMMAND prints, unless a later holder was there.", true, command_gate},
+    {"serve", 0, "", "Be a Redis for lock traffic, in front of the nodes: any client, any language.", false, NULL},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
      "Start a local quorum of servers, for COMMAND or until ^C.", true, command_up},
     {"bench", COMMAND_BENCH, "[options]", "Measure what locks cost, beside the least they could cost.", false,
      command_bench},
+    {"sim", 0, "", "Replay and explore what can befall a lock, in a simulated world.", false, NULL},
 };
 static const size_t commands_count = sizeof commands / sizeof commands[0];
 
@@ -44,7 +44,6 @@ static int help(void) {
     printf("usage: redlock COMMAND [options] ...\n\n"
            "Distributed locks held on a majority of independent Redis or Valkey servers.\n\nCommands:\n");
     for (size_t i = 0; i < commands_count; i++) printf("  %-9s %s\n", commands[i].name, commands[i].summary);
-    printf("  %-9s %s\n", "sim", "Replay and explore what can befall a lock, in a simulated world.");
     printf("  %-9s %s\n  %-9s %s\n", "help", "This text, or a command's: redlock help run.", "version", "The version.");
     printf("\nNodes: -N URL[,URL...], else REDLOCK_NODES, else the file REDLOCK_CONFIG names, else /etc/redlock.conf.\n"
            "Exit status: 75 held by another, 69 no quorum, 80 lost, 64 usage, 78 configuration.\n"
@@ -59,37 +58,12 @@ static const struct command *find_command(const char *name) {
         if (strcmp(commands[i].name, name) == 0) return &commands[i];
         nearest_offer(&nearest, commands[i].name);
     }
-    nearest_offer(&nearest, "sim");
     if (nearest.best != NULL) {
         complain("unknown command '%.60s'; did you mean '%s'?", name, nearest.best);
     } else {
         complain("unknown command '%.60s'; try 'redlock help'", name);
     }
     return NULL;
-}
-
-static int run_command(const struct command *command, int argc, char **argv) {
-    struct settings settings;
-    settings_init(&settings);
-    char config_error[1024] = "";
-    /* The command line comes last, and its mistakes and --help are told first. `up` and `gate` need no nodes, and
-     * `bench` loads only servers that were named to it. */
-    const unsigned without_file = COMMAND_UP | COMMAND_GATE | COMMAND_BENCH;
-    if ((command->bit & without_file) == 0) config_load(&settings, config_error, sizeof config_error);
-    int first = arguments_read(command, &settings, argc, argv);
-    int status = EXIT_OK;
-    if (first < 0) {
-        status = EXIT_USAGE_ERROR;
-    } else if (settings.help) {
-        arguments_help(command);
-    } else if (config_error[0] != '\0') {
-        complain("%s", config_error);
-        status = EXIT_CONFIG;
-    } else {
-        status = command->main(&settings, argc - first, argv + first);
-    }
-    settings_free(&settings);
-    return status;
 }
 
 static int dispatch(int argc, char **argv) {
@@ -104,37 +78,15 @@ static int dispatch(int argc, char **argv) {
     }
     bool asks = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
     if (asks && argc < 3) return help();
-    if (strcmp(name, "sim") == 0) return sim_main(argc - 1, argv + 1);
-    if (asks && strcmp(argv[2], "sim") == 0) {
-        char option[] = "--help", *line[] = {argv[2], option, NULL};
-        return sim_main(2, line);
-    }
     const struct command *command = find_command(asks ? argv[2] : name);
     if (command == NULL) return EXIT_USAGE_ERROR;
-    if (!asks) return run_command(command, argc - 1, argv + 1);
+    if (command->main == NULL) {
+        char option[] = "--help", *help_line[] = {argv[2], option, NULL};
+        return asks ? beside_main(command->name, 2, help_line) : beside_main(command->name, argc - 1, argv + 1);
+    }
+    if (!asks) return program_run(command, argc - 1, argv + 1);
     arguments_help(command);
     return EXIT_OK;
 }
 
-/* A connection or a message must not land on a number that our caller left closed. Reading or writing there fails
- * as before, and the commands that we start find it closed as we did. */
-static void fill_standard_descriptors(void) {
-    while (true) {
-        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (fd > STDERR_FILENO || fd < 0) {
-            if (fd >= 0) close(fd);
-            return;
-        }
-        if (fd != STDIN_FILENO) continue;
-        close(fd);
-        if (open("/dev/null", O_WRONLY | O_CLOEXEC) < 0) return;
-    }
-}
-
-int main(int argc, char **argv) {
-    fill_standard_descriptors();
-    int status = dispatch(argc, argv);
-    if (fflush(stdout) == 0 && ferror(stdout) == 0) return status;
-    complain("cannot write the result: %s", strerror(errno));
-    return status == EXIT_OK ? EXIT_SYSTEM : status;
-}
+int main(int argc, char **argv) { return program_main(dispatch, argc, argv); }

@@ -28,6 +28,8 @@ void settings_init(struct settings *settings) {
                                   .pairs = 7,
                                   .seconds_ms = 250,
                                   .held = 100000,
+                                  .socket_mode = 0600,
+                                  .connections = 1000,
                                   .mode = MODE_UNSET,
                                   .config_mode = MODE_UNSET,
                                   .await_ms = WAIT_UNSET};
@@ -37,7 +39,8 @@ void settings_free(struct settings *settings) {
     char *owned[] = {settings->nodes,       settings->config_nodes,  settings->prefix,       settings->owner,
                      settings->tls_ca_file, settings->tls_cert_file, settings->tls_key_file, settings->tls_server_name,
                      settings->token,       settings->status_file,   settings->dir,          settings->server,
-                     settings->only,        settings->plot};
+                     settings->only,        settings->plot,          settings->listen,       settings->password_file,
+                     settings->metrics};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -63,7 +66,7 @@ static int replace(char **field, const char *value, char *error, size_t size) {
     return 0;
 }
 
-static int append_nodes(char **field, const char *value, char *error, size_t size) {
+static int append_to_list(char **field, const char *value, char *error, size_t size) {
     if (*field == NULL) return replace(field, value, error, size);
     char *joined = NULL;
     if (asprintf(&joined, "%s,%s", *field, value) < 0) {
@@ -111,7 +114,8 @@ static int number(int64_t *field, const char *value, int64_t least, int64_t most
         return 0;                                                                                                      \
     }
 
-SETTER(set_nodes) { return append_nodes(&s->nodes, value, error, size); }
+SETTER(set_nodes) { return append_to_list(&s->nodes, value, error, size); }
+SETTER(set_listen) { return append_to_list(&s->listen, value, error, size); }
 SETTER_TEXT(set_prefix, prefix)
 SETTER_TEXT(set_tls_ca_file, tls_ca_file)
 SETTER_TEXT(set_tls_cert_file, tls_cert_file)
@@ -123,6 +127,8 @@ SETTER_TEXT(set_dir, dir)
 SETTER_TEXT(set_server, server)
 SETTER_TEXT(set_only, only)
 SETTER_TEXT(set_plot, plot)
+SETTER_TEXT(set_password_file, password_file)
+SETTER_TEXT(set_metrics, metrics)
 SETTER_FLAG(set_nonblock, wait_ms, 0)
 SETTER_FLAG(set_quiet, quiet, true)
 SETTER_FLAG(set_verbose, verbose, true)
@@ -170,6 +176,17 @@ int settings_fence(struct settings *settings, const char *value, char *error, si
 SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
 SETTER(set_floor) { return number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
 SETTER(set_pairs) { return number(&s->pairs, value, 1, 99, error, size); }
+SETTER(set_connections) { return number(&s->connections, value, 1, 100000, error, size); }
+SETTER(set_socket_mode) {
+    char *end = NULL;
+    unsigned long mode = strtoul(value, &end, 8);
+    if (value[0] < '0' || value[0] > '7' || *end != '\0' || mode > 0777) {
+        snprintf(error, size, "'%.60s' is no mode of a file, as 0600 is", value);
+        return -1;
+    }
+    s->socket_mode = (int64_t)mode;
+    return 0;
+}
 SETTER(set_held) { return number(&s->held, value, 1, 10000000, error, size); }
 SETTER(set_seconds) {
     return within(&s->seconds_ms, value, 10, 600000, "a measurement takes from 10ms to 10m", error, size);
@@ -251,7 +268,7 @@ SETTER(set_retry_delay) {
 
 #define TAKERS (COMMAND_RUN | COMMAND_ACQUIRE)
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
-#define CLIENTS (LOCKERS | COMMAND_SHOW)
+#define CLIENTS (LOCKERS | COMMAND_SHOW | COMMAND_SERVE)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
 
@@ -262,11 +279,12 @@ const struct option_entry option_entries[] = {
     {"mode", 0, "MODE", COMMAND_UP, false, set_mode, "classic or guarded (guarded)"},
     {"mode", 0, "MODE", COMMAND_BENCH, false, set_bench_mode, "single, classic or guarded (classic)"},
     {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl, "time to live of the lock (30s)"},
+    {"ttl", 't', "DURATION", COMMAND_SERVE, true, set_ttl, "time to live of a lock that SETNX takes (30s)"},
     {"wait", 'w', "DURATION", TAKERS, true, set_wait, "how long to try; 0: once (run: forever, acquire: 0)"},
     {"nonblock", 'n', NULL, TAKERS, false, set_nonblock, "the same as --wait 0"},
     {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict, "exit status when held by another (75)"},
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
-    {"confirm", 0, NULL, TAKERS, false, set_confirm, "guarded: ask a majority once more before the lock counts"},
+    {"confirm", 0, NULL, TAKERS | COMMAND_SERVE, false, set_confirm, "guarded: ask a majority once more before the lock counts"},
     {"retry-delay", 0, "MIN-MAX", TAKERS, true, set_retry_delay, "random delay before a retry (50ms-250ms)"},
     {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,
      "the token; others can see it: prefer REDLOCK_TOKEN or -"},
@@ -289,6 +307,11 @@ const struct option_entry option_entries[] = {
     {"server", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_server, "the server program (redis-server, else valkey-server)"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
      "start a server that died again, this long after"},
+    {"listen", 0, "ADDRESS[,...]", COMMAND_SERVE, true, set_listen, "unix:///PATH or HOST:PORT; may be repeated"},
+    {"socket-mode", 0, "MODE", COMMAND_SERVE, true, set_socket_mode, "who may open the Unix sockets (0600)"},
+    {"password-file", 0, "FILE", COMMAND_SERVE, true, set_password_file, "clients must give the password in its first line"},
+    {"connections", 0, "N", COMMAND_SERVE, true, set_connections, "how many clients at once (1000)"},
+    {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics, "serve /metrics for Prometheus there"},
     {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
     {"node-timeout", 0, "DURATION", ASKERS, true, set_node_timeout, "wait for one node (ttl/20, at most 50ms)"},
     {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout, "wait for a connection to a node (1s)"},
@@ -305,7 +328,7 @@ const struct option_entry option_entries[] = {
     {"held", 0, "N", COMMAND_BENCH, false, set_held, "how many locks are held at once (100000)"},
     {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
-    {"json", 'j', NULL, (ASKERS & ~(unsigned)COMMAND_RUN) | COMMAND_BENCH, false, set_json, "results for machines"},
+    {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false, set_json, "results for machines"},
     {"quiet", 'q', NULL, ALL, false, set_quiet, "no word about a lock that is not to be had"},
     {"verbose", 'v', NULL, ALL, false, set_verbose, "tell what happens"},
     {"help", 'h', NULL, ALL, false, set_help, "this text"},

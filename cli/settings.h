@@ -20,7 +20,8 @@ enum command_bit {
     COMMAND_DOCTOR = 64,
     COMMAND_GATE = 128,
     COMMAND_QUORUM = 256,
-    COMMAND_BENCH = 512
+    COMMAND_BENCH = 512,
+    COMMAND_SERVE = 1024
 };
 
 #define WAIT_UNSET INT64_MIN
@@ -34,6 +35,7 @@ struct settings {
     char *token, *status_file;
     char *dir, *server;
     char *only, *plot;
+    char *listen, *password_file, *metrics; /* serve: where, joined by commas; by which password; for Prometheus */
     int64_t ttl_ms;
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */
     int64_t node_timeout_ms, connect_timeout_ms;
@@ -45,6 +47,7 @@ struct settings {
     int64_t samples;
     int64_t pairs, seconds_ms, held; /* bench: how often, how long, how many locks at once */
     int64_t watch_ms;          /* 0: once */
+    int64_t socket_mode, connections; /* serve */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */
     int config_mode;           /* `mode =` of the file */
     int64_t ttl_max_ms, floor; /* 0: not given */

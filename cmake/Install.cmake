@@ -1,7 +1,7 @@
 # What `cmake --install` puts where; the command line's own files are in cli/. Everything is found relative to the prefix, so a tree can be moved.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS redlock-sim RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
+install(TARGETS redlock-sim redlock-serve RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
 install(FILES ${PROJECT_SOURCE_DIR}/include/redlock.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set_target_properties(redlock_shared PROPERTIES EXPORT_NAME redlock)
@@ -25,3 +25,8 @@ file(RELATIVE_PATH REDLOCK_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" REDLOCK_PC_PREFIX "${REDLOCK_PC_PREFIX}")
 configure_file(${PROJECT_SOURCE_DIR}/packaging/redlock.pc.in ${PROJECT_BINARY_DIR}/redlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/redlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The gateway's units, under the prefix: whoever installs there tells systemd (or links them).
+configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.service.in ${PROJECT_BINARY_DIR}/redlock-serve.service @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/redlock-serve.service ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket
+  DESTINATION lib/systemd/system)

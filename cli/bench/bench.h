@@ -40,7 +40,8 @@ enum kind {
     KIND_FLIGHT,    /* many at a time, through the client's descriptor */
     KIND_CONTENDED, /* one resource, waiters in processes of their own */
     KIND_HELD,      /* very many locks, held and renewed */
-    KIND_DISTINCT   /* many resources */
+    KIND_DISTINCT,  /* many resources */
+    KIND_GATEWAY    /* one at a time, through redlock serve */
 };
 
 struct measure {
@@ -83,6 +84,8 @@ extern const struct measure bench_measures[];
 extern const size_t bench_measures_count;
 const struct measure *measure_named(const char *name);
 bool measure_has_floor(const struct measure *measure);
+/* Two sides, the second as a ratio to the first: floor and library, library and gateway. */
+bool measure_is_pair(const struct measure *measure);
 size_t measure_sides(const struct measure *measure);
 void measure_side_name(const struct measure *measure, size_t side, char *out, size_t size);
 size_t measure_rounds(const struct measure *measure, const struct settings *settings);
@@ -103,6 +106,7 @@ int bench_nodes_use(struct bench *bench, size_t count);
 void bench_nodes_close(struct bench *bench);
 
 /* library.c: the library's side. 0, or the exit status after a message. */
+int64_t library_node_timeout_ms(const struct bench *bench);
 int library_open(struct bench *bench, bool service_thread, struct redlock_client **client);
 void library_lock_options(const struct bench *bench, struct redlock_lock_options *options);
 /* `first`: the number in the resource's name. */
@@ -127,6 +131,9 @@ int library_flight(struct bench *bench, const struct measure *measure, unsigned 
 /* contended.c, held.c */
 int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample);
 int held_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample);
+
+/* gateway.c: the gateway's side */
+int gateway_run(struct bench *bench, struct meter *meter);
 
 /* report.c, plot.c */
 void report_print(const struct bench *bench, const struct result *results, size_t count);

@@ -20,14 +20,18 @@ int library_failed(const char *what, int result) {
     return result == REDLOCK_NO_QUORUM ? EXIT_NO_QUORUM : EXIT_SYSTEM;
 }
 
+int64_t library_node_timeout_ms(const struct bench *bench) {
+    const int64_t most_ms = bench->settings->ttl_ms / 2; /* it must be below the TTL */
+    return NODE_TIMEOUT_MS < most_ms ? NODE_TIMEOUT_MS : most_ms;
+}
+
 int library_open(struct bench *bench, bool service_thread, struct redlock_client **client) {
     struct redlock_client_options options;
     struct redlock_error error;
     redlock_client_options_init(&options);
     options.mode = bench->mode;
     options.service_thread = service_thread;
-    const int64_t most_ms = bench->settings->ttl_ms / 2; /* it must be below the TTL */
-    options.node_timeout_ms = NODE_TIMEOUT_MS < most_ms ? NODE_TIMEOUT_MS : most_ms;
+    options.node_timeout_ms = library_node_timeout_ms(bench);
     int result = redlock_client_open(bench->nodes, &options, client, &error);
     if (result != REDLOCK_OK) {
         complain("%s", error.text);

@@ -21,6 +21,8 @@ const struct measure bench_measures[] = {
     {"flight-16", KIND_FLIGHT, "event-driven, 16 in flight", 16, 0, 1, false, false},
     {"flight-256", KIND_FLIGHT, "event-driven, 256 in flight", 256, 0, 1, false, false},
     {"flight-4096", KIND_FLIGHT, "event-driven, 4096 in flight", 4096, 0, 1, false, false},
+    {"gateway", KIND_GATEWAY, "one at a time, through redlock serve on a Unix socket; beside it the library", 1, 0, 1, false,
+     false},
     {"extend", KIND_BLOCKING, "extensions, one at a time, blocking", 1, 0, 1, true, false},
     {"extend-256", KIND_FLIGHT, "extensions, event-driven, 256 in flight", 256, 0, 1, true, false},
     {"several-8", KIND_BLOCKING, "eight resources in one lock, one at a time, blocking", 1, 0, 8, false, false},
@@ -56,14 +58,20 @@ bool measure_has_floor(const struct measure *measure) {
     return measure->kind == KIND_BLOCKING || measure->kind == KIND_FLIGHT;
 }
 
+bool measure_is_pair(const struct measure *measure) {
+    return measure_has_floor(measure) || measure->kind == KIND_GATEWAY;
+}
+
 size_t measure_sides(const struct measure *measure) {
     if (measure->kind == KIND_DISTINCT) return SIDES_MAX;
-    return measure_has_floor(measure) ? 2 : 1;
+    return measure_is_pair(measure) ? 2 : 1;
 }
 
 void measure_side_name(const struct measure *measure, size_t side, char *out, size_t size) {
     if (measure->kind == KIND_DISTINCT) {
         snprintf(out, size, "%u", distinct_counts[side]);
+    } else if (measure->kind == KIND_GATEWAY) {
+        snprintf(out, size, "%s", side == 0 ? "library" : "gateway");
     } else {
         snprintf(out, size, "%s", measure_has_floor(measure) && side == 0 ? "floor" : "library");
     }
@@ -73,7 +81,7 @@ void measure_side_name(const struct measure *measure, size_t side, char *out, si
 size_t measure_rounds(const struct measure *measure, const struct settings *settings) {
     const size_t pairs = (size_t)settings->pairs;
     if (measure->kind == KIND_HELD) return 1;
-    return measure_has_floor(measure) ? pairs : (pairs + 2) / 3;
+    return measure_is_pair(measure) ? pairs : (pairs + 2) / 3;
 }
 
 int64_t measure_ns(const struct measure *measure, const struct settings *settings) {
@@ -130,6 +138,7 @@ static int run(struct bench *bench, const struct measure *measure, size_t side, 
     case KIND_DISTINCT: return library_flight(bench, measure, distinct_counts[side], meter);
     case KIND_CONTENDED: return contended_run(bench, measure, meter, sample);
     case KIND_HELD: return held_run(bench, measure, meter, sample);
+    case KIND_GATEWAY: return side == 0 ? library_blocking(bench, measure, meter) : gateway_run(bench, meter);
     }
     return EXIT_SYSTEM;
 }

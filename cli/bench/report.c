@@ -13,7 +13,7 @@
 
 static const struct {
     const char *key;
-    const char *words; /* where floor and library stand side by side */
+    const char *words; /* where two sides stand beside each other */
     const char *column;
 } figure_names[FIGURES] = {
     [FIGURE_RATE] = {"per_s", "a second", "PER S"},
@@ -45,22 +45,23 @@ static void number(double value, char *out, size_t size) {
     }
 }
 
-/* ---- floor and library side by side ----------------------------------------------------------------------------- */
+/* ---- two sides beside each other -------------------------------------------------------------------------------- */
 
 static void print_pair(const struct result *result, enum figure figure) {
-    char least[24], library[24];
+    char first[24], second[24];
     const struct spread ratio = result_ratio(result, 1, 0, figure);
-    number(result_spread(result, 0, figure).median, least, sizeof least);
-    number(result_spread(result, 1, figure).median, library, sizeof library);
-    printf("  %-18s %12s %12s   %6.2f   %.2f to %.2f\n", figure_names[figure].words, least, library, ratio.median,
+    number(result_spread(result, 0, figure).median, first, sizeof first);
+    number(result_spread(result, 1, figure).median, second, sizeof second);
+    printf("  %-18s %12s %12s   %6.2f   %.2f to %.2f\n", figure_names[figure].words, first, second, ratio.median,
            ratio.least, ratio.most);
 }
 
 static void print_beside(const struct result *result) {
     printf("\n%s: %s; %zu node%s\n", result->measure->name, result->measure->summary, result->nodes,
            result->nodes == 1 ? "" : "s");
-    printf("  %-18s %12s %12s   %6s   %s\n", measure_unit(result->measure), "FLOOR", "LIBRARY", "RATIO",
-           "FROM, OVER PAIRS");
+    const bool floor = measure_has_floor(result->measure);
+    printf("  %-18s %12s %12s   %6s   %s\n", measure_unit(result->measure), floor ? "FLOOR" : "LIBRARY",
+           floor ? "LIBRARY" : "GATEWAY", "RATIO", "FROM, OVER PAIRS");
     for (enum figure figure = FIGURE_RATE; figure <= FIGURE_CPU; figure++) print_pair(result, figure);
 }
 
@@ -108,7 +109,7 @@ void report_print(const struct bench *bench, const struct result *results, size_
            mode_words(bench), bench->own ? "servers of its own" : "the servers of -N",
            (long long)bench->settings->pairs, (double)bench->settings->seconds_ms / 1e3, sysconf(_SC_NPROCESSORS_ONLN));
     for (size_t i = 0; i < count; i++) {
-        if (measure_has_floor(results[i].measure)) {
+        if (measure_is_pair(results[i].measure)) {
             print_beside(&results[i]);
         } else {
             print_alone(&results[i], i == 0 || results[i - 1].measure->kind != results[i].measure->kind);

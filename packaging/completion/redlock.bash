@@ -42,7 +42,7 @@ _redlock() {
     local COMP_COMMAND_AT=0
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show doctor quorum gate up bench sim help version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show doctor quorum gate serve up bench sim help version' -- "$current")
         return
     fi
     case $command in
@@ -59,7 +59,7 @@ _redlock() {
         return
     fi
     case $previous in
-    --tls-ca-file | --tls-cert-file | --tls-key-file | --status-file | --server | --plot)
+    --tls-ca-file | --tls-cert-file | --tls-key-file | --status-file | --server | --plot | --password-file)
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;

@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
 PAGE = SOURCE / "docs" / "redlock.1"
-COMMANDS = ["run", "acquire", "extend", "release", "show", "doctor", "quorum", "gate", "up", "bench"]
+COMMANDS = ["run", "acquire", "extend", "release", "show", "doctor", "quorum", "gate", "serve", "up", "bench"]
 OTHERS = ["sim", "help", "version"]  # sim is a program of its own, with its own --help
 # mandoc takes "--" in an example for a dash, and knows no manuals that are not installed here.
 JUDGED = ("verbatim \"--\"", "outdated mandoc.db", "unknown manual", "referenced manual not found")
@@ -103,6 +103,8 @@ def test_completion(redlock):
     assert complete("redlock", "run", "--") == [f"--{name}" for name in options_of(redlock, "run")]
     assert complete("redlock", "up", "--res") == ["--restart-after"]
     assert complete("redlock", "run", "--on-lost", "") == ["term", "ignore"]
+    assert complete("redlock", "serve", "--l") == ["--listen"]
+    assert "/etc/passwd" in complete("redlock", "serve", "--password-file", "/etc/passw")
     assert complete("redlock", "run", "--mode", "g") == ["guarded"]
     assert complete("redlock", "bench", "--mode", "s") == ["single"]
     assert complete("redlock", "bench", "--only", "blocking,thr") == ["blocking,threads-4", "blocking,threads-16"]

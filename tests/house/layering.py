@@ -30,11 +30,14 @@ LAYERS = {
     # The world is another src/net: it sees the seams, and nothing of what is behind them.
     # And records are written by the client's codec, so that both speak of the same text.
     "sim": {"src/core", "src/node", "src/net", "src/client", "sim", "include"},
-    "cli": {"cli", "include"},
+    "serve": {"serve", "include"},
+    "cli": {"cli", "serve", "include"},
     "examples": {"include"},
 }
 # Of these, others see the seam and nothing else.
-SEAM = {"src/net": "src/net/net.h", "src/client": "src/client/record.h"}
+SEAM = {"src/net": "src/net/net.h", "src/client": "src/client/record.h", "serve": "serve/serve.h"}
+# The one reader of requests, and a digest for scripts.
+SERVE_MAY = {("request.c", "hiredis/hiredis.h"), ("script.c", "openssl/evp.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -65,6 +68,9 @@ def judge_include(root, path, layer, quote, name):
             return f"core includes <{name}>: freestanding headers, string.h and assert.h only"
         if layer in ("src/client", "src/gate", "src/node") and NET_ONLY.match(name):
             return f"only src/net may include <{name}>"
+        # The gateway reads requests with the reader that the library has for replies; to the nodes it speaks through redlock.h.
+        if layer == "serve" and re.match(r"^(hiredis|openssl|uriparser)/", name) and (path.name, name) not in SERVE_MAY:
+            return f"serve must not include <{name}>"
         # The command line waits for processes and starts servers, so it polls and asks the kernel for free ports;
         # how a Redis is spoken to is the library's business.
         if layer in ("cli", "examples") and re.match(r"^(hiredis|openssl|uriparser)/", name):

@@ -17,7 +17,10 @@ HEALTHY = {
     "src/net/url.h": "struct url;\n",
     "src/net/net.c": '#include "net.h"\n#include <hiredis/hiredis.h>\n#include <sys/socket.h>\n',
     "src/client/client.c": "#include <redlock.h>\n#include <pthread.h>\n#include \"net/net.h\"\n",
-    "cli/main.c": "#include <redlock.h>\n#include <stdio.h>\n#include \"main.h\"\n",
+    "serve/serve.h": "struct options;\n",
+    "serve/key.h": "struct key;\n",
+    "serve/request.c": '#include <redlock.h>\n#include "serve.h"\n#include "key.h"\n#include <sys/socket.h>\n#include <hiredis/hiredis.h>\n',
+    "cli/main.c": "#include <redlock.h>\n#include \"../serve/serve.h\"\n#include <stdio.h>\n#include \"main.h\"\n",
     "cli/main.h": "struct options;\n",
 }
 # (file, line added to it, what the check must say)
@@ -39,6 +42,12 @@ PLANTED = [
     ("cli/main.c", '#include "core/core.h"', "cli must not know src/core/core.h"),
     ("cli/main.c", '#include "../src/net/net.h"', "cli must not know src/net/net.h"),
     ("cli/main.c", "#include <hiredis/hiredis.h>", "only src/net may include <hiredis/hiredis.h>"),
+    ("cli/main.c", '#include "../serve/key.h"', "cli sees serve through serve/serve.h only"),
+    ("serve/key.h", "#include <hiredis/hiredis.h>", "serve must not include <hiredis/hiredis.h>"),
+    ("serve/request.c", "#include <openssl/ssl.h>", "serve must not include <openssl/ssl.h>"),
+    ("serve/request.c", '#include "core/core.h"', "serve must not know src/core/core.h"),
+    ("serve/request.c", '#include "../cli/main.h"', "serve must not know cli/main.h"),
+    ("src/client/client.c", '#include "../../serve/serve.h"', "src/client must not know serve/serve.h"),
     ("include/redlock.h", "#include <hiredis/hiredis.h>", "include/redlock.h: includes hiredis/hiredis.h"),
 ]
 

@@ -44,19 +44,20 @@ try() {
     fi
 }
 
-try "all well" 0 "30 passed, 0 failed" "" "10 0 0" 0
+try "all well" 0 "40 passed, 0 failed" "" "10 0 0" 0
 builds=$(grep -c '^cmake --build' "$scratch/calls")
-[ "$builds" -eq 4 ] || { echo "all well: $builds builds, not 4"; failures=$((failures + 1)); }
-try "skipped is not passed" 0 "24 passed, 0 failed, 6 skipped" "" "10 0 2" 0
-try "a test fails" 1 "27 passed, 3 failed" "" "10 1 0" 8
+[ "$builds" -eq 5 ] || { echo "all well: $builds builds, not 5"; failures=$((failures + 1)); }
+try "skipped is not passed" 0 "32 passed, 0 failed, 8 skipped" "" "10 0 2" 0
+try "a test fails" 1 "36 passed, 4 failed" "" "10 1 0" 8
 try "quick: a test fails" 1 "9 passed, 1 failed" "" "10 1 0" 8 --quick
-try "ctest fails and counts nothing" 1 "30 passed, 3 failed" "" "10 0 0" 1
-try "ctest dies" 1 "0 passed, 3 failed" "" "" 1
-try "ctest says well and writes no counts" 1 "0 passed, 3 failed" "" "" 0
-try "gcc build fails" 1 "20 passed, 1 failed" "--build $scratch/build/ci-gcc" "10 0 0" 0
-try "clang build fails" 1 "30 passed, 1 failed" "--build $scratch/build/ci-clang" "10 0 0" 0
-try "asan does not configure" 1 "20 passed, 1 failed" "--preset asan" "10 0 0" 0
-try "tsan build fails" 1 "20 passed, 1 failed" "--build $scratch/build/tsan" "10 0 0" 0
+try "ctest fails and counts nothing" 1 "40 passed, 4 failed" "" "10 0 0" 1
+try "ctest dies" 1 "0 passed, 4 failed" "" "" 1
+try "ctest says well and writes no counts" 1 "0 passed, 4 failed" "" "" 0
+try "gcc build fails" 1 "30 passed, 1 failed" "--build $scratch/build/ci-gcc" "10 0 0" 0
+try "clang build fails" 1 "40 passed, 1 failed" "--build $scratch/build/ci-clang" "10 0 0" 0
+try "asan does not configure" 1 "30 passed, 1 failed" "--preset asan" "10 0 0" 0
+try "tsan build fails" 1 "30 passed, 1 failed" "--build $scratch/build/tsan" "10 0 0" 0
+try "fuzz targets do not build" 1 "30 passed, 1 failed" "--build $scratch/build/fuzz" "10 0 0" 0
 try "bad number" 64 "scripts/test: -j takes a number, at least 1" "" "10 0 0" 0 -j none
 try "no number" 64 "scripts/test: -j takes a number, at least 1" "" "10 0 0" 0 -j
 exit $((failures > 0))

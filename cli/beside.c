@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sim.h"
+#include "beside.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -22,27 +22,28 @@ static int own_directory(char *directory, size_t size) {
 }
 
 /* A directory that is absent is no failure yet: the other may have it. */
-static void try_in(const char *directory, const char *below, char **argv) {
+static void try_in(const char *directory, const char *below, const char *command, char **argv) {
     char program[2 * PATH_MAX];
-    int length = snprintf(program, sizeof program, "%s/%sredlock-sim", directory, below);
+    int length = snprintf(program, sizeof program, "%s/%sredlock-%s", directory, below, command);
     if (length < 0 || (size_t)length >= sizeof program) return;
     execv(program, argv);
     if (errno != ENOENT && errno != ENOTDIR) complain("cannot run %s: %s", program, strerror(errno));
 }
 
-int sim_main(int argc, char **argv) {
-    char directory[PATH_MAX], name[] = "redlock sim";
+int beside_main(const char *command, int argc, char **argv) {
+    char directory[PATH_MAX], name[64];
     (void)argc;
     if (own_directory(directory, sizeof directory) != 0) {
         complain("cannot find my own place through /proc/self/exe: %s", strerror(errno));
         return EXIT_SYSTEM;
     }
+    snprintf(name, sizeof name, "redlock %s", command);
     argv[0] = name;
     /* Relative to the program, so that an installed tree can be moved. */
-    try_in(directory, "", argv);
-    try_in(directory, REDLOCK_LIBEXEC "/", argv);
-    complain("the simulator is not installed: there is no redlock-sim in %s, nor in %s/" REDLOCK_LIBEXEC
+    try_in(directory, "", command, argv);
+    try_in(directory, REDLOCK_LIBEXEC "/", command, argv);
+    complain("this command is not installed: there is no redlock-%s in %s, nor in %s/" REDLOCK_LIBEXEC
              "; install it from the same version of redlock",
-             directory, directory);
+             command, directory, directory);
     return EXIT_SYSTEM;
 }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "exit_codes.h"
+#include "message.h"
+
+int program_run(const struct command *command, int argc, char **argv) {
+    struct settings settings;
+    settings_init(&settings);
+    char config_error[1024] = "";
+    /* The command line comes last, and its mistakes and --help are told first. `up` and `gate` need no nodes, and
+     * `bench` loads only servers that were named to it. */
+    const unsigned without_file = COMMAND_UP | COMMAND_GATE | COMMAND_BENCH;
+    if ((command->bit & without_file) == 0) config_load(&settings, config_error, sizeof config_error);
+    int first = arguments_read(command, &settings, argc, argv);
+    int status = EXIT_OK;
+    if (first < 0) {
+        status = EXIT_USAGE_ERROR;
+    } else if (settings.help) {
+        arguments_help(command);
+    } else if (config_error[0] != '\0') {
+        complain("%s", config_error);
+        status = EXIT_CONFIG;
+    } else {
+        status = command->main(&settings, argc - first, argv + first);
+    }
+    settings_free(&settings);
+    return status;
+}
+
+/* A connection or a message must not land on a number that our caller left closed. Reading or writing there fails
+ * as before, and the commands that we start find it closed as we did. */
+static void fill_standard_descriptors(void) {
+    while (true) {
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fd > STDERR_FILENO || fd < 0) {
+            if (fd >= 0) close(fd);
+            return;
+        }
+        if (fd != STDIN_FILENO) continue;
+        close(fd);
+        if (open("/dev/null", O_WRONLY | O_CLOEXEC) < 0) return;
+    }
+}
+
+int program_main(int (*dispatch)(int argc, char **argv), int argc, char **argv) {
+    fill_standard_descriptors();
+    int status = dispatch(argc, argv);
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) return status;
+    complain("cannot write the result: %s", strerror(errno));
+    return status == EXIT_OK ? EXIT_SYSTEM : status;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * redlock serve: the gateway of serve/, with nodes and limits as the command line says. A program of its own (beside.h).
+ */
+#include "../serve/serve.h"
+
+#include "exit_codes.h"
+#include "message.h"
+#include "program.h"
+#include "session.h"
+
+static int serve(struct session *session) {
+    const struct settings *settings = session->settings;
+    const struct serve_options options = {.client = session->client,
+                                          .guarded = session->mode == REDLOCK_MODE_GUARDED,
+                                          .ttl_ms = settings->ttl_ms,
+                                          .connect_timeout_ms = settings->connect_timeout_ms,
+                                          .listen = settings->listen,
+                                          .socket_mode = (unsigned)settings->socket_mode,
+                                          .password_file = settings->password_file,
+                                          .metrics = settings->metrics,
+                                          .connections_max = (size_t)settings->connections,
+                                          .verbose = settings->verbose,
+                                          .say = complain};
+    switch (serve_run(&options)) {
+    case SERVE_OK: return EXIT_OK;
+    case SERVE_CONFIG: return EXIT_CONFIG;
+    case SERVE_SYSTEM: break;
+    }
+    return EXIT_SYSTEM;
+}
+
+static int command_serve(struct settings *settings, int argc, char **argv) {
+    if (argc > 0) {
+        complain("redlock serve takes no operand, and not '%.60s'; try 'redlock serve --help'", argv[0]);
+        return EXIT_USAGE_ERROR;
+    }
+    struct session session;
+    int status = session_open(&session, settings);
+    if (status != 0) return status;
+    status = serve(&session);
+    session_close(&session);
+    return status;
+}
+
+static int dispatch(int argc, char **argv) {
+    static const struct command command = {"serve", COMMAND_SERVE, "[options]",
+                                           "Be a Redis for lock traffic, in front of the nodes: any client, any language.", false,
+                                           command_serve};
+    return program_run(&command, argc, argv);
+}
+
+int main(int argc, char **argv) { return program_main(dispatch, argc, argv); }

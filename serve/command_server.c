@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The commands about the server: what a client asks to find out whom it speaks to.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+
+#include "command.h"
+#include "connection.h"
+#include "gateway.h"
+
+/* ---- INFO ---- */
+
+static void info_server(const struct gateway *gateway, struct evbuffer *out) {
+    evbuffer_add_printf(out,
+                        "redis_version:" COMMAND_REDIS_VERSION
+                        "\r\nredis_mode:standalone\r\nos:Linux\r\nprocess_id:%ld\r\nrun_id:%s\r\n",
+                        (long)getpid(), gateway->run_id);
+    evbuffer_add_printf(out, "uptime_in_seconds:%" PRId64 "\r\n",
+                        (gateway_now_ns() - gateway->began_ns) / (1000 * GATEWAY_MS));
+}
+
+static void info_clients(const struct gateway *gateway, struct evbuffer *out) {
+    evbuffer_add_printf(out, "connected_clients:%zu\r\nmaxclients:%zu\r\n", gateway->connections_count,
+                        gateway->options->connections_max);
+}
+
+static void info_replication(const struct gateway *gateway, struct evbuffer *out) {
+    (void)gateway;
+    evbuffer_add_printf(out, "role:master\r\nconnected_slaves:0\r\n");
+}
+
+static void info_redlock(const struct gateway *gateway, struct evbuffer *out) {
+    size_t nodes = redlock_client_nodes(gateway->client), ready = 0;
+    for (size_t i = 0; i < nodes; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(gateway->client, i, &status) == REDLOCK_OK)
+            ready += status.verdict == REDLOCK_VERDICT_GRANTED;
+    }
+    evbuffer_add_printf(out,
+                        "redlock_version:%s\r\nredlock_mode:%s\r\nredlock_nodes:%zu\r\nredlock_nodes_ready:%zu\r\n",
+                        redlock_version(), gateway->options->guarded ? "guarded" : "classic", nodes, ready);
+    evbuffer_add_printf(out, "redlock_locks_kept:%zu\r\n", gateway->keys.kept);
+}
+
+static const struct section {
+    const char *name, *title;
+    void (*write)(const struct gateway *gateway, struct evbuffer *out);
+} sections[] = {{"server", "Server", info_server},
+                {"clients", "Clients", info_clients},
+                {"replication", "Replication", info_replication},
+                {"redlock", "Redlock", info_redlock}};
+
+static bool is_wanted(const struct request_reader *reader, const char *section) {
+    if (reader->count == 1) return true;
+    for (size_t i = 1; i < reader->count; i++) {
+        const struct script_bytes word = reader->words[i];
+        if (command_is(word, section) || command_is(word, "all") || command_is(word, "everything") ||
+            command_is(word, "default"))
+            return true;
+    }
+    return false;
+}
+
+void command_info(struct connection *connection) {
+    struct evbuffer *text = evbuffer_new();
+    if (text == NULL) {
+        reply_error(&connection->reply, "OOM out of memory");
+        return;
+    }
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        if (!is_wanted(&connection->reader, sections[i].name)) continue;
+        evbuffer_add_printf(text, "%s# %s\r\n", evbuffer_get_length(text) > 0 ? "\r\n" : "", sections[i].title);
+        sections[i].write(connection->gateway, text);
+    }
+    size_t bytes = evbuffer_get_length(text);
+    reply_bytes(&connection->reply, bytes > 0 ? (const void *)evbuffer_pullup(text, -1) : "", bytes);
+    evbuffer_free(text);
+}
+
+/* ---- COMMAND ---- */
+
+static void tell_command(struct reply *reply, const struct command *command) {
+    int words = (int)command->words_min;
+    bool many = (command->flags & COMMAND_MANY_KEYS) != 0;
+    reply_array(reply, 6);
+    reply_text(reply, command->name);
+    reply_integer(reply, command->words_min == command->words_max ? words : -words);
+    reply_array(reply, 0);
+    reply_integer(reply, command->first_key);
+    reply_integer(reply, many ? -1 : command->first_key);
+    reply_integer(reply, command->first_key != 0);
+}
+
+static size_t commands_count(void) {
+    size_t count = 0;
+    while (command_at(count) != NULL) count++;
+    return count;
+}
+
+void command_command(struct connection *connection) {
+    const struct request_reader *reader = &connection->reader;
+    struct reply *reply = &connection->reply;
+    const size_t count = commands_count();
+    bool asks = reader->count > 1;
+    if (!asks || (command_is(reader->words[1], "info") && reader->count == 2)) {
+        reply_array(reply, count);
+        for (size_t i = 0; i < count; i++) tell_command(reply, command_at(i));
+    } else if (command_is(reader->words[1], "count")) {
+        reply_integer(reply, (int64_t)count);
+    } else if (command_is(reader->words[1], "docs")) {
+        reply_map(reply, 0);
+    } else if (command_is(reader->words[1], "info")) {
+        reply_array(reply, reader->count - 2);
+        for (size_t i = 2; i < reader->count; i++) {
+            const struct command *command = command_find(reader->words[i]);
+            if (command != NULL)
+                tell_command(reply, command);
+            else
+                reply_nil_array(reply);
+        }
+    } else {
+        command_refuse(connection, "COMMAND", "it takes COUNT, DOCS and INFO");
+    }
+}
+
+/* ---- the rest ---- */
+
+void command_config(struct connection *connection) {
+    if (command_is(connection->reader.words[1], "get"))
+        reply_map(&connection->reply, 0);
+    else
+        command_refuse(connection, "CONFIG",
+                       "there is nothing to configure, and notifications of locks that end are always sent");
+}
+
+void command_time(struct connection *connection) {
+    struct timespec now;
+    char text[24];
+    clock_gettime(CLOCK_REALTIME, &now);
+    reply_array(&connection->reply, 2);
+    snprintf(text, sizeof text, "%lld", (long long)now.tv_sec);
+    reply_text(&connection->reply, text);
+    snprintf(text, sizeof text, "%ld", now.tv_nsec / 1000);
+    reply_text(&connection->reply, text);
+}
+
+void command_role(struct connection *connection) {
+    reply_array(&connection->reply, 3);
+    reply_text(&connection->reply, "master");
+    reply_integer(&connection->reply, 0);
+    reply_array(&connection->reply, 0);
+}
+
+void command_cluster(struct connection *connection) {
+    reply_error(&connection->reply, "ERR This instance has cluster support disabled");
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "connection.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+
+#include "address.h"
+#include "gateway.h"
+#include "step.h"
+#include "transaction.h"
+
+/* Of one client's requests in a row, before others have their turn; and what is read at a time. */
+enum { REQUESTS_AT_ONCE = 64, READ_BYTES = 16 * 1024 };
+
+/* ---- the end ---- */
+
+static void connection_free(struct connection *connection) {
+    *connection->self = connection->next;
+    if (connection->next != NULL) connection->next->self = connection->self;
+    request_close(&connection->reader);
+    transaction_free(connection);
+    script_run_free(connection->run);
+    free(connection);
+}
+
+/* What a turn needs lives on until it is over. */
+static void free_when_idle(struct connection *connection) {
+    if (connection->wire == NULL && !connection->busy && !connection->working) connection_free(connection);
+}
+
+void connection_close(struct connection *connection) {
+    if (connection->wire == NULL) return;
+    bufferevent_free(connection->wire);
+    connection->wire = NULL;
+    connection->reply.out = NULL;
+    connection->gateway->connections_count--;
+    channel_leave_all(connection);
+    if (connection->busy && turn_abandon(&connection->turn)) connection->busy = false;
+    free_when_idle(connection);
+}
+
+static size_t unread(const struct connection *connection) { return evbuffer_get_length(connection->reply.out); }
+
+/* An answer is written when it is there: to be told first that the socket takes it is two more system calls, and a turn
+ * of the loop later. The rest, and what is wrong with the socket, is left to libevent, and until on_written() all of
+ * it. */
+void connection_flush(struct connection *connection) {
+    if (connection->wire == NULL || unread(connection) == 0 ||
+        (bufferevent_get_enabled(connection->wire) & EV_WRITE) != 0)
+        return;
+    struct evbuffer *out = connection->reply.out;
+    evbuffer_unfreeze(out, 1);
+    int written = evbuffer_write(out, bufferevent_getfd(connection->wire));
+    evbuffer_freeze(out, 1);
+    if (written < 0 || unread(connection) > 0)
+        bufferevent_enable(connection->wire, EV_WRITE);
+    else
+        connection->unread_since_ns = 0;
+}
+
+void connection_finish(struct connection *connection) {
+    if (connection->wire == NULL) return;
+    connection->last = true;
+    bufferevent_disable(connection->wire, EV_READ);
+    connection_flush(connection);
+    if (unread(connection) == 0) connection_close(connection);
+}
+
+static void close_slow(struct connection *connection) {
+    connection->gateway->metrics.refusals[REFUSED_SLOW]++;
+    connection_close(connection);
+}
+
+bool connection_may_write(const struct connection *connection) {
+    return connection->wire != NULL && unread(connection) <= CONNECTION_OUTPUT_MAX;
+}
+
+/* ---- its requests ---- */
+
+/* Moves what has come to the reader. False: there is nothing. */
+static bool read_more(struct connection *connection) {
+    char bytes[READ_BYTES];
+    int count = evbuffer_remove(bufferevent_get_input(connection->wire), bytes, sizeof bytes);
+    return count > 0 && request_feed(&connection->reader, bytes, (size_t)count);
+}
+
+static void refuse_garbage(struct connection *connection) {
+    connection->gateway->metrics.refusals[REFUSED_PROTOCOL]++;
+    reply_error(&connection->reply, "ERR Protocol error: %s", connection->reader.error);
+    connection_finish(connection);
+}
+
+/* One request. False: there is none to be had. */
+static bool next_request(struct connection *connection) {
+    enum request_status status = request_next(&connection->reader);
+    if (status == REQUEST_MORE) {
+        if (read_more(connection)) return true;
+        request_rest(&connection->reader);
+        return false;
+    }
+    connection->midway_since_ns = 0;
+    if (status == REQUEST_BAD)
+        refuse_garbage(connection);
+    else if (connection->reader.count > 0)
+        command_do(connection);
+    return true;
+}
+
+static bool may_go_on(const struct connection *connection) {
+    return connection->wire != NULL && !connection->busy && !connection->last &&
+           unread(connection) <= CONNECTION_OUTPUT_PAUSE;
+}
+
+static void go_on(struct connection *connection) {
+    bool more = true;
+    if (connection->working) return;
+    connection->working = true;
+    for (int i = 0; i < REQUESTS_AT_ONCE && more && may_go_on(connection); i++) more = next_request(connection);
+    if (may_go_on(connection) && !more && connection->ended) connection_finish(connection);
+    connection_flush(connection);
+    /* What held it up may have been written by now. */
+    if (more && may_go_on(connection))
+        bufferevent_trigger(connection->wire, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+    connection->working = false;
+    free_when_idle(connection);
+}
+
+void connection_answered(struct connection *connection) {
+    connection->busy = false;
+    if (connection->wire != NULL && connection->gateway->draining)
+        connection_finish(connection);
+    else if (connection->wire != NULL)
+        go_on(connection);
+    else
+        free_when_idle(connection);
+}
+
+/* ---- what libevent tells ---- */
+
+static void on_read(struct bufferevent *wire, void *context) {
+    (void)wire;
+    go_on(context);
+}
+
+/* All is written. */
+static void on_written(struct bufferevent *wire, void *context) {
+    struct connection *connection = context;
+    bufferevent_disable(wire, EV_WRITE);
+    connection->unread_since_ns = 0;
+    if (connection->last)
+        connection_close(connection);
+    else
+        go_on(connection);
+}
+
+static void on_event(struct bufferevent *wire, short what, void *context) {
+    struct connection *connection = context;
+    (void)wire;
+    if ((what & BEV_EVENT_EOF) == 0) {
+        connection_close(connection);
+        return;
+    }
+    connection->ended = true; /* what it sent before is answered yet */
+    go_on(connection);
+}
+
+/* ---- the beginning ---- */
+
+static void tune(int fd, const struct sockaddr *address) {
+    const int on = 1;
+    if (address->sa_family == AF_UNIX) return;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+static void link_in(struct gateway *gateway, struct connection *connection) {
+    connection->gateway = gateway;
+    connection->next = gateway->connections;
+    connection->self = &gateway->connections;
+    if (connection->next != NULL) connection->next->self = &connection->next;
+    gateway->connections = connection;
+    gateway->connections_count++;
+    gateway->metrics.connections++;
+    connection->id = ++gateway->connections_last_id;
+    connection->began_ns = gateway_now_ns();
+}
+
+static void refuse_socket(struct gateway *gateway, int fd) {
+    static const char text[] = "-ERR max number of clients reached\r\n";
+    gateway->metrics.refusals[REFUSED_CONNECTION]++;
+    if (send(fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) { /* it is closed in any case */
+    }
+    evutil_closesocket(fd);
+}
+
+void connection_open(struct gateway *gateway, int fd, const struct sockaddr *address) {
+    if (gateway->connections_count >= gateway->options->connections_max) {
+        refuse_socket(gateway, fd);
+        return;
+    }
+    struct connection *connection = calloc(1, sizeof *connection);
+    struct bufferevent *wire = bufferevent_socket_new(gateway->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    if (connection == NULL || wire == NULL || !request_open(&connection->reader)) {
+        if (wire != NULL)
+            bufferevent_free(wire);
+        else
+            evutil_closesocket(fd);
+        free(connection);
+        return;
+    }
+    tune(fd, address);
+    address_text(address, connection->peer, sizeof connection->peer);
+    link_in(gateway, connection);
+    connection->wire = wire;
+    connection->reply = (struct reply){.out = bufferevent_get_output(wire), .protocol = 2};
+    connection->authenticated = gateway->password == NULL;
+    bufferevent_setwatermark(wire, EV_READ, 0, READ_BYTES);
+    bufferevent_setcb(wire, on_read, on_written, on_event, connection);
+    bufferevent_disable(wire, EV_WRITE);
+    bufferevent_enable(wire, EV_READ);
+}
+
+/* ---- all of them ---- */
+
+/* Since when it has been so; 0: it is not. */
+static int64_t since(int64_t before_ns, bool is_so, int64_t now_ns) {
+    if (!is_so) return 0;
+    return before_ns != 0 ? before_ns : now_ns;
+}
+
+static bool keeps_us_waiting(struct connection *connection, int64_t now) {
+    bool half = connection->reader.midway && !connection->busy;
+    connection->midway_since_ns = since(connection->midway_since_ns, half, now);
+    connection->unread_since_ns = since(connection->unread_since_ns, unread(connection) > 0, now);
+    if (half && now - connection->midway_since_ns >= CONNECTION_HALF_NS) return true;
+    if (!connection->authenticated && now - connection->began_ns >= CONNECTION_HALF_NS) return true;
+    if (connection->missed || unread(connection) > CONNECTION_OUTPUT_MAX) return true;
+    return connection->unread_since_ns != 0 && now - connection->unread_since_ns >= CONNECTION_UNREAD_NS;
+}
+
+void connections_sweep(struct gateway *gateway) {
+    const int64_t now = gateway_now_ns();
+    for (struct connection *connection = gateway->connections, *next; connection != NULL; connection = next) {
+        next = connection->next;
+        if (connection->wire != NULL && keeps_us_waiting(connection, now)) close_slow(connection);
+    }
+}
+
+void connections_drain(struct gateway *gateway) {
+    for (struct connection *connection = gateway->connections, *next; connection != NULL; connection = next) {
+        next = connection->next;
+        if (!connection->busy) connection_finish(connection);
+    }
+}
+
+void connections_close(struct gateway *gateway) {
+    while (gateway->connections != NULL) {
+        struct connection *connection = gateway->connections;
+        connection_close(connection);
+        if (gateway->connections != connection) continue;
+        step_close(&connection->turn); /* its turn will not come to an end */
+        connection_free(connection);
+    }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The whole of it: one loop, one client of the nodes, everything below hangs from here.
+ */
+#ifndef SERVE_GATEWAY_H
+#define SERVE_GATEWAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <redlock.h>
+
+#include "key.h"
+#include "metrics.h"
+#include "serve.h"
+#include "turn.h"
+
+#define GATEWAY_MS INT64_C(1000000)
+
+struct connection;
+struct event;
+struct event_base;
+struct listener;
+struct scripts;
+struct subscription;
+
+struct gateway {
+    const struct serve_options *options;
+    struct redlock_client *client;
+    struct event_base *base;
+    struct event *client_event, *sweep_event, *signal_events[2];
+    struct listener *listeners;
+    struct connection *connections; /* all, closed ones too whose turn is not over */
+    size_t connections_count;       /* open ones */
+    uint64_t connections_last_id;
+    struct subscription *subscriptions;
+    struct keys keys;
+    struct turns turns;
+    struct scripts *scripts;
+    struct metrics metrics;
+    char *password; /* NULL: none is asked for */
+    char run_id[41];
+    int64_t began_ns;
+    bool draining;
+    int64_t drain_until_ns;
+};
+
+/* CLOCK_BOOTTIME, as the library measures. */
+int64_t gateway_now_ns(void);
+
+#endif

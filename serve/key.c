@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "key.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "channel.h"
+#include "gateway.h"
+
+static int compare(const void *a, const void *b) {
+    const struct key *one = a, *other = b;
+    if (one->name.bytes != other->name.bytes) return one->name.bytes < other->name.bytes ? -1 : 1;
+    return memcmp(one->name.data, other->name.data, one->name.bytes);
+}
+
+static struct key *key_new(struct gateway *gateway, struct script_bytes name) {
+    struct key *key = calloc(1, sizeof *key + name.bytes);
+    if (key == NULL) return NULL;
+    char *copy = (char *)(key + 1);
+    memcpy(copy, name.data, name.bytes);
+    key->gateway = gateway;
+    key->name = (struct script_bytes){copy, name.bytes};
+    return key;
+}
+
+struct key *key_get(struct gateway *gateway, struct script_bytes name) {
+    const struct key wanted = {.name = name};
+    struct key **found = tfind(&wanted, &gateway->keys.tree, compare);
+    if (found != NULL) return *found;
+    struct key *key = key_new(gateway, name);
+    if (key == NULL) return NULL;
+    if (tsearch(key, &gateway->keys.tree, compare) != NULL) return key;
+    free(key);
+    return NULL;
+}
+
+static void key_free(struct key *key) {
+    key_forget(key);
+    tdelete(key, &key->gateway->keys.tree, compare);
+    if (key->end != NULL) event_free(key->end);
+    free(key);
+}
+
+/* Its time is over on the nodes too: now a waiter would get it. */
+static void has_ended(struct key *key) {
+    key_forget(key);
+    key->gateway->metrics.expired++;
+    channel_tell(key->gateway, key->name, "expired");
+}
+
+void key_rest(struct key *key) {
+    if (key->first != NULL) return;
+    if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) has_ended(key);
+    if (key->lock == NULL) key_free(key);
+}
+
+/* While somebody has the turn, it is left to the end of that turn. */
+static void on_end(evutil_socket_t fd, short what, void *context) {
+    (void)fd;
+    (void)what;
+    key_rest(context);
+}
+
+static bool watch_end(struct key *key) {
+    if (key->end == NULL) key->end = evtimer_new(key->gateway->base, on_end, key);
+    if (key->end == NULL) return false;
+    int64_t us = (key->ends_ns - gateway_now_ns()) / 1000 + 1000;
+    if (us < 0) us = 0;
+    const struct timeval after = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
+    return evtimer_add(key->end, &after) == 0;
+}
+
+void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns) {
+    if (key->lock != lock) {
+        key_forget(key);
+        key->lock = lock;
+        key->gateway->keys.kept++;
+        key->ends_ns = ends_ns;
+    }
+    if (ends_ns > key->ends_ns) key->ends_ns = ends_ns; /* an extension never shortens */
+    key->believed_until_ns = gateway_now_ns() + KEY_BELIEVED_NS;
+    if (key->gateway->keys.kept > KEYS_KEPT_MAX || !watch_end(key)) key_forget(key);
+}
+
+void key_forget(struct key *key) {
+    if (key->lock == NULL) return;
+    redlock_lock_disown(key->lock);
+    redlock_lock_free(key->lock);
+    key->lock = NULL;
+    key->gateway->keys.kept--;
+    if (key->end != NULL) evtimer_del(key->end);
+}
+
+static bool has_token(struct redlock_lock *lock, const struct sight *sight) {
+    struct redlock_bytes token = redlock_token(lock);
+    return token.bytes == sight->token_bytes && memcmp(token.data, sight->token, token.bytes) == 0;
+}
+
+struct redlock_lock *key_lock(const struct key *key, const struct sight *sight) {
+    if (sight->state != SIGHT_LOCK || key->lock == NULL || redlock_validity_ms(key->lock) == 0) return NULL;
+    return has_token(key->lock, sight) ? key->lock : NULL;
+}
+
+bool key_believed(const struct key *key, struct sight *sight) {
+    const int64_t now = gateway_now_ns();
+    if (key->lock == NULL || now >= key->believed_until_ns) return false;
+    int64_t validity_end_ns = redlock_validity_end_ns(key->lock);
+    if (validity_end_ns == 0) return false;
+    struct redlock_bytes token = redlock_token(key->lock);
+    sight_set(sight, token.data, token.bytes, validity_end_ns);
+    return true;
+}
+
+void keys_close(struct gateway *gateway) {
+    while (gateway->keys.tree != NULL) key_free(*(struct key **)gateway->keys.tree);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <systemd/sd-daemon.h>
+
+#include "address.h"
+#include "connection.h"
+#include "gateway.h"
+
+enum { BACKLOG = 511 };
+
+struct listener {
+    struct listener *next;
+    struct evconnlistener *events;
+    struct event *again; /* after a time without descriptors */
+    char *path;          /* of a socket we made; NULL: none */
+    dev_t device;        /* and what it was then: somebody may have put another there */
+    ino_t inode;
+};
+
+/* ---- connections ---- */
+
+static void on_connection(struct evconnlistener *events, evutil_socket_t fd, struct sockaddr *address, int bytes,
+                          void *context) {
+    (void)events;
+    (void)bytes;
+    connection_open(context, fd, address);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *context) {
+    (void)fd;
+    (void)what;
+    evconnlistener_enable(((struct listener *)context)->events);
+}
+
+static struct listener *listener_of(struct gateway *gateway, const struct evconnlistener *events) {
+    struct listener *listener = gateway->listeners;
+    while (listener != NULL && listener->events != events) listener = listener->next;
+    return listener;
+}
+
+/* Without a free descriptor accept(2) fails, and would at once be called again, without end. */
+static void on_accept_error(struct evconnlistener *events, void *context) {
+    struct gateway *gateway = context;
+    struct listener *listener = listener_of(gateway, events);
+    const struct timeval after = {.tv_usec = 100000};
+    gateway->metrics.refusals[REFUSED_CONNECTION]++;
+    if (listener == NULL || listener->again == NULL) return;
+    evconnlistener_disable(events);
+    evtimer_add(listener->again, &after);
+}
+
+static void listener_free(struct listener *listener) {
+    struct stat now;
+    if (listener->events != NULL) evconnlistener_free(listener->events);
+    if (listener->again != NULL) event_free(listener->again);
+    bool ours = listener->path != NULL && lstat(listener->path, &now) == 0 && now.st_dev == listener->device &&
+                now.st_ino == listener->inode;
+    if (ours) unlink(listener->path);
+    free(listener->path);
+    free(listener);
+}
+
+/* Takes the descriptor over. False after a word. */
+static bool listener_add(struct gateway *gateway, int fd, const char *path) {
+    struct listener *listener = calloc(1, sizeof *listener);
+    struct stat made = {0};
+    evutil_make_socket_nonblocking(fd);
+    if (listener != NULL && path != NULL && lstat(path, &made) == 0) listener->path = strdup(path);
+    if (listener != NULL)
+        listener->events = evconnlistener_new(gateway->base, on_connection, gateway,
+                                              LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
+    if (listener == NULL || listener->events == NULL) {
+        gateway->options->say("cannot listen: %s", strerror(errno));
+        close(fd);
+        if (listener != NULL) listener_free(listener);
+        return false;
+    }
+    listener->device = made.st_dev;
+    listener->inode = made.st_ino;
+    listener->again = evtimer_new(gateway->base, on_again, listener);
+    evconnlistener_set_error_cb(listener->events, on_accept_error);
+    listener->next = gateway->listeners;
+    gateway->listeners = listener;
+    return true;
+}
+
+/* ---- Unix sockets ---- */
+
+/* Whether somebody answers there. */
+static bool is_live(const struct sockaddr_un *address) {
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return true;
+    bool dead = connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+    close(fd);
+    return !dead;
+}
+
+/* bind(2) makes the file, with what the umask leaves: nobody else may connect in between. */
+static int bind_with_mode(int fd, const struct sockaddr_un *address, unsigned mode) {
+    mode_t before = umask(0777 & ~(mode_t)mode);
+    int result = bind(fd, (const struct sockaddr *)address, sizeof *address);
+    umask(before);
+    return result;
+}
+
+static bool listen_unix(struct gateway *gateway, const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    void (*say)(const char *format, ...) = gateway->options->say;
+    struct stat there;
+    if (path[0] != '/' || strlen(path) >= sizeof address.sun_path) {
+        say("--listen unix://%s: the path begins with a slash and is at most %zu bytes long", path,
+            sizeof address.sun_path - 1);
+        return false;
+    }
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int bound = bind_with_mode(fd, &address, gateway->options->socket_mode);
+    if (bound != 0 && errno == EADDRINUSE && lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) &&
+        !is_live(&address)) {
+        unlink(path); /* of one that was killed */
+        bound = bind_with_mode(fd, &address, gateway->options->socket_mode);
+    }
+    if (bound == 0 && listen(fd, BACKLOG) == 0) return listener_add(gateway, fd, path);
+    if (errno == EADDRINUSE)
+        say("--listen unix://%s: it is in use: another process listens there, or it is no socket", path);
+    else
+        say("--listen unix://%s: %s", path, strerror(errno));
+    close(fd);
+    return false;
+}
+
+/* ---- TCP ---- */
+
+/* Whoever can reach the port can take and delete every lock. */
+static bool may_be_reached(const struct gateway *gateway, const struct sockaddr *address, const char *name) {
+    if (gateway->password != NULL || address->sa_family == AF_UNIX || address_is_loopback(address)) return true;
+    gateway->options->say(
+        "%s: others can reach this address, so a password is needed: give --password-file, or listen on 127.0.0.1",
+        name);
+    return false;
+}
+
+static void tell_address(const struct gateway *gateway, int fd) {
+    struct sockaddr_storage address = {0};
+    socklen_t bytes = sizeof address;
+    char text[ADDRESS_TEXT_BYTES];
+    if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) return;
+    gateway->options->say("listening on %s", address_text((const struct sockaddr *)&address, text, sizeof text));
+}
+
+static bool listen_one(struct gateway *gateway, const struct addrinfo *one, const char *name) {
+    const int on = 1;
+    if (!may_be_reached(gateway, one->ai_addr, name)) return false;
+    int fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (one->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (fd < 0 || bind(fd, one->ai_addr, one->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        gateway->options->say("--listen %s: %s", name, strerror(errno));
+        if (fd >= 0) close(fd);
+        return false;
+    }
+    tell_address(gateway, fd);
+    return listener_add(gateway, fd, NULL);
+}
+
+static bool listen_tcp(struct gateway *gateway, const char *name) {
+    struct address address;
+    struct addrinfo *found = NULL;
+    const char *error =
+        address_read(name, &address) ? address_find(&address, &found) : "it is neither unix:///PATH nor HOST:PORT";
+    if (error != NULL) {
+        gateway->options->say("--listen %s: %s", name, error);
+        return false;
+    }
+    bool all = true;
+    for (const struct addrinfo *one = found; all && one != NULL; one = one->ai_next)
+        all = listen_one(gateway, one, name);
+    freeaddrinfo(found);
+    return all;
+}
+
+/* ---- systemd ---- */
+
+static bool take_handed_over(struct gateway *gateway) {
+    int count = sd_listen_fds(1);
+    for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; fd++) {
+        struct sockaddr_storage address = {0};
+        socklen_t bytes = sizeof address;
+        if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0 ||
+            getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
+            gateway->options->say("descriptor %d was handed over and is no stream socket that listens", fd);
+            return false;
+        }
+        if (!may_be_reached(gateway, (const struct sockaddr *)&address, "the socket unit") ||
+            !listener_add(gateway, fd, NULL))
+            return false;
+    }
+    return count >= 0;
+}
+
+/* ---- all of them ---- */
+
+static bool listen_named(struct gateway *gateway, const char *names) {
+    char *copy = strdup(names), *rest = NULL;
+    bool all = copy != NULL;
+    for (char *name = copy != NULL ? strtok_r(copy, ", \t", &rest) : NULL; all && name != NULL;
+         name = strtok_r(NULL, ", \t", &rest)) {
+        const char *scheme = "unix://";
+        if (strncmp(name, scheme, strlen(scheme)) == 0)
+            all = listen_unix(gateway, name + strlen(scheme));
+        else
+            all = listen_tcp(gateway, name);
+    }
+    free(copy);
+    return all;
+}
+
+bool listen_open(struct gateway *gateway) {
+    if (!take_handed_over(gateway)) return false;
+    if (gateway->options->listen != NULL && !listen_named(gateway, gateway->options->listen)) return false;
+    if (gateway->listeners != NULL) return true;
+    gateway->options->say(
+        "nowhere to listen: give --listen unix:///PATH or --listen HOST:PORT, or start it by a socket unit");
+    return false;
+}
+
+void listen_close(struct gateway *gateway) {
+    while (gateway->listeners != NULL) {
+        struct listener *listener = gateway->listeners;
+        gateway->listeners = listener->next;
+        listener_free(listener);
+    }
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "metrics.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+
+#include "address.h"
+#include "gateway.h"
+
+enum { HTTP_SECONDS = 5, HTTP_BYTES_MAX = 8192 };
+
+static void head(struct evbuffer *out, const char *name, const char *type, const char *help) {
+    evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void number(struct evbuffer *out, const char *name, const char *type, uint64_t value, const char *help) {
+    head(out, name, type, help);
+    evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+/* As the format wants it: a URL could hold anything. */
+static void label(const char *text, char *out, size_t size) {
+    size_t used = 0;
+    for (; *text != '\0' && used + 3 < size; text++) {
+        if (*text == '"' || *text == '\\' || *text == '\n') out[used++] = '\\';
+        out[used++] = *text == '\n' ? 'n' : *text;
+    }
+    out[used] = '\0';
+}
+
+static const char *const outcomes[METRIC_OUTCOMES] = {
+    [METRIC_DONE] = "done", [METRIC_NOT] = "not", [METRIC_NO_QUORUM] = "no_quorum", [METRIC_FAILED] = "failed"};
+
+static void write_step(struct evbuffer *out, const char *name, const uint64_t *counts, const char *done,
+                       const char * not, const char *help) {
+    head(out, name, "counter", help);
+    for (int i = 0; i < METRIC_OUTCOMES; i++) {
+        const char *outcome = i == METRIC_DONE ? done : i == METRIC_NOT ? not : outcomes[i];
+        evbuffer_add_printf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", name, outcome, counts[i]);
+    }
+}
+
+static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
+    const struct metrics *metrics = &gateway->metrics;
+    static const char *const steps[METRIC_STEPS] = {[METRIC_LOOK] = "step=\"look\"",
+                                                    [METRIC_TAKE] = "step=\"take\"",
+                                                    [METRIC_EXTEND] = "step=\"extend\"",
+                                                    [METRIC_RELEASE] = "step=\"release\""};
+    number(out, "redlock_serve_locks_held", "gauge", gateway->keys.kept,
+           "Locks taken or extended here and not ended yet.");
+    write_step(out, "redlock_serve_acquisitions_total", metrics->steps[METRIC_TAKE], "taken", "held",
+               "Tries to take a lock.");
+    write_step(out, "redlock_serve_extensions_total", metrics->steps[METRIC_EXTEND], "extended", "gone",
+               "Tries to extend a lock.");
+    write_step(out, "redlock_serve_releases_total", metrics->steps[METRIC_RELEASE], "released", "gone",
+               "Tries to release a lock.");
+    number(out, "redlock_serve_expired_total", "counter", metrics->expired, "Locks of this gateway whose time ended.");
+    head(out, "redlock_serve_wait_seconds", "histogram", "How long a request waited for others on the same key.");
+    durations_write(&metrics->waits, "redlock_serve_wait_seconds", "", out);
+    head(out, "redlock_serve_round_trip_seconds", "histogram", "How long a majority of the nodes took.");
+    for (int i = 0; i < METRIC_STEPS; i++)
+        durations_write(&metrics->round_trips[i], "redlock_serve_round_trip_seconds", steps[i], out);
+}
+
+static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
+    const struct metrics *metrics = &gateway->metrics;
+    static const char *const reasons[REFUSALS] = {[REFUSED_CONNECTION] = "connection",
+                                                  [REFUSED_PASSWORD] = "password",
+                                                  [REFUSED_REQUEST] = "request",
+                                                  [REFUSED_PROTOCOL] = "protocol",
+                                                  [REFUSED_SLOW] = "slow"};
+    number(out, "redlock_serve_connections", "gauge", gateway->connections_count, "Clients connected.");
+    number(out, "redlock_serve_connections_max", "gauge", gateway->options->connections_max, "Clients that may be.");
+    number(out, "redlock_serve_connections_total", "counter", metrics->connections, "Clients that ever were.");
+    number(out, "redlock_serve_requests_total", "counter", metrics->requests, "Requests of all kinds.");
+    number(out, "redlock_serve_notifications_total", "counter", metrics->notifications,
+           "Messages to clients that subscribed.");
+    head(out, "redlock_serve_refusals_total", "counter", "What was not served, and why.");
+    for (int i = 0; i < REFUSALS; i++)
+        evbuffer_add_printf(out, "redlock_serve_refusals_total{reason=\"%s\"} %" PRIu64 "\n", reasons[i],
+                            metrics->refusals[i]);
+}
+
+/* Both series for each node; the URL is without its password. */
+static void write_nodes(const struct gateway *gateway, struct evbuffer *out) {
+    for (int series = 0; series < 2; series++) {
+        if (series == 0)
+            head(out, "redlock_node_up", "gauge", "1: the node is connected and votes.");
+        else
+            head(out, "redlock_node_verdict", "gauge",
+                 "The number of what the node said last, with its meaning; 1 is well.");
+        for (size_t i = 0; i < redlock_client_nodes(gateway->client); i++) {
+            struct redlock_node_status status = {.size = sizeof status};
+            char url[1024];
+            if (redlock_client_node(gateway->client, i, &status) != REDLOCK_OK) continue;
+            label(status.url, url, sizeof url);
+            if (series == 0)
+                evbuffer_add_printf(out, "redlock_node_up{node=\"%s\"} %d\n", url,
+                                    status.verdict == REDLOCK_VERDICT_GRANTED);
+            else
+                evbuffer_add_printf(out, "redlock_node_verdict{node=\"%s\",verdict=\"%s\"} %d\n", url,
+                                    redlock_verdict_text(status.verdict), status.verdict);
+        }
+    }
+}
+
+static void write_library(const struct gateway *gateway, struct evbuffer *out) {
+    struct redlock_stats stats = {.size = sizeof stats};
+    if (redlock_client_stats(gateway->client, &stats) != REDLOCK_OK) return;
+    head(out, "redlock_votes_total", "counter", "Votes of nodes on tries to take a lock.");
+    evbuffer_add_printf(out, "redlock_votes_total{vote=\"granted\"} %" PRIu64 "\n", stats.votes_granted);
+    evbuffer_add_printf(out, "redlock_votes_total{vote=\"denied\"} %" PRIu64 "\n", stats.votes_denied);
+    evbuffer_add_printf(out, "redlock_votes_total{vote=\"lost\"} %" PRIu64 "\n", stats.votes_lost);
+    number(out, "redlock_splits_total", "counter", stats.splits,
+           "Tries that failed on others' votes although some nodes granted.");
+    number(out, "redlock_reconnects_total", "counter", stats.reconnects, "Connections to nodes made anew.");
+}
+
+static void on_page(struct evhttp_request *request, void *context) {
+    const struct gateway *gateway = context;
+    struct evbuffer *out = evbuffer_new();
+    if (out == NULL) {
+        evhttp_send_error(request, HTTP_SERVUNAVAIL, NULL);
+        return;
+    }
+    head(out, "redlock_serve_info", "gauge", "Which gateway this is.");
+    evbuffer_add_printf(out, "redlock_serve_info{version=\"%s\",mode=\"%s\"} 1\n", redlock_version(),
+                        gateway->options->guarded ? "guarded" : "classic");
+    write_locks(gateway, out);
+    write_clients(gateway, out);
+    write_nodes(gateway, out);
+    write_library(gateway, out);
+    evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
+                      "text/plain; version=0.0.4; charset=utf-8");
+    evhttp_send_reply(request, HTTP_OK, "OK", out);
+    evbuffer_free(out);
+}
+
+/* NULL, or why not. */
+static const char *listen_http(struct gateway *gateway, const struct addrinfo *one) {
+    const int on = 1;
+    int fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (fd >= 0 && bind(fd, one->ai_addr, one->ai_addrlen) == 0 && listen(fd, 16) == 0) {
+        struct sockaddr_storage bound = {0};
+        socklen_t bytes = sizeof bound;
+        char text[ADDRESS_TEXT_BYTES];
+        if (gateway->options->verbose && getsockname(fd, (struct sockaddr *)&bound, &bytes) == 0)
+            gateway->options->say("metrics on %s", address_text((const struct sockaddr *)&bound, text, sizeof text));
+        if (evhttp_accept_socket(gateway->metrics.http, fd) == 0) return NULL;
+    }
+    const char *error = strerror(errno);
+    if (fd >= 0) evutil_closesocket(fd);
+    return error;
+}
+
+bool metrics_open(struct gateway *gateway, const char *name) {
+    struct address address;
+    struct addrinfo *found = NULL;
+    const char *error = address_read(name, &address) ? address_find(&address, &found) : "it is not HOST:PORT";
+    gateway->metrics.http = evhttp_new(gateway->base);
+    if (gateway->metrics.http == NULL) error = "out of memory";
+    if (error == NULL) {
+        evhttp_set_timeout(gateway->metrics.http, HTTP_SECONDS);
+        evhttp_set_max_headers_size(gateway->metrics.http, HTTP_BYTES_MAX);
+        evhttp_set_max_body_size(gateway->metrics.http, HTTP_BYTES_MAX);
+        evhttp_set_allowed_methods(gateway->metrics.http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+        evhttp_set_cb(gateway->metrics.http, "/metrics", on_page, gateway);
+        error = listen_http(gateway, found);
+    }
+    if (found != NULL) freeaddrinfo(found);
+    if (error != NULL) gateway->options->say("--metrics %s: %s", name, error);
+    return error == NULL;
+}
+
+void metrics_close(struct gateway *gateway) {
+    if (gateway->metrics.http != NULL) evhttp_free(gateway->metrics.http);
+    gateway->metrics.http = NULL;
+}

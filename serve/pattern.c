@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Not fnmatch(3): that ends at a NUL, and with many stars it takes as long as it likes. Here one star is remembered,
+ * the last: whatever an earlier one could take, the last can take as well. So the time is at most pattern times text.
+ */
+#include "pattern.h"
+
+/* Behind the '[' at pattern[*at]; moves behind the ']' or to the end. */
+static bool in_class(struct script_bytes pattern, size_t *at, unsigned char c) {
+    bool negated = *at < pattern.bytes && pattern.data[*at] == '^', found = false;
+    if (negated) (*at)++;
+    while (*at < pattern.bytes && pattern.data[*at] != ']') {
+        if (pattern.data[*at] == '\\' && *at + 1 < pattern.bytes) (*at)++;
+        unsigned char from = (unsigned char)pattern.data[(*at)++], to = from;
+        if (*at + 1 < pattern.bytes && pattern.data[*at] == '-' && pattern.data[*at + 1] != ']') {
+            to = (unsigned char)pattern.data[*at + 1];
+            *at += 2;
+        }
+        found = found || (from <= to ? c >= from && c <= to : c >= to && c <= from);
+    }
+    if (*at < pattern.bytes) (*at)++;
+    return found != negated;
+}
+
+/* One byte of the text against what is at *at, which is no star; moves behind it. */
+static bool matches_one(struct script_bytes pattern, size_t *at, unsigned char c) {
+    char p = pattern.data[(*at)++];
+    if (p == '?') return true;
+    if (p == '[') return in_class(pattern, at, c);
+    if (p == '\\' && *at < pattern.bytes) p = pattern.data[(*at)++];
+    return (unsigned char)p == c;
+}
+
+bool pattern_matches(struct script_bytes pattern, struct script_bytes text) {
+    const size_t nowhere = (size_t)-1;
+    size_t p = 0, t = 0, star = nowhere, retry = 0;
+    while (t < text.bytes) {
+        size_t at = p;
+        if (p < pattern.bytes && pattern.data[p] == '*') {
+            star = ++p;
+            retry = t;
+        } else if (p < pattern.bytes && matches_one(pattern, &at, (unsigned char)text.data[t])) {
+            p = at;
+            t++;
+        } else if (star != nowhere) {
+            p = star;
+            t = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.bytes && pattern.data[p] == '*') p++;
+    return p == pattern.bytes;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan.h"
+
+#include <string.h>
+
+#include <redlock.h>
+
+#include "key.h"
+#include "turn.h"
+
+static struct script_value error_value(const char *text) {
+    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, strlen(text)}};
+}
+
+static struct script_value integer(int64_t value) {
+    return (struct script_value){.kind = SCRIPT_INTEGER, .integer = value};
+}
+
+static struct script_value fence_of(const struct turn *turn) {
+    struct redlock_lock *lock = key_lock(turn->key, &turn->sight);
+    int64_t fence = lock != NULL ? redlock_fence(lock) : 0;
+    if (fence > 0) return integer(fence);
+    return error_value(
+        "ERR the lock is held, and its fencing token is not known here: it was taken through another gateway, "
+        "before this one started, or by a client in classic mode");
+}
+
+static struct script_value shaped(const struct plan *plan, const struct turn *turn, const struct script_value *answer) {
+    if (answer->kind == SCRIPT_ERROR) return *answer;
+    if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES) return fence_of(turn);
+    if (plan->shape == PLAN_FLAG) return integer(answer->kind == SCRIPT_STATUS);
+    if (plan->shape == PLAN_SECONDS && answer->integer >= 0) return integer((answer->integer + 500) / 1000);
+    return *answer;
+}
+
+/* Takes only what it has seen to be free, so that nil surely means "taken". */
+static enum script_step take_or_tell(struct plan *plan, const struct script_value *answer, struct script_call *call,
+                                     struct script_value *result) {
+    if (answer == NULL) {
+        plan->looked = false;
+        *call = (struct script_call){.command = SCRIPT_GET};
+        return SCRIPT_CALLS;
+    }
+    if (!plan->looked && answer->kind == SCRIPT_NIL) {
+        plan->looked = true;
+        *call = plan->call;
+        return SCRIPT_CALLS;
+    }
+    *result = *answer;
+    if (plan->looked && answer->kind == SCRIPT_STATUS) *result = (struct script_value){.kind = SCRIPT_NIL};
+    if (plan->looked && answer->kind == SCRIPT_NIL)
+        *result =
+            error_value("TRYAGAIN others take and release this key all the time: it could not be told what it held");
+    return SCRIPT_ENDS;
+}
+
+enum script_step plan_step(struct plan *plan, struct turn *turn, const struct script_value *answer,
+                           struct script_call *call, struct script_value *result) {
+    if (plan->shape == PLAN_OLD) return take_or_tell(plan, answer, call, result);
+    if (answer == NULL) {
+        *call = plan->call;
+        return SCRIPT_CALLS;
+    }
+    *result = shaped(plan, turn, answer);
+    return SCRIPT_ENDS;
+}

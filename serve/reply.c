@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "reply.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+enum { ERROR_BYTES_MAX = 2048 };
+
+/* Out of memory: evbuffer leaves the buffer as it was. The client then misses an answer, and its stream is of no use
+ * any more; a gateway so short of memory is ended by its MemoryMax before that. */
+static void head(struct reply *reply, char kind, int64_t number) {
+    char text[32];
+    int bytes = snprintf(text, sizeof text, "%c%" PRId64 "\r\n", kind, number);
+    evbuffer_add(reply->out, text, (size_t)bytes);
+}
+
+void reply_status(struct reply *reply, const char *text) { evbuffer_add_printf(reply->out, "+%s\r\n", text); }
+
+static void error_line(struct reply *reply, char *text) {
+    for (char *at = text; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f) *at = ' ';
+    }
+    evbuffer_add_printf(reply->out, "-%s\r\n", text);
+}
+
+void reply_error(struct reply *reply, const char *format, ...) {
+    char text[ERROR_BYTES_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    error_line(reply, text);
+}
+
+void reply_integer(struct reply *reply, int64_t value) { head(reply, ':', value); }
+
+void reply_bytes(struct reply *reply, const void *data, size_t bytes) {
+    head(reply, '$', (int64_t)bytes);
+    evbuffer_add(reply->out, data, bytes);
+    evbuffer_add(reply->out, "\r\n", 2);
+}
+
+void reply_text(struct reply *reply, const char *text) { reply_bytes(reply, text, strlen(text)); }
+
+void reply_nil(struct reply *reply) {
+    const char *nil = reply->protocol == 3 ? "_\r\n" : "$-1\r\n";
+    evbuffer_add(reply->out, nil, strlen(nil));
+}
+
+void reply_nil_array(struct reply *reply) {
+    const char *nil = reply->protocol == 3 ? "_\r\n" : "*-1\r\n";
+    evbuffer_add(reply->out, nil, strlen(nil));
+}
+
+void reply_array(struct reply *reply, size_t count) { head(reply, '*', (int64_t)count); }
+
+void reply_map(struct reply *reply, size_t pairs) {
+    if (reply->protocol == 3)
+        head(reply, '%', (int64_t)pairs);
+    else
+        head(reply, '*', (int64_t)pairs * 2);
+}
+
+void reply_push(struct reply *reply, size_t count) { head(reply, reply->protocol == 3 ? '>' : '*', (int64_t)count); }
+
+void reply_value(struct reply *reply, const struct script_value *value) {
+    char text[ERROR_BYTES_MAX];
+    switch (value->kind) {
+    case SCRIPT_NIL: reply_nil(reply); return;
+    case SCRIPT_INTEGER: reply_integer(reply, value->integer); return;
+    case SCRIPT_BYTES: reply_bytes(reply, value->bytes.data, value->bytes.bytes); return;
+    case SCRIPT_STATUS:
+    case SCRIPT_ERROR: break;
+    }
+    size_t bytes = value->bytes.bytes < sizeof text ? value->bytes.bytes : sizeof text - 1;
+    memcpy(text, value->bytes.data, bytes);
+    text[bytes] = '\0';
+    if (value->kind == SCRIPT_ERROR) {
+        error_line(reply, text);
+        return;
+    }
+    text[strcspn(text, "\r\n")] = '\0';
+    reply_status(reply, text);
+}

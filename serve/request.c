@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * hiredis reads requests as it reads replies: a request is an array of strings. Each word's bytes are copied to the
+ * arena, since hiredis's own buffer moves between the parts of a request that comes in several reads.
+ */
+#include "request.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* For its version, which decides the types below; of hiredis only the reader is used. */
+#include <hiredis/hiredis.h>
+
+enum { ARENA_BYTES_AT_FIRST = 512, ARENA_BYTES_KEPT = 16 * 1024 };
+
+/* What hiredis is given for an object; it only asks that it is not NULL. */
+static char accepted;
+
+static void *refuse(struct request_reader *reader, const char *error) {
+    reader->error = error;
+    return NULL;
+}
+
+static bool arena_reserve(struct request_reader *reader, size_t bytes) {
+    size_t capacity = reader->arena_capacity;
+    if (capacity == 0) capacity = ARENA_BYTES_AT_FIRST;
+    while (capacity - reader->arena_bytes < bytes) capacity *= 2;
+    if (capacity == reader->arena_capacity) return true;
+    char *arena = realloc(reader->arena, capacity);
+    if (arena == NULL) return false;
+    reader->arena = arena;
+    reader->arena_capacity = capacity;
+    return true;
+}
+
+static void *on_string(const redisReadTask *task, char *text, size_t bytes) {
+    struct request_reader *reader = task->privdata;
+    if (task->type != REDIS_REPLY_STRING) return refuse(reader, "a request is an array of bulk strings");
+    if (reader->count == REQUEST_WORDS_MAX) return refuse(reader, "too many words in a request");
+    if (!arena_reserve(reader, bytes)) return refuse(reader, "out of memory");
+    if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, text, bytes);
+    reader->arena_bytes += bytes;
+    reader->words[reader->count++].bytes = bytes; /* where it lies is known when the arena moves no more */
+    return &accepted;
+}
+
+static void *on_elements(const redisReadTask *task, size_t elements) {
+    struct request_reader *reader = task->privdata;
+    if (task->parent != NULL) return refuse(reader, "an array within a request");
+    if (elements > REQUEST_WORDS_MAX) return refuse(reader, "too many words in a request");
+    return &accepted;
+}
+
+/* "*-1" is an empty request, as in Redis. */
+static void *on_nil(const redisReadTask *task) {
+    return task->parent == NULL ? &accepted : refuse(task->privdata, "a nil within a request");
+}
+
+static void *on_integer(const redisReadTask *task, long long value) {
+    (void)value;
+    return refuse(task->privdata, "a number where a bulk string belongs");
+}
+
+static void on_free(void *object) { (void)object; }
+
+/* The functions' types are the only thing that differs between hiredis 0.14 and 1.x. */
+#if HIREDIS_MAJOR >= 1
+static void *on_array(const redisReadTask *task, size_t elements) { return on_elements(task, elements); }
+static void *on_double(const redisReadTask *task, double value, char *text, size_t bytes) {
+    (void)value, (void)text, (void)bytes;
+    return refuse(task->privdata, "a number where a bulk string belongs");
+}
+static void *on_bool(const redisReadTask *task, int value) {
+    (void)value;
+    return refuse(task->privdata, "a boolean where a bulk string belongs");
+}
+static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_double, on_nil, on_bool, on_free};
+#else
+static void *on_array(const redisReadTask *task, int elements) { return on_elements(task, (size_t)elements); }
+static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_nil, on_free};
+#endif
+
+bool request_open(struct request_reader *reader) {
+    memset(reader, 0, sizeof *reader);
+    reader->hiredis = redisReaderCreateWithFunctions(&functions);
+    if (reader->hiredis == NULL) return false;
+    reader->hiredis->privdata = reader;
+    return true;
+}
+
+void request_close(struct request_reader *reader) {
+    if (reader->hiredis != NULL) redisReaderFree(reader->hiredis);
+    free(reader->line);
+    free(reader->arena);
+    memset(reader, 0, sizeof *reader);
+}
+
+static bool line_feed(struct request_reader *reader, const char *data, size_t bytes) {
+    char *line = realloc(reader->line, reader->line_bytes + bytes);
+    if (line == NULL) return false;
+    memcpy(line + reader->line_bytes, data, bytes);
+    reader->line = line;
+    reader->line_bytes += bytes;
+    return true;
+}
+
+bool request_feed(struct request_reader *reader, const char *data, size_t bytes) {
+    if (bytes == 0) return true;
+    reader->pending += bytes;
+    reader->grown = reader->grown || reader->pending > ARENA_BYTES_KEPT;
+    if (reader->line != NULL) return line_feed(reader, data, bytes);
+    return redisReaderFeed(reader->hiredis, data, bytes) == REDIS_OK;
+}
+
+static enum request_status bad(struct request_reader *reader, const char *error) {
+    reader->error = error;
+    return REQUEST_BAD;
+}
+
+/* ---- lines ---- */
+
+/* What hiredis has not read is no array: it becomes a line, and hiredis forgets it. */
+static bool become_line(struct request_reader *reader) {
+    redisReader *old = reader->hiredis, *fresh = redisReaderCreateWithFunctions(&functions);
+    if (fresh == NULL) return false;
+    fresh->privdata = reader;
+    bool kept = line_feed(reader, old->buf + old->pos, old->len - old->pos);
+    redisReaderFree(old);
+    reader->hiredis = fresh;
+    return kept;
+}
+
+/* What follows a line may be an array again. */
+static bool leave_line(struct request_reader *reader, size_t used) {
+    char *line = reader->line;
+    size_t left = reader->line_bytes - used;
+    reader->pending = left;
+    if (left > 0 && line[used] != '*') {
+        memmove(line, line + used, left);
+        reader->line_bytes = left;
+        return true;
+    }
+    reader->line = NULL;
+    reader->line_bytes = 0;
+    bool fed = left == 0 || redisReaderFeed(reader->hiredis, line + used, left) == REDIS_OK;
+    free(line);
+    return fed;
+}
+
+static enum request_status next_line(struct request_reader *reader) {
+    char *end = memchr(reader->line, '\n', reader->line_bytes);
+    size_t bytes = end != NULL ? (size_t)(end - reader->line) : reader->line_bytes;
+    if (bytes > REQUEST_LINE_BYTES_MAX) return bad(reader, "too long a line");
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char byte = (unsigned char)reader->line[i];
+        bool blank = byte == '\t' || (byte == '\r' && i + 1 == bytes);
+        if ((byte < ' ' && !blank) || byte == 0x7f)
+            return bad(reader, "neither an array of bulk strings nor a line of text");
+    }
+    if (end == NULL) return REQUEST_MORE;
+    size_t used = bytes + 1;
+    if (bytes > 0 && reader->line[bytes - 1] == '\r') bytes--;
+    if (!arena_reserve(reader, bytes)) return bad(reader, "out of memory");
+    if (bytes > 0) memcpy(reader->arena, reader->line, bytes);
+    int count = request_split(reader->arena, bytes, reader->words, REQUEST_WORDS_MAX);
+    if (count < 0) return bad(reader, "unbalanced quotes in request");
+    reader->count = (size_t)count;
+    reader->midway = false;
+    return leave_line(reader, used) ? REQUEST_READY : bad(reader, "out of memory");
+}
+
+/* ---- arrays ---- */
+
+static enum request_status next_array(struct request_reader *reader) {
+    void *object = NULL;
+    int outcome = redisReaderGetReply(reader->hiredis, &object);
+    if (outcome != REDIS_OK) return bad(reader, reader->error != NULL ? reader->error : "not a request");
+    size_t behind = object != NULL ? reader->hiredis->len - reader->hiredis->pos : 0;
+    if (reader->pending - behind > REQUEST_BYTES_MAX) return bad(reader, "too long a request");
+    if (object == NULL) return REQUEST_MORE;
+    reader->midway = false;
+    reader->pending = behind;
+    const char *at = reader->arena;
+    for (size_t i = 0; i < reader->count; i++) {
+        reader->words[i].data = at;
+        at += reader->words[i].bytes;
+    }
+    return REQUEST_READY;
+}
+
+/* A request is over: its words go, and what a long one took. */
+static void begin(struct request_reader *reader) {
+    reader->count = reader->arena_bytes = 0;
+    if (reader->arena_capacity <= ARENA_BYTES_KEPT) return;
+    free(reader->arena);
+    reader->arena = NULL;
+    reader->arena_capacity = 0;
+}
+
+void request_rest(struct request_reader *reader) {
+    if (!reader->grown || reader->midway || reader->pending > 0 || reader->line != NULL) return;
+    redisReader *fresh = redisReaderCreateWithFunctions(&functions);
+    if (fresh == NULL) return;
+    fresh->privdata = reader;
+    redisReaderFree(reader->hiredis);
+    reader->hiredis = fresh;
+    reader->grown = false;
+}
+
+enum request_status request_next(struct request_reader *reader) {
+    if (reader->error != NULL) return REQUEST_BAD;
+    if (!reader->midway) {
+        begin(reader);
+        if (reader->pending == 0) return REQUEST_MORE;
+        reader->midway = true;
+        const redisReader *hiredis = reader->hiredis;
+        if (reader->line == NULL && hiredis->buf[hiredis->pos] != '*' && !become_line(reader))
+            return bad(reader, "out of memory");
+    }
+    return reader->line != NULL ? next_line(reader) : next_array(reader);
+}

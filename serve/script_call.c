@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "script_run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <lauxlib.h>
+
+#define WORDS_MAX 16
+/* A server adds its wall clock to a TTL and refuses what does not fit. Here is no clock: 2^42 ms end in 2109. */
+#define TTL_MS_MAX (INT64_MAX - ((int64_t)1 << 42))
+
+struct words {
+    struct script_bytes at[WORDS_MAX];
+    int count;
+};
+
+/* How an error that Redis has too reaches the script: as an answer, or as an error of Lua's. */
+static int fail(lua_State *thread, const struct script_run *run, const char *text) {
+    call_push_reply(thread, "err", text, strlen(text));
+    return run->is_pcall ? 1 : lua_error(thread);
+}
+
+/* What this gateway cannot do ends the run: a script that hides errors with pcall must not go on as if it were done. */
+__attribute__((format(printf, 3, 4))) static int refuse(lua_State *thread, struct script_run *run, const char *format,
+                                                        ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(run->error, sizeof run->error, format, arguments);
+    va_end(arguments);
+    run->refused = true;
+    lua_pushnil(thread);
+    return lua_error(thread);
+}
+
+void call_push_reply(lua_State *state, const char *field, const char *text, size_t bytes) {
+    lua_createtable(state, 0, 1);
+    lua_pushlstring(state, text, bytes);
+    lua_setfield(state, -2, field);
+}
+
+/* redis.error_reply("CODE what happened"): a text of one word is a sentence without a code. */
+int call_error_reply(lua_State *thread) {
+    if (lua_gettop(thread) != 1 || lua_type(thread, 1) != LUA_TSTRING) {
+        const char wrong[] = "ERR wrong number or type of arguments";
+        call_push_reply(thread, "err", wrong, sizeof wrong - 1);
+        return 1;
+    }
+    size_t bytes;
+    const char *text = lua_tolstring(thread, 1, &bytes);
+    if (bytes > 0 && *text == '-') text++, bytes--;
+    lua_createtable(thread, 0, 1);
+    if (memchr(text, ' ', bytes) == NULL) {
+        lua_pushliteral(thread, "ERR ");
+        lua_pushlstring(thread, text, bytes);
+        lua_concat(thread, 2);
+    } else {
+        lua_pushlstring(thread, text, bytes);
+    }
+    lua_setfield(thread, -2, "err");
+    return 1;
+}
+
+int call_status_reply(lua_State *thread) {
+    if (lua_gettop(thread) != 1 || lua_type(thread, 1) != LUA_TSTRING) return call_error_reply(thread);
+    lua_createtable(thread, 0, 1);
+    lua_pushvalue(thread, 1);
+    lua_setfield(thread, -2, "ok");
+    return 1;
+}
+
+static bool is_word(const struct script_bytes *word, const char *name) {
+    return word->bytes == strlen(name) && strncasecmp(word->data, name, word->bytes) == 0;
+}
+
+static bool same(const struct script_bytes *a, const struct script_bytes *b) {
+    return a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
+}
+
+/* As Redis reads integers: no blanks, no plus, no zeros in front. */
+static bool read_integer(const struct script_bytes *word, int64_t *value) {
+    const char *at = word->data;
+    size_t left = word->bytes;
+    const bool negative = left > 0 && *at == '-';
+    if (negative) at++, left--;
+    if (left == 0 || left > 19) return false;
+    if (*at == '0' && (left > 1 || negative)) return false;
+    uint64_t sum = 0;
+    for (; left > 0; at++, left--) {
+        if (*at < '0' || *at > '9') return false;
+        sum = sum * 10 + (uint64_t)(*at - '0');
+    }
+    if (sum > (uint64_t)INT64_MAX + negative) return false;
+    *value = negative ? (int64_t)(0 - sum) : (int64_t)sum;
+    return true;
+}
+
+/* The arguments as bytes; numbers in the form that Redis gives them. -1: the number of what was pushed in their place.
+ */
+static bool read_words(lua_State *thread, struct words *words) {
+    for (int i = 1; i <= words->count; i++) {
+        if (lua_type(thread, i) == LUA_TNUMBER) {
+            char text[32];
+            const int bytes = snprintf(text, sizeof text, "%.17g", lua_tonumber(thread, i));
+            lua_pushlstring(thread, text, (size_t)bytes);
+            lua_replace(thread, i);
+        }
+        if (lua_type(thread, i) != LUA_TSTRING) return false;
+        words->at[i - 1].data = lua_tolstring(thread, i, &words->at[i - 1].bytes);
+    }
+    return true;
+}
+
+static int ask(lua_State *thread, struct script_run *run, enum script_command command) {
+    if (++run->calls > RUN_CALLS_MAX)
+        return refuse(thread, run, "ERR the script makes more than %d calls", RUN_CALLS_MAX);
+    run->call.command = command;
+    run->must = run->must || (run->key_state >= KEY_PRESENT && (command == SCRIPT_DELETE || command == SCRIPT_EXTEND));
+    if (command == SCRIPT_DELETE || command == SCRIPT_EXTEND) {
+        run->call.value = run->key_state == KEY_HOLDS ? run->key_holds : (struct script_bytes){NULL, 0};
+    }
+    return lua_yield(thread, 0);
+}
+
+static int plain(lua_State *thread, struct script_run *run, const struct words *words) {
+    static const struct {
+        const char *name;
+        enum script_command command;
+        enum answer_form form;
+    } known[] = {{"get", SCRIPT_GET, FORM_AS_IT_IS},    {"exists", SCRIPT_EXISTS, FORM_AS_IT_IS},
+                 {"pttl", SCRIPT_PTTL, FORM_AS_IT_IS},  {"ttl", SCRIPT_PTTL, FORM_SECONDS},
+                 {"del", SCRIPT_DELETE, FORM_AS_IT_IS}, {"unlink", SCRIPT_DELETE, FORM_AS_IT_IS}};
+    size_t i = 0;
+    while (!is_word(&words->at[0], known[i].name)) i++;
+    if (words->count > 2)
+        return refuse(thread, run, "ERR this gateway does not take %s with several keys", known[i].name);
+    run->form = known[i].form;
+    return ask(thread, run, known[i].command);
+}
+
+static int expire(lua_State *thread, struct script_run *run, const struct words *words) {
+    const bool in_seconds = is_word(&words->at[0], "expire");
+    const char *name = in_seconds ? "expire" : "pexpire";
+    int64_t ttl;
+    if (words->count > 3) return refuse(thread, run, "ERR this gateway takes %s without options", name);
+    if (!read_integer(&words->at[2], &ttl)) return fail(thread, run, "ERR value is not an integer or out of range");
+    const int64_t limit = in_seconds ? TTL_MS_MAX / 1000 : TTL_MS_MAX;
+    if (ttl > limit || (in_seconds && ttl < INT64_MIN / 1000)) {
+        return fail(thread, run,
+                    in_seconds ? "ERR invalid expire time in 'expire' command"
+                               : "ERR invalid expire time in 'pexpire' command");
+    }
+    /* A time that is over deletes. */
+    if (ttl <= 0) return ask(thread, run, SCRIPT_DELETE);
+    run->call.ttl_ms = in_seconds ? ttl * 1000 : ttl;
+    return ask(thread, run, SCRIPT_EXTEND);
+}
+
+struct set_options {
+    bool nx, xx, px, ex;
+    struct script_bytes ttl;
+    const char *foreign; /* an option that Redis has and this gateway has not */
+};
+
+static bool read_options(const struct words *words, struct set_options *options) {
+    static const char *const foreign[] = {"GET", "KEEPTTL", "EXAT", "PXAT"};
+    for (int i = 3; i < words->count; i++) {
+        const struct script_bytes *word = &words->at[i];
+        const bool px = is_word(word, "px"), ex = is_word(word, "ex");
+        for (size_t k = 0; k < sizeof foreign / sizeof foreign[0]; k++) {
+            if (is_word(word, foreign[k])) options->foreign = foreign[k];
+        }
+        if (options->foreign != NULL) return true;
+        if (is_word(word, "nx")) {
+            options->nx = true;
+        } else if (is_word(word, "xx")) {
+            options->xx = true;
+        } else if ((px || ex) && i + 1 < words->count) {
+            options->px = options->px || px;
+            options->ex = options->ex || ex;
+            options->ttl = words->at[++i];
+        } else {
+            return false;
+        }
+    }
+    return !(options->nx && options->xx) && !(options->px && options->ex);
+}
+
+/* NX is how a lock is taken. Without it, `set` is what a quorum can do where the script has seen that the key is
+ * absent (it is taken, and must not have been by another meanwhile), or that it holds this very value (extended). */
+static int decide_set(lua_State *thread, struct script_run *run, const struct set_options *options) {
+    run->form = FORM_STATUS;
+    if (options->nx) return ask(thread, run, SCRIPT_TAKE);
+    run->must = true;
+    if (run->key_state == KEY_HOLDS && same(&run->key_holds, &run->call.value)) return ask(thread, run, SCRIPT_EXTEND);
+    if (run->key_state == KEY_ABSENT && options->xx) {
+        lua_pushboolean(thread, 0);
+        return 1;
+    }
+    if (run->key_state == KEY_ABSENT) return ask(thread, run, SCRIPT_TAKE);
+    return refuse(thread, run,
+                  "ERR this gateway takes set without NX only after the script has seen that the key is "
+                  "absent, or that it holds the same value: a lock is not written over");
+}
+
+static int set(lua_State *thread, struct script_run *run, const struct words *words) {
+    struct set_options options = {0};
+    int64_t ttl;
+    if (!read_options(words, &options)) return fail(thread, run, "ERR syntax error");
+    if (options.foreign != NULL)
+        return refuse(thread, run, "ERR this gateway does not take set with %s", options.foreign);
+    if (!options.px && !options.ex)
+        return refuse(thread, run, "ERR this gateway takes set with PX or EX only: a lock has an end");
+    if (!read_integer(&options.ttl, &ttl)) return fail(thread, run, "ERR value is not an integer or out of range");
+    if (ttl <= 0 || ttl > (options.ex ? TTL_MS_MAX / 1000 : TTL_MS_MAX)) {
+        return fail(thread, run, "ERR invalid expire time in 'set' command");
+    }
+    run->call.value = words->at[2];
+    run->call.ttl_ms = options.ex ? ttl * 1000 : ttl;
+    return decide_set(thread, run, &options);
+}
+
+int call_redis(lua_State *thread) {
+    static const struct {
+        const char *name;
+        int least, most; /* words */
+        int (*serve)(lua_State *thread, struct script_run *run, const struct words *words);
+    } known[] = {{"get", 2, 2, plain},
+                 {"exists", 2, WORDS_MAX, plain},
+                 {"pttl", 2, 2, plain},
+                 {"ttl", 2, 2, plain},
+                 {"del", 2, WORDS_MAX, plain},
+                 {"unlink", 2, WORDS_MAX, plain},
+                 {"expire", 3, WORDS_MAX, expire},
+                 {"pexpire", 3, WORDS_MAX, expire},
+                 {"set", 3, WORDS_MAX, set}};
+    struct script_run *run = lua_touserdata(thread, lua_upvalueindex(1));
+    struct words words = {.count = lua_gettop(thread)};
+    run->is_pcall = lua_toboolean(thread, lua_upvalueindex(2));
+    run->call = (struct script_call){.command = SCRIPT_GET};
+    run->form = FORM_AS_IT_IS;
+    run->must = false;
+    if (words.count == 0) return fail(thread, run, "ERR Please specify at least one argument for this redis lib call");
+    if (words.count > WORDS_MAX)
+        return refuse(thread, run, "ERR the script calls with more than %d arguments", WORDS_MAX);
+    if (!read_words(thread, &words))
+        return fail(thread, run, "ERR Lua redis lib command arguments must be strings or integers");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (!is_word(&words.at[0], known[i].name)) continue;
+        if (words.count < known[i].least || words.count > known[i].most) {
+            return fail(thread, run, "ERR Wrong number of args calling Redis command from script");
+        }
+        if (same(&words.at[1], &run->key)) return known[i].serve(thread, run, &words);
+        return refuse(thread, run, "ERR the script calls %s on another key than the one it was given", known[i].name);
+    }
+    return refuse(thread, run, "ERR the script calls a command that this gateway does not take");
+}
+
+static bool learn_change(struct script_run *run, bool done) {
+    run->changed = run->changed || done;
+    return done || !run->must;
+}
+
+bool call_learn(struct script_run *run, const struct script_value *answer) {
+    const bool none = answer->kind == SCRIPT_NIL;
+    const int64_t number = answer->kind == SCRIPT_INTEGER ? answer->integer : 0;
+    const enum key_state present = run->key_state == KEY_HOLDS ? KEY_HOLDS : KEY_PRESENT;
+    switch (run->call.command) {
+    case SCRIPT_GET: run->key_state = none ? KEY_ABSENT : KEY_HOLDS; return true;
+    case SCRIPT_EXISTS: run->key_state = number == 0 ? KEY_ABSENT : present; return true;
+    case SCRIPT_PTTL: run->key_state = number == -2 ? KEY_ABSENT : present; return true;
+    case SCRIPT_DELETE: run->key_state = KEY_ABSENT; return learn_change(run, number != 0);
+    case SCRIPT_EXTEND: run->key_state = number == 0 ? KEY_ABSENT : present; return learn_change(run, number != 0);
+    case SCRIPT_TAKE:
+        run->key_state = none ? KEY_PRESENT : KEY_HOLDS;
+        if (!none) run->key_holds = run->call.value;
+        return learn_change(run, !none);
+    }
+    return true;
+}

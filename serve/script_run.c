@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "script_run.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <lauxlib.h>
+
+/* What the compiled code takes in a state, at most, beside its size as it is kept. */
+#define CODE_FACTOR 6
+/* The key may change hands while a script runs here, as it cannot inside of a Redis: then the script begins again. */
+#define TRIES_MAX 4
+
+static struct script_bytes copy_in(struct arena *arena, struct script_bytes bytes) {
+    char *copy = arena_take(arena, bytes.bytes);
+    assert(copy != NULL); /* the block was made for it */
+    if (bytes.bytes > 0) memcpy(copy, bytes.data, bytes.bytes);
+    return (struct script_bytes){copy, bytes.bytes};
+}
+
+static struct script_run *new_block(struct scripts *scripts, const struct script_program *program, size_t inputs,
+                                    size_t count) {
+    /* Each piece is rounded up to 16 bytes; in a state it has a head of 24 and a place in a table. */
+    const size_t kept = program->code.bytes + inputs + (count + 2) * (16 + sizeof(struct script_bytes));
+    const size_t state = CODE_FACTOR * program->code.bytes + inputs + (count + 2) * 64 + ARENA_ROOM_BYTES;
+    struct script_run *run = script_block_take(scripts, sizeof *run + kept + state);
+    if (run != NULL) run->arena = (struct arena){.bytes = (char *)(run + 1), .size = kept + state};
+    return run;
+}
+
+struct script_run *script_run_new(struct scripts *scripts, const char *sha, struct script_bytes key,
+                                  const struct script_bytes *arguments, size_t count) {
+    const struct script_program *program = script_program(scripts, sha);
+    if (program == NULL) return NULL;
+    size_t inputs = key.bytes;
+    bool much = count > RUN_INPUTS_MAX;
+    for (size_t i = 0; i < count && !much; i++) {
+        much = arguments[i].bytes > RUN_INPUT_BYTES_MAX || (inputs += arguments[i].bytes) > RUN_INPUT_BYTES_MAX;
+    }
+    if (much || inputs > RUN_INPUT_BYTES_MAX) count = inputs = 0, key.bytes = 0, much = true;
+    struct script_run *run = new_block(scripts, program, inputs, count);
+    if (run == NULL) return NULL;
+    for (int i = 0; i <= SCRIPT_SHA_BYTES; i++)
+        run->sha[i] = sha[i] >= 'A' && sha[i] <= 'Z' ? (char)(sha[i] + 32) : sha[i];
+    run->uses = program->uses;
+    run->code = copy_in(&run->arena, program->code);
+    run->key = copy_in(&run->arena, key);
+    run->arguments = arena_take(&run->arena, (count + 1) * sizeof *run->arguments);
+    assert(run->arguments != NULL);
+    run->argument_count = count;
+    for (size_t i = 0; i < count; i++) run->arguments[i] = copy_in(&run->arena, arguments[i]);
+    run->inputs_end = run->arena.used;
+    run->refused = much;
+    if (much)
+        snprintf(run->error, sizeof run->error, "ERR a script takes %d arguments of %zu bytes together, and no more",
+                 RUN_INPUTS_MAX, RUN_INPUT_BYTES_MAX);
+    return run;
+}
+
+void script_run_free(struct script_run *run) {
+    if (run != NULL) script_block_give(run);
+}
+
+/* An error or a status is one line. */
+static void make_line(char *text, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '\r' || text[i] == '\n') text[i] = ' ';
+    }
+}
+
+/* In Redis's form: what went wrong, in which script, on which of its lines. */
+static void fill_error(struct script_run *run, const char *code, const char *text, size_t bytes) {
+    lua_Debug where = {.currentline = -1};
+    const bool found = lua_getstack(run->thread, 0, &where) != 0 && lua_getinfo(run->thread, "Sl", &where) != 0;
+    if (found && *where.what == 'C' && lua_getstack(run->thread, 1, &where) != 0)
+        lua_getinfo(run->thread, "Sl", &where);
+    const int shown = bytes < RUN_ERROR_BYTES / 2 ? (int)bytes : RUN_ERROR_BYTES / 2;
+    snprintf(run->error, sizeof run->error, "%s%.*s script: %s, on @user_script:%d.", code, shown, text, run->sha,
+             where.currentline);
+}
+
+static enum script_step end_with_error(struct script_run *run, struct script_value *result) {
+    const size_t bytes = strlen(run->error);
+    make_line(run->error, bytes);
+    *result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {run->error, bytes}};
+    return SCRIPT_ENDS;
+}
+
+static enum script_step end_without_memory(struct script_run *run, struct script_value *result) {
+    snprintf(run->error, sizeof run->error, "ERR the script takes more than %zu KiB of memory",
+             ARENA_ROOM_BYTES / 1024);
+    return end_with_error(run, result);
+}
+
+struct exchange {
+    struct script_run *run;
+    const struct script_value *answer;
+    struct script_value *result;
+};
+
+/* What the script hears. Everything that may need memory is done inside of lua_cpcall(). */
+static void push_value(lua_State *state, struct script_run *run, const struct script_value *value) {
+    switch (value->kind) {
+    case SCRIPT_NIL: lua_pushboolean(state, 0); return;
+    case SCRIPT_STATUS: call_push_reply(state, "ok", value->bytes.data, value->bytes.bytes); return;
+    case SCRIPT_ERROR: call_push_reply(state, "err", value->bytes.data, value->bytes.bytes); return;
+    case SCRIPT_INTEGER:
+        if (run->form == FORM_SECONDS && value->integer >= 0) {
+            lua_pushnumber(state, (lua_Number)((value->integer + 500) / 1000));
+        } else {
+            lua_pushnumber(state, (lua_Number)value->integer);
+        }
+        return;
+    case SCRIPT_BYTES: lua_pushlstring(state, value->bytes.data, value->bytes.bytes); return;
+    }
+}
+
+static int push_answer(lua_State *state) {
+    struct exchange *exchange = lua_touserdata(state, 1);
+    struct script_run *run = exchange->run;
+    const bool is_error = exchange->answer->kind == SCRIPT_ERROR;
+    if (run->form == FORM_STATUS && !is_error && exchange->answer->kind != SCRIPT_NIL) {
+        call_push_reply(state, "ok", "OK", 2);
+    } else {
+        push_value(state, run, exchange->answer);
+    }
+    if (run->call.command == SCRIPT_GET && run->key_state == KEY_HOLDS && lua_type(state, -1) == LUA_TSTRING) {
+        run->key_holds.data = lua_tolstring(state, -1, &run->key_holds.bytes);
+    }
+    lua_settop(run->thread, 0);
+    lua_xmove(state, run->thread, 1);
+    return 0;
+}
+
+static bool read_field(lua_State *state, const char *field, struct script_bytes *bytes) {
+    lua_pushstring(state, field);
+    lua_rawget(state, -2);
+    const bool found = lua_type(state, -1) == LUA_TSTRING;
+    if (found) bytes->data = lua_tolstring(state, -1, &bytes->bytes);
+    lua_pop(state, 1);
+    return found;
+}
+
+/* A copy, since a string of Lua's must not be changed. */
+static struct script_bytes line_of(struct script_run *run, struct script_bytes bytes) {
+    if (memchr(bytes.data, '\n', bytes.bytes) == NULL && memchr(bytes.data, '\r', bytes.bytes) == NULL) return bytes;
+    const size_t length = bytes.bytes < sizeof run->error ? bytes.bytes : sizeof run->error;
+    memcpy(run->error, bytes.data, length);
+    make_line(run->error, length);
+    return (struct script_bytes){run->error, length};
+}
+
+/* A number that no integer holds: what Redis's conversion makes of it on the machines that we know. */
+static int64_t truncated(lua_Number number) {
+    return number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
+}
+
+static int read_result(lua_State *state) {
+    struct exchange *exchange = lua_touserdata(state, 1);
+    struct script_value *result = exchange->result;
+    *result = (struct script_value){.kind = SCRIPT_NIL};
+    lua_xmove(exchange->run->thread, state, 1);
+    switch (lua_type(state, -1)) {
+    case LUA_TBOOLEAN:
+        if (lua_toboolean(state, -1)) *result = (struct script_value){.kind = SCRIPT_INTEGER, .integer = 1};
+        break;
+    case LUA_TNUMBER:
+        *result = (struct script_value){.kind = SCRIPT_INTEGER, .integer = truncated(lua_tonumber(state, -1))};
+        break;
+    case LUA_TSTRING:
+        result->kind = SCRIPT_BYTES;
+        result->bytes.data = lua_tolstring(state, -1, &result->bytes.bytes);
+        break;
+    case LUA_TTABLE:
+        result->kind = read_field(state, "err", &result->bytes)  ? SCRIPT_ERROR
+                       : read_field(state, "ok", &result->bytes) ? SCRIPT_STATUS
+                                                                 : SCRIPT_NIL;
+        if (result->kind == SCRIPT_NIL) return luaL_error(state, "table");
+        result->bytes = line_of(exchange->run, result->bytes);
+        break;
+    default: break;
+    }
+    return 0;
+}
+
+static enum script_step end_with_result(struct script_run *run, struct script_value *result) {
+    struct exchange exchange = {.run = run, .result = result};
+    lua_settop(run->thread, 1);
+    const int status = lua_cpcall(run->state, read_result, &exchange);
+    if (status == 0) return SCRIPT_ENDS;
+    if (status == LUA_ERRMEM) return end_without_memory(run, result);
+    snprintf(run->error, sizeof run->error, "ERR the script returns a table, which is no answer of a lock's script");
+    return end_with_error(run, result);
+}
+
+/* The error is on top of the thread's stack. */
+static int read_error(lua_State *state) {
+    struct exchange *exchange = lua_touserdata(state, 1);
+    struct script_bytes text = {"nil", 3};
+    const char *code = "ERR ";
+    lua_xmove(exchange->run->thread, state, 1);
+    if (lua_type(state, -1) == LUA_TTABLE) {
+        code = read_field(state, "err", &text) ? "" : code;
+    } else if (lua_isstring(state, -1)) {
+        text.data = lua_tolstring(state, -1, &text.bytes);
+    } else if (!lua_isnil(state, -1)) {
+        text.data = lua_isboolean(state, -1) ? (lua_toboolean(state, -1) ? "true" : "false") : luaL_typename(state, -1);
+        text.bytes = strlen(text.data);
+    }
+    fill_error(exchange->run, code, text.data, text.bytes);
+    return 0;
+}
+
+static enum script_step end_after_error(struct script_run *run, int status, struct script_value *result) {
+    struct exchange exchange = {.run = run};
+    if (run->refused) return end_with_error(run, result);
+    if (status == LUA_ERRMEM || lua_cpcall(run->state, read_error, &exchange) != 0)
+        return end_without_memory(run, result);
+    return end_with_error(run, result);
+}
+
+static enum script_step resume(struct script_run *run, int answers, struct script_call *call,
+                               struct script_value *result) {
+    const int status = lua_resume(run->thread, answers);
+    if (status == 0) return end_with_result(run, result);
+    if (status != LUA_YIELD) return end_after_error(run, status, result);
+    *call = run->call;
+    return SCRIPT_CALLS;
+}
+
+static enum script_step begin(struct script_run *run, struct script_call *call, struct script_value *result) {
+    run->arena.used = run->inputs_end;
+    run->begun++;
+    run->calls = 0;
+    run->key_state = KEY_UNKNOWN;
+    if (!state_open(run)) return end_without_memory(run, result);
+    return resume(run, 0, call, result);
+}
+
+enum script_step script_run_step(struct script_run *run, const struct script_value *answer, struct script_call *call,
+                                 struct script_value *result) {
+    struct exchange exchange = {.run = run, .answer = answer};
+    if (run->refused) return end_with_error(run, result);
+    if (run->thread == NULL) return begin(run, call, result);
+    assert(answer != NULL);
+    if (answer->kind == SCRIPT_ERROR && !run->is_pcall) {
+        fill_error(run, "", answer->bytes.data, answer->bytes.bytes);
+        return end_with_error(run, result);
+    }
+    if (answer->kind == SCRIPT_ERROR) {
+        /* Nobody knows what the call has done. */
+        run->changed = run->changed || run->call.command >= SCRIPT_DELETE;
+        run->key_state = KEY_UNKNOWN;
+    } else if (!call_learn(run, answer)) {
+        if (!run->changed && run->begun < TRIES_MAX) return begin(run, call, result);
+        snprintf(run->error, sizeof run->error, "ERR the key was changed by another client while the script ran");
+        return end_with_error(run, result);
+    }
+    if (lua_cpcall(run->state, push_answer, &exchange) != 0) return end_without_memory(run, result);
+    return resume(run, 1, call, result);
+}

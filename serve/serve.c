@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "serve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <event2/event.h>
+#include <systemd/sd-daemon.h>
+
+#include "connection.h"
+#include "gateway.h"
+#include "listen.h"
+
+enum {
+    DRAIN_MS = 5000,
+    SCRIPTS_MAX = 256,
+    SCRIPT_BYTES_MAX = 16 * 1024,
+    DESCRIPTORS_BESIDE = 128,
+    PASSWORD_BYTES_MAX = 512
+};
+
+int64_t gateway_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- the end ---- */
+
+static void end_when_drained(struct gateway *gateway) {
+    if (!gateway->draining) return;
+    if (gateway->connections_count == 0 || gateway_now_ns() >= gateway->drain_until_ns)
+        event_base_loopbreak(gateway->base);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *context) {
+    struct gateway *gateway = context;
+    (void)what;
+    if (gateway->draining) { /* asked twice: at once */
+        event_base_loopbreak(gateway->base);
+        return;
+    }
+    if (gateway->options->verbose)
+        gateway->options->say("signal %d: requests under way are answered; locks stay until their time is over",
+                              (int)number);
+    sd_notify(0, "STOPPING=1");
+    gateway->draining = true;
+    gateway->drain_until_ns = gateway_now_ns() + DRAIN_MS * GATEWAY_MS;
+    listen_close(gateway);
+    connections_drain(gateway);
+    end_when_drained(gateway);
+}
+
+/* ---- the loop ---- */
+
+static void on_client(evutil_socket_t fd, short what, void *context) {
+    struct gateway *gateway = context;
+    (void)fd;
+    (void)what;
+    redlock_process(gateway->client);
+    end_when_drained(gateway);
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *context) {
+    struct gateway *gateway = context;
+    (void)fd;
+    (void)what;
+    connections_sweep(gateway);
+    end_when_drained(gateway);
+}
+
+static bool add(struct event *event, const struct timeval *after) {
+    return event != NULL && event_add(event, after) == 0;
+}
+
+static bool open_loop(struct gateway *gateway) {
+    static const int numbers[] = {SIGTERM, SIGINT};
+    gateway->base = event_base_new();
+    if (gateway->base == NULL || !turns_open(gateway)) return false;
+    gateway->client_event =
+        event_new(gateway->base, redlock_client_fd(gateway->client), EV_READ | EV_PERSIST, on_client, gateway);
+    gateway->sweep_event = event_new(gateway->base, -1, EV_PERSIST, on_sweep, gateway);
+    const struct timeval second = {.tv_sec = 1};
+    bool all = add(gateway->client_event, NULL) && add(gateway->sweep_event, &second);
+    for (int i = 0; i < 2; i++) {
+        gateway->signal_events[i] = evsignal_new(gateway->base, numbers[i], on_signal, gateway);
+        all = all && add(gateway->signal_events[i], NULL);
+    }
+    return all;
+}
+
+/* Locks stay on the nodes: they belong to clients, who may release them through another gateway. */
+static void close_all(struct gateway *gateway) {
+    listen_close(gateway);
+    metrics_close(gateway);
+    connections_close(gateway);
+    keys_close(gateway);
+    turns_close(gateway);
+    scripts_free(gateway->scripts);
+    struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->signal_events[0],
+                              gateway->signal_events[1]};
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
+        if (events[i] != NULL) event_free(events[i]);
+    }
+    if (gateway->base != NULL) event_base_free(gateway->base);
+    if (gateway->password != NULL) explicit_bzero(gateway->password, strlen(gateway->password));
+    free(gateway->password);
+}
+
+/* ---- the beginning ---- */
+
+/* The first line of the file. */
+static bool read_password(struct gateway *gateway) {
+    const char *path = gateway->options->password_file;
+    char line[PASSWORD_BYTES_MAX + 2] = "";
+    if (path == NULL) return true;
+    FILE *file = fopen(path, "re");
+    if (file == NULL || fgets(line, sizeof line, file) == NULL) {
+        gateway->options->say("--password-file %s: %s", path, file == NULL ? strerror(errno) : "it is empty");
+        if (file != NULL) fclose(file);
+        return false;
+    }
+    fclose(file);
+    line[strcspn(line, "\r\n")] = '\0';
+    if (line[0] == '\0' || strlen(line) > PASSWORD_BYTES_MAX) {
+        gateway->options->say("--password-file %s: its first line is a password of 1 to %d bytes", path,
+                              PASSWORD_BYTES_MAX);
+        return false;
+    }
+    gateway->password = strdup(line);
+    explicit_bzero(line, sizeof line);
+    return gateway->password != NULL;
+}
+
+static bool make_run_id(struct gateway *gateway) {
+    unsigned char bytes[20];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return false;
+    for (size_t i = 0; i < sizeof bytes; i++) snprintf(gateway->run_id + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+/* A descriptor for each connection, and some for the nodes. */
+static bool make_room(const struct gateway *gateway) {
+    struct rlimit limit;
+    rlim_t needed = gateway->options->connections_max + DESCRIPTORS_BESIDE;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return true;
+    limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
+    if (limit.rlim_cur >= needed && setrlimit(RLIMIT_NOFILE, &limit) == 0) return true;
+    gateway->options->say("this process may open %llu files, too few for --connections %zu: raise the limit (ulimit "
+                          "-n, LimitNOFILE=), or give fewer",
+                          (unsigned long long)limit.rlim_max, gateway->options->connections_max);
+    return false;
+}
+
+static enum serve_result open_all(struct gateway *gateway) {
+    signal(SIGPIPE, SIG_IGN);
+    gateway->scripts = scripts_new(SCRIPTS_MAX, SCRIPT_BYTES_MAX);
+    if (gateway->scripts == NULL || !make_run_id(gateway) || !open_loop(gateway)) {
+        gateway->options->say("cannot begin: %s", strerror(errno));
+        return SERVE_SYSTEM;
+    }
+    if (!make_room(gateway) || !read_password(gateway)) return SERVE_CONFIG;
+    if (gateway->options->metrics != NULL && !metrics_open(gateway, gateway->options->metrics)) return SERVE_CONFIG;
+    return listen_open(gateway) ? SERVE_OK : SERVE_CONFIG;
+}
+
+enum serve_result serve_run(const struct serve_options *options) {
+    struct gateway gateway = {.options = options, .client = options->client, .began_ns = gateway_now_ns()};
+    enum serve_result result = open_all(&gateway);
+    if (result == SERVE_OK) {
+        /* Clients that come at once find the nodes connected; those that cannot be reached hold nobody up for long. */
+        redlock_client_wait_ready(gateway.client, options->connect_timeout_ms);
+        sd_notify(0, "READY=1");
+        if (options->verbose) options->say("ready");
+        event_base_dispatch(gateway.base);
+    }
+    close_all(&gateway);
+    return result;
+}

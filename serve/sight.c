@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sight.h"
+
+#include <string.h>
+
+static bool told(const struct redlock_view *view) {
+    return view->verdict == REDLOCK_VERDICT_GRANTED || view->verdict == REDLOCK_VERDICT_ABSENT ||
+           view->verdict == REDLOCK_VERDICT_WRONGTYPE;
+}
+
+static bool same_view(const struct redlock_view *a, const struct redlock_view *b) {
+    return a->verdict == b->verdict && a->token_truncated == b->token_truncated && a->token_bytes == b->token_bytes &&
+           memcmp(a->token, b->token, a->token_bytes) == 0;
+}
+
+/* How many nodes say what this one says. */
+static size_t agreeing(const struct redlock_view *views, size_t nodes, size_t node) {
+    size_t count = 0;
+    for (size_t i = 0; i < nodes; i++) count += same_view(&views[i], &views[node]);
+    return count;
+}
+
+/* Of what is no lock of ours: in nanoseconds it would be more than a number holds. */
+#define LONGEST_MS (INT64_C(100) * 365 * 24 * 3600 * 1000)
+
+static int64_t end_of(const struct redlock_view *view, int64_t now_ns) {
+    if (view->remaining_ms < 0) return SIGHT_NEVER;
+    return now_ns + (view->remaining_ms < LONGEST_MS ? view->remaining_ms : LONGEST_MS) * 1000000;
+}
+
+/* When fewer than a quorum of those that agree with `node` will hold it: the end of the quorum-th longest. */
+static int64_t majority_end(const struct redlock_view *views, size_t nodes, size_t node, int64_t now_ns) {
+    const size_t quorum = nodes / 2 + 1;
+    for (size_t i = 0; i < nodes; i++) {
+        if (!same_view(&views[i], &views[node])) continue;
+        int64_t end = end_of(&views[i], now_ns);
+        size_t longer = 0, not_shorter = 0;
+        for (size_t j = 0; j < nodes; j++) {
+            if (!same_view(&views[j], &views[node])) continue;
+            longer += end_of(&views[j], now_ns) > end;
+            not_shorter += end_of(&views[j], now_ns) >= end;
+        }
+        if (longer < quorum && not_shorter >= quorum) return end;
+    }
+    return now_ns;
+}
+
+enum sight_verdict sight_judge(const struct redlock_view *views, size_t nodes, int64_t now_ns, struct sight *sight) {
+    const size_t quorum = nodes / 2 + 1;
+    size_t silent = 0, most = 0, which = 0;
+    for (size_t i = 0; i < nodes; i++) {
+        if (!told(&views[i])) {
+            silent++;
+        } else if (views[i].verdict != REDLOCK_VERDICT_ABSENT && agreeing(views, nodes, i) > most) {
+            most = agreeing(views, nodes, i);
+            which = i;
+        }
+    }
+    if (most < quorum) {
+        if (most + silent >= quorum) return SIGHT_UNKNOWN;
+        sight->state = SIGHT_ABSENT;
+        return SIGHT_SEEN;
+    }
+    if (views[which].verdict == REDLOCK_VERDICT_WRONGTYPE) return SIGHT_FOREIGN;
+    if (views[which].token_truncated) return SIGHT_LONG;
+    sight_set(sight, views[which].token, views[which].token_bytes, majority_end(views, nodes, which, now_ns));
+    return SIGHT_SEEN;
+}
+
+void sight_set(struct sight *sight, const void *token, size_t bytes, int64_t ends_ns) {
+    sight->state = SIGHT_LOCK;
+    sight->ends_ns = ends_ns;
+    sight->token_bytes = bytes;
+    memcpy(sight->token, token, bytes);
+}
+
+bool sight_same(const struct sight *a, const struct sight *b) {
+    if (a->state != b->state) return false;
+    return a->state != SIGHT_LOCK ||
+           (a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0);
+}
+
+struct script_bytes sight_value(const void *token, size_t bytes) {
+    const char *text = token;
+    size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
+    bool ours = bytes > head && text[REDLOCK_TOKEN_HEX_BYTES] == ':';
+    for (size_t i = 0; ours && i < REDLOCK_TOKEN_HEX_BYTES; i++)
+        ours = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
+    if (!ours) return (struct script_bytes){text, bytes};
+    return (struct script_bytes){text + head, bytes - head};
+}

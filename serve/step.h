@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a turn asks of the nodes: to look, to take, to extend, to release.
+ */
+#ifndef SERVE_STEP_H
+#define SERVE_STEP_H
+
+#include <stdbool.h>
+
+#include "script.h"
+
+struct turn;
+
+/* True: *value is the answer. False: it comes later, by turn_go() or turn_late(). */
+bool step_call(struct turn *turn, const struct script_call *call, struct script_value *value);
+/* Lets go of what the last step needed. */
+void step_close(struct turn *turn);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transaction.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "connection.h"
+#include "gateway.h"
+
+enum { PLANS_MAX = 32 };
+
+struct transaction {
+    bool open, broken, watching;
+    char *watched_key; /* NULL: none */
+    size_t watched_key_bytes;
+    struct sight watched;
+    size_t count, at;
+    struct plan plans[PLANS_MAX];
+    char *bytes[PLANS_MAX]; /* a value each; behind the first one the key of all */
+    size_t bytes_kept;
+    struct reply answers;
+};
+
+void transaction_free(struct connection *connection) {
+    struct transaction *transaction = connection->transaction;
+    if (transaction == NULL) return;
+    for (size_t i = 0; i < transaction->count; i++) free(transaction->bytes[i]);
+    if (transaction->answers.out != NULL) evbuffer_free(transaction->answers.out);
+    free(transaction->watched_key);
+    free(transaction);
+    connection->transaction = NULL;
+}
+
+/* The connection's, made when there is none; NULL after an error. */
+static struct transaction *get(struct connection *connection) {
+    if (connection->transaction != NULL) return connection->transaction;
+    struct transaction *transaction = calloc(1, sizeof *transaction);
+    if (transaction != NULL) transaction->answers.out = evbuffer_new();
+    if (transaction == NULL || transaction->answers.out == NULL) {
+        free(transaction);
+        reply_error(&connection->reply, "OOM out of memory");
+        return NULL;
+    }
+    connection->transaction = transaction;
+    return transaction;
+}
+
+bool transaction_is_open(const struct connection *connection) {
+    return connection->transaction != NULL && connection->transaction->open;
+}
+
+void transaction_break(struct connection *connection) {
+    if (transaction_is_open(connection)) connection->transaction->broken = true;
+}
+
+/* ---- WATCH ---- */
+
+/* It only looks: what it has seen is in the turn. */
+static enum script_step watch_program(struct turn *turn, const struct script_value *answer, struct script_call *call,
+                                      struct script_value *result) {
+    (void)turn;
+    if (answer == NULL) {
+        *call = (struct script_call){.command = SCRIPT_GET};
+        return SCRIPT_CALLS;
+    }
+    *result = (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
+    if (answer->kind == SCRIPT_ERROR) *result = *answer;
+    return SCRIPT_ENDS;
+}
+
+static void watch_over(struct turn *turn, const struct script_value *result) {
+    struct connection *connection = connection_of(turn);
+    if (result->kind == SCRIPT_ERROR) {
+        transaction_free(connection);
+    } else {
+        connection->transaction->watching = true;
+        connection->transaction->watched = turn->sight;
+    }
+    if (connection->wire != NULL) reply_value(&connection->reply, result);
+    connection_answered(connection);
+}
+
+static bool is_watched(const struct transaction *transaction, struct script_bytes key) {
+    return transaction->watched_key_bytes == key.bytes && memcmp(transaction->watched_key, key.data, key.bytes) == 0;
+}
+
+void command_watch(struct connection *connection) {
+    const struct script_bytes key = connection->reader.words[1];
+    if (transaction_is_open(connection)) {
+        reply_error(&connection->reply, "ERR WATCH inside MULTI is not allowed");
+        return;
+    }
+    struct transaction *transaction = get(connection);
+    if (transaction == NULL) return;
+    bool watches = transaction->watched_key != NULL;
+    if (connection->reader.count > 2 || (watches && !is_watched(transaction, key))) {
+        command_refuse(connection, "WATCH of several keys", "a transaction here is on one lock");
+        return;
+    }
+    if (watches) { /* the first time counts */
+        reply_status(&connection->reply, "OK");
+        return;
+    }
+    transaction->watched_key = malloc(key.bytes + 1);
+    if (transaction->watched_key != NULL) memcpy(transaction->watched_key, key.data, key.bytes);
+    transaction->watched_key_bytes = key.bytes;
+    connection->busy = true;
+    if (transaction->watched_key != NULL &&
+        turn_begin(&connection->turn, connection->gateway, key, NULL, watch_program, watch_over))
+        return;
+    transaction_free(connection);
+    reply_error(&connection->reply, "OOM out of memory");
+    connection_answered(connection);
+}
+
+void command_unwatch(struct connection *connection) {
+    if (!transaction_is_open(connection)) transaction_free(connection);
+    reply_status(&connection->reply, "OK");
+}
+
+/* ---- MULTI ---- */
+
+void command_multi(struct connection *connection) {
+    if (transaction_is_open(connection)) {
+        reply_error(&connection->reply, "ERR MULTI calls can not be nested");
+        return;
+    }
+    struct transaction *transaction = get(connection);
+    if (transaction == NULL) return;
+    transaction->open = true;
+    reply_status(&connection->reply, "OK");
+}
+
+void command_discard(struct connection *connection) {
+    if (!transaction_is_open(connection)) {
+        reply_error(&connection->reply, "ERR DISCARD without MULTI");
+        return;
+    }
+    transaction_free(connection);
+    reply_status(&connection->reply, "OK");
+}
+
+static bool same_key(const struct transaction *transaction, struct script_bytes key) {
+    if (transaction->count > 0) {
+        const struct script_bytes *first = &transaction->plans[0].key;
+        return first->bytes == key.bytes && memcmp(first->data, key.data, key.bytes) == 0;
+    }
+    return transaction->watched_key == NULL || is_watched(transaction, key);
+}
+
+void transaction_queue(struct connection *connection, const struct plan *plan) {
+    struct transaction *transaction = connection->transaction;
+    const struct script_bytes key = plan->key, value = plan->call.value;
+    const bool first = transaction->count == 0;
+    const size_t wanted = value.bytes + (first ? key.bytes : 0);
+    if (!same_key(transaction, key) || transaction->count == PLANS_MAX ||
+        wanted > REQUEST_BYTES_MAX - transaction->bytes_kept) {
+        command_refuse(connection, "too much in a transaction",
+                       "it is on one lock, the watched one, and holds at most 32 commands and 128 KiB");
+        return;
+    }
+    char *bytes = malloc(wanted + 1);
+    if (bytes == NULL) {
+        transaction->broken = true;
+        reply_error(&connection->reply, "OOM out of memory");
+        return;
+    }
+    struct plan *kept = &transaction->plans[transaction->count];
+    *kept = *plan;
+    if (value.bytes > 0) memcpy(bytes, value.data, value.bytes);
+    if (first) memcpy(bytes + value.bytes, key.data, key.bytes);
+    kept->call.value.data = bytes;
+    kept->key.data = first ? bytes + value.bytes : transaction->plans[0].key.data;
+    transaction->bytes[transaction->count++] = bytes;
+    transaction->bytes_kept += wanted;
+    reply_status(&connection->reply, "QUEUED");
+}
+
+/* ---- EXEC ---- */
+
+static bool acts(const struct plan *plan) {
+    return plan->shape != PLAN_OLD && (plan->call.command == SCRIPT_DELETE || plan->call.command == SCRIPT_EXTEND);
+}
+
+static void begin_anew(struct transaction *transaction) {
+    transaction->at = 0;
+    evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
+}
+
+/* Whether the watched key is another than it was; the turn has just looked, or tried. */
+static bool was_changed(const struct turn *turn, const struct transaction *transaction) {
+    if (turn->changed) return true;
+    bool looked = transaction->watching && !turn->watched && turn->effects == 0 && transaction->at == 0;
+    return looked && !sight_same(&turn->sight, &transaction->watched);
+}
+
+/* NIL: the watched lock is another. An error ends it: "cannot know" must not look like an EXEC that was done. */
+static enum script_step exec_program(struct turn *turn, const struct script_value *answer, struct script_call *call,
+                                     struct script_value *result) {
+    struct transaction *transaction = connection_of(turn)->transaction;
+    if (answer == NULL) {
+        begin_anew(transaction);
+    } else if (was_changed(turn, transaction)) {
+        *result = (struct script_value){.kind = SCRIPT_NIL};
+        return SCRIPT_ENDS;
+    }
+    while (transaction->at < transaction->count) {
+        struct plan *plan = &transaction->plans[transaction->at];
+        if (plan_step(plan, turn, answer, call, result) == SCRIPT_CALLS) return SCRIPT_CALLS;
+        if (result->kind == SCRIPT_ERROR) return SCRIPT_ENDS;
+        reply_value(&transaction->answers, result);
+        transaction->at++;
+        answer = NULL;
+    }
+    *result = (struct script_value){.kind = SCRIPT_STATUS};
+    return SCRIPT_ENDS;
+}
+
+static void exec_over(struct turn *turn, const struct script_value *result) {
+    struct connection *connection = connection_of(turn);
+    struct transaction *transaction = connection->transaction;
+    if (connection->wire != NULL && result->kind == SCRIPT_STATUS) {
+        reply_array(&connection->reply, transaction->count);
+        evbuffer_add_buffer(connection->reply.out, transaction->answers.out);
+    } else if (connection->wire != NULL && result->kind == SCRIPT_NIL) {
+        reply_nil_array(&connection->reply);
+    } else if (connection->wire != NULL) {
+        reply_value(&connection->reply, result);
+    }
+    transaction_free(connection);
+    connection_answered(connection);
+}
+
+void command_exec(struct connection *connection) {
+    struct transaction *transaction = connection->transaction;
+    if (!transaction_is_open(connection)) {
+        reply_error(&connection->reply, "ERR EXEC without MULTI");
+        return;
+    }
+    if (transaction->broken || transaction->count == 0) {
+        if (transaction->broken)
+            reply_error(&connection->reply, "EXECABORT Transaction discarded because of previous errors.");
+        else
+            reply_array(&connection->reply, 0);
+        transaction_free(connection);
+        return;
+    }
+    transaction->answers.protocol = connection->reply.protocol;
+    /* What WATCH has seen is deleted or extended by its token, without another look: it is there, or it is not. */
+    const struct sight *watched = transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
+    connection->busy = true;
+    if (turn_begin(&connection->turn, connection->gateway, transaction->plans[0].key, watched, exec_program, exec_over))
+        return;
+    transaction_free(connection);
+    reply_error(&connection->reply, "OOM out of memory");
+    connection_answered(connection);
+}

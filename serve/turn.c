@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "turn.h"
+
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "gateway.h"
+#include "step.h"
+
+/* A script may call without end; and a crowd may change a key again and again. */
+enum { CALLS_MAX = 100, RESTARTS_MAX = 5 };
+
+/* ---- whose turn it is ---- */
+
+static void start(struct turn *turn) {
+    turn->running = true;
+    durations_add(&turn->gateway->metrics.waits, gateway_now_ns() - turn->since_ns);
+    turn_go(turn, NULL);
+}
+
+static struct turn *next_ready(struct turns *turns) {
+    struct turn *turn = turns->first;
+    if (turn == NULL) return NULL;
+    turns->first = turn->next_ready;
+    if (turns->first == NULL) turns->last = NULL;
+    turn->next_ready = NULL;
+    return turn;
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *context) {
+    (void)fd;
+    (void)what;
+    struct gateway *gateway = context;
+    for (struct turn *turn; (turn = next_ready(&gateway->turns)) != NULL;) start(turn);
+}
+
+/* Not at once: a long queue would otherwise be a deep stack. */
+static void make_ready(struct turns *turns, struct turn *turn) {
+    if (turns->last != NULL)
+        turns->last->next_ready = turn;
+    else
+        turns->first = turn;
+    turns->last = turn;
+    event_active(turns->event, 0, 0);
+}
+
+bool turns_open(struct gateway *gateway) {
+    gateway->turns.event = event_new(gateway->base, -1, 0, on_ready, gateway);
+    return gateway->turns.event != NULL;
+}
+
+void turns_close(struct gateway *gateway) {
+    if (gateway->turns.event != NULL) event_free(gateway->turns.event);
+}
+
+bool turn_begin(struct turn *turn, struct gateway *gateway, struct script_bytes name, const struct sight *watched,
+                turn_program *program, turn_over *over) {
+    struct key *key = key_get(gateway, name);
+    if (key == NULL) return false;
+    turn->gateway = gateway;
+    turn->key = key;
+    turn->program = program;
+    turn->over = over;
+    turn->next = turn->next_ready = NULL;
+    turn->running = turn->changed = false;
+    turn->calls = turn->effects = turn->restarts = turn->looks = 0;
+    turn->since_ns = gateway_now_ns();
+    turn->watched = watched != NULL;
+    turn->sight.state = SIGHT_NONE;
+    if (watched != NULL) turn->sight = *watched;
+    if (key->first != NULL) {
+        key->last->next = turn;
+        key->last = turn;
+        return true;
+    }
+    key->first = key->last = turn;
+    start(turn);
+    return true;
+}
+
+static void leave(struct turn *turn) {
+    struct key *key = turn->key;
+    struct turn **at = &key->first, *before = NULL;
+    while (*at != turn) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = turn->next;
+    if (key->last == turn) key->last = before;
+    turn->key = NULL;
+    turn->next = NULL;
+    if (before == NULL && key->first != NULL) make_ready(&turn->gateway->turns, key->first);
+    key_rest(key);
+}
+
+bool turn_abandon(struct turn *turn) {
+    if (turn->key == NULL || turn->running) return false;
+    struct turns *turns = &turn->gateway->turns;
+    struct turn *before = NULL;
+    for (struct turn *at = turns->first; at != NULL; before = at, at = at->next_ready) {
+        if (at != turn) continue;
+        if (before != NULL)
+            before->next_ready = turn->next_ready;
+        else
+            turns->first = turn->next_ready;
+        if (turns->last == turn) turns->last = before;
+        break;
+    }
+    leave(turn);
+    return true;
+}
+
+/* ---- what is done in it ---- */
+
+static void give_back(struct turn *turn, const struct script_value *result) {
+    step_close(turn);
+    turn->running = false;
+    leave(turn);
+    turn->over(turn, result);
+}
+
+void turn_go(struct turn *turn, const struct script_value *answer) {
+    struct script_call call;
+    struct script_value result, reached;
+    while (turn->program(turn, answer, &call, &result) == SCRIPT_CALLS) {
+        if (++turn->calls > CALLS_MAX) {
+            static const char text[] = "ERR the script calls more often than a script about a lock should";
+            result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, sizeof text - 1}};
+            break;
+        }
+        if (!step_call(turn, &call, &reached)) return;
+        answer = &reached;
+    }
+    give_back(turn, &result);
+}
+
+void turn_late(struct turn *turn, const struct script_value *answer) {
+    turn->changed = turn->watched;
+    if (turn->watched || turn->effects > 0 || ++turn->restarts > RESTARTS_MAX) {
+        turn_go(turn, answer);
+        return;
+    }
+    turn->sight.state = SIGHT_NONE;
+    turn->looks = 0;
+    turn_go(turn, NULL);
+}

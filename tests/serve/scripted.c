@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "scripted.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+struct script_bytes text_bytes(const char *text) {
+    return (struct script_bytes){text, strlen(text)};
+}
+
+static struct script_value integer(int64_t value) {
+    return (struct script_value){.kind = SCRIPT_INTEGER, .integer = value};
+}
+
+void key_fill(struct key_now *key, const char *value, int64_t pttl) {
+    *key = (struct key_now){.there = value != NULL, .pttl = pttl};
+    if (value == NULL) return;
+    key->bytes = strlen(value);
+    assert(key->bytes < sizeof key->value);
+    memcpy(key->value, value, key->bytes);
+}
+
+static struct script_value take(struct key_now *key, const struct script_call *call) {
+    if (key->there) return (struct script_value){.kind = SCRIPT_NIL};
+    assert(call->value.bytes < sizeof key->value && call->ttl_ms > 0);
+    key->there = true;
+    key->bytes = call->value.bytes;
+    memcpy(key->value, call->value.data, key->bytes);
+    key->pttl = call->ttl_ms;
+    return (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
+}
+
+struct script_value key_serve(struct key_now *key, const struct script_call *call) {
+    const bool there = key->there;
+    switch (call->command) {
+    case SCRIPT_GET:
+        if (!there) return (struct script_value){.kind = SCRIPT_NIL};
+        return (struct script_value){.kind = SCRIPT_BYTES, .bytes = {key->value, key->bytes}};
+    case SCRIPT_EXISTS: return integer(there);
+    case SCRIPT_PTTL: return integer(there ? key->pttl : -2);
+    case SCRIPT_DELETE: key->there = false; return integer(there);
+    case SCRIPT_EXTEND:
+        assert(call->ttl_ms > 0);
+        if (there) key->pttl = call->ttl_ms;
+        return integer(there);
+    case SCRIPT_TAKE: return take(key, call);
+    }
+    return integer(0);
+}
+
+static void note_end(struct ending *ending) {
+    const size_t bytes = ending->value.bytes.bytes;
+    if (ending->value.kind == SCRIPT_NIL || ending->value.kind == SCRIPT_INTEGER) return;
+    assert(bytes < sizeof ending->text);
+    if (bytes > 0) memcpy(ending->text, ending->value.bytes.data, bytes);
+    ending->value.bytes.data = NULL;
+}
+
+struct ending script_ending(struct scripts *scripts, const char *text, const char *const *arguments,
+                            struct key_now *key) {
+    struct ending ending = {.value = {.kind = SCRIPT_ERROR}};
+    struct script_bytes words[64];
+    size_t count = 0;
+    char sha[SCRIPT_SHA_BYTES + 1], error[512];
+    if (!scripts_load(scripts, text, strlen(text), sha, error, sizeof error)) {
+        snprintf(ending.text, sizeof ending.text, "ERR %s", error);
+        ending.value.bytes.bytes = strlen(ending.text);
+        return ending;
+    }
+    for (; arguments != NULL && arguments[count] != NULL; count++) words[count] = text_bytes(arguments[count]);
+    struct script_run *run = script_run_new(scripts, sha, text_bytes("resource"), words, count);
+    assert(run != NULL);
+    struct script_value answer, *given = NULL;
+    struct script_call call;
+    while (script_run_step(run, given, &call, &ending.value) == SCRIPT_CALLS) {
+        ending.calls++;
+        ending.changes += call.command >= SCRIPT_DELETE;
+        answer = key_serve(key, &call);
+        given = &answer;
+    }
+    note_end(&ending);
+    script_run_free(run);
+    return ending;
+}

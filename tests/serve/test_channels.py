@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Keyspace notifications of locks that end here."""
+import pytest
+
+from resp import Push
+
+
+@pytest.fixture
+def listener(gateway):
+    with gateway.connect() as connection:
+        yield connection
+
+
+def test_deleted(client, listener, key):
+    assert listener("SUBSCRIBE", f"__keyspace@0__:{key}", "__keyevent@0__:del") == [b"subscribe", f"__keyspace@0__:{key}".encode(), 1]
+    assert listener.read() == [b"subscribe", b"__keyevent@0__:del", 2]
+    client("SET", key, "v", "NX", "PX", 20000)
+    client("DEL", key)
+    assert listener.read() == [b"message", f"__keyspace@0__:{key}".encode(), b"del"]
+    assert listener.read() == [b"message", b"__keyevent@0__:del", key.encode()]
+
+
+def test_expired_when_the_nodes_have_forgotten_it(client, listener, key):
+    listener("SUBSCRIBE", f"__keyspace@0__:{key}")
+    client("SET", key, "v", "NX", "PX", 500)
+    assert listener.read() == [b"message", f"__keyspace@0__:{key}".encode(), b"expired"]
+    assert client("SET", key, "w", "NX", "PX", 20000) == "OK", "told too soon"
+    client("DEL", key)
+
+
+def test_an_extension_puts_it_off(client, listener, key):
+    listener("SUBSCRIBE", f"__keyspace@0__:{key}")
+    client("SET", key, "v", "NX", "PX", 500)
+    client("PEXPIRE", key, 20000)
+    listener.socket.settimeout(0.9)
+    with pytest.raises(TimeoutError):
+        listener.read()
+    client("DEL", key)
+
+
+def test_patterns(client, listener, key):
+    assert listener("PSUBSCRIBE", "__key*__:key-?*") == [b"psubscribe", b"__key*__:key-?*", 1]
+    client("SET", key, "v", "NX", "PX", 20000)
+    client("DEL", key)
+    assert listener.read() == [b"pmessage", b"__key*__:key-?*", f"__keyspace@0__:{key}".encode(), b"del"]
+    assert listener("PUNSUBSCRIBE") == [b"punsubscribe", b"__key*__:key-?*", 0]
+
+
+def test_while_listening_in_resp2(listener):
+    listener("SUBSCRIBE", "a", "b")
+    listener.read()
+    assert "only (P)SUBSCRIBE" in str(listener.error("GET", "k"))
+    assert listener("PING") == [b"pong", b""]
+    assert listener("PING", "x") == [b"pong", b"x"]
+    assert listener("UNSUBSCRIBE", "a") == [b"unsubscribe", b"a", 1]
+    assert listener("UNSUBSCRIBE") == [b"unsubscribe", b"b", 0]
+    assert listener("UNSUBSCRIBE") == [b"unsubscribe", None, 0]
+    assert listener("GET", "k") is None
+
+
+def test_in_resp3_it_comes_beside_answers(client, listener, key):
+    listener("HELLO", 3)
+    reply = listener("SUBSCRIBE", "__keyevent@0__:del")
+    assert isinstance(reply, Push) and reply == [b"subscribe", b"__keyevent@0__:del", 1]
+    listener("SET", key, "v", "NX", "PX", 20000)
+    listener.send("DEL", key)
+    assert sorted([str(type(reply)), str(reply)] for reply in [listener.read(), listener.read()]) == \
+        sorted([[str(type(1)), "1"], [str(Push), str([b"message", b"__keyevent@0__:del", key.encode()])]])
+    assert listener("PING") == "PONG"
+
+
+def test_how_many(listener):
+    for number in range(64):
+        listener("SUBSCRIBE", f"c{number}")
+    assert listener("SUBSCRIBE", "c0")[2] == 64
+    assert "64 channels" in str(listener.error("SUBSCRIBE", "one more"))
+    assert "64 channels" in str(listener.error("PSUBSCRIBE", "*"))
+
+
+def test_a_listener_that_leaves_is_forgotten(gateway, client, key):
+    with gateway.connect() as listener:
+        listener("PSUBSCRIBE", "*")
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client("DEL", key) == 1

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Each command about a lock: what it answers, and what it leaves on the nodes."""
+import re
+
+import pytest
+
+from conftest import EXTEND, RELEASE
+from servers import until
+
+
+def token(quorum, key):
+    return quorum.holder(key)
+
+
+def test_set_takes_and_the_nodes_hold_token_and_value(quorum, client, key):
+    assert client("SET", key, "mine", "NX", "PX", 20000) == "OK"
+    assert re.fullmatch(rb"[0-9a-f]{40}:mine", token(quorum, key))
+    assert client("SET", key, "other", "NX", "PX", 20000) is None
+    assert client("GET", key) == b"mine"
+    assert client("DEL", key) == 1
+    assert quorum.values(key) == [None] * 5
+
+
+@pytest.mark.parametrize("words", [("NX", "PX", 20000), ("PX", 20000, "NX"), ("ex", 20, "nx"), ("nx", "Ex", 20)])
+def test_options_of_set_in_any_order(client, key, words):
+    assert client("SET", key, "v", *words) == "OK"
+    assert 19000 < client("PTTL", key) <= 20000
+    client("DEL", key)
+
+
+def test_set_with_get_tells_what_was_there(client, key):
+    assert client("SET", key, "a", "NX", "PX", 20000, "GET") is None
+    assert client("SET", key, "b", "GET", "NX", "PX", 20000) == b"a"
+    assert client("GET", key) == b"a"
+    client("DEL", key)
+
+
+def test_each_try_has_a_token_of_its_own(quorum, client, key):
+    seen = set()
+    for _ in range(3):
+        client("SET", key, "v", "NX", "PX", 20000)
+        seen.add(token(quorum, key))
+        client("DEL", key)
+    assert len(seen) == 3
+
+
+def test_setnx_lives_as_long_as_ttl_says_and_expire_follows(start, quorum, key):
+    with start(quorum.nodes, "--ttl", "7s").connect() as client:
+        assert client("SETNX", key, "v") == 1
+        assert client("SETNX", key, "w") == 0
+        assert 6000 < client("PTTL", key) <= 7000
+        assert client("EXPIRE", key, 60) == 1
+        assert 58 <= client("TTL", key) <= 60
+        client("DEL", key)
+
+
+def test_absent(client, key):
+    assert client("GET", key) is None
+    assert client("PTTL", key) == -2
+    assert client("TTL", key) == -2
+    assert client("EXISTS", key) == 0
+    assert client("PEXPIRE", key, 1000) == 0
+    assert client("DEL", key) == 0
+    assert client("UNLINK", key) == 0
+
+
+def test_several_keys(client, key):
+    keys = [f"{key}-{i}" for i in range(5)]
+    for one in keys[:3]:
+        client("SET", one, "v", "NX", "PX", 20000)
+    assert client("EXISTS", *keys) == 3
+    assert client("EXISTS", keys[0], keys[0]) == 2
+    assert client("DEL", *keys) == 3
+    assert client("UNLINK", *keys) == 0
+
+
+def test_pexpire_never_shortens(client, key):
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client("PEXPIRE", key, 1000) == 1
+    assert client("PTTL", key) > 19000
+    assert client("PEXPIRE", key, 40000) == 1
+    assert client("PTTL", key) > 39000
+    client("DEL", key)
+
+
+@pytest.mark.parametrize("command, ttl", [("PEXPIRE", 0), ("PEXPIRE", -5), ("EXPIRE", 0), ("EXPIRE", -1)])
+def test_expiry_of_nothing_deletes(quorum, client, key, command, ttl):
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client(command, key, ttl) == 1
+    assert quorum.values(key) == [None] * 5
+
+
+def test_a_lock_ends_with_its_time(quorum, client, key):
+    assert client("SET", key, "v", "NX", "PX", 500) == "OK"
+    assert client("EXISTS", key) == 1
+    until(lambda: client("SET", key, "w", "NX", "PX", 20000) == "OK", seconds=3)
+    assert client("GET", key) == b"w"
+    client("DEL", key)
+
+
+def test_compare_and_delete(quorum, client, key):
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client("EVAL", RELEASE, 1, key, "w") == 0
+    assert client("EXISTS", key) == 1
+    assert client("EVAL", RELEASE, 1, key, "v") == 1
+    assert quorum.values(key) == [None] * 5
+    assert client("EVAL", RELEASE, 1, key, "v") == 0
+
+
+def test_compare_and_pexpire(client, key):
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client("EVAL", EXTEND, 1, key, "w", 60000) == 0
+    assert client("PTTL", key) <= 20000
+    assert client("EVAL", EXTEND, 1, key, "v", 60000) == 1
+    assert client("PTTL", key) > 58000
+    client("DEL", key)
+
+
+def test_evalsha_wants_a_text_that_is_known(client, key):
+    sha = client("SCRIPT", "LOAD", RELEASE)
+    assert client("SCRIPT", "EXISTS", sha, "0" * 40, "x") == [1, 0, 0]
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client("EVALSHA", sha.upper(), 1, key, "v") == 1
+    assert client("SCRIPT", "FLUSH") == "OK"
+    assert client.error("EVALSHA", sha, 1, key, "v").code == "NOSCRIPT"
+
+
+def test_value_is_bytes(quorum, client, key):
+    value = bytes(range(1, 129))
+    client("SET", key, value, "NX", "PX", 20000)
+    assert client("GET", key) == value
+    assert client("EVAL", RELEASE, 1, key, value) == 1
+
+
+def test_key_is_bytes_up_to_64_kib(client):
+    key = (b"\x00\r\n*1$" + b"k" * 65536)[:65536]
+    assert client("SET", key, "v", "NX", "PX", 20000) == "OK"
+    assert client("GET", key) == b"v"
+    assert client("DEL", key) == 1
+    assert "65536" in str(client.error("SET", key + b"+", "v", "NX", "PX", 20000))
+
+
+def test_whole_token_of_another_client_is_a_value(quorum, client, key):
+    for server in quorum.servers:
+        server.ask("SET", key, "abc", "NX", "PX", 20000)
+    assert client("GET", key) == b"abc"
+    assert client("SET", key, "v", "NX", "PX", 20000) is None
+    assert client("EVAL", RELEASE, 1, key, "ab") == 0
+    assert client("EVAL", RELEASE, 1, key, "abc") == 1
+    assert quorum.values(key) == [None] * 5
+
+
+def test_a_minority_is_nothing(quorum, client, key):
+    for server in quorum.servers[:2]:
+        server.ask("SET", key, "abc", "NX", "PX", 20000)
+    assert client("GET", key) is None
+    assert client("EXISTS", key) == 0
+    assert client("SET", key, "v", "NX", "PX", 20000) == "OK"
+    client("DEL", key)
+
+
+def test_deleted_behind_our_back_is_noticed(quorum, client, key):
+    client("SET", key, "v", "NX", "PX", 20000)
+    for server in quorum.servers:
+        server.ask("DEL", key)
+    until(lambda: client("GET", key) is None, seconds=2)
+    assert client("SET", key, "w", "NX", "PX", 20000) == "OK"
+    client("DEL", key)
+
+
+def test_prefix_makes_the_key(start, quorum, key):
+    with start(quorum.nodes, "--prefix", "app:").connect() as client:
+        client("SET", key, "v", "NX", "PX", 20000)
+        assert token(quorum, f"app:{key}").endswith(b":v")
+        assert client("GET", key) == b"v"
+        client("DEL", key)
+
+
+def test_pipelined_requests_are_answered_in_order(client, key):
+    from resp import encode
+    client.raw(encode("SET", key, "v", "NX", "PX", 20000) + encode("GET", key) + encode("DEL", key) + encode("GET", key) + encode("PING"))
+    assert [client.read() for _ in range(5)] == ["OK", b"v", 1, None, "PONG"]
+
+
+def test_lines_as_people_type_them(client, key):
+    client.raw(f'SET {key} "a \\"b\\" \\x41" NX PX 20000\r\nGET {key}\n\nDEL \'{key}\'\r\nping\r\n'.encode())
+    assert [client.read() for _ in range(4)] == ["OK", b'a "b" A', 1, "PONG"]
+
+
+def test_many_clients_one_key_one_holder(gateway, key):
+    clients = [gateway.connect() for _ in range(30)]
+    for number, one in enumerate(clients):
+        one.send("SET", key, f"v{number}", "NX", "PX", 20000)
+    replies = [one.read() for one in clients]
+    assert replies.count("OK") == 1 and replies.count(None) == 29
+    winner = replies.index("OK")
+    for number, one in enumerate(clients):
+        one.send("EVAL", RELEASE, 1, key, f"v{number}")
+    replies = [one.read() for one in clients]
+    assert replies == [int(number == winner) for number in range(30)]
+    for one in clients:
+        one.close()

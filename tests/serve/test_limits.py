@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Clients that take too much: too many, too slow, half a request; the others do not feel it."""
+import pathlib
+import re
+import socket
+import time
+
+import pytest
+
+from conftest import RELEASE
+from resp import Closed, encode
+from servers import until
+
+
+def memory_kib(gateway):
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{gateway.process.pid}/status").read_text()).group(1))
+
+
+def counts(gateway):
+    """Whether its memory tells anything: the address sanitizer keeps what was freed."""
+    return "libasan" not in pathlib.Path(f"/proc/{gateway.process.pid}/maps").read_text()
+
+
+def closed(connection, seconds=20):
+    """Waits until the gateway has ended the connection; whether it did."""
+    connection.socket.settimeout(seconds)
+    try:
+        while connection.socket.recv(65536):
+            pass
+        return True
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def test_more_connections_than_allowed(start, quorum):
+    gateway = start(quorum.nodes, "--connections", "3")
+    clients = [gateway.connect() for _ in range(3)]
+    assert [client("PING") for client in clients] == ["PONG"] * 3
+    with gateway.connect() as fourth:
+        assert str(fourth.read()) == "ERR max number of clients reached"
+        assert fourth.at_end()
+    clients.pop().close()
+
+    def has_room():
+        with gateway.connect() as another:
+            another.send("PING")
+            return another.read() == "PONG"
+    until(has_room, what="room for another")
+    for client in clients:
+        assert client("PING") == "PONG"
+        client.close()
+
+
+def test_half_a_request_is_given_up(gateway, client):
+    """All at once, since each takes ten seconds."""
+    halves = [b"*3\r\n$3\r\nSET\r\n$5\r\nab", b"PIN", b"*2\r\n"]
+    connections = [gateway.connect() for _ in halves]
+    for connection, half in zip(connections, halves):
+        connection.raw(half)
+    trickle, idle = gateway.connect(), gateway.connect()
+    trickle.raw(b"*2\r\n$4\r\nECHO\r\n$1000\r\n")
+    trickle.socket.settimeout(0.2)
+    end, began = None, time.monotonic()
+    while end is None and time.monotonic() < began + 20:
+        try:
+            trickle.raw(b"x")
+            if trickle.socket.recv(1) == b"":
+                end = time.monotonic()
+        except TimeoutError:
+            pass
+        except ConnectionError:
+            end = time.monotonic()
+    assert end is not None and end - began > 8, "a byte now and then is no progress"
+    assert all(closed(connection) for connection in connections)
+    assert idle("PING") == "PONG", "who says nothing may stay"
+    assert client("PING") == "PONG"
+    for connection in [*connections, trickle, idle]:
+        connection.close()
+
+
+def test_a_client_that_does_not_say_its_password(start, quorum, tmp_path):
+    path = tmp_path / "password"
+    path.write_text("secret")
+    gateway = start(quorum.nodes, "--password-file", str(path))
+    with gateway.connect() as silent, gateway.connect() as known:
+        known("AUTH", "secret")
+        assert closed(silent)
+        assert known("PING") == "PONG"
+
+
+def test_a_client_that_does_not_read_its_answers(start, quorum, key):
+    gateway = start(quorum.nodes)
+    with gateway.connect() as slow, gateway.connect() as client:
+        before = memory_kib(gateway)
+        slow.socket.settimeout(0.5)
+        request = encode("ECHO", b"x" * 60000)
+        sent = 0
+        try:
+            for _ in range(200):
+                sent += slow.socket.send(request)
+        except TimeoutError:
+            pass  # it is not read from while it does not read
+        assert sent < 4_000_000
+        assert memory_kib(gateway) - before < 4096 or not counts(gateway)
+        for number in range(50):
+            assert client("SET", key, f"v{number}", "NX", "PX", 20000) == "OK"
+            assert client("EVAL", RELEASE, 1, key, f"v{number}") == 1
+        time.sleep(12)  # the bound is ten seconds, looked after once a second
+        slow.socket.settimeout(10)
+        with pytest.raises((Closed, ConnectionError)):
+            for _ in range(200):
+                slow.read()
+
+
+def test_a_listener_that_does_not_read(start, quorum):
+    """Its notifications are dropped beyond the bound, and the bound ends it."""
+    gateway = start(quorum.nodes)
+    with gateway.connect() as deaf, gateway.connect() as client:
+        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf("PSUBSCRIBE", "*")
+        before = memory_kib(gateway)
+        name = "k" * 60000
+        for _ in range(60):
+            client("SET", name, "v", "NX", "PX", 20000)
+            client("DEL", name)
+        assert memory_kib(gateway) - before < 8192 or not counts(gateway)
+        assert closed(deaf)
+        assert client("PING") == "PONG"
+
+
+def test_clients_that_go_while_their_request_is_under_way(start, own_quorum, key):
+    gateway = start(own_quorum.nodes)
+    for server in own_quorum.servers[:3]:
+        server.pause()
+    clients = [gateway.connect() for _ in range(20)]
+    for number, client in enumerate(clients):
+        client.send("SET", key, f"v{number}", "NX", "PX", 20000)
+    for client in clients:
+        client.close()
+    for server in own_quorum.servers[:3]:
+        server.resume()
+    with gateway.connect() as client:
+        until(lambda: b"connected_clients:1\r" in client("INFO", "clients"), what="their end")
+
+        def answer():
+            client.send("GET", key)
+            return client.read()
+        until(lambda: answer() in (None, *(f"v{number}".encode() for number in range(20))), what="an answer")
+
+
+def test_idle_connections_cost_little(start, quorum):
+    gateway = start(quorum.nodes, "--connections", "600")
+    before = memory_kib(gateway)
+    clients = [gateway.connect() for _ in range(500)]
+    assert clients[-1]("PING") == "PONG"
+    assert (memory_kib(gateway) - before) / 500 < 32 or not counts(gateway)
+    for client in clients:
+        client.close()
+
+
+def test_what_a_long_request_took_is_given_back(start, quorum):
+    gateway = start(quorum.nodes)
+    clients = [gateway.connect() for _ in range(300)]
+    assert clients[-1]("PING") == "PONG"
+    before = memory_kib(gateway)
+    for client in clients:
+        assert len(client("ECHO", b"x" * 120000)) == 120000
+    assert (memory_kib(gateway) - before) / 300 < 32 or not counts(gateway)
+    for client in clients:
+        client.close()
+
+
+def test_a_client_that_asks_without_pause_does_not_starve_others(gateway, key):
+    with gateway.connect() as greedy, gateway.connect() as client:
+        greedy.raw(encode("PING") * 5000)
+        began = time.monotonic()
+        assert client("SET", key, "v", "NX", "PX", 20000) == "OK"
+        assert client("DEL", key) == 1
+        assert time.monotonic() - began < 2
+        assert [greedy.read() for _ in range(5000)] == ["PONG"] * 5000

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The page for Prometheus: well-formed, and the numbers are those of what was done."""
+import re
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import RELEASE, guarded
+from servers import until
+
+SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?[0-9.e+-]+|\+Inf|NaN)$')
+
+
+def page(gateway, path="/metrics"):
+    host, port = gateway.address("metrics")
+    with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as reply:
+        assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        return reply.read().decode()
+
+
+def samples(text):
+    """{(name, labels): value}; each name was announced by HELP and TYPE before."""
+    found, types = {}, {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert kind in ("counter", "gauge", "histogram") and name not in types
+            types[name] = kind
+        elif not line.startswith("# HELP "):
+            match = SAMPLE.match(line)
+            assert match, line
+            name, labels, value = match.groups()
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            assert types.get(name) in ("counter", "gauge") or types.get(base) == "histogram", line
+            assert (name, labels) not in found, line
+            found[name, labels] = float(value)
+    return found
+
+
+@pytest.fixture
+def measured(start, quorum):
+    return start(quorum.nodes, "--metrics", "127.0.0.1:0")
+
+
+def test_numbers_of_what_was_done(measured, quorum, key):
+    with measured.connect() as client:
+        for number in range(3):
+            client("SET", f"{key}-{number}", "v", "NX", "PX", 20000)
+        client("SET", f"{key}-0", "w", "NX", "PX", 20000)
+        client("PEXPIRE", f"{key}-1", 30000)
+        client("EVAL", RELEASE, 1, f"{key}-2", "v")
+        client("GET", key)
+        client.error("FLUSHALL")
+        now = samples(page(measured))
+        client("DEL", f"{key}-0", f"{key}-1")
+    assert now["redlock_serve_locks_held", None] == 2
+    assert now["redlock_serve_acquisitions_total", 'outcome="taken"'] == 3
+    assert now["redlock_serve_acquisitions_total", 'outcome="held"'] == 1
+    assert now["redlock_serve_acquisitions_total", 'outcome="no_quorum"'] == 0
+    assert now["redlock_serve_extensions_total", 'outcome="extended"'] == 1
+    assert now["redlock_serve_releases_total", 'outcome="released"'] == 1
+    assert now["redlock_serve_refusals_total", 'reason="request"'] == 1
+    assert now["redlock_serve_connections", None] == 1
+    assert now["redlock_serve_requests_total", None] == 8
+    assert now["redlock_serve_round_trip_seconds_count", 'step="take"'] == 3
+    assert now["redlock_serve_round_trip_seconds_count", 'step="look"'] == 1
+    assert now["redlock_serve_wait_seconds_count", None] == 7
+    assert now["redlock_votes_total", 'vote="granted"'] >= 9
+    for server in quorum.servers:
+        assert now["redlock_node_up", f'node="{server.url}"'] == 1
+
+
+def test_histograms_grow_from_bucket_to_bucket(measured, key):
+    with measured.connect() as client:
+        for _ in range(20):
+            client("SET", key, "v", "NX", "PX", 20000)
+            client("DEL", key)
+    now = samples(page(measured))
+    buckets = [value for (name, labels), value in now.items() if name == "redlock_serve_round_trip_seconds_bucket" and 'step="take"' in labels]
+    assert buckets == sorted(buckets) and buckets[-1] == 20
+    assert 0 < now["redlock_serve_round_trip_seconds_sum", 'step="take"'] < 20
+
+
+def test_a_node_that_is_gone_and_no_passwords(start, own_quorum, key):
+    nodes = own_quorum.nodes.replace("redis://", "redis://default:s3cret@")
+    gateway = start(nodes, "--metrics", "127.0.0.1:0")
+    own_quorum[0].process.kill()
+    own_quorum[0].process.wait()
+    url = own_quorum[0].url.replace("redis://", "redis://default@")
+
+    def is_down():
+        text = page(gateway)
+        return next((text for name, labels in samples(text) if name == "redlock_node_up" and f'node="{url}"' == labels
+                     and samples(text)[name, labels] == 0), None)
+    text = until(is_down, what="the node's end in the metrics")
+    assert "s3cret" not in text
+    assert re.search(rf'redlock_node_verdict{{node="{url}",verdict="[^"]*(refused|lost)[^"]*"}} [67]\n', text), text
+
+
+def test_guarded_says_so(start, own_quorum):
+    gateway = start(guarded(own_quorum).nodes, "--mode", "guarded", "--metrics", "127.0.0.1:0")
+    assert 'mode="guarded"' in page(gateway)
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics/x", "/../etc/passwd"])
+def test_nothing_else_is_there(measured, path):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        page(measured, path)
+    assert caught.value.code == 404
+
+
+def test_only_reading(measured):
+    host, port = measured.address("metrics")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/metrics", data=b"x", method="POST"), timeout=10)
+    assert caught.value.code in (405, 501)
