@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Cycles are planned at a steady rate, whatever becomes of those before, and each is measured from the moment for which it
- * was planned: who answers late does not thereby get less to do.
+ * Cycles are planned at a steady rate, whatever becomes of those before, and each is measured from the moment for which
+ * it was planned: who answers late does not thereby get less to do.
  */
 #include "load.h"
 
@@ -21,12 +21,15 @@ enum { EVENTS = 128, REQUEST_MAX = 512, ASK_MS = 10000, SHARES = 5 };
 #define ASKED_EVERY (100 * MS)
 #define LATEST (10000 * MS) /* after the last planned cycle */
 
-static const char release_script[] = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+static const char release_script[] =
+    "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
 void worker_key(const struct crowd *crowd, const struct worker *worker, char *out) {
     const long pid = getpid();
-    if (worker->shared >= 0) snprintf(out, KEY_BYTES, "load:%ld:%s:shared:%d", pid, crowd->name, worker->shared);
-    else snprintf(out, KEY_BYTES, "load:%ld:%s:%u:%u", pid, crowd->name, worker->number, worker->names);
+    if (worker->shared >= 0)
+        snprintf(out, KEY_BYTES, "load:%ld:%s:shared:%d", pid, crowd->name, worker->shared);
+    else
+        snprintf(out, KEY_BYTES, "load:%ld:%s:%u:%u", pid, crowd->name, worker->number, worker->names);
 }
 
 void worker_value(const struct worker *worker, char *out) {
@@ -57,7 +60,8 @@ static void take(struct crowd *crowd, struct worker *worker, int64_t due_ns) {
     worker_key(crowd, worker, key);
     worker_value(worker, value);
     int ttl_bytes = snprintf(ttl, sizeof ttl, "%" PRId64, crowd->ttl_ms);
-    int bytes = snprintf(request, sizeof request, "*6\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n$2\r\nNX\r\n$2\r\nPX\r\n$%d\r\n%s\r\n",
+    int bytes = snprintf(request, sizeof request,
+                         "*6\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n$2\r\nNX\r\n$2\r\nPX\r\n$%d\r\n%s\r\n",
                          strlen(key), key, strlen(value), value, ttl_bytes, ttl);
     ask(crowd, worker, request, bytes);
 }
@@ -68,8 +72,9 @@ static void give(struct crowd *crowd, struct worker *worker) {
     if (worker->shared >= 0) crowd->holder[worker->shared] = -1;
     worker_key(crowd, worker, key);
     worker_value(worker, value);
-    int bytes = snprintf(request, sizeof request, "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", crowd->sha,
-                         strlen(key), key, strlen(value), value);
+    int bytes =
+        snprintf(request, sizeof request, "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
+                 crowd->sha, strlen(key), key, strlen(value), value);
     ask(crowd, worker, request, bytes);
 }
 
@@ -86,8 +91,10 @@ static void next_cycle(struct crowd *crowd, struct worker *worker) {
 
 static void unwelcome(struct crowd *crowd, struct worker *worker) {
     bool unknown = strncmp(worker->answer, "-NOQUORUM", 9) == 0;
-    if (unknown) crowd->unknown++;
-    else crowd->wrong++;
+    if (unknown)
+        crowd->unknown++;
+    else
+        crowd->wrong++;
     snprintf(crowd->last_error, sizeof crowd->last_error, "%.*s", (int)strcspn(worker->answer, "\r"), worker->answer);
     worker->names++;
     next_cycle(crowd, worker);
@@ -96,8 +103,10 @@ static void unwelcome(struct crowd *crowd, struct worker *worker) {
 static void taken(struct crowd *crowd, struct worker *worker) {
     if (worker->shared < 0) {
         worker->names += crowd->keeps;
-        if (crowd->keeps) next_cycle(crowd, worker);
-        else give(crowd, worker);
+        if (crowd->keeps)
+            next_cycle(crowd, worker);
+        else
+            give(crowd, worker);
         return;
     }
     if (crowd->holder[worker->shared] >= 0) crowd->twice++;
@@ -117,7 +126,8 @@ static void answered(struct crowd *crowd, struct worker *worker) {
         next_cycle(crowd, worker);
     } else if (worker->state == WORKER_GIVING && strcmp(answer, ":1\r\n") == 0) {
         crowd->cycles++;
-        if (crowd->latency != NULL) histogram_add(crowd->latency, now_ns() - worker->due_ns - (worker->shared >= 0 ? crowd->hold_ns : 0));
+        if (crowd->latency != NULL)
+            histogram_add(crowd->latency, now_ns() - worker->due_ns - (worker->shared >= 0 ? crowd->hold_ns : 0));
         next_cycle(crowd, worker);
     } else {
         crowd->lost += worker->state == WORKER_GIVING && answer[0] == ':';
@@ -148,7 +158,8 @@ static void hear(struct crowd *crowd, struct worker *worker) {
 /* ---- the plan ---- */
 
 static struct worker *next_worker(struct crowd *crowd) {
-    if (crowd->planned++ % SHARES == 0) return &crowd->workers[(unsigned)random() % crowd->sharing]; /* so that they meet */
+    if (crowd->planned++ % SHARES == 0)
+        return &crowd->workers[(unsigned)random() % crowd->sharing]; /* so that they meet */
     return &crowd->workers[crowd->sharing + crowd->next_own++ % (crowd->count - crowd->sharing)];
 }
 
@@ -172,8 +183,10 @@ static int64_t give_due(struct crowd *crowd, int64_t now) {
     for (unsigned i = 0; i < crowd->sharing; i++) {
         struct worker *worker = &crowd->workers[i];
         if (worker->state != WORKER_HOLDING || worker->fd < 0) continue;
-        if (worker->gives_ns <= now) give(crowd, worker);
-        else if (worker->gives_ns < next) next = worker->gives_ns;
+        if (worker->gives_ns <= now)
+            give(crowd, worker);
+        else if (worker->gives_ns < next)
+            next = worker->gives_ns;
     }
     return next;
 }
@@ -197,7 +210,8 @@ static void wait_until(struct crowd *crowd, int64_t at) {
     }
 }
 
-void crowd_run(struct crowd *crowd, int64_t until_ns, bool (*while_running)(struct crowd *crowd, void *context), void *context) {
+void crowd_run(struct crowd *crowd, int64_t until_ns, bool (*while_running)(struct crowd *crowd, void *context),
+               void *context) {
     int64_t nuisances_ns = now_ns(), asked_ns = nuisances_ns;
     crowd->next_ns = nuisances_ns;
     for (;;) {
@@ -220,7 +234,8 @@ void crowd_run(struct crowd *crowd, int64_t until_ns, bool (*while_running)(stru
 
 void crowd_burst(struct crowd *crowd, unsigned odd) {
     for (unsigned i = crowd->sharing; i < crowd->count; i++) {
-        if (i % 2 == odd && crowd->workers[i].fd >= 0 && crowd->workers[i].state == WORKER_IDLE) take(crowd, &crowd->workers[i], now_ns());
+        if (i % 2 == odd && crowd->workers[i].fd >= 0 && crowd->workers[i].state == WORKER_IDLE)
+            take(crowd, &crowd->workers[i], now_ns());
     }
 }
 
@@ -241,7 +256,8 @@ static void load_script(struct crowd *crowd) {
     char request[sizeof release_script + 64], answer[64];
     size_t got = 0;
     int fd = served_connect(crowd->served);
-    int bytes = snprintf(request, sizeof request, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n%s\r\n", sizeof release_script - 1, release_script);
+    int bytes = snprintf(request, sizeof request, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n%s\r\n",
+                         sizeof release_script - 1, release_script);
     if (fd < 0 || send(fd, request, (size_t)bytes, MSG_NOSIGNAL) != bytes) give_up("the gateway takes no request");
     while (got < 5 + SHA_BYTES + 2) {
         struct pollfd poller = {.fd = fd, .events = POLLIN};
@@ -267,7 +283,8 @@ void crowd_open(struct crowd *crowd) {
     crowd->epoll = epoll_create1(EPOLL_CLOEXEC);
     crowd->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     crowd->workers = calloc(crowd->count, sizeof *crowd->workers);
-    if (crowd->workers == NULL || epoll_ctl(crowd->epoll, EPOLL_CTL_ADD, crowd->timer, &event) != 0) give_up("epoll: %s", strerror(errno));
+    if (crowd->workers == NULL || epoll_ctl(crowd->epoll, EPOLL_CTL_ADD, crowd->timer, &event) != 0)
+        give_up("epoll: %s", strerror(errno));
     for (unsigned i = 0; i < SHARED_KEYS; i++) crowd->holder[i] = -1;
     load_script(crowd);
     for (unsigned i = 0; i < crowd->count; i++) let_in(crowd, &crowd->workers[i], i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A load on `redlock serve`: a crowd of well-behaved clients at a stated rate, with or without clients beside them that are a
- * nuisance, and a look at the nodes afterwards.
+ * A load on `redlock serve`: a crowd of well-behaved clients at a stated rate, with or without clients beside them that
+ * are a nuisance, and a look at the nodes afterwards.
  */
 #ifndef BENCH_GATEWAY_LOAD_H
 #define BENCH_GATEWAY_LOAD_H
@@ -38,8 +38,8 @@ int served_connect(const struct served *served);
 /* In KiB, of /proc: "VmRSS:", "VmHWM:". */
 long served_memory(const struct served *served, const char *which);
 
-/* How many nodes hold the key at this moment, with that value unless it is NULL. *most_ms: the longest that one of them still
- * will, -1: for ever, left alone where nobody does. */
+/* How many nodes hold the key at this moment, with that value unless it is NULL. *most_ms: the longest that one of them
+ * still will, -1: for ever, left alone where nobody does. */
 unsigned nodes_holding(struct redlock_client *client, const char *key, const char *value, int64_t *most_ms);
 
 /* Ends the program with a word. */
@@ -78,7 +78,8 @@ struct crowd {
     int64_t next_ns; /* when the next cycle is planned */
     uint64_t planned;
     unsigned next_own;
-    int holder[SHARED_KEYS]; /* the witness: who was told to have the lock, and has not begun to give it back; -1: nobody */
+    int holder[SHARED_KEYS]; /* the witness: who was told to have the lock, and has not begun to give it back; -1:
+                                nobody */
     struct histogram *latency;
     uint64_t cycles, refused, twice, lost, unknown, wrong, overrun;
     char last_error[160];
@@ -87,9 +88,10 @@ struct crowd {
 };
 
 void crowd_open(struct crowd *crowd);
-/* Plans cycles at the rate until then, and goes on until those are done; `while_running` (may be NULL) is asked ten times a
- * second, and ends it by false. */
-void crowd_run(struct crowd *crowd, int64_t until_ns, bool (*while_running)(struct crowd *crowd, void *context), void *context);
+/* Plans cycles at the rate until then, and goes on until those are done; `while_running` (may be NULL) is asked ten
+ * times a second, and ends it by false. */
+void crowd_run(struct crowd *crowd, int64_t until_ns, bool (*while_running)(struct crowd *crowd, void *context),
+               void *context);
 /* Everybody with a key of his own who is idle asks for it, all at once; the even or the odd ones. */
 void crowd_burst(struct crowd *crowd, unsigned odd);
 /* Reads what is still to come, until all connections are closed or `ms` are over. How many are not. */
@@ -104,7 +106,7 @@ enum nuisance_kind { NUISANCE_READS_SLOWLY, NUISANCE_WRITES_SLOWLY, NUISANCE_TAL
 
 struct nuisance {
     enum nuisance_kind kind;
-    int fd; /* -1: to be connected again */
+    int fd;        /* -1: to be connected again */
     uint64_t done; /* bytes, lines of garbage */
     int64_t next_ns;
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A thousand clients on one gateway, most of them well-behaved: what the others cost these, and what becomes of their locks
- * when the gateway is ended or killed.
- * usage: redlock up -- gateway_load [options] [PROGRAM]   (redlock)
+ * A thousand clients on one gateway, most of them well-behaved: what the others cost these, and what becomes of their
+ * locks when the gateway is ended or killed. usage: redlock up -- gateway_load [options] [PROGRAM]   (redlock)
  *   --connections N   (1000) a tenth of them slow, a hundredth talking garbage, where these are there
  *   --rate N          (1000) acquire-and-release cycles a second, of all well-behaved together
  *   --seconds S       (5) of each measurement
@@ -38,7 +37,7 @@ struct run {
     struct served served;
     struct crowd crowd;
     struct redlock_client *client; /* of the nodes, to look */
-    long memory[2]; /* the most there was: quiet, beside the others */
+    long memory[2];                /* the most there was: quiet, beside the others */
     double p50[2][PAIRS_MAX], p99[2][PAIRS_MAX];
     uint64_t answered[2];
     bool bad;
@@ -94,8 +93,8 @@ static void tell_latencies(struct run *run) {
     for (unsigned i = 0; i < pairs; i++) ratios[i] = run->p99[1][i] / run->p99[0][i];
     printf("%-18s %10s %10s %10s %12s\n", "", "CYCLES", "P50 us", "P99 us", "MEMORY KiB");
     for (int i = 0; i < 2; i++) {
-        printf("%-18s %10llu %10.0f %10.0f %12ld\n", names[i], (unsigned long long)run->answered[i], median(run->p50[i], pairs),
-               median(run->p99[i], pairs), run->memory[i]);
+        printf("%-18s %10llu %10.0f %10.0f %12ld\n", names[i], (unsigned long long)run->answered[i],
+               median(run->p50[i], pairs), median(run->p99[i], pairs), run->memory[i]);
     }
     printf("p99 beside the others over quiet, median of %u pairs: %.2f\n", pairs, median(ratios, pairs));
     if (!run->plan.check) verdict(run, median(ratios, pairs) <= P99_RATIO_MAX, "the p99 is within twice the quiet one");
@@ -107,18 +106,27 @@ static void judge_locks(struct run *run, const char *when) {
     snprintf(text, sizeof text, "%s: no lock was granted twice (%llu times), none was lost by its holder (%llu)", when,
              (unsigned long long)crowd->twice, (unsigned long long)crowd->lost);
     verdict(run, crowd->twice == 0 && crowd->lost == 0, text);
-    snprintf(text, sizeof text, "%s: %llu cycles, %llu refused on shared keys, %llu unknown, %llu other errors, %llu not begun%s%s", when,
+    snprintf(text, sizeof text,
+             "%s: %llu cycles, %llu refused on shared keys, %llu unknown, %llu other errors, %llu not begun%s%s", when,
              (unsigned long long)crowd->cycles, (unsigned long long)crowd->refused, (unsigned long long)crowd->unknown,
-             (unsigned long long)crowd->wrong, (unsigned long long)crowd->overrun, crowd->last_error[0] != '\0' ? "; the last: " : "",
-             crowd->last_error);
-    /* Where a machine is so busy that a node is silent for a second, what became of a lock is not known: that is no error. */
-    verdict(run, crowd->cycles > 0 && crowd->refused > 0 && crowd->wrong == 0 && (crowd->overrun == 0 || run->plan.check), text);
+             (unsigned long long)crowd->wrong, (unsigned long long)crowd->overrun,
+             crowd->last_error[0] != '\0' ? "; the last: " : "", crowd->last_error);
+    /* Where a machine is so busy that a node is silent for a second, what became of a lock is not known: that is no
+     * error. */
+    verdict(run,
+            crowd->cycles > 0 && crowd->refused > 0 && crowd->wrong == 0 && (crowd->overrun == 0 || run->plan.check),
+            text);
 }
 
 static void open_crowd(struct run *run, const char *name, int64_t ttl_ms) {
     const unsigned count = run->plan.connections - run->plan.connections / 10 - run->plan.connections / 100;
-    run->crowd = (struct crowd){.served = &run->served, .name = name, .count = count, .sharing = count / 10, .rate = run->plan.rate,
-                                .ttl_ms = ttl_ms, .hold_ns = HOLD_MS * MS};
+    run->crowd = (struct crowd){.served = &run->served,
+                                .name = name,
+                                .count = count,
+                                .sharing = count / 10,
+                                .rate = run->plan.rate,
+                                .ttl_ms = ttl_ms,
+                                .hold_ns = HOLD_MS * MS};
     crowd_open(&run->crowd);
 }
 
@@ -127,14 +135,17 @@ static void measure_pairs(struct run *run) {
     served_start(&run->served);
     printf("memory of the gateway at its beginning: %ld KiB\n", served_memory(&run->served, "VmRSS:"));
     open_crowd(run, "measured", TTL_MS);
-    printf("%u well-behaved clients, %u of them on %d shared keys, %.0f cycles a second; beside them %u slow ones and %u that talk garbage\n",
-           run->crowd.count, run->crowd.sharing, SHARED_KEYS, run->plan.rate, run->plan.connections / 10, run->plan.connections / 100);
+    printf("%u well-behaved clients, %u of them on %d shared keys, %.0f cycles a second; beside them %u slow ones and "
+           "%u that talk garbage\n",
+           run->crowd.count, run->crowd.sharing, SHARED_KEYS, run->plan.rate, run->plan.connections / 10,
+           run->plan.connections / 100);
     for (unsigned pair = 0; pair < run->plan.pairs; pair++) {
         measure(run, pair % 2 != 0, pair);
         measure(run, pair % 2 == 0, pair);
     }
     tell_latencies(run);
-    printf("memory afterwards: %ld KiB, the most ever: %ld KiB\n", served_memory(&run->served, "VmRSS:"), served_memory(&run->served, "VmHWM:"));
+    printf("memory afterwards: %ld KiB, the most ever: %ld KiB\n", served_memory(&run->served, "VmRSS:"),
+           served_memory(&run->served, "VmHWM:"));
     snprintf(text, sizeof text, "the others cost the gateway at most %ld MiB", run->plan.memory_mib);
     verdict(run, run->memory[1] - run->memory[0] <= run->plan.memory_mib * 1024, text);
     judge_locks(run, "measured");
@@ -172,8 +183,10 @@ static void judge_drain(struct run *run) {
             done_all_the_same += holding >= quorum;
         }
     }
-    snprintf(text, sizeof text, "of %u locks that were granted in the end %u are not there, of %u requests that were not answered %u were done",
-             answered, not_there, unanswered, done_all_the_same);
+    snprintf(
+        text, sizeof text,
+        "of %u locks that were granted in the end %u are not there, of %u requests that were not answered %u were done",
+        answered, not_there, unanswered, done_all_the_same);
     verdict(run, answered > 0 && not_there == 0 && done_all_the_same == 0, text);
 }
 
@@ -186,8 +199,10 @@ static void drain(struct run *run) {
     unsigned open = crowd_read_out(&run->crowd, DRAIN_MS);
     const int64_t read_out_ns = now_ns() - at;
     int status = served_end(&run->served, 0, DRAIN_MS, &took_ns); /* those who do not read hold it up */
-    snprintf(text, sizeof text, "SIGTERM: the well-behaved were done with after %.2f s (%u were not), the gateway after %.1f s, exit status %d",
-             (double)read_out_ns / 1e9, open, (double)(now_ns() - at) / 1e9, status);
+    snprintf(
+        text, sizeof text,
+        "SIGTERM: the well-behaved were done with after %.2f s (%u were not), the gateway after %.1f s, exit status %d",
+        (double)read_out_ns / 1e9, open, (double)(now_ns() - at) / 1e9, status);
     verdict(run, status == 0 && open == 0 && now_ns() - at < DRAIN_MS * MS, text);
     judge_drain(run);
     nuisances_close(&run->crowd);
@@ -233,8 +248,9 @@ static void die(struct run *run) {
     unsigned there = keys_there(run, &most_ms);
     while (now_ns() < over_ns) pause_ms(10);
     unsigned there_later = keys_there(run, &most_later_ms);
-    snprintf(text, sizeof text, "SIGKILL (%d): %u locks were held, for %lld ms at most of %lld; that time later there are %u", status - 128, there,
-             (long long)most_ms, (long long)ttl_ms, there_later);
+    snprintf(text, sizeof text,
+             "SIGKILL (%d): %u locks were held, for %lld ms at most of %lld; that time later there are %u",
+             status - 128, there, (long long)most_ms, (long long)ttl_ms, there_later);
     verdict(run, status == 128 + SIGKILL && there > 0 && most_ms >= 0 && most_ms <= ttl_ms && there_later == 0, text);
     nuisances_close(&run->crowd);
     crowd_close(&run->crowd);
@@ -243,20 +259,31 @@ static void die(struct run *run) {
 /* ---- the whole ---- */
 
 static void read_options(struct run *run, int argc, char **argv) {
-    static const struct option options[] = {{"connections", required_argument, NULL, 'c'}, {"rate", required_argument, NULL, 'r'},
-                                            {"seconds", required_argument, NULL, 's'},     {"pairs", required_argument, NULL, 'p'},
-                                            {"memory", required_argument, NULL, 'm'},      {"check", no_argument, NULL, 'k'},
+    static const struct option options[] = {{"connections", required_argument, NULL, 'c'},
+                                            {"rate", required_argument, NULL, 'r'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"pairs", required_argument, NULL, 'p'},
+                                            {"memory", required_argument, NULL, 'm'},
+                                            {"check", no_argument, NULL, 'k'},
                                             {NULL, 0, NULL, 0}};
     struct plan *plan = &run->plan;
     *plan = (struct plan){.connections = 1000, .pairs = 5, .memory_mib = 32, .rate = 1000, .seconds = 5};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 'k') *plan = (struct plan){.connections = 1000, .pairs = 1, .memory_mib = 32, .rate = 300, .seconds = 1.5, .check = true};
-        else if (option == 'c') plan->connections = (unsigned)strtoul(optarg, NULL, 10);
-        else if (option == 'r') plan->rate = strtod(optarg, NULL);
-        else if (option == 's') plan->seconds = strtod(optarg, NULL);
-        else if (option == 'm') plan->memory_mib = strtol(optarg, NULL, 10);
-        else if (option == 'p') plan->pairs = (unsigned)strtoul(optarg, NULL, 10);
-        else exit(64);
+        if (option == 'k')
+            *plan = (struct plan){
+                .connections = 1000, .pairs = 1, .memory_mib = 32, .rate = 300, .seconds = 1.5, .check = true};
+        else if (option == 'c')
+            plan->connections = (unsigned)strtoul(optarg, NULL, 10);
+        else if (option == 'r')
+            plan->rate = strtod(optarg, NULL);
+        else if (option == 's')
+            plan->seconds = strtod(optarg, NULL);
+        else if (option == 'm')
+            plan->memory_mib = strtol(optarg, NULL, 10);
+        else if (option == 'p')
+            plan->pairs = (unsigned)strtoul(optarg, NULL, 10);
+        else
+            exit(64);
     }
     run->served.program = optind < argc ? argv[optind] : "redlock";
     run->served.nodes = getenv("REDLOCK_NODES");
@@ -271,7 +298,8 @@ static void make_room(unsigned connections) {
     const rlim_t needed = connections + 2 * BESIDE;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
     limit.rlim_cur = needed;
-    if (limit.rlim_max < needed || setrlimit(RLIMIT_NOFILE, &limit) != 0) give_up("ulimit -n must allow %u files", connections + 2 * BESIDE);
+    if (limit.rlim_max < needed || setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        give_up("ulimit -n must allow %u files", connections + 2 * BESIDE);
 }
 
 static void open_client(struct run *run) {

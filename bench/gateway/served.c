@@ -36,8 +36,8 @@ static _Noreturn void become_gateway(const struct served *served, pid_t parent) 
     snprintf(listen, sizeof listen, "unix://%s", served->address.sun_path);
     snprintf(connections, sizeof connections, "%u", served->connections_max);
     /* A node that answers late on a busy machine makes a slow cycle, and not one whose end is not known. */
-    execlp(served->program, served->program, "serve", "-N", served->nodes, "--node-timeout", "1s", "--connections", connections,
-           "--listen", listen, (char *)NULL);
+    execlp(served->program, served->program, "serve", "-N", served->nodes, "--node-timeout", "1s", "--connections",
+           connections, "--listen", listen, (char *)NULL);
     fprintf(stderr, "gateway_load: %s: %s\n", served->program, strerror(errno));
     _exit(127);
 }
@@ -56,7 +56,8 @@ int served_connect(const struct served *served) {
 void served_start(struct served *served) {
     if (served->directory[0] == '\0') {
         const char *where = getenv("TMPDIR");
-        int bytes = snprintf(served->directory, sizeof served->directory, "%s/gateway-load.XXXXXX", where != NULL ? where : "/tmp");
+        int bytes = snprintf(served->directory, sizeof served->directory, "%s/gateway-load.XXXXXX",
+                             where != NULL ? where : "/tmp");
         if (bytes < 0 || bytes >= (int)sizeof served->directory || mkdtemp(served->directory) == NULL)
             give_up("cannot make a directory in %s", where != NULL ? where : "/tmp");
         served->address.sun_family = AF_UNIX;
@@ -122,12 +123,15 @@ static bool ends_with(const struct redlock_view *view, const char *value) {
 unsigned nodes_holding(struct redlock_client *client, const char *key, const char *value, int64_t *most_ms) {
     static struct redlock_view views[REDLOCK_NODES_MAX];
     unsigned count = 0;
-    if (redlock_look(client, key, strlen(key), views, REDLOCK_NODES_MAX) != REDLOCK_OK) give_up("the nodes do not tell of %s", key);
+    if (redlock_look(client, key, strlen(key), views, REDLOCK_NODES_MAX) != REDLOCK_OK)
+        give_up("the nodes do not tell of %s", key);
     for (size_t i = 0; i < redlock_client_nodes(client); i++) {
         if (views[i].verdict != REDLOCK_VERDICT_GRANTED || (value != NULL && !ends_with(&views[i], value))) continue;
         count++;
-        if (views[i].remaining_ms < 0) *most_ms = -1;
-        else if (*most_ms >= 0 && views[i].remaining_ms > *most_ms) *most_ms = views[i].remaining_ms;
+        if (views[i].remaining_ms < 0)
+            *most_ms = -1;
+        else if (*most_ms >= 0 && views[i].remaining_ms > *most_ms)
+            *most_ms = views[i].remaining_ms;
     }
     return count;
 }

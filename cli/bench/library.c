@@ -92,10 +92,6 @@ static int cycle(struct worker *worker) {
 
 static void *work(void *context) {
     struct worker *worker = context;
-    if (worker->extends) {
-        worker->what = "acquiring";
-        worker->result = redlock_acquire(worker->lock, WAIT_MS);
-    }
     int64_t from = now_ns();
     while (worker->result == REDLOCK_OK && from < worker->closes) {
         worker->result = cycle(worker);
@@ -148,6 +144,10 @@ int library_blocking(struct bench *bench, const struct measure *measure, struct 
     for (; made < measure->in_flight && status == 0; made++) {
         workers[made] = (struct worker){.extends = measure->extends};
         status = library_lock(client, &options, made, measure->resources, &workers[made].lock);
+        if (status != 0) break;
+        /* Before time is taken: nodes may still be busy with what the run before has left. */
+        int result = measure->extends ? redlock_acquire(workers[made].lock, WAIT_MS) : REDLOCK_OK;
+        if (result != REDLOCK_OK) status = library_failed("acquiring", result);
     }
     if (status == 0) status = run_workers(workers, made, meter);
     for (unsigned i = 0; i < made; i++) redlock_lock_free(workers[i].lock);

@@ -12,7 +12,7 @@ from conftest import Redlock
 from processes import children, gone
 from servers import Quorum, until
 
-SHORT = ("--pairs", "2", "--seconds", "0.1")
+SHORT = ("--pairs", "2", "--seconds", "0.2")
 SPREAD = {"median", "min", "max"}
 BESIDE = {"per_s", "p50_us", "p99_us", "max_us", "cpu_us"}
 
@@ -57,6 +57,18 @@ def test_floor_beside_library(bench):
             assert side["p50_us"]["median"] <= side["p99_us"]["median"] <= side["max_us"]["median"]
         for figure in BESIDE:
             assert ratio[figure]["min"] <= library[figure]["max"] / floor[figure]["min"] * 1.001, (name, figure)
+
+
+@pytest.mark.parametrize("mode", ["classic", "guarded"])
+def test_library_beside_gateway(bench, mode):
+    _, found = measured(bench, "-n", "3", "--mode", mode, "--only", "gateway")
+    library, gateway = found["gateway"]["sides"]
+    (ratio,) = found["gateway"]["ratios"]
+    assert (library["side"], gateway["side"], ratio["side"]) == ("library", "gateway", "gateway")
+    for side in (library, gateway, ratio):
+        for figure in BESIDE:
+            check_spread(side[figure])
+    assert ratio["p50_us"]["max"] > 1, "a way through another process is longer"
 
 
 def test_a_cycle_in_flight_takes_as_long_as_the_rate_says(bench):
@@ -117,9 +129,9 @@ def test_distinct(bench):
 def test_named_nodes_are_used_and_left_clean(bench):
     with Quorum(3) as servers:
         before = [int(re.search(rb"total_commands_processed:(\d+)", server.ask("INFO", "stats")).group(1)) for server in servers.servers]
-        report, found = measured(bench, "-N", servers.nodes, "--only", "blocking,extend-256,nodes-1")
+        report, found = measured(bench, "-N", servers.nodes, "--only", "blocking,extend-256,nodes-1,gateway")
         assert report["own_servers"] is False
-        assert [measurement["nodes"] for measurement in found.values()] == [3, 3, 1]
+        assert [measurement["nodes"] for measurement in found.values()] == [3, 3, 1, 3]
         for server, calls in zip(servers.servers, before):
             assert int(re.search(rb"total_commands_processed:(\d+)", server.ask("INFO", "stats")).group(1)) > calls + 100
             until(lambda: server.ask("DBSIZE") == 0, what="the end of all keys")
