@@ -33,7 +33,8 @@ static struct subscription **find(struct connection *connection, struct script_b
 bool channel_subscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {
     struct subscription **at = find(connection, name, is_pattern);
     if (*at != NULL) return true;
-    if (connection->channels == CHANNELS_MAX || name.bytes > CHANNEL_BYTES_MAX) return false;
+    if (connection->channels == CHANNELS_MAX) return false;
+    if (name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX)) return false;
     struct subscription *one = malloc(sizeof *one + name.bytes);
     if (one == NULL) return false;
     char *copy = (char *)(one + 1);
@@ -87,6 +88,7 @@ static void send_to(const struct subscription *one, struct script_bytes channel,
 
 static void publish(struct gateway *gateway, const char *kind, struct script_bytes about, struct script_bytes message) {
     size_t head = strlen(kind);
+    if (head + about.bytes > CHANNEL_BYTES_MAX) return; /* nobody can listen to that name */
     char *channel = malloc(head + about.bytes);
     if (channel == NULL) return; /* a hint only: who waits asks again by and by */
     memcpy(channel, kind, head);

@@ -13,6 +13,7 @@
 
 #define CHANNELS_MAX 64 /* of one connection */
 #define CHANNEL_BYTES_MAX 1024
+#define CHANNEL_PATTERN_BYTES_MAX 128 /* what it costs to compare grows with the product of both */
 
 struct connection;
 struct gateway;

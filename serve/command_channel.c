@@ -19,7 +19,7 @@ static void subscribe(struct connection *connection, const char *what, bool is_p
         const struct script_bytes *name = &connection->reader.words[i];
         if (!channel_subscribe(connection, *name, is_pattern)) {
             command_refuse(connection, what,
-                           "a connection listens to at most 64 channels, with names of at most 1024 bytes");
+                           "a connection listens to at most 64 channels, with names of at most 1024 bytes and patterns of at most 128");
             return;
         }
         confirm(connection, what, name);

@@ -77,6 +77,13 @@ def test_how_many(listener):
     assert "64 channels" in str(listener.error("PSUBSCRIBE", "*"))
 
 
+def test_how_long(listener):
+    assert "at most 1024 bytes" in str(listener.error("SUBSCRIBE", "c" * 1025))
+    assert "patterns of at most 128" in str(listener.error("PSUBSCRIBE", "c" * 129))
+    assert listener("SUBSCRIBE", "c" * 1024)[2] == 1
+    assert listener("PSUBSCRIBE", "c" * 128)[2] == 2
+
+
 def test_a_listener_that_leaves_is_forgotten(gateway, client, key):
     with gateway.connect() as listener:
         listener("PSUBSCRIBE", "*")
