@@ -4,21 +4,8 @@
  * commands that they send, one by one. LockTake is SET NX with a TTL, before SET knew NX it was SETEX under WATCH; the
  * other two compare the value under WATCH and change it in a transaction.
  */
+#include "fixtures.h"
 #include "told.h"
-
-static struct servers one;
-
-static int start_one(void **state) {
-    (void)state;
-    servers_start(&one, 1);
-    return 0;
-}
-
-static int stop_one(void **state) {
-    (void)state;
-    servers_stop(&one);
-    return 0;
-}
 
 /* ---- theirs ---- */
 

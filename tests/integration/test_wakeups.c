@@ -3,23 +3,10 @@
  * Who sleeps for whom, where nothing on the sockets comes to the rescue: one node has no straggler whose late answer
  * would wake a thread that was forgotten. Each test fails by a wait that never ends.
  */
+#include "fixtures.h"
 #include "told.h"
 
 #include <pthread.h>
-
-static struct servers one;
-
-static int start_one(void **state) {
-    (void)state;
-    servers_start(&one, 1);
-    return 0;
-}
-
-static int stop_one(void **state) {
-    (void)state;
-    servers_stop(&one);
-    return 0;
-}
 
 static struct redlock_lock_options renewed_often(struct told *told) {
     struct redlock_lock_options options = told_options(5000, told);

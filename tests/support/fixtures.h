@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Servers for a whole program or for each of its tests, as a setup and a teardown for cmocka: three or five. Clients on
+ * Servers for a whole program or for each of its tests, as a setup and a teardown for cmocka: one, three or five. Clients on
  * them that wait as long as the test says, and many locks at once.
  */
 #ifndef TESTS_FIXTURES_H
@@ -8,7 +8,19 @@
 
 #include "harness.h"
 
-static struct servers three, five;
+static struct servers one, three, five;
+
+static inline int start_one(void **state) {
+    (void)state;
+    servers_start(&one, 1);
+    return 0;
+}
+
+static inline int stop_one(void **state) {
+    (void)state;
+    servers_stop(&one);
+    return 0;
+}
 
 static inline int start_three(void **state) {
     (void)state;
