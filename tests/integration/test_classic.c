@@ -91,22 +91,22 @@ static void several_resources_are_taken_all_or_none(void **state) {
     (void)state;
     struct redlock_client *client = open_client(&five, NULL);
     const struct redlock_bytes names[] = {{"m1", 2}, {"m2", 2}, {"m3", 2}};
-    struct redlock_lock *all, *one = new_lock(client, "m2", NULL);
+    struct redlock_lock *all, *single = new_lock(client, "m2", NULL);
     assert_result(redlock_lock_new_multi(client, names, 3, NULL, &all, NULL), REDLOCK_OK);
-    assert_result(redlock_try(one), REDLOCK_OK);
+    assert_result(redlock_try(single), REDLOCK_OK);
     assert_result(redlock_try(all), REDLOCK_HELD);
     nap_ms(50);
     assert_int_equal(servers_holding(&five, "m1"), 0);
     assert_int_equal(servers_holding(&five, "m3"), 0);
-    assert_result(redlock_release(one), REDLOCK_OK);
+    assert_result(redlock_release(single), REDLOCK_OK);
     assert_result(redlock_acquire(all, 1000), REDLOCK_OK);
-    assert_result(redlock_try(one), REDLOCK_HELD);
+    assert_result(redlock_try(single), REDLOCK_HELD);
     assert_result(redlock_extend(all, 0), REDLOCK_OK);
     assert_result(redlock_release(all), REDLOCK_OK);
     nap_ms(50);
     assert_int_equal(servers_holding(&five, "m1") + servers_holding(&five, "m2") + servers_holding(&five, "m3"), 0);
     redlock_lock_free(all);
-    redlock_lock_free(one);
+    redlock_lock_free(single);
     redlock_client_free(client);
 }
 
