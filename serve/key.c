@@ -51,9 +51,13 @@ static void has_ended(struct key *key) {
     channel_tell(key->gateway, key->name, "expired");
 }
 
+static bool watch_end(struct key *key);
+
 void key_rest(struct key *key) {
     if (key->first != NULL) return;
     if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) has_ended(key);
+    /* The loop's clock is a coarse one: it may have come some milliseconds too early. */
+    if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);
     if (key->lock == NULL) key_free(key);
 }
 
