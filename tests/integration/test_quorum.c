@@ -914,6 +914,21 @@ static void one_adds_one_removes(void **state) {
     two_operators(ADD, REMOVE, "02345", 5);
 }
 
+/* Each of two inits at the same moment may have been the faster one on some nodes. Then one quorum came about at most; where the other's
+ * record was left, that node is no member to anybody, and an operator takes the record away (docs/guarded.md). */
+static void take_left_records_away(void) {
+    struct redlock_client *client = open_on("01234");
+    struct seen seen = look(client);
+    assert_true(2 * seen.quorum.intact > seen.quorum.members);
+    for (size_t i = 0; i < seen.quorum.members; i++) {
+        if (seen.members[i].verdict != REDLOCK_VERDICT_FOREIGN) continue;
+        for (unsigned server = 0; server < nodes.count; server++)
+            if (strcmp(urls[server], seen.members[i].url) == 0)
+                assert_int_equal(server_ask_integer(&nodes.at[server], "DEL redlock:node"), 1);
+    }
+    redlock_client_free(client);
+}
+
 static void two_inits_at_once(void **state) {
     (void)state;
     start(5);
@@ -928,6 +943,7 @@ static void two_inits_at_once(void **state) {
         int result = redlock_quorum_init(client, &options, &error);
         if (result != REDLOCK_OK) assert_quorum(result, REDLOCK_CONFLICT, error);
         redlock_client_free(client);
+        take_left_records_away();
         assert_agreed("01234", 0, 5);
         lose_data("01234");
     }
