@@ -51,16 +51,6 @@ static void has_ended(struct key *key) {
     channel_tell(key->gateway, key->name, "expired");
 }
 
-static bool watch_end(struct key *key);
-
-void key_rest(struct key *key) {
-    if (key->first != NULL) return;
-    if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) has_ended(key);
-    /* The loop's clock is a coarse one: it may have come some milliseconds too early. */
-    if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);
-    if (key->lock == NULL) key_free(key);
-}
-
 /* While somebody has the turn, it is left to the end of that turn. */
 static void on_end(evutil_socket_t fd, short what, void *context) {
     (void)fd;
@@ -75,6 +65,14 @@ static bool watch_end(struct key *key) {
     if (us < 0) us = 0;
     const struct timeval after = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
     return evtimer_add(key->end, &after) == 0;
+}
+
+void key_rest(struct key *key) {
+    if (key->first != NULL) return;
+    if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) has_ended(key);
+    /* The loop's clock is a coarse one: it may have come some milliseconds too early. */
+    if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);
+    if (key->lock == NULL) key_free(key);
 }
 
 void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns) {
