@@ -26,11 +26,14 @@ struct waiter {
     size_t finished, wanted;   /* of several: done when so many are over. Of one: 0 */
     atomic_uint word;          /* waiter.c's: up, asleep or woken, ... */
     rl_ns woken_at;            /* ... and since when: to be read once it says so */
+    unsigned bed;              /* its bit among those that one call wakes together; 0: it is woken by itself */
 };
 
-/* waiter.c's: whether callers give their processors away before they sleep. Not under the mutex. */
-struct yielding {
-    atomic_uint waits, vain; /* how many waits there were; how often it was in vain of late */
+/* waiter.c's: those who sleep, and whether they give their processors away first. Not under the mutex, but for `beds`. */
+struct sleepers {
+    atomic_uint bell;        /* what those in beds sleep on: it counts how often it was rung */
+    unsigned beds;           /* those taken */
+    atomic_uint waits, vain; /* how many waits there were; how often yielding was in vain of late */
     atomic_uint rest;        /* when it made one late: for so long, times this power of two, nobody does it, ... */
     _Atomic rl_ns not_before; /* ... until then */
 };
@@ -69,7 +72,7 @@ struct redlock_client {
     unsigned doubt, spared;  /* how seldom they come back at once; for so many turns nobody waits for them */
     bool held_back;          /* what was sent is not flushed: the last one back does that, or the watch */
     struct waiter *watch;    /* sleeps for so long only */
-    struct yielding yielding;
+    struct sleepers sleepers;
 
     pthread_t service;
     bool service_runs, service_parked, stopping;
@@ -208,10 +211,11 @@ void service_stop(struct redlock_client *client);
 unsigned fork_generation(void);
 
 /* waiter.c: a thread's sleep */
-void waiter_lie_down(struct waiter *waiter);             /* before anybody can know that it sleeps */
-bool waiter_sleep(struct waiter *waiter, rl_ns span);    /* false: `span` is over (RL_NEVER: no end) */
-rl_ns waiter_now(void);                                  /* the time for waiter_wake() */
-void waiter_wake(struct waiter *waiter, rl_ns now);      /* touches nothing of it afterwards: it may be gone */
+void waiter_lie_down(struct waiter *waiter);          /* mutex held, before anybody can know that it sleeps */
+bool waiter_sleep(struct waiter *waiter, rl_ns span); /* false: `span` is over (RL_NEVER: no end) */
+void waiter_get_up(struct waiter *waiter);            /* mutex held: it will be woken, or has woken by itself */
+/* Wakes a list of them, without the mutex. Touches none of them afterwards: they may be gone. */
+void waiters_wake(struct redlock_client *client, struct waiter *first);
 
 /* lock.c */
 void lock_unref(struct redlock_lock *lock);

@@ -67,23 +67,14 @@ static struct waiter *take_woken(struct redlock_client *client) {
     return woken;
 }
 
-static void wake_each(struct waiter *woken) {
-    rl_ns now = woken ? waiter_now() : 0;
-    while (woken) {
-        struct waiter *waiter = woken;
-        woken = waiter->next;
-        waiter_wake(waiter, now);
-    }
-}
-
 /* Whoever is woken wants the mutex soon: it is free by then. */
 static void unlock(struct redlock_client *client) {
     struct waiter *woken = take_woken(client);
     pthread_mutex_unlock(&client->mutex);
-    wake_each(woken);
+    waiters_wake(client, woken);
 }
 
-static void wake_now(struct redlock_client *client) { wake_each(take_woken(client)); }
+static void wake_now(struct redlock_client *client) { waiters_wake(client, take_woken(client)); }
 
 /* ---- sleepers ---- */
 
@@ -104,6 +95,7 @@ static void remove_sleeper(struct redlock_client *client, struct waiter *waiter)
     if (waiter->next) waiter->next->at = waiter->at;
     else client->asleep_last = waiter->at;
     waiter->at = NULL;
+    waiter_get_up(waiter);
     if (client->watch == waiter) client->watch = NULL;
 }
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How one thread sleeps until another wakes it: a futex of its own. A condition variable would have to be signalled
- * with the mutex held, since the waiter's memory may be gone once the mutex is given back; and then each thread would
- * wake up only to wait for the mutex. Here the word changes first, and of the waiter the waking thread uses no more
+ * How one thread sleeps until another wakes it: a word of its own, and a futex. A condition variable would have to be
+ * signalled with the mutex held, since the waiter's memory may be gone once the mutex is given back; and then each thread
+ * would wake up only to wait for the mutex. Here the word changes first, and of the waiter the waking thread uses no more
  * than the address.
+ *
+ * A driver mostly wakes several. So the first 32 sleep on one futex, the bell, each with a bit of its own, its bed, and one
+ * system call wakes those that are meant. Those who find no bed sleep on their own words.
  *
  * To sleep and be woken costs two system calls and, where a processor has nothing else to do, its waking up: for a few
  * callers on one client that was most of what their turns took beside the servers. So a thread first gives its processor
@@ -19,6 +22,7 @@
  *   away for some times as long; four times that where it happens again soon (DEAR).
  */
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -42,77 +46,103 @@ struct span {
     long seconds, nanoseconds;
 };
 
-static long futex(atomic_uint *word, int operation, unsigned value, const struct span *span) {
-    return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, span, NULL, 0);
+/* `until`: on CLOCK_MONOTONIC. */
+static long futex(atomic_uint *word, int operation, unsigned value, const struct span *until, unsigned bits) {
+    return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, until, NULL, bits);
 }
 
-rl_ns waiter_now(void) {
+static rl_ns monotonic_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* After n times in vain each 2^n-th wait tries it. What threads overwrite of each other's here is but a guess. */
-static bool may_yield(struct yielding *yielding, rl_ns now) {
-    unsigned vain = atomic_load_explicit(&yielding->vain, memory_order_relaxed);
-    unsigned nth = atomic_fetch_add_explicit(&yielding->waits, 1, memory_order_relaxed);
+static bool may_yield(struct sleepers *sleepers, rl_ns now) {
+    unsigned vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
+    unsigned nth = atomic_fetch_add_explicit(&sleepers->waits, 1, memory_order_relaxed);
     if (nth & ((1U << vain) - 1)) return false;
-    return now >= atomic_load_explicit(&yielding->not_before, memory_order_relaxed);
+    return now >= atomic_load_explicit(&sleepers->not_before, memory_order_relaxed);
 }
 
-static void learn(struct yielding *yielding, bool paid) {
-    unsigned vain = atomic_load_explicit(&yielding->vain, memory_order_relaxed);
+static void learn(struct sleepers *sleepers, bool paid) {
+    unsigned vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
     unsigned then = paid ? vain - (vain > 0) : vain + (vain < VAIN_MAX);
-    if (then != vain) atomic_store_explicit(&yielding->vain, then, memory_order_relaxed);
+    if (then != vain) atomic_store_explicit(&sleepers->vain, then, memory_order_relaxed);
 }
 
 /* Who waited since `from` was up late. Several mostly see the same; the first of them tells it. */
-static void rest(struct yielding *yielding, rl_ns from, rl_ns now, rl_ns late) {
-    rl_ns before = atomic_load_explicit(&yielding->not_before, memory_order_relaxed);
-    unsigned times = atomic_load_explicit(&yielding->rest, memory_order_relaxed);
+static void rest(struct sleepers *sleepers, rl_ns from, rl_ns now, rl_ns late) {
+    rl_ns before = atomic_load_explicit(&sleepers->not_before, memory_order_relaxed);
+    unsigned times = atomic_load_explicit(&sleepers->rest, memory_order_relaxed);
     if (before > from) return;
     if (late > LATE_MAX) late = LATE_MAX; /* the process was stopped, perhaps */
     bool again = from - before < late * DEAR;
     if (again) times = times + 2 < REST_MAX ? times + 2 : REST_MAX;
     if (!again && times > 0) times--;
     if (times < REST_MIN) times = REST_MIN;
-    atomic_store_explicit(&yielding->rest, times, memory_order_relaxed);
-    atomic_store_explicit(&yielding->not_before, now + (late << times), memory_order_relaxed);
+    atomic_store_explicit(&sleepers->rest, times, memory_order_relaxed);
+    atomic_store_explicit(&sleepers->not_before, now + (late << times), memory_order_relaxed);
 }
 
 /* True: woken already. */
 static bool woken_while_others_run(struct waiter *waiter) {
-    struct yielding *yielding = &waiter->client->yielding;
-    rl_ns from = waiter_now();
-    if (!may_yield(yielding, from)) return false;
+    struct sleepers *sleepers = &waiter->client->sleepers;
+    rl_ns from = monotonic_now();
+    if (!may_yield(sleepers, from)) return false;
     bool woken = false;
     for (int i = 0; i < YIELDS_MAX && !woken; i++) {
         sched_yield();
         woken = atomic_load(&waiter->word) == WOKEN;
     }
-    learn(yielding, woken);
+    learn(sleepers, woken);
     if (!woken) return false;
-    rl_ns now = waiter_now(), late = now - waiter->woken_at;
-    if (late >= LATE) rest(yielding, from, now, late);
+    rl_ns now = monotonic_now(), late = now - waiter->woken_at;
+    if (late >= LATE) rest(sleepers, from, now, late);
     return true;
 }
 
-void waiter_lie_down(struct waiter *waiter) { atomic_store(&waiter->word, UP); }
+void waiter_lie_down(struct waiter *waiter) {
+    struct sleepers *sleepers = &waiter->client->sleepers;
+    unsigned vacant = ~sleepers->beds;
+    waiter->bed = vacant & -vacant; /* the lowest */
+    sleepers->beds |= waiter->bed;
+    atomic_store(&waiter->word, UP);
+}
+
+/* Whoever has the bed next may be woken in vain, and looks at its own word then. */
+void waiter_get_up(struct waiter *waiter) { waiter->client->sleepers.beds &= ~waiter->bed; }
 
 bool waiter_sleep(struct waiter *waiter, rl_ns span) {
     unsigned up = UP;
     if (atomic_load(&waiter->word) == UP && woken_while_others_run(waiter)) return true;
     atomic_compare_exchange_strong(&waiter->word, &up, ASLEEP);
-    const struct span relative = {(long)(span / 1000000000), (long)(span % 1000000000)};
-    while (atomic_load(&waiter->word) == ASLEEP) {
-        long failed = futex(&waiter->word, FUTEX_WAIT, ASLEEP, span == RL_NEVER ? NULL : &relative);
+    const rl_ns until = span == RL_NEVER ? 0 : monotonic_now() + span;
+    const struct span at = {(long)(until / 1000000000), (long)(until % 1000000000)};
+    atomic_uint *on = waiter->bed ? &waiter->client->sleepers.bell : &waiter->word;
+    const unsigned bits = waiter->bed ? waiter->bed : FUTEX_BITSET_MATCH_ANY;
+    for (;;) {
+        unsigned seen = atomic_load(on); /* first: a ring after this is not slept through */
+        if (atomic_load(&waiter->word) == WOKEN) return true;
+        long failed = futex(on, FUTEX_WAIT_BITSET, seen, span == RL_NEVER ? NULL : &at, bits);
         if (failed && errno == ETIMEDOUT) return atomic_load(&waiter->word) == WOKEN;
     }
-    return true;
 }
 
-void waiter_wake(struct waiter *waiter, rl_ns now) {
-    atomic_uint *word = &waiter->word;
-    waiter->woken_at = now;
-    if (atomic_exchange(word, WOKEN) == ASLEEP) futex(word, FUTEX_WAKE, 1, NULL);
+void waiters_wake(struct redlock_client *client, struct waiter *first) {
+    const rl_ns now = first ? monotonic_now() : 0;
+    unsigned bits = 0;
+    while (first) {
+        struct waiter *waiter = first;
+        atomic_uint *word = &waiter->word;
+        unsigned bed = waiter->bed;
+        first = waiter->next;
+        waiter->woken_at = now;
+        if (atomic_exchange(word, WOKEN) != ASLEEP) continue;
+        if (!bed) futex(word, FUTEX_WAKE_BITSET, 1, NULL, FUTEX_BITSET_MATCH_ANY);
+        bits |= bed;
+    }
+    if (!bits) return;
+    atomic_fetch_add(&client->sleepers.bell, 1);
+    futex(&client->sleepers.bell, FUTEX_WAKE_BITSET, INT_MAX, NULL, bits);
 }
