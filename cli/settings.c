@@ -30,6 +30,7 @@ void settings_init(struct settings *settings) {
                                   .held = 100000,
                                   .socket_mode = 0600,
                                   .connections = 1000,
+                                  .busy_poll = true,
                                   .mode = MODE_UNSET,
                                   .config_mode = MODE_UNSET,
                                   .await_ms = WAIT_UNSET};
@@ -246,6 +247,15 @@ SETTER(set_on_lost) {
     return 0;
 }
 
+SETTER(set_busy_poll) {
+    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
+        snprintf(error, size, "'%.60s' is neither yes nor no", value);
+        return -1;
+    }
+    s->busy_poll = value[0] == 'y';
+    return 0;
+}
+
 SETTER(set_retry_delay) {
     char least[64];
     const char *dash = strchr(value, '-');
@@ -312,6 +322,7 @@ const struct option_entry option_entries[] = {
     {"password-file", 0, "FILE", COMMAND_SERVE, true, set_password_file, "clients must give the password in its first line"},
     {"connections", 0, "N", COMMAND_SERVE, true, set_connections, "how many clients at once (1000)"},
     {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics, "serve /metrics for Prometheus there"},
+    {"busy-poll", 0, "yes|no", COMMAND_SERVE, true, set_busy_poll, "stay awake for 0.1 ms after a message, for the next (yes)"},
     {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
     {"node-timeout", 0, "DURATION", ASKERS, true, set_node_timeout, "wait for one node (ttl/20, at most 50ms)"},
     {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout, "wait for a connection to a node (1s)"},

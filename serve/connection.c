@@ -144,8 +144,10 @@ void connection_answered(struct connection *connection) {
 /* ---- what libevent tells ---- */
 
 static void on_read(struct bufferevent *wire, void *context) {
+    struct connection *connection = context;
     (void)wire;
-    go_on(context);
+    connection->gateway->heard++;
+    go_on(connection);
 }
 
 /* All is written. */

@@ -42,6 +42,7 @@ struct gateway {
     char *password; /* NULL: none is asked for */
     char run_id[41];
     int64_t began_ns;
+    uint64_t heard; /* so often something came from a client or a node */
     bool draining;
     int64_t drain_until_ns;
 };

@@ -22,6 +22,7 @@ struct serve_options {
     const char *password_file;  /* its first line; NULL: none */
     const char *metrics;        /* HOST:PORT; NULL: none */
     size_t connections_max;
+    bool busy_poll; /* stay awake for a moment after each message, for the next */
     bool verbose;
     void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2))); /* for whoever runs it */
 };

@@ -87,6 +87,10 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W 'term ignore' -- "$current")
         return
         ;;
+    --busy-poll)
+        mapfile -t COMPREPLY < <(compgen -W 'yes no' -- "$current")
+        return
+        ;;
     esac
     if [[ $command == gate && $current != -* && $previous != --fence ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")

@@ -104,6 +104,7 @@ def test_completion(redlock):
     assert complete("redlock", "up", "--res") == ["--restart-after"]
     assert complete("redlock", "run", "--on-lost", "") == ["term", "ignore"]
     assert complete("redlock", "serve", "--l") == ["--listen"]
+    assert complete("redlock", "serve", "--busy-poll", "") == ["yes", "no"]
     assert "/etc/passwd" in complete("redlock", "serve", "--password-file", "/etc/passw")
     assert complete("redlock", "run", "--mode", "g") == ["guarded"]
     assert complete("redlock", "bench", "--mode", "s") == ["single"]

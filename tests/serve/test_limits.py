@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Clients that take too much: too many, too slow, half a request; the others do not feel it."""
+import os
 import pathlib
 import re
 import socket
@@ -32,6 +33,22 @@ def closed(connection, seconds=20):
         return True
     except TimeoutError:
         return False
+
+
+def processor_seconds(gateway):
+    fields = pathlib.Path(f"/proc/{gateway.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("busy_poll", ["yes", "no"])
+def test_sleeps_when_nobody_speaks(start, quorum, busy_poll):
+    gateway = start(quorum.nodes, "--busy-poll", busy_poll)
+    with gateway.connect() as client:
+        assert client("SET", "idle", "a", "NX", "PX", "30000") == "OK"
+        before = processor_seconds(gateway)
+        time.sleep(1)
+        assert processor_seconds(gateway) - before < 0.2
+        assert client("DEL", "idle") == 1
 
 
 def test_more_connections_than_allowed(start, quorum):
