@@ -117,6 +117,16 @@ static bool may_go_on(const struct connection *connection) {
            unread(connection) <= CONNECTION_OUTPUT_PAUSE;
 }
 
+/* While a request or an unread answer holds it up, what has come may be as much as is read at a time. libevent would then
+ * call on_read() again and again, until something is taken. */
+static void read_when_there_is_room(struct connection *connection) {
+    if (connection->wire == NULL || connection->last) return;
+    const bool reads = (bufferevent_get_enabled(connection->wire) & EV_READ) != 0;
+    const bool room = evbuffer_get_length(bufferevent_get_input(connection->wire)) < READ_BYTES;
+    if (room && !reads) bufferevent_enable(connection->wire, EV_READ);
+    if (!room && reads) bufferevent_disable(connection->wire, EV_READ);
+}
+
 static void go_on(struct connection *connection) {
     bool more = true;
     if (connection->working) return;
@@ -127,6 +137,7 @@ static void go_on(struct connection *connection) {
     /* What held it up may have been written by now. */
     if (more && may_go_on(connection))
         bufferevent_trigger(connection->wire, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+    read_when_there_is_room(connection);
     connection->working = false;
     free_when_idle(connection);
 }

@@ -51,6 +51,26 @@ def test_sleeps_when_nobody_speaks(start, quorum, busy_poll):
         assert client("DEL", "idle") == 1
 
 
+def test_sleeps_while_nobody_reads(start, quorum):
+    gateway = start(quorum.nodes)
+    with gateway.connect() as greedy, gateway.connect() as other:
+        request, answer = encode("ECHO", "x" * 8192), b"$8192\r\n" + b"x" * 8192 + b"\r\n"
+        greedy.socket.settimeout(0.5)
+        sent = 0
+        with pytest.raises(TimeoutError):
+            while True:
+                sent += greedy.socket.send((request * 100)[sent % len(request):])
+        assert other("PING") == "PONG"
+        before = processor_seconds(gateway)
+        time.sleep(1)
+        assert processor_seconds(gateway) - before < 0.2
+        greedy.socket.settimeout(20)
+        left = sent // len(request) * len(answer)
+        while left > 0:
+            left -= len(greedy.socket.recv(left))
+        assert other("PING") == "PONG"
+
+
 def test_more_connections_than_allowed(start, quorum):
     gateway = start(quorum.nodes, "--connections", "3")
     clients = [gateway.connect() for _ in range(3)]
