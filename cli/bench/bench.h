@@ -37,6 +37,7 @@ enum figure {
 
 enum kind {
     KIND_BLOCKING,  /* one at a time, from one thread or more of one client */
+    KIND_HANDOVER,  /* the floor from as many threads: what blocking threads cost whoever shares connections among them */
     KIND_FLIGHT,    /* many at a time, through the client's descriptor */
     KIND_CONTENDED, /* one resource, waiters in processes of their own */
     KIND_HELD,      /* very many locks, held and renewed */

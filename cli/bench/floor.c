@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "boottime.h"
+#include "floor_turns.h"
 #include "message.h"
 
 enum { NODES_MAX = 15, IN_BYTES = 65536, LOG_LEAST = 4096, SILENT_MS = 10000 };
@@ -70,6 +71,8 @@ struct floor {
     struct slot *slots;
     unsigned in_flight, busy;
     int once, extends, ending; /* once: each slot says one thing and rests */
+    int by_turns;              /* a slot that may go on waits until floor_say() */
+    unsigned answered;         /* by turns: those that wait */
     const char *replies[SAIDS];
     struct meter *meter;
     struct entry *log;
@@ -287,11 +290,19 @@ static void say_what_waited(struct floor *floor) {
     }
 }
 
+static void go_on(struct floor *floor, struct slot *slot, enum said said) {
+    slot->said = said;
+    if (floor->by_turns)
+        floor->answered++;
+    else
+        say(floor, slot, said);
+}
+
 /* A majority has answered. Left out: the validity that is left after the drift of clocks, the lock's state, its
  * renewal, a callback to whoever wanted it. The clock is read once a cycle, to measure. */
 static void move_on(struct floor *floor, struct slot *slot) {
     if (!floor->once && !floor->extends && slot->said == SAID_ACQUIRE) {
-        say(floor, slot, SAID_RELEASE);
+        go_on(floor, slot, SAID_RELEASE);
         return;
     }
     int64_t now = now_ns();
@@ -301,7 +312,7 @@ static void move_on(struct floor *floor, struct slot *slot) {
         return;
     }
     slot->since = now;
-    say(floor, slot, floor->extends ? SAID_EXTEND : SAID_ACQUIRE);
+    go_on(floor, slot, floor->extends ? SAID_EXTEND : SAID_ACQUIRE);
 }
 
 /* Left out: a parser of replies. There is one good reply to each command, and anything else ends the run. */
@@ -474,6 +485,7 @@ static void put_away(struct floor *floor) {
 }
 
 int floor_run(struct floor *floor, const struct floor_work *work, struct meter *meter) {
+    if (work->threads) return floor_run_threads(floor, work, meter);
     const int64_t open_ns = meter->closes - meter->opens;
     floor->meter = meter;
     int result = prepare(floor, work);
@@ -483,5 +495,47 @@ int floor_run(struct floor *floor, const struct floor_work *work, struct meter *
     if (result == 0) result = loop(floor, work->extends ? SAID_EXTEND : SAID_ACQUIRE);
     if (result == 0 && work->extends) result = loop_once(floor, SAID_RELEASE);
     put_away(floor);
+    return result;
+}
+
+/* ---- turn by turn ----------------------------------------------------------------------------------------- */
+
+int floor_begin(struct floor *floor, const struct floor_work *work, struct meter *meter) {
+    const int64_t open_ns = meter->closes - meter->opens;
+    floor->meter = meter;
+    if (prepare(floor, work) != 0) {
+        complain("out of memory");
+        return -1;
+    }
+    meter_start(meter, open_ns);
+    floor->busy = floor->in_flight;
+    floor->by_turns = 1;
+    floor->ending = 0;
+    for (unsigned i = 0; i < floor->in_flight; i++) {
+        floor->slots[i].said = SAID_ACQUIRE;
+        floor->slots[i].since = now_ns();
+    }
+    return 0;
+}
+
+void floor_say(struct floor *floor, unsigned slot) { say(floor, &floor->slots[slot], floor->slots[slot].said); }
+
+unsigned floor_busy(const struct floor *floor) { return floor->busy; }
+
+int floor_turn(struct floor *floor) {
+    const unsigned asked = floor->busy;
+    floor->answered = 0;
+    if (tell_all(floor) != 0) return -1;
+    while (floor->answered + (asked - floor->busy) < asked) {
+        if (listen_once(floor) != 0 || tell_all(floor) != 0) return -1;
+    }
+    if (!floor->ending && !meter_turn(floor->meter, now_ns())) floor->ending = 1;
+    return 0;
+}
+
+int floor_end(struct floor *floor, int result) {
+    while (result == 0 && is_owed(floor)) result = listen_once(floor);
+    put_away(floor);
+    floor->by_turns = 0;
     return result;
 }

@@ -17,6 +17,7 @@ struct floor_work {
     unsigned in_flight; /* cycles under way at the same time, each with keys of its own */
     unsigned resources; /* in one lock; from 2 on acquired by a script, all or nothing */
     int extends;        /* 1: locks are taken before, given back afterwards, and a cycle is one extension */
+    int threads;        /* 1: each cycle is a thread's, which blocks: floor_threads.c (one resource, no extensions) */
     int64_t ttl_ms;
 };
 

@@ -17,6 +17,8 @@ const struct measure bench_measures[] = {
     {"blocking", KIND_BLOCKING, "acquire and release, one at a time, blocking", 1, 0, 1, false, false},
     {"threads-4", KIND_BLOCKING, "blocking, 4 threads on one client; floor: 4 in flight", 4, 0, 1, false, false},
     {"threads-16", KIND_BLOCKING, "blocking, 16 threads on one client; floor: 16 in flight", 16, 0, 1, false, false},
+    {"handover-4", KIND_HANDOVER, "the floor itself from 4 blocking threads; floor: 4 in flight", 4, 0, 1, false, true},
+    {"handover-16", KIND_HANDOVER, "the floor itself from 16 blocking threads; floor: 16 in flight", 16, 0, 1, false, true},
     {"flight-1", KIND_FLIGHT, "event-driven, one at a time", 1, 0, 1, false, true},
     {"flight-16", KIND_FLIGHT, "event-driven, 16 in flight", 16, 0, 1, false, false},
     {"flight-256", KIND_FLIGHT, "event-driven, 256 in flight", 256, 0, 1, false, false},
@@ -55,7 +57,7 @@ const struct measure *measure_named(const char *name) {
 }
 
 bool measure_has_floor(const struct measure *measure) {
-    return measure->kind == KIND_BLOCKING || measure->kind == KIND_FLIGHT;
+    return measure->kind == KIND_BLOCKING || measure->kind == KIND_FLIGHT || measure->kind == KIND_HANDOVER;
 }
 
 bool measure_is_pair(const struct measure *measure) {
@@ -72,6 +74,8 @@ void measure_side_name(const struct measure *measure, size_t side, char *out, si
         snprintf(out, size, "%u", distinct_counts[side]);
     } else if (measure->kind == KIND_GATEWAY) {
         snprintf(out, size, "%s", side == 0 ? "library" : "gateway");
+    } else if (measure->kind == KIND_HANDOVER) {
+        snprintf(out, size, "%s", side == 0 ? "floor" : "threads");
     } else {
         snprintf(out, size, "%s", measure_has_floor(measure) && side == 0 ? "floor" : "library");
     }
@@ -117,11 +121,12 @@ bool figure_applies(const struct measure *measure, enum figure figure) {
     return false;
 }
 
-static int floor_side(struct bench *bench, const struct measure *measure, struct meter *meter) {
+static int floor_side(struct bench *bench, const struct measure *measure, bool threads, struct meter *meter) {
     struct floor *floor;
     struct floor_work work = {.in_flight = measure->in_flight,
                               .resources = measure->resources,
                               .extends = measure->extends,
+                              .threads = threads,
                               .ttl_ms = bench->settings->ttl_ms};
     if (floor_open(bench->nodes, &floor) != 0) return EXIT_NO_QUORUM;
     int result = floor_run(floor, &work, meter);
@@ -131,9 +136,10 @@ static int floor_side(struct bench *bench, const struct measure *measure, struct
 
 static int run(struct bench *bench, const struct measure *measure, size_t side, struct meter *meter,
                struct sample *sample) {
-    if (measure_has_floor(measure) && side == 0) return floor_side(bench, measure, meter);
+    if (measure_has_floor(measure) && side == 0) return floor_side(bench, measure, false, meter);
     switch (measure->kind) {
     case KIND_BLOCKING: return library_blocking(bench, measure, meter);
+    case KIND_HANDOVER: return floor_side(bench, measure, true, meter);
     case KIND_FLIGHT: return library_flight(bench, measure, measure->in_flight, meter);
     case KIND_DISTINCT: return library_flight(bench, measure, distinct_counts[side], meter);
     case KIND_CONTENDED: return contended_run(bench, measure, meter, sample);

@@ -40,7 +40,8 @@ static double up(const struct panel *panel, double ns) {
 
 /* The floor and the library, or the library alone: more lines would want a legend each. */
 static bool has_lines(const struct result *result) {
-    return result->measure->kind != KIND_GATEWAY && result->sides <= 2 && result->latency[0] != NULL && result->latency[0]->count > 0;
+    const enum kind kind = result->measure->kind;
+    return kind != KIND_GATEWAY && kind != KIND_HANDOVER && result->sides <= 2 && result->latency[0] != NULL && result->latency[0]->count > 0;
 }
 static size_t colour_of(const struct panel *panel, size_t side) { return panel->result->sides == 1 ? 1 : side; }
 

@@ -3,6 +3,7 @@
  * The table and the JSON. Where there is a floor, a ratio is the median of the ratios pair by pair: what slows the
  * machine down for a while slows both of a pair down.
  */
+#include <ctype.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -56,12 +57,18 @@ static void print_pair(const struct result *result, enum figure figure) {
            ratio.least, ratio.most);
 }
 
+static void column_name(const struct measure *measure, size_t side, char *out, size_t size) {
+    measure_side_name(measure, side, out, size);
+    for (char *at = out; *at != '\0'; at++) *at = (char)toupper((unsigned char)*at);
+}
+
 static void print_beside(const struct result *result) {
     printf("\n%s: %s; %zu node%s\n", result->measure->name, result->measure->summary, result->nodes,
            result->nodes == 1 ? "" : "s");
-    const bool floor = measure_has_floor(result->measure);
-    printf("  %-18s %12s %12s   %6s   %s\n", measure_unit(result->measure), floor ? "FLOOR" : "LIBRARY",
-           floor ? "LIBRARY" : "GATEWAY", "RATIO", "FROM, OVER PAIRS");
+    char first[24], second[24];
+    column_name(result->measure, 0, first, sizeof first);
+    column_name(result->measure, 1, second, sizeof second);
+    printf("  %-18s %12s %12s   %6s   %s\n", measure_unit(result->measure), first, second, "RATIO", "FROM, OVER PAIRS");
     for (enum figure figure = FIGURE_RATE; figure <= FIGURE_CPU; figure++) print_pair(result, figure);
 }
 
