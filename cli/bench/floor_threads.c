@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The floor with blocking threads: the least that N threads must do that share their connections, and block in each call.
- * Of those answered in one turn N - 1 sleep and are woken, and nothing else is added to the floor.
+ * The floor with blocking threads: the least that N threads must do that share their connections, and block in each
+ * call. Of those answered in one turn N - 1 sleep and are woken, and nothing else is added to the floor.
  *
- * The last thread back sends for all, and listens for all; so nobody but the N - 1 is woken, and each node is written to
- * once a turn. Left out: threads that do not come back at the same time; one that is done before the others are.
+ * The last thread back sends for all, and listens for all; so nobody but the N - 1 is woken, and each node is written
+ * to once a turn. Left out: threads that do not come back at the same time; one that is done before the others are.
  */
 #include <limits.h>
 #include <linux/futex.h>
