@@ -78,9 +78,13 @@ const struct rl_record *quorum_record_at(const struct quorum_work *work,
                                          unsigned node); /* NULL: none that can be read */
 uint64_t quorum_loss_of_init(uint64_t quorum_id, uint32_t epoch);
 bool quorum_is_of_init(const struct rl_record *record);
+/* The member that the node is to be; 0: it has a record that is not to be written over, or is no member. */
+uint64_t quorum_left_by_other(const struct quorum_work *work, unsigned node);
 
 int quorum_init(struct quorum_work *work);                                       /* quorum_init.c */
 int quorum_change(struct quorum_work *work, struct rl_change *change, int node); /* quorum_change.c; node -1: remove */
+/* Writes the node down as that member, as if it had lost its data: clients bring it back. 0: that could not be done. */
+rl_mask quorum_claim(struct quorum_work *work, unsigned node, uint64_t id);
 /* quorum_settle.c: brings the epoch that is there to its end. `last`: the change that made it; NULL: not known. */
 int quorum_settle(struct quorum_work *work, const struct rl_change *last);
 

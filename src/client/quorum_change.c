@@ -132,6 +132,22 @@ static bool next_record(struct rl_record *record, const struct rl_change *change
     return true;
 }
 
+rl_mask quorum_claim(struct quorum_work *work, unsigned node, uint64_t id) {
+    struct quorum_seat *seat = &work->seat[node];
+    struct rl_record *to = &seat->writing;
+    *to = work->view.quorum;
+    to->node_id = id;
+    to->settled = false;
+    to->standing = RL_RECORD_RECOVERING;
+    to->loss = quorum_random(work);
+    to->waited_ms = 0;
+    to->ballot = to->accepted_ballot = 0;
+    memset(&to->accepted, 0, sizeof to->accepted);
+    memcpy(to->run_id, seat->run_id, sizeof to->run_id);
+    rl_body_follow(&((struct rl_member *)rl_record_member(to, id))->body, seat->run_id);
+    return quorum_write(work, rl_bit(node), false);
+}
+
 /* A node that was added begins as one that lost its data. Whoever finds it empty writes the same, but by its URL. */
 static void claim(struct quorum_work *work, const struct rl_change *change) {
     const struct rl_record *quorum = &work->view.quorum;
@@ -141,18 +157,7 @@ static void claim(struct quorum_work *work, const struct rl_change *change) {
         if (!seat->empty && seat->record.quorum_id != quorum->quorum_id) continue;
         if (!rl_record_member(quorum, change->id)) continue;
         if (!seat->empty && rl_record_member(quorum, seat->record.node_id)) continue;
-        struct rl_record *to = &seat->writing;
-        *to = *quorum;
-        to->node_id = change->id;
-        to->settled = false;
-        to->standing = RL_RECORD_RECOVERING;
-        to->loss = quorum_random(work);
-        to->waited_ms = 0;
-        to->ballot = to->accepted_ballot = 0;
-        memset(&to->accepted, 0, sizeof to->accepted);
-        memcpy(to->run_id, seat->run_id, sizeof to->run_id);
-        rl_body_follow(&((struct rl_member *)rl_record_member(to, change->id))->body, seat->run_id);
-        quorum_write(work, rl_bit(i), false);
+        quorum_claim(work, i, change->id);
     }
 }
 

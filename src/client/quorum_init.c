@@ -91,12 +91,30 @@ static rl_mask left_by_init(const struct quorum_work *work) {
     return nodes;
 }
 
+static rl_mask left_by_others(const struct quorum_work *work) {
+    rl_mask nodes = 0;
+    for (unsigned i = 0; i < work->nodes; i++)
+        if (quorum_left_by_other(work, i)) nodes |= rl_bit(i);
+    return nodes;
+}
+
+/* To the quorum that came about, nodes where another init was faster are members without their data. */
+static rl_mask take_over(struct quorum_work *work, rl_mask nodes) {
+    rl_mask taken = 0;
+    for (unsigned i = 0; i < work->nodes; i++) {
+        uint64_t id = nodes & rl_bit(i) ? quorum_left_by_other(work, i) : 0;
+        if (id) taken |= quorum_claim(work, i, id);
+    }
+    return taken;
+}
+
 /* A majority is intact: by a run before this one that came to its last step, or by this one. Who is not intact yet has
  * never voted in this epoch, so there is nothing that it could have forgotten. Every client that is about brings such a
  * node back as well, and whoever writes first makes the other read again. */
 static int finish(struct quorum_work *work, rl_mask nodes) {
     for (unsigned tries = 0; tries < TRIES; tries++) {
         nodes &= (rl_mask)~rl_guard_intact(&work->view);
+        nodes &= (rl_mask)~take_over(work, nodes);
         if (!nodes) return REDLOCK_OK;
         if (nodes & (rl_mask)~left_by_init(work)) break;
         rl_mask without, told = quorum_fences(work, rl_guard_intact(&work->view), false, &without);
@@ -243,7 +261,7 @@ int quorum_init(struct quorum_work *work) {
     if (result != REDLOCK_OK) return result;
     unsigned intact = rl_count(rl_guard_intact(&work->view));
     bool alive = work->view.known && intact >= work->view.votes_needed;
-    rl_mask unfinished = alive ? left_by_init(work) : 0;
+    rl_mask unfinished = alive ? left_by_init(work) | left_by_others(work) : 0;
     if (alive && !unfinished)
         return quorum_fail(
             work, REDLOCK_CONFLICT,

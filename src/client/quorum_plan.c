@@ -52,6 +52,23 @@ static const struct rl_member *unlisted_member(const struct quorum_work *work, c
     return first;
 }
 
+/* Another init, at the same moment, was the faster one there, and came to nothing. All its members are in our list, so its
+ * quorum has no majority elsewhere. */
+uint64_t quorum_left_by_other(const struct quorum_work *work, unsigned node) {
+    const struct rl_record *record = quorum_record_at(work, node), *quorum = &work->view.quorum;
+    const struct rl_member *place = NULL;
+    unsigned count;
+    if (!record || work->seat[node].run_id[0] == '\0') return 0;
+    if (record->quorum_id == quorum->quorum_id || !is_of_first_init(record)) return 0;
+    for (unsigned m = 0; m < quorum->members_count; m++)
+        if (strcmp(quorum->members[m].url, work->seat[node].url) == 0) place = &quorum->members[m];
+    for (unsigned i = 0; place && i < work->nodes; i++) {
+        const struct rl_record *other = quorum_record_at(work, i);
+        if (other && other->quorum_id == quorum->quorum_id && other->node_id == place->id) return 0;
+    }
+    return place && !unlisted_member(work, record, &count) ? place->id : 0;
+}
+
 static bool is_newest(const struct quorum_work *work, const struct rl_record *record) {
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *other = quorum_record_at(work, i);
