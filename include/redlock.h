@@ -193,9 +193,9 @@ static inline void redlock_client_options_init(struct redlock_client_options *op
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes, const struct redlock_client_options *options,
                                                        struct redlock_client **client, struct redlock_error *error);
 
-/* Frees a client. All its locks must have been freed. Waits at most one node timeout for releases
- * under way, then gives up connections whose SET is unanswered with a reset. NULL is fine.
- * In a child after fork(2) it touches no connection and frees memory, unless another thread was inside the
+/* Frees a client. All its locks must have been freed, and no other thread may be inside a call on it or on them.
+ * Waits at most one node timeout for releases under way, then gives up connections whose SET is unanswered with a
+ * reset. NULL is fine. In a child after fork(2) it touches no connection and frees memory, unless another thread was inside the
  * library at the moment of the fork: then nothing is freed. Not to be called from a callback. */
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 

@@ -118,9 +118,9 @@ static bool may_go_on(const struct connection *connection) {
 }
 
 /* While a request or an unread answer holds it up, what has come may be as much as is read at a time. libevent would then
- * call on_read() again and again, until something is taken. */
+ * call on_read() again and again, until something is taken; and on_event(), if it were to read on at the end. */
 static void read_when_there_is_room(struct connection *connection) {
-    if (connection->wire == NULL || connection->last) return;
+    if (connection->wire == NULL || connection->last || connection->ended) return;
     const bool reads = (bufferevent_get_enabled(connection->wire) & EV_READ) != 0;
     const bool room = evbuffer_get_length(bufferevent_get_input(connection->wire)) < READ_BYTES;
     if (room && !reads) bufferevent_enable(connection->wire, EV_READ);

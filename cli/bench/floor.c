@@ -534,7 +534,7 @@ int floor_turn(struct floor *floor) {
 }
 
 int floor_end(struct floor *floor, int result) {
-    while (result == 0 && is_owed(floor)) result = listen_once(floor);
+    while (result == 0 && is_owed(floor)) result = listen_once(floor) != 0 || tell_all(floor) != 0 ? -1 : 0;
     put_away(floor);
     floor->by_turns = 0;
     return result;

@@ -40,14 +40,18 @@ def processor_seconds(gateway):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def assert_sleeps(gateway, seconds=1):
+    before = processor_seconds(gateway)
+    time.sleep(seconds)
+    assert processor_seconds(gateway) - before < seconds / 5
+
+
 @pytest.mark.parametrize("busy_poll", ["yes", "no"])
 def test_sleeps_when_nobody_speaks(start, quorum, busy_poll):
     gateway = start(quorum.nodes, "--busy-poll", busy_poll)
     with gateway.connect() as client:
         assert client("SET", "idle", "a", "NX", "PX", "30000") == "OK"
-        before = processor_seconds(gateway)
-        time.sleep(1)
-        assert processor_seconds(gateway) - before < 0.2
+        assert_sleeps(gateway)
         assert client("DEL", "idle") == 1
 
 
@@ -61,14 +65,42 @@ def test_sleeps_while_nobody_reads(start, quorum):
             while True:
                 sent += greedy.socket.send((request * 100)[sent % len(request):])
         assert other("PING") == "PONG"
-        before = processor_seconds(gateway)
-        time.sleep(1)
-        assert processor_seconds(gateway) - before < 0.2
+        assert_sleeps(gateway)
         greedy.socket.settimeout(20)
         left = sent // len(request) * len(answer)
         while left > 0:
             left -= len(greedy.socket.recv(left))
         assert other("PING") == "PONG"
+
+
+def test_sleeps_when_those_are_done_who_do_not_read(start, quorum):
+    """As many requests as fill what is kept of their answers, but hardly more: nothing is left to be read but the end."""
+    gateway = start(quorum.nodes)
+    clients = [gateway.connect() for _ in range(24, 41)]
+    for count, client in zip(range(24, 41), clients):
+        client.socket.settimeout(0.5)
+        try:
+            for _ in range(count):
+                client.raw(encode("ECHO", "x" * 8192))
+        except TimeoutError:
+            pass
+        client.socket.shutdown(socket.SHUT_WR)
+    assert_sleeps(gateway)
+    for client in clients:
+        client.close()
+
+
+def test_sleeps_while_one_who_left_is_waited_for(start, own_quorum):
+    gateway = start(own_quorum.nodes, "--node-timeout", "3s")
+    for server in own_quorum.servers[:3]:
+        server.pause()
+    client = gateway.connect()
+    client.send("SET", "left", "a", "NX", "PX", "30000")
+    time.sleep(0.2)
+    client.close()
+    assert_sleeps(gateway)
+    for server in own_quorum.servers[:3]:
+        server.resume()
 
 
 def test_more_connections_than_allowed(start, quorum):
