@@ -78,19 +78,26 @@ static void on_sweep(evutil_socket_t fd, short what, void *context) {
     end_when_drained(gateway);
 }
 
+/* So often somebody else wanted our processor while we ran. */
+static long times_displaced(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
 /* To wake a processor that sleeps takes longer than all that is done for a message, and whoever sends the message is held
  * up by most of that: three nodes, one after the other, before there is a majority. So the loop looks for the next
- * message for a moment before it sleeps. Where that is in vain, as with nodes that are far away or a single processor,
- * it is tried less and less often. Returns whether anything came. */
+ * message for a moment before it sleeps. Where that is in vain, as with nodes that are far away, or where others want
+ * the processor, it is tried less and less often. Returns whether it has paid. */
 static bool busy_poll(struct gateway *gateway) {
     const uint64_t before = gateway->heard;
+    const long displaced = times_displaced();
     int64_t until = gateway_now_ns() + BUSY_POLL_NS;
     while (gateway_now_ns() < until && !event_base_got_break(gateway->base)) {
         const uint64_t seen = gateway->heard;
         event_base_loop(gateway->base, EVLOOP_NONBLOCK);
         if (gateway->heard != seen) until = gateway_now_ns() + BUSY_POLL_NS;
     }
-    return gateway->heard != before;
+    return gateway->heard != before && times_displaced() == displaced;
 }
 
 static void serve(struct gateway *gateway) {
