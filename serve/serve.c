@@ -79,25 +79,26 @@ static void on_sweep(evutil_socket_t fd, short what, void *context) {
 }
 
 /* So often somebody else wanted our processor while we ran. */
-static long times_displaced(void) {
+static uint64_t times_displaced(void) {
     struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_nivcsw : 0;
 }
 
 /* To wake a processor that sleeps takes longer than all that is done for a message, and whoever sends the message is held
  * up by most of that: three nodes, one after the other, before there is a majority. So the loop looks for the next
- * message for a moment before it sleeps. Where that is in vain, as with nodes that are far away, or where others want
- * the processor, it is tried less and less often. Returns whether it has paid. */
+ * message for a moment before it sleeps. Where that is in vain, as with nodes that are far away, it is tried less and less
+ * often; so too where it keeps from the processor those who are to send the messages: then about as often as one comes
+ * we were displaced for it. Returns whether it has paid. */
 static bool busy_poll(struct gateway *gateway) {
-    const uint64_t before = gateway->heard;
-    const long displaced = times_displaced();
+    const uint64_t before = gateway->heard, displaced_before = times_displaced();
     int64_t until = gateway_now_ns() + BUSY_POLL_NS;
     while (gateway_now_ns() < until && !event_base_got_break(gateway->base)) {
         const uint64_t seen = gateway->heard;
         event_base_loop(gateway->base, EVLOOP_NONBLOCK);
         if (gateway->heard != seen) until = gateway_now_ns() + BUSY_POLL_NS;
     }
-    return gateway->heard != before && times_displaced() == displaced;
+    const uint64_t heard = gateway->heard - before, displaced = times_displaced() - displaced_before;
+    return 2 * heard > 3 * displaced;
 }
 
 static void serve(struct gateway *gateway) {
@@ -110,10 +111,9 @@ static void serve(struct gateway *gateway) {
             skip--;
             continue;
         }
-        if (busy_poll(gateway))
-            vain = 0;
-        else if (vain < VAIN_MAX)
-            vain++;
+        const bool paid = busy_poll(gateway);
+        if (paid && vain > 0) vain--;
+        if (!paid && vain < VAIN_MAX) vain++;
         skip = (1U << vain) - 1;
     }
 }
