@@ -62,11 +62,6 @@ int64_t setnx_stamp_at(enum redlock_scheme scheme, int64_t now_us, int64_t ttl_m
 
 /* ---- sending ---- */
 
-bool setnx_speaks(const struct net_request *request) {
-    if (request->scheme == REDLOCK_SCHEME_SET) return false;
-    return request->op <= NET_LOOK || request->op == NET_WATCH;
-}
-
 unsigned setnx_replies(const struct net_request *request) {
     switch (request->op) {
     case NET_PEEK: return 3;

@@ -21,8 +21,11 @@ bool setnx_parse(struct net_bytes text, int64_t *over_us);
 /* What a lock of ours is to hold that is taken or extended at `now_us` of the server's clock. */
 int64_t setnx_stamp_at(enum redlock_scheme scheme, int64_t now_us, int64_t ttl_ms);
 
-/* Whether the request is sent in this scheme's words and not in the ordinary ones. */
-bool setnx_speaks(const struct net_request *request);
+/* Whether the request is sent in this scheme's words and not in the ordinary ones. Asked for each command. */
+static inline bool setnx_speaks(const struct net_request *request) {
+    if (request->scheme == REDLOCK_SCHEME_SET) return false;
+    return request->op <= NET_LOOK || request->op == NET_WATCH;
+}
 unsigned setnx_replies(const struct net_request *request);
 bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out, size_t limit);
 /* Of PEEK, LOOK and WATCH; the others are scripts, answered as any. */
