@@ -405,6 +405,7 @@ static bool is_owed(const struct floor *floor) {
     return floor->busy > 0;
 }
 
+/* What is said because of the answers is sent, too. */
 static int listen_once(struct floor *floor) {
     struct epoll_event events[NODES_MAX];
     int ready = epoll_wait(floor->epoll, events, NODES_MAX, SILENT_MS);
@@ -416,7 +417,7 @@ static int listen_once(struct floor *floor) {
         if (hear(floor, events[i].data.ptr) != 0) return -1;
     }
     if (floor->waiting_count > 0) say_what_waited(floor);
-    return 0;
+    return tell_all(floor);
 }
 
 /* Each slot says `first`, and goes on from there until the meter is over; then all replies are waited for. */
@@ -430,7 +431,7 @@ static int loop(struct floor *floor, enum said first) {
     }
     if (tell_all(floor) != 0) return -1;
     while (is_owed(floor)) {
-        if (listen_once(floor) != 0 || tell_all(floor) != 0) return -1;
+        if (listen_once(floor) != 0) return -1;
         if (!floor->once && !floor->ending && !meter_turn(floor->meter, now_ns())) floor->ending = 1;
     }
     return 0;
@@ -484,13 +485,20 @@ static void put_away(struct floor *floor) {
     floor->turn = NULL;
 }
 
+static int set_up(struct floor *floor, const struct floor_work *work, struct meter *meter) {
+    floor->meter = meter;
+    if (prepare(floor, work) == 0) return 0;
+    complain("out of memory");
+    put_away(floor);
+    return -1;
+}
+
 int floor_run(struct floor *floor, const struct floor_work *work, struct meter *meter) {
     if (work->threads) return floor_run_threads(floor, work, meter);
     const int64_t open_ns = meter->closes - meter->opens;
-    floor->meter = meter;
-    int result = prepare(floor, work);
-    if (result != 0) complain("out of memory");
-    if (result == 0 && work->extends) result = loop_once(floor, SAID_ACQUIRE);
+    if (set_up(floor, work, meter) != 0) return -1;
+    int result = 0;
+    if (work->extends) result = loop_once(floor, SAID_ACQUIRE);
     meter_start(meter, open_ns); /* the warm-up begins here */
     if (result == 0) result = loop(floor, work->extends ? SAID_EXTEND : SAID_ACQUIRE);
     if (result == 0 && work->extends) result = loop_once(floor, SAID_RELEASE);
@@ -502,11 +510,7 @@ int floor_run(struct floor *floor, const struct floor_work *work, struct meter *
 
 int floor_begin(struct floor *floor, const struct floor_work *work, struct meter *meter) {
     const int64_t open_ns = meter->closes - meter->opens;
-    floor->meter = meter;
-    if (prepare(floor, work) != 0) {
-        complain("out of memory");
-        return -1;
-    }
+    if (set_up(floor, work, meter) != 0) return -1;
     meter_start(meter, open_ns);
     floor->busy = floor->in_flight;
     floor->by_turns = 1;
@@ -523,18 +527,17 @@ void floor_say(struct floor *floor, unsigned slot) { say(floor, &floor->slots[sl
 unsigned floor_busy(const struct floor *floor) { return floor->busy; }
 
 int floor_turn(struct floor *floor) {
-    const unsigned asked = floor->busy;
     floor->answered = 0;
     if (tell_all(floor) != 0) return -1;
-    while (floor->answered + (asked - floor->busy) < asked) {
-        if (listen_once(floor) != 0 || tell_all(floor) != 0) return -1;
+    while (floor->answered < floor->busy) {
+        if (listen_once(floor) != 0) return -1;
     }
     if (!floor->ending && !meter_turn(floor->meter, now_ns())) floor->ending = 1;
     return 0;
 }
 
 int floor_end(struct floor *floor, int result) {
-    while (result == 0 && is_owed(floor)) result = listen_once(floor) != 0 || tell_all(floor) != 0 ? -1 : 0;
+    while (result == 0 && is_owed(floor)) result = listen_once(floor);
     put_away(floor);
     floor->by_turns = 0;
     return result;
