@@ -78,6 +78,7 @@ const struct rl_record *quorum_record_at(const struct quorum_work *work,
                                          unsigned node); /* NULL: none that can be read */
 uint64_t quorum_loss_of_init(uint64_t quorum_id, uint32_t epoch);
 bool quorum_is_of_init(const struct rl_record *record);
+const struct rl_member *quorum_member_at(const struct quorum_work *work, const char *url); /* NULL: it is none */
 /* The member that the node is to be; 0: it has a record that is not to be written over, or is no member. */
 uint64_t quorum_left_by_other(const struct quorum_work *work, unsigned node);
 

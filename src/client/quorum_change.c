@@ -167,17 +167,14 @@ static bool lacks_claim(const struct quorum_work *work, unsigned node) {
     const struct rl_record *quorum = &work->view.quorum;
     if (!seat->heard || seat->empty || seat->unreadable || seat->record.quorum_id != quorum->quorum_id) return false;
     if (rl_record_member(quorum, seat->record.node_id)) return false;
-    for (unsigned i = 0; i < quorum->members_count; i++)
-        if (strcmp(quorum->members[i].url, seat->url) == 0) return true;
-    return false;
+    return quorum_member_at(work, seat->url) != NULL;
 }
 
 static int claim_again(struct quorum_work *work, unsigned node) {
     struct rl_change change = {.kind = RL_CHANGE_ADD};
-    const struct rl_record *quorum = &work->view.quorum;
+    const struct rl_member *member = quorum_member_at(work, work->seat[node].url);
     snprintf(change.url, sizeof change.url, "%s", work->seat[node].url);
-    for (unsigned i = 0; i < quorum->members_count; i++)
-        if (strcmp(quorum->members[i].url, change.url) == 0) change.id = quorum->members[i].id;
+    if (member) change.id = member->id;
     claim(work, &change);
     quorum_look(work);
     if (!lacks_claim(work, node)) return REDLOCK_OK;

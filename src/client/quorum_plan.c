@@ -52,21 +52,26 @@ static const struct rl_member *unlisted_member(const struct quorum_work *work, c
     return first;
 }
 
+const struct rl_member *quorum_member_at(const struct quorum_work *work, const char *url) {
+    const struct rl_record *quorum = &work->view.quorum;
+    for (unsigned m = 0; m < quorum->members_count; m++)
+        if (strcmp(quorum->members[m].url, url) == 0) return &quorum->members[m];
+    return NULL;
+}
+
 /* Another init, at the same moment, was the faster one there, and came to nothing. All its members are in our list, so its
  * quorum has no majority elsewhere. */
 uint64_t quorum_left_by_other(const struct quorum_work *work, unsigned node) {
     const struct rl_record *record = quorum_record_at(work, node), *quorum = &work->view.quorum;
-    const struct rl_member *place = NULL;
+    const struct rl_member *place = quorum_member_at(work, work->seat[node].url);
     unsigned count;
-    if (!record || work->seat[node].run_id[0] == '\0') return 0;
+    if (!place || !record || work->seat[node].run_id[0] == '\0') return 0;
     if (record->quorum_id == quorum->quorum_id || !is_of_first_init(record)) return 0;
-    for (unsigned m = 0; m < quorum->members_count; m++)
-        if (strcmp(quorum->members[m].url, work->seat[node].url) == 0) place = &quorum->members[m];
-    for (unsigned i = 0; place && i < work->nodes; i++) {
+    for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *other = quorum_record_at(work, i);
         if (other && other->quorum_id == quorum->quorum_id && other->node_id == place->id) return 0;
     }
-    return place && !unlisted_member(work, record, &count) ? place->id : 0;
+    return unlisted_member(work, record, &count) ? 0 : place->id;
 }
 
 static bool is_newest(const struct quorum_work *work, const struct rl_record *record) {

@@ -946,7 +946,7 @@ static void begin_beside_left(const char *other) {
     assert_true(killed(INIT, other, NULL, 2, 0));
     redisReply *left = server_ask(&nodes.at[4], "DUMP redlock:node");
     assert_int_equal(left->type, REDIS_REPLY_STRING);
-    for (const char *at = "0123456"; *at; at++) freeReplyObject(server_ask(&nodes.at[*at - '0'], "FLUSHALL"));
+    lose_data("0123456");
     struct redlock_client *client = open_with("01234", 0, 1);
     init(client, 1);
     redlock_client_free(client);
