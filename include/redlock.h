@@ -64,7 +64,9 @@ extern "C" {
     X(REDLOCK_LIMIT, -12, "the lock's maximum hold or renewal count is used up")                  \
     X(REDLOCK_FENCED, -13, "fenced off: an operation with a higher fencing token was here before")  \
     X(REDLOCK_TTL_MAX_EXCEEDED, -14, "the TTL is longer than the quorum's ttl_max allows")       \
-    X(REDLOCK_CONFLICT, -15, "another change of the quorum is under way or came first")
+    X(REDLOCK_CONFLICT, -15, "another change of the quorum is under way or came first")   \
+    X(REDLOCK_TWO_QUORUMS, -16, "the list of nodes names servers of two quorums")                 \
+    X(REDLOCK_GUARDED_NODES, -17, "the servers belong to a guarded quorum, and no mode was chosen")
 
 enum redlock_result {
 #define REDLOCK_ENUM(name, value, text) name = (value),
@@ -104,7 +106,8 @@ enum redlock_result {
     X(REDLOCK_VERDICT_FOREIGN, 27, "node is not, or no longer, a member of this quorum")         \
     X(REDLOCK_VERDICT_STALE, 28, "fencing token too low")                                        \
     X(REDLOCK_VERDICT_NO_RECORD, 29, "node carries no record: redlock quorum init makes one")    \
-    X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit for guarded mode")
+    X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit for guarded mode")                   \
+    X(REDLOCK_VERDICT_GUARDED, 31, "server belongs to a guarded quorum: choose guarded mode")
 
 enum redlock_verdict {
 #define REDLOCK_ENUM(name, value, text) name = (value),
@@ -131,8 +134,9 @@ struct redlock_lock;
 /* How strong a lock is; docs/guarded.md, docs/safety.md. */
 enum redlock_mode {
     REDLOCK_MODE_CLASSIC = 0, /* Redlock as other clients know it; with one node, the single lock */
-    REDLOCK_MODE_GUARDED = 1  /* nodes carry a record (redlock_quorum_init()): one that lost its data does not vote, and every
+    REDLOCK_MODE_GUARDED = 1, /* nodes carry a record (redlock_quorum_init()): one that lost its data does not vote, and every
                                  lock has a fencing token. Redis 6.2 or later, or Valkey */
+    REDLOCK_MODE_AUTO = 2     /* classic, but never on nodes that carry a record: these are refused (GUARDED_NODES) */
 };
 
 /* How a node keeps a lock: by its URL; docs/older-ways.md. */
@@ -172,6 +176,10 @@ struct redlock_client_options {
                                        of a client; 0 */
     int recover;                    /* guarded. 1: nodes that lost their data are brought back in the background, together
                                        with all other clients; 0: only others do that */
+    const char *quorum;             /* guarded. The quorum's id, 16 hex digits: nodes of any other quorum never count.
+                                       NULL: the one quorum that the nodes belong to; nodes of two are an error */
+    int allow_replicas;             /* guarded. 1: masters with replicas may vote. 0: they are refused, for a promoted replica
+                                       may lack locks that were granted */
 };
 
 /* The defaults, for a caller whose struct has `size` bytes: as many are written, however many fields this library knows.

@@ -93,6 +93,8 @@ void record_write(struct record_text *to, const struct rl_record *record) {
     members_field(to, record);
     text_field(to, "standing", record->standing == RL_RECORD_INTACT ? "intact" : "recovering");
     text_field(to, "run_id", record->run_id);
+    text_field(to, "replid", record->replid);
+    number_field(to, "evicted", record->evicted);
     id_field(to, "nonce", record->nonce);
     number_field(to, "ttl_max", (uint64_t)record->ttl_max_ms);
     id_field(to, "loss", record->loss);
@@ -252,10 +254,17 @@ bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fi
     to->waited_ms = (int64_t)number_of(&from, "waited", 0, INT64_MAX / RL_MS / 2);
     to->ballot = number_of(&from, "ballot", 0, UINT64_MAX);
     to->accepted_ballot = number_of(&from, "accepted_ballot", 0, UINT64_MAX);
+    bool first_format = to->format == 1;
+    struct net_bytes replid = {NULL, 0};
+    if (!first_format) {
+        replid = value_of(&from, "replid");
+        to->evicted = number_of(&from, "evicted", 0, UINT64_MAX);
+    }
     struct net_bytes run_id = value_of(&from, "run_id"), members = value_of(&from, "members");
     struct net_bytes accepted = value_of(&from, "accepted");
     if (!from.good) return false;
     if (!read_word(run_id, to->run_id, sizeof to->run_id) || to->run_id[0] == '\0') return false;
+    if (!read_word(replid, to->replid, sizeof to->replid)) return false;
     if (!read_members(to, members) || !read_accepted(&to->accepted, accepted)) return false;
     return to->accepted_ballot == 0 || to->accepted.kind != RL_CHANGE_NONE;
 }

@@ -9,9 +9,9 @@
 #include "core/guard.h"
 #include "net/net.h"
 
-#define RECORD_FIELDS 16
-/* A member's line is at most 16 + 10 + 40 + 255 bytes and four separators; all else together is below 1024. */
-#define RECORD_TEXT_BYTES (RL_MEMBERS_MAX * 325 + 1024)
+#define RECORD_FIELDS 17
+/* A member's line is at most 16 + 10 + 40 + 255 bytes and four separators; all else together is below 1280. */
+#define RECORD_TEXT_BYTES (RL_MEMBERS_MAX * 325 + 1280)
 
 struct record_text {
     struct net_bytes fields[2 * RECORD_FIELDS]; /* field and value in turn */

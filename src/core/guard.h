@@ -15,7 +15,7 @@
 
 #include "core/core.h"
 
-#define RL_RECORD_FORMAT 1
+#define RL_RECORD_FORMAT 2 /* 1 had neither replid nor evicted */
 #define RL_STRIPES 4096
 #define RL_MEMBERS_MAX RL_NODES_MAX
 #define RL_RUN_ID_BYTES 41
@@ -56,7 +56,9 @@ struct rl_record {
     uint8_t members_count;
     struct rl_member members[RL_MEMBERS_MAX];
     enum rl_record_standing standing;
-    char run_id[RL_RUN_ID_BYTES]; /* of the server process that it was written for */
+    char run_id[RL_RUN_ID_BYTES]; /* of the server process that it was written for, ... */
+    char replid[RL_RUN_ID_BYTES]; /* ... its replication id then: another one means that it may carry other data; "" unknown */
+    uint64_t evicted;     /* ... and how many keys it had evicted */
     uint64_t nonce;       /* not 0; also the name of the fences, when INTACT */
     int64_t ttl_max_ms;
     uint64_t loss;        /* RECOVERING: names the loss; an agent that finds another starts anew */

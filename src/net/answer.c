@@ -204,6 +204,7 @@ static bool answer_right(const struct net_request *request, unsigned nth, const 
     case NET_LOOK: return answer_look(nth, reader, answer);
     case NET_SCAN: return answer_scan(reader, answer);
     case NET_SURVEY: return answer_survey(reader, answer);
+    case NET_STATE: return false;
     case NET_RAISE: return answer_raise(request, reader, answer);
     case NET_CONFIRM:
     case NET_RECORD_WRITE: return answer_guarded_script(request->op, reader, answer);

@@ -212,6 +212,7 @@ static bool encode_survey(enum net_question question, struct words *words, struc
         [NET_ASK_PROTECTED] = {"CONFIG", "GET", "protected-mode"},
         [NET_ASK_BIND] = {"CONFIG", "GET", "bind"},
         [NET_ASK_MAXCLIENTS] = {"CONFIG", "GET", "maxclients"},
+        [NET_ASK_QUORUM] = {"HGET", NET_KEY_RECORD, "quorum"},
     };
     assert(question < NET_QUESTIONS);
     words_begin(words, line[question][0]);

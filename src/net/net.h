@@ -31,6 +31,7 @@ enum net_op {
     NET_LOOK,    /* first key: its first bytes and PTTL */
     NET_SCAN,    /* keys under a prefix: SCAN cursor MATCH prefix* */
     NET_SURVEY,  /* no keys; one question about the server itself */
+    NET_STATE,   /* no keys; GRANTED with `state`: what a vote rests on besides the node's record */
     /* Guarded only. ACQUIRE and EXTEND of a guarded request carry the fence too: see struct net_request. */
     NET_RAISE,   /* the fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there */
     NET_CONFIRM, /* GRANTED: each key still holds the token and each stripe's fence is at least the request's; else STALE */
@@ -76,6 +77,7 @@ enum net_question {
     NET_ASK_PROTECTED,
     NET_ASK_BIND,
     NET_ASK_MAXCLIENTS,
+    NET_ASK_QUORUM, /* the quorum id in the node's record; no items: it has no record */
     NET_QUESTIONS
 };
 
@@ -125,6 +127,17 @@ struct net_call {
     uint8_t state, op;                  /* net's own */
 };
 
+/* What a server says of itself and of its data, all read by the server in one go: TIME, and INFO's sections replication,
+ * memory and stats. */
+struct net_state {
+    int64_t wall_us;      /* its wall clock */
+    char replid[41];      /* the replication id: it changes when the server is promoted, or gets its first replica */
+    bool replica;         /* it is one, or becomes one */
+    uint32_t replicas;    /* connected to it */
+    bool may_evict;       /* its maxmemory-policy is not noeviction */
+    uint64_t evicted;     /* keys it has evicted since its process began (CONFIG RESETSTAT sets it to 0) */
+};
+
 struct net_reply {
     int verdict;          /* enum redlock_verdict */
     int64_t remaining_ms; /* PEEK, LOOK: -1 no TTL, -2 no key */
@@ -136,6 +149,7 @@ struct net_reply {
     int64_t fence;         /* STALE: the highest of the stripes; 0: not told */
     const int64_t *fences; /* FENCES: RL_STRIPES, during the handler */
     int64_t count;         /* STAND, LEAVE */
+    const struct net_state *state; /* STATE: during the handler */
     int64_t free_us;       /* net's own, between the replies of one call (setnx.c) */
 };
 
@@ -155,6 +169,9 @@ struct net_handlers {
     /* A hint, which may be late, lost or false. `rank` below 0: the key may have changed on that node, or, when it is
      * NULL, any key, and what net_watched() says of the node. Else so many stand before us in the key's line. */
     void (*wake)(void *context, unsigned node, struct net_bytes key, int rank);
+    /* Guarded. The node's record, or all data of the server, may have changed. Where net_node() says `announces`, this comes
+     * before the reply to any request that the server executed after a full resynchronisation or a flush. */
+    void (*changed)(void *context, unsigned node);
     void *context;
 };
 
@@ -163,6 +180,7 @@ struct net_options {
     rl_ns connect_timeout, stall_timeout;
     const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     int log_level;
+    bool asks_quorum; /* the handshake asks for NET_ASK_QUORUM; net_node() has the answer */
     bool guarded; /* nodes without scripting are failed with NOPERM: there is no transaction for guarded requests */
 };
 
@@ -195,6 +213,8 @@ struct net_node_status {
     char version[16];
     char text[160];
     bool uses_transactions;
+    bool announces;   /* guarded: handlers.changed() is called in time, see there */
+    char quorum[17];  /* `asks_quorum`: the quorum id in the node's record when it was connected; "": no record, or not told */
     uint8_t scheme;   /* enum redlock_scheme */
     uint64_t reconnects;
 };
