@@ -140,6 +140,10 @@ void world_begin(struct world *world, const struct world_options *options, struc
     history->clients = options->clients;
     history->nodes = options->nodes;
     history->resources = options->resources;
+    history->others = options->others;
+    history->refused = 0;
+    for (unsigned i = 0; i < options->clients; i++)
+        if (options->client[i].refused) history->refused |= UINT32_C(1) << i;
     world->now = 0;
     world->random = random_named(options->seed, 0);
     events_clear(&world->events);
