@@ -17,6 +17,12 @@ uint64_t world_draw(uint64_t below) { return mix(&gw.random) % below; }
 
 static void new_body(struct world_node *node) {
     snprintf(node->run_id, sizeof(node->run_id), "%040u", ++gw.bodies);
+    snprintf(node->replid, sizeof(node->replid), "%040u", ++gw.bodies);
+    node->evicted = 0;
+}
+
+void world_promote(unsigned node) {
+    snprintf(gw.node[node].replid, sizeof(gw.node[node].replid), "%040u", ++gw.bodies);
 }
 
 static void carry_out(struct agent *agent, const struct rl_guard_actions *actions) {
@@ -44,6 +50,21 @@ void world_step(unsigned index, struct rl_guard_event event) {
     rl_guard_step(&agent->guard, &event, gw.now, &actions);
     assert_true(actions.wake_at > gw.now); /* or it would spin */
     carry_out(agent, &actions);
+}
+
+void world_state(unsigned agent, unsigned index) {
+    const struct world_node *node = &gw.node[index];
+    world_step(agent, (struct rl_guard_event){.type = RL_GUARD_STATE,
+                                              .node = (uint8_t)index,
+                                              .replid = node->replid,
+                                              .evicted = node->evicted,
+                                              .unfit = node->unfit,
+                                              .suspect = node->suspect});
+}
+
+void world_push(unsigned node) {
+    for (unsigned a = 0; a < gw.agents; a++)
+        world_step(a, (struct rl_guard_event){.type = RL_GUARD_CHANGED, .node = (uint8_t)node});
 }
 
 void world_connect(unsigned agent, unsigned node) {
@@ -102,6 +123,7 @@ void world_answer(unsigned agent, unsigned node) {
     gw.agent[agent].errand[node].what = RL_ERRAND_NONE;
     struct rl_guard_event event = {.node = (uint8_t)node, .done = errand.done};
     if (errand.what == RL_ERRAND_READ) {
+        world_state(agent, node);
         event.type = RL_GUARD_RECORD;
         event.record = errand.answered_record ? &errand.record : NULL;
     } else if (errand.what == RL_ERRAND_WRITE) {
@@ -170,6 +192,7 @@ static void make_record(unsigned index) {
                                  .nonce = 1000 + index,
                                  .ttl_max_ms = 1000};
     memcpy(record->run_id, node->run_id, sizeof(record->run_id));
+    memcpy(record->replid, node->replid, sizeof(record->replid));
     for (unsigned i = 0; i < gw.nodes; i++) {
         struct rl_member *member = &record->members[i];
         member->id = 100 + i;

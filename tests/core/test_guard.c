@@ -354,7 +354,8 @@ static void test_foreign_and_unfit(void **state) {
     gw.node[3].record.node_id = 999; /* removed */
     look(4);
     look(3);
-    world_step(0, (struct rl_guard_event){.type = RL_GUARD_UNFIT, .node = 2});
+    gw.node[2].unfit = true;
+    world_state(0, 2);
     assert_int_equal(standing(4), RL_STANDING_FOREIGN);
     assert_int_equal(standing(3), RL_STANDING_FOREIGN);
     assert_int_equal(standing(2), RL_STANDING_REFUSED);
