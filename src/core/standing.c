@@ -199,15 +199,18 @@ bool standing_newest_body(const struct rl_guard *guard, uint64_t id, struct rl_b
 bool standing_is_superseded(const struct rl_guard *guard, const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
     if (!member) return false;
-    if (standing_is_claimed(guard, node)) return rl_body_compare(standing_claimed_body(node), &member->body) < 0;
+    bool same_server = strcmp(member->body.run_id, node->run_id) == 0;
+    if (standing_is_claimed(guard, node)) return !same_server && rl_body_compare(standing_claimed_body(node), &member->body) < 0;
     /* Who was the body and is not any more: also when its record has gone since. A new server would be another run_id. */
-    return (says_intact(node) || node->was_body) && strcmp(member->body.run_id, node->run_id) != 0;
+    return (says_intact(node) || node->was_body) && !same_server;
 }
 
 bool standing_has_registered(const struct rl_guard_node *other, const struct rl_guard_node *node) {
     if (other == node || other->standing != RL_STANDING_INTACT) return false;
     const struct rl_member *member = rl_record_member(&other->record, node->id);
-    return member && rl_body_compare(&member->body, standing_claimed_body(node)) == 0;
+    const struct rl_body *claimed = standing_claimed_body(node);
+    /* It may have been registered under a higher number before it lost its data once more: it is the newest all the same. */
+    return member && member->body.number >= claimed->number && strcmp(member->body.run_id, claimed->run_id) == 0;
 }
 
 bool standing_is_registered(const struct rl_guard *guard, const struct rl_guard_node *node) {

@@ -27,6 +27,7 @@ void world_promote(unsigned node) {
 
 static void carry_out(struct agent *agent, const struct rl_guard_actions *actions) {
     agent->wake_at = actions->wake_at;
+    agent->reconnect |= actions->reconnect;
     for (unsigned i = 0; i < gw.nodes; i++) {
         const struct rl_guard_node *node = &agent->guard.node[i];
         struct errand *errand = &agent->errand[i];
@@ -89,6 +90,7 @@ static void write_it(struct world_node *node, struct errand *errand) {
         if (errand->fences[i] > node->fences[i]) node->fences[i] = errand->fences[i];
     if (errand->with_floor) node->has_fences = true;
     if (was_intact || node->record.standing != RL_RECORD_INTACT) return;
+    if (!rl_record_fits(&node->record, node->run_id, node->replid, node->evicted)) return; /* of before it went back */
     /* What all of this is for. */
     assert_true(errand->with_floor);
     assert_true(gw.now - node->lost_at >= node->record.ttl_max_ms * RL_MS);
@@ -152,8 +154,21 @@ void world_lose(unsigned index, bool restarted) {
     if (restarted) new_body(node);
 }
 
-static bool answer_all(void) {
+static bool reconnect_all(void) {
     bool any = false;
+    for (unsigned a = 0; a < gw.agents; a++)
+        for (unsigned n = 0; n < gw.nodes; n++) {
+            if (!(gw.agent[a].reconnect & rl_bit(n))) continue;
+            gw.agent[a].reconnect &= (rl_mask)~rl_bit(n);
+            world_disconnect(a, n);
+            world_connect(a, n);
+            any = true;
+        }
+    return any;
+}
+
+static bool answer_all(void) {
+    bool any = gw.reconnects && reconnect_all();
     for (unsigned a = 0; a < gw.agents; a++)
         for (unsigned n = 0; n < gw.nodes; n++) {
             if (gw.agent[a].errand[n].what == RL_ERRAND_NONE) continue;

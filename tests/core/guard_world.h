@@ -44,11 +44,13 @@ struct agent {
     struct rl_guard guard;
     struct errand errand[WORLD_NODES_MAX];
     rl_ns wake_at;
+    rl_mask reconnect; /* asked for; world_run() does it, if `reconnects` */
     uint64_t random;
 };
 
 struct guard_world {
     unsigned nodes, agents, members;
+    bool reconnects;
     rl_ns now;
     uint64_t random;
     unsigned bodies; /* run_ids given out */

@@ -367,13 +367,18 @@ static void test_foreign_and_unfit(void **state) {
 static struct world_node earlier;
 
 /* A round trip: its replica, which lags, is promoted; it becomes that one's replica and is promoted back. */
-static void go_back(unsigned node) {
-    unsigned losses = gw.node[node].losses + 1;
-    gw.node[node] = earlier;
+static void go_back_to(unsigned node, const struct world_node *then) {
+    unsigned losses = gw.node[node].losses + 1, installs = gw.node[node].installs;
+    uint64_t evicted = gw.node[node].evicted;
+    gw.node[node] = *then;
     gw.node[node].losses = losses;
+    gw.node[node].installs = installs;
+    gw.node[node].evicted = evicted;
     gw.node[node].lost_at = gw.now;
     world_promote(node);
 }
+
+static void go_back(unsigned node) { go_back_to(node, &earlier); }
 
 static void test_round_trip_is_pushed(void **state) {
     (void)state;
@@ -655,7 +660,7 @@ static rl_mask whole(void) {
     for (unsigned i = 0; i < gw.nodes; i++) {
         const struct world_node *node = &gw.node[i];
         if (node->has_record && node->has_fences && node->record.standing == RL_RECORD_INTACT &&
-            strcmp(node->record.run_id, node->run_id) == 0)
+            rl_record_fits(&node->record, node->run_id, node->replid, node->evicted))
             mask |= rl_bit(i);
     }
     return mask;
@@ -668,11 +673,17 @@ static void check_fences(int64_t granted) {
     assert_true(without < rl_quorum(gw.nodes));
 }
 
+static void world_state_if_up(unsigned agent, unsigned node) {
+    if (gw.agent[agent].guard.node[node].up) world_state(agent, node);
+}
+
+static struct world_node kept[WORLD_NODES_MAX]; /* what a replica that lags has */
+
 static void disturb(int64_t *granted) {
     unsigned node = (unsigned)world_draw(gw.nodes);
     unsigned agent = (unsigned)world_draw(gw.agents);
     bool may_lose = rl_count(whole() & (rl_mask)~rl_bit(node)) >= rl_quorum(gw.nodes);
-    switch (world_draw(12)) {
+    switch (world_draw(15)) {
     case 0:
         if (may_lose) world_lose(node, world_draw(2) == 0);
         break;
@@ -688,6 +699,19 @@ static void disturb(int64_t *granted) {
             if (voters & rl_bit(i)) gw.node[i].fences[0] = *granted;
         break;
     }
+    case 5: kept[node] = gw.node[node]; break;
+    case 6:
+        if (!may_lose || strcmp(kept[node].run_id, gw.node[node].run_id) != 0) break;
+        go_back_to(node, &kept[node]);
+        world_push(node);
+        break;
+    case 7:
+        if (!may_lose) break;
+        gw.node[node].evicted++;
+        gw.node[node].lost_at = gw.now;
+        gw.node[node].losses++;
+        break;
+    case 8: world_state_if_up(agent, node); break;
     default: world_connect(agent, node); break;
     }
 }
@@ -700,7 +724,9 @@ static void test_walk(void **state) {
     unsigned losses = 0, installs = 0;
     for (unsigned walk = 0; walk < 400; walk++) {
         int64_t granted = 0;
+        memset(kept, 0, sizeof kept);
         world_begin(walk % 2 ? 5 : 3, 1 + walk % 3, seed + walk);
+        gw.reconnects = true;
         world_run(gw.now);
         for (unsigned step = 0; step < 3000; step++) {
             unsigned agent = (unsigned)world_draw(gw.agents), node = (unsigned)world_draw(gw.nodes);
@@ -716,6 +742,7 @@ static void test_walk(void **state) {
         for (unsigned a = 0; a < gw.agents; a++)
             for (unsigned i = 0; i < gw.nodes; i++) {
                 world_connect(a, i);
+                world_state(a, i);
                 world_step(a, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
             }
         world_run(gw.now + 8 * QUARANTINE);
