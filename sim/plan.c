@@ -404,15 +404,8 @@ static void draw_forgotten_modes(struct draw *draw) {
         client->client.confirm = client->client.allow_replicas = 0;
         client->nodes = 0;
         client->refused = true;
+        draw->plan->may_be_refused |= 1u << i;
     }
-}
-
-/* Long enough for whoever lists both quorums to have met both: before that nobody can know. */
-#define ACQUAINTED (2000 * RL_MS)
-
-static void begin_later(struct plan *plan) {
-    for (size_t i = 0; i < plan->count; i++) plan->actions[i].at += ACQUAINTED;
-    plan->faults_end += ACQUAINTED;
 }
 
 static void befall_others(struct draw *draw, unsigned first) {
@@ -425,13 +418,15 @@ static void befall_others(struct draw *draw, unsigned first) {
     }
 }
 
-/* Servers of a second quorum, as in a migration. Some clients list both: without a quorum's name they are refused. */
+/* Servers of a second quorum, as in a migration: no more than there are of the first. Some clients list both. Without a
+ * quorum's name these are refused if the two are equal in number; else they may find the first before the second, and
+ * take it. */
 static void draw_second_quorum(struct draw *draw) {
     struct plan *plan = draw->plan;
     struct world_options *options = &plan->options;
     unsigned first = options->nodes;
     if (!chance(draw, 12)) return;
-    options->nodes += (unsigned)between(draw, 1, 4);
+    options->nodes += chance(draw, 50) ? first : (unsigned)between(draw, 1, first);
     options->others = (rl_mask)(rl_all(options->nodes) & ~rl_all(first));
     for (unsigned i = first; i < options->nodes; i++) plan->node_ppm[i] = 1000000;
     for (unsigned i = 0; i < options->clients; i++) {
@@ -441,11 +436,11 @@ static void draw_second_quorum(struct draw *draw) {
         if (!both) continue;
         client->nodes = rl_all(options->nodes);
         client->client.quorum = chance(draw, 40) ? world_quorum_name(false) : NULL;
-        client->refused = !client->client.quorum;
-        client->short_lived = client->short_lived && !client->refused;
+        if (client->client.quorum) continue;
+        plan->may_be_refused |= 1u << i;
+        client->refused = options->nodes == 2 * first;
     }
     befall_others(draw, first);
-    begin_later(plan);
 }
 
 /* From a sequence of its own, after all else: what is drawn here leaves the rest of a seed as it was. */
@@ -488,6 +483,7 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     plan->guarded = wish->guarded;
     plan->clocks_step = plan->keys_end_early = plan->clocks_apart = plan->patient = plan->evicts_at_once = false;
     plan->count = 0;
+    plan->may_be_refused = 0;
     draw_options(&draw);
     draw_actions(&draw);
     draw_wakes(plan);

@@ -80,6 +80,7 @@ struct plan {
     bool clocks_step;
     bool evicts_at_once; /* guarded: keys are evicted before clients can have seen that the node may do it */
     bool clocks_apart; /* guarded: the clients' wall clocks are, by minutes: tokens must grow all the same */
+    unsigned may_be_refused; /* guarded: these clients' configurations are wrong; by bits */
     bool patient;      /* guarded: clients wait long for an answer, so that votes are old when they are counted */
     struct world_options options;
     struct plan_action actions[PLAN_ACTIONS_MAX]; /* by time */

@@ -311,7 +311,7 @@ static void each_lock(struct player *player, void (*fn)(struct player *player, u
 }
 
 static void begin_last_round(struct player *player, unsigned client, unsigned resource) {
-    player->pursuits[client][resource].last_rounds = player->plan->options.client[client].refused ? 0 : LAST_ROUNDS;
+    player->pursuits[client][resource].last_rounds = player->plan->may_be_refused >> client & 1 ? 0 : LAST_ROUNDS;
     if (actor_idle(player->world, client, resource)) last_round(player->world, client, resource);
 }
 

@@ -39,6 +39,7 @@ void world_options_init(struct world_options *options) {
         redlock_client_options_init(&client->client);
         redlock_lock_options_init(&client->lock);
         client->client.service_thread = 0;
+        client->client.mode = REDLOCK_MODE_CLASSIC;
         client->lock.ttl_ms = 10000;
         client->lock.renew = 0;
         client->clock_ppm = CLOCK_TRUE;
