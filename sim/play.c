@@ -215,7 +215,7 @@ static bool is_one_too_many(const struct player *player, unsigned node) {
 static bool is_too_much(const struct player *player, const struct plan_action *action) {
     const struct plan *plan = player->plan;
     bool loses = action->kind == PLAN_NODE_CRASH || (action->kind >= PLAN_NODE_FLUSH && action->kind < PLAN_CUT);
-    if (!plan->guarded || plan->broken == PLAN_BREAK_DATA_LOSS || !loses || action->kind == PLAN_NODE_EVICT) return false;
+    if (!plan->guarded || plan->broken == PLAN_BREAK_DATA_LOSS || !loses) return false;
     return is_one_too_many(player, action->node);
 }
 
