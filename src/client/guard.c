@@ -220,7 +220,8 @@ void guard_stated(struct guard *guard, unsigned node, const struct net_state *st
                                         .replid = state->replid,
                                         .evicted = state->evicted,
                                         .unfit = unfit[0] != '\0',
-                                        .suspect = state->may_evict});
+                                        .suspect = state->may_evict,
+                                        .watched = guard->node[node].announces});
 }
 
 void guard_changed(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_CHANGED, node); }

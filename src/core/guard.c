@@ -83,7 +83,7 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     node->up = true;
     node->same_again = node->asked_again && strcmp(node->run_id, run_id) == 0;
     node->asked_again = false;
-    node->unfit = node->stated = node->read = node->reread = node->stale = false;
+    node->unfit = node->stated = node->read = node->reread = node->stale = node->vouched = false;
     if (strcmp(node->run_id, run_id) != 0) /* else its keys may be gone still */
         node->was_body = node->suspect = node->distrusted = false;
     memcpy(node->run_id, run_id, bytes + 1);
@@ -110,6 +110,9 @@ static void trust(struct rl_guard_node *node) { node->suspect = node->distrusted
 static void state_came(struct rl_guard *guard, struct rl_guard_node *node, const struct rl_guard_event *event, rl_ns now) {
     if (!node->up) return;
     assert(strlen(event->replid) < sizeof node->replid);
+    /* A server also draws a new replication id when it gets its first replica, or has lost its last one for an hour. */
+    bool intact = node->standing == RL_STANDING_INTACT;
+    if (intact && event->watched && strcmp(node->replid, event->replid) != 0) node->vouched = true;
     memcpy(node->replid, event->replid, strlen(event->replid) + 1);
     node->evicted = event->evicted;
     node->unfit = event->unfit;
@@ -120,7 +123,7 @@ static void state_came(struct rl_guard *guard, struct rl_guard_node *node, const
 /* What is asked already may have been answered before the change. */
 static void changed(struct rl_guard_node *node) {
     if (!node->up) return;
-    node->stated = node->read = false;
+    node->stated = node->read = node->vouched = false;
     if (node->errand == RL_ERRAND_READ) node->stale = true;
 }
 
@@ -152,6 +155,7 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
         return;
     }
     node->record = node->writing;
+    node->vouched = false;
     node->read = node->has_record = true;
     node->unreadable = false;
     if (node->record.standing == RL_RECORD_RECOVERING) trust(node); /* else it was on its way before */
@@ -443,7 +447,7 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
     switch (node->standing) {
     case RL_STANDING_INTACT:
         if (guard->leaving) break;
-        if (lacks_body(guard, node) || node->record.format < RL_RECORD_FORMAT) {
+        if (lacks_body(guard, node) || node->record.format < RL_RECORD_FORMAT || node->vouched) {
             register_bodies(guard, node, actions);
         } else if (guard->installing >= 0 && !(guard->sources & bit)) {
             node->errand = RL_ERRAND_FENCES;

@@ -91,7 +91,8 @@ enum rl_guard_event_type {
     RL_GUARD_UP,      /* `node` is connected; `run_id` is its server's */
     RL_GUARD_DOWN,
     RL_GUARD_STATE,   /* `node` said what it is now: `replid` and `evicted`, whether it is `unfit` (refused until it says
-                         otherwise) and `suspect`: keys of locks may be gone there. Asked ahead of every read */
+                         otherwise) and `suspect`: keys of locks may be gone there. Asked ahead of every read, and now and then.
+                         `watched`: had its data been replaced on this connection, CHANGED would have come first */
     RL_GUARD_CHANGED, /* pushed by `node`: its record, or all its data, may have changed. Nothing that it says counts before
                          STATE and RECORD have come */
     RL_GUARD_RECORD,  /* `node` answered a read: `record`, NULL: it has none */
@@ -109,7 +110,7 @@ enum rl_guard_event_type {
 struct rl_guard_event {
     enum rl_guard_event_type type;
     uint8_t node;
-    bool done, unfit, suspect;
+    bool done, unfit, suspect, watched;
     const char *run_id, *replid;
     uint64_t evicted;
     const struct rl_record *record;
@@ -139,6 +140,7 @@ struct rl_guard_node {
     bool unreadable, has_record;
     char run_id[RL_RUN_ID_BYTES], replid[RL_RUN_ID_BYTES];
     uint64_t evicted;
+    bool vouched;             /* it has another replid than its record, but no other data: we watched it all the time */
     struct rl_record record;  /* when read and has_record */
     enum rl_standing standing;
     uint64_t id;              /* which member it is; 0 unknown */

@@ -55,7 +55,8 @@ static bool readable(const struct rl_guard_node *node) {
 }
 
 bool standing_fits(const struct rl_guard_node *node) {
-    return rl_record_fits(&node->record, node->run_id, node->replid, node->evicted);
+    const char *replid = node->vouched ? node->record.replid : node->replid;
+    return rl_record_fits(&node->record, node->run_id, replid, node->evicted);
 }
 
 /* Intact by its own record: it may be of any quorum, behind, or superseded. */

@@ -60,7 +60,8 @@ void world_state(unsigned agent, unsigned index) {
                                               .replid = node->replid,
                                               .evicted = node->evicted,
                                               .unfit = node->unfit,
-                                              .suspect = node->suspect});
+                                              .suspect = node->suspect,
+                                              .watched = !node->unwatched});
 }
 
 void world_push(unsigned node) {

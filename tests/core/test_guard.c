@@ -413,10 +413,30 @@ static void test_round_trip_is_seen_by_a_new_connection(void **state) {
 static void test_round_trip_is_seen_by_the_next_look(void **state) {
     (void)state;
     begin(3, 1);
+    gw.node[0].unwatched = true;
     earlier = gw.node[0];
     go_back(0);
     world_state(0, 0); /* once a second */
     assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+}
+
+/* It got its first replica: another replication id, and the same data. A client that watched all the time says so. */
+static void test_new_replication_id_alone_is_no_loss(void **state) {
+    (void)state;
+    begin(3, 2);
+    world_promote(0);
+    world_state(0, 0);
+    assert_int_equal(world_intact(0), 7);
+    world_run(gw.now + RL_MS);
+    assert_string_equal(gw.node[0].record.replid, gw.node[0].replid);
+    assert_int_equal(gw.node[0].record.standing, RL_RECORD_INTACT);
+    world_state(1, 0);
+    look(0);
+    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
+    world_promote(0);
+    world_push(0); /* that nobody can vouch for */
+    world_run(gw.now + RL_MS);
+    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 6);
 }
 
 /* The wait began before the data went back: it is not this loss's. */
@@ -781,6 +801,7 @@ int main(void) {
         cmocka_unit_test(test_round_trip_is_pushed),
         cmocka_unit_test(test_round_trip_is_seen_by_a_new_connection),
         cmocka_unit_test(test_round_trip_is_seen_by_the_next_look),
+        cmocka_unit_test(test_new_replication_id_alone_is_no_loss),
         cmocka_unit_test(test_round_trip_during_the_wait),
         cmocka_unit_test(test_answer_behind_a_push_is_not_believed),
         cmocka_unit_test(test_evicted_keys_are_a_loss),
