@@ -55,7 +55,9 @@
     X(NODE_RESUME, "node goes on")                                                                                     \
     X(NODE_SPLIT, "node is replaced by its replica, which lags, and lives on for those who are connected")             \
     X(NODE_OLD_ENDS, "what was left of node before its replica took over is gone")                                     \
-    X(NODE_DEMOTED, "node's replica, which lags, is promoted, and node becomes its replica: the same process, its data") \
+    X(NODE_DEMOTED, "node's replica, which lags, is promoted, and node becomes its replica")                              \
+    X(NODE_RESYNCED, "node's data are now those of the master whose replica it is")                                    \
+    X(NODE_REPLICA, "node gets its first replica, and with it another replication id")                                 \
     X(NODE_PROMOTED, "node, a replica, is promoted again")                                                             \
     X(NODE_POLICY, "node's maxmemory-policy is switched to one that evicts (`value` 1), or back (0)")                  \
     X(NODE_STANDING, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch")                 \

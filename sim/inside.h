@@ -188,8 +188,11 @@ struct server {
     char run_id[41];
     bool intact; /* as its record says, for this process and these data */
     /* What it says of itself. */
-    char replid[41];
+    char replid[41], replid_before[41]; /* before: with these data; "": none */
     bool replica, may_evict;
+    bool sound;          /* no data were lost since it was installed: what its record cannot know by itself */
+    rl_ns resync_to;     /* as a replica: its data will be those of then */
+    uint32_t resyncs;    /* counts them; one that was not done when it was promoted never is */
     uint32_t replicas;
     uint64_t evicted;
     bool record_changed;        /* and is yet to be announced, ... */

@@ -275,6 +275,7 @@ static void draw_details(struct draw *draw, struct plan_action *action) {
     case PLAN_NODE_TRIP:
         action->number = log_between(draw, RL_MS, ttl);
         action->span = log_between(draw, RL_MS, ttl * 2);
+        action->late = chance(draw, 50) ? 0 : between(draw, 1, action->span * 3 / 2);
         break;
     case PLAN_NODE_POLICY: action->span = between(draw, 2500, 8000) * RL_MS; break;
     case PLAN_CUT:
@@ -447,11 +448,12 @@ static void draw_second_quorum(struct draw *draw) {
 static void draw_changes(struct plan *plan) {
     struct draw own = {plan, random_named(plan->seed, 10)}, *draw = &own;
     if (!plan->guarded) return;
-    plan->options.replicas = rl_all(plan->options.nodes);
+    plan->options.replicas = (rl_mask)between(draw, 0, rl_all(plan->options.nodes));
     if (chance(draw, 12))
         plan->options.unannounced =
             chance(draw, 50) ? rl_all(plan->options.nodes) : (rl_mask)between(draw, 1, rl_all(plan->options.nodes));
     draw_trips(draw);
+    draw_faults(draw, PLAN_NODE_REPLICA, 20, 4);
     draw_faults(draw, PLAN_NODE_POLICY, ttl_of(plan) >= 1000 * RL_MS ? 25 : 0, 3);
     draw_faults(draw, PLAN_NODE_EVICT_APART, 15, 4);
     draw_step_forgotten(draw);

@@ -32,6 +32,7 @@
     X(NODE_FAILOVER, "is replaced by its replica")                                                                     \
     X(NODE_SPLIT, "is replaced by its replica, and lives on")                                                          \
     X(NODE_TRIP, "becomes the replica of its replica, which lags, and is promoted again")                              \
+    X(NODE_REPLICA, "gets its first replica")                                                                          \
     X(NODE_POLICY, "has its policy switched, and evicts the key if clients have had time to see it")                   \
     X(NODE_EVICT_APART, "loses its connections, and evicts the key before anybody is back")                            \
     X(CUT, "is cut off silently")                                                                                      \

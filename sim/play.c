@@ -264,7 +264,8 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_NODE_SPLIT:
         if (!player->down[action->node]) node_split(world, action->node, action->number);
         break;
-    case PLAN_NODE_TRIP: node_demote(world, action->node, action->number); break;
+    case PLAN_NODE_TRIP: node_demote(world, action->node, action->number, action->late); break;
+    case PLAN_NODE_REPLICA: node_gets_replica(world, action->node); break;
     case PLAN_NODE_POLICY:
         node_policy(world, action->node, true);
         player->undisturbed[action->node] = 0;

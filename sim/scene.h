@@ -72,6 +72,7 @@
     X(OLD_ENDS, "the old NODES ends|end")                                                                              \
     X(DEMOTED, "NODES becomes|become the replica of its|their promoted replica DURATION behind")                       \
     X(PROMOTED, "NODES is|are promoted again")                                                                         \
+    X(GETS_REPLICA, "NODES gets|get a first replica")                                                                  \
     X(POLICY_EVICTS, "NODES 's policy becomes volatile-random")                                                        \
     X(POLICY_KEEPS, "NODES 's policy becomes noeviction")                                                              \
     X(CLOCK_STEPS, "NODES 's clock steps STEP")                                                                        \

@@ -42,11 +42,15 @@ static void do_old_ends(struct world *world, unsigned node, const struct scene_l
     node_old_ends(world, node);
 }
 static void do_demote(struct world *world, unsigned node, const struct scene_line *step) {
-    node_demote(world, node, step->span);
+    node_demote(world, node, step->span, 0);
 }
 static void do_promote(struct world *world, unsigned node, const struct scene_line *step) {
     (void)step;
     node_promote(world, node);
+}
+static void do_gets_replica(struct world *world, unsigned node, const struct scene_line *step) {
+    (void)step;
+    node_gets_replica(world, node);
 }
 static void do_policy(struct world *world, unsigned node, const struct scene_line *step) {
     node_policy(world, node, step->kind == SCENE_STEP_POLICY_EVICTS);
@@ -137,6 +141,7 @@ static void befall_nodes(struct world *world, const struct scene_line *step) {
     case SCENE_STEP_OLD_ENDS: on_nodes(world, step, do_old_ends); break;
     case SCENE_STEP_DEMOTED: on_nodes(world, step, do_demote); break;
     case SCENE_STEP_PROMOTED: on_nodes(world, step, do_promote); break;
+    case SCENE_STEP_GETS_REPLICA: on_nodes(world, step, do_gets_replica); break;
     case SCENE_STEP_POLICY_EVICTS:
     case SCENE_STEP_POLICY_KEEPS: on_nodes(world, step, do_policy); break;
     case SCENE_STEP_RECORD_DELETED: on_nodes(world, step, do_delete_record); break;

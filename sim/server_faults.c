@@ -147,7 +147,10 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     struct history_record record = server_record(server, HISTORY_NODE_EVICT);
     record.resource = (int8_t)resource;
     world_write(world, &record);
-    if (node_evict_key(server->table, resource_key(resource))) server->evicted++;
+    if (node_evict_key(server->table, resource_key(resource))) {
+        server->evicted++;
+        server->sound = false;
+    }
     tell_changed(server, resource, false);
     server_guard_look(server);
 }

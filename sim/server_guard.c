@@ -37,6 +37,7 @@ static void remember_raise(struct server *server, const struct message *request)
 }
 
 void server_guard_flushed(struct server *server) {
+    server->sound = false;
     if (server->world->options.guarded && !server->old) remember(server, GUARD_FLUSHED);
 }
 
@@ -102,8 +103,9 @@ void server_guard_look(struct server *server) {
     if (!world->options.guarded) return;
     bool was = server->intact;
     bool known = read_record(server, &record);
-    server->intact = known && record.standing == RL_RECORD_INTACT && strcmp(record.run_id, server->run_id) == 0 &&
-                     strcmp(record.replid, server->replid) == 0 && record.evicted == server->evicted;
+    bool intact = known && record.standing == RL_RECORD_INTACT && server->sound;
+    server->intact = intact && strcmp(record.run_id, server->run_id) == 0 && record.evicted == server->evicted &&
+                     (strcmp(record.replid, server->replid) == 0 || strcmp(record.replid, server->replid_before) == 0);
     if (server->intact == was || server->old) return;
     struct history_record standing = server_record(server, HISTORY_NODE_STANDING);
     standing.result = server->intact;
@@ -127,7 +129,8 @@ static bool knows_newer(const struct server *server, unsigned node, const struct
 bool node_is_intact(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     struct rl_record record;
-    if (!server->intact || !read_record(server, &record)) return false;
+    if (!server->intact || server->replica || !read_record(server, &record)) return false;
+    if (strcmp(record.replid, server->replid) != 0) return false;
     const struct rl_member *member = rl_record_member(&record, node + 1);
     for (unsigned i = 0; member && i < world->options.nodes; i++) {
         if (knows_newer(&world->server[i], node, &member->body)) return false;
@@ -237,6 +240,7 @@ static void take_record(struct server *server, struct message *request) {
     enum node_answer answer = write_record(server->table, &change);
     request->verdict = (int16_t)verdict_of(answer);
     if (answer == NODE_GRANTED) server_record_changed(server);
+    if (answer == NODE_GRANTED && change.body->has_fences) server->sound = true; /* installed */
     if (answer == NODE_GRANTED && !server->old) {
         struct guard_change *written = remember(server, GUARD_WRITTEN);
         written->nonce = change.nonce;
@@ -339,7 +343,7 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     body_set_fences(change->body, floor);
     change->at = -RL_NEVER; /* no replica lags that far */
     (void)write_record(server->table, change);
-    server->intact = true;
+    server->sound = server->intact = true;
 }
 
 void server_guard_begin(struct world *world) {

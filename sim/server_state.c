@@ -20,6 +20,12 @@ static void new_replid(struct server *server) {
         snprintf(server->replid + i, 9, "%08x", (unsigned)(random_next(&random) >> 32));
 }
 
+static void lose_data(struct server *server) {
+    server->sound = false;
+    server->replid_before[0] = '\0';
+    server->resyncs++;
+}
+
 void server_state_begin(struct server *server) {
     const struct world *world = server->world;
     rl_mask node = rl_bit(server->node);
@@ -33,6 +39,7 @@ void server_state_begin(struct server *server) {
 /* With the configuration that it had: what was set at run time is lost. */
 void server_state_new_process(struct server *server) {
     new_replid(server);
+    lose_data(server);
     server->may_evict = (server->world->options.may_evict & rl_bit(server->node)) != 0;
     server->evicted = 0;
     server->replica = server->record_changed = false;
@@ -40,6 +47,8 @@ void server_state_new_process(struct server *server) {
 
 void server_state_live_on(const struct server *server, struct server *old) {
     memcpy(old->replid, server->replid, sizeof(old->replid));
+    memcpy(old->replid_before, server->replid_before, sizeof(old->replid_before));
+    old->sound = server->sound;
     old->replica = server->replica;
     old->replicas = 0;
     old->may_evict = server->may_evict;
@@ -118,14 +127,12 @@ void server_state_serve(struct server *server, struct message *request) {
 
 /* ---- what befalls it --------------------------------------------------------------------------------------- */
 
-void node_demote(struct world *world, unsigned node, rl_ns lag) {
-    struct server *server = &world->server[node];
-    if (!server->up || server->paused || server->replica) return;
-    server_write(server, HISTORY_NODE_DEMOTED, lag);
-    server->replica = true;
-    server->replicas = 0;
-    new_replid(server); /* the one that its former replica took when it was promoted */
-    server_go_back(server, lag);
+/* The new replication id is the one that its former replica took when it was promoted. */
+static void resync(struct server *server) {
+    lose_data(server);
+    new_replid(server);
+    server_go_back(server, server->world->now - server->resync_to);
+    server_write(server, HISTORY_NODE_RESYNCED, 0);
     server_announce(server);
     tell_flushed(server);
     server->expiry_at = RL_NEVER;
@@ -133,12 +140,47 @@ void node_demote(struct world *world, unsigned node, rl_ns lag) {
     server_guard_look(server);
 }
 
+static void resync_later(struct world *world, void *argument, int64_t number) {
+    struct server *server = &world->server[number & 0xff];
+    (void)argument;
+    if (server->up && !server->paused && server->replica && server->resyncs == (uint32_t)(number >> 8)) resync(server);
+}
+
+/* The same data under another replication id: what was sound stays so. */
+static void change_replid(struct server *server) {
+    memcpy(server->replid_before, server->replid, sizeof(server->replid_before));
+    new_replid(server);
+}
+
+void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || server->replica) return;
+    server_write(server, HISTORY_NODE_DEMOTED, lag);
+    server->replica = true;
+    server->replicas = 0;
+    server->resync_to = world->now - lag;
+    if (sync == 0)
+        resync(server);
+    else
+        world_at(world, world->now + sync, resync_later, NULL, (int64_t)server->resyncs << 8 | (int64_t)node);
+}
+
 void node_promote(struct world *world, unsigned node) {
     struct server *server = &world->server[node];
     if (!server->up || !server->replica) return;
     server_write(server, HISTORY_NODE_PROMOTED, 0);
     server->replica = false;
-    new_replid(server);
+    server->resyncs++;
+    change_replid(server);
+    server_guard_look(server);
+}
+
+void node_gets_replica(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || server->replicas > 0) return;
+    server_write(server, HISTORY_NODE_REPLICA, 0);
+    server->replicas = 1;
+    change_replid(server);
     server_guard_look(server);
 }
 

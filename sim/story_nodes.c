@@ -215,6 +215,7 @@ void story_node_event(struct story *story, size_t index) {
     case HISTORY_NODE_DEMOTED:
         tell_befallen(story, index, "demoted", "A replica that lags is promoted; its replica, with its data, is now ", "");
         break;
+    case HISTORY_NODE_REPLICA: tell_befallen(story, index, "first replica", "A first replica connects to ", ""); break;
     case HISTORY_NODE_PROMOTED:
         tell_befallen(story, index, "promoted again", "A master again, the same process as before: ", "");
         break;

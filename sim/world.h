@@ -131,14 +131,15 @@ void node_failover(struct world *world, unsigned node, rl_ns lag);
  * Until node_old_ends(). */
 void node_split(struct world *world, unsigned node, rl_ns lag);
 void node_old_ends(struct world *world, unsigned node);
-/* Its asynchronous replica, `lag` behind, is promoted, and the node becomes the replica of that one: its data are those
- * of the replica from now on. The process and its connections stay. Until node_promote(). */
-void node_demote(struct world *world, unsigned node, rl_ns lag);
+/* Its asynchronous replica, `lag` behind, is promoted, and the node becomes the replica of that one: `sync` later its data
+ * are those of the replica. The process and its connections stay. Until node_promote(). */
+void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync);
 void node_promote(struct world *world, unsigned node);
+void node_gets_replica(struct world *world, unsigned node); /* its first one */
 void node_policy(struct world *world, unsigned node, bool may_evict); /* CONFIG SET maxmemory-policy */
 void node_delete_record(struct world *world, unsigned node);          /* somebody's DEL */
-/* Guarded: its record is intact, was written for the process and the data that are there, and no other node's names a newer
- * body. */
+/* Guarded: its record is intact, was written for the process, the data and the replication id that are there, and no other
+ * node's names a newer body. */
 bool node_is_intact(const struct world *world, unsigned node);
 bool node_is_up(const struct world *world, unsigned node);
 /* It works, and so does every client that is alive, and nothing delays what they say to each other. */
