@@ -6,7 +6,7 @@ import itertools
 
 from conftest import COUNT, ROUNDS
 from crowd import ALL_VALIDITY, NOBODY, RESOURCE, Crowd, init, redlock
-from nodes import Group, Node, until
+from nodes import Address, Group, Node, until
 from witness import Grant, Witness, fence_violations, now, overlaps
 
 MISSES = 3  # rounds that a busy machine may spoil
@@ -64,6 +64,12 @@ class Stage(contextlib.ExitStack):
 
     def servers(self, count, *arguments, make=Node):
         return self.enter_context(Group(count, *arguments, make=make))
+
+    def unreachable(self):
+        """The URL of a node that a client cannot reach."""
+        address = Address(0)
+        address.close()
+        return address.url
 
     def init(self, nodes, ttl_ms, **more):
         if self.mode == "guarded":
