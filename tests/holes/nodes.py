@@ -92,6 +92,7 @@ class Address:
         self.pairs = []
         self.open_gate = threading.Event()
         self.open_gate.set()
+        self.refusing = False
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -104,6 +105,9 @@ class Address:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self.listener.accept()
+                if self.refusing:
+                    near.close()
+                    continue
                 try:
                     far = socket.create_connection(("127.0.0.1", self.target))
                 except OSError:
@@ -132,6 +136,14 @@ class Address:
 
     def open(self):
         self.open_gate.set()
+
+    def refuse(self):
+        """Nobody gets through before admit(): connections end, and new ones at once."""
+        self.refusing = True
+        self.cut()
+
+    def admit(self):
+        self.refusing = False
 
     def cut(self, every=1):
         """Ends every so-manieth of the connections that live; returns how many."""

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""EVICT-LATER: a node that was fit when its clients connected is set to evict keys under them. The lock has a TTL and goes,
+the record and the fences have none and stay, so the node looks as it did before and votes for the next one."""
+import time
+
+from crowd import RESOURCE, wait_intact
+from nodes import until, urls
+from stage import TWO_HOLDERS, Missed, Orphan, lies_on, play
+from witness import now
+
+TTL = 4000
+LOOKS = 2.2  # seconds: clients look at a node's settings about once a second
+
+
+def may_evict(node):
+    node.ask("CONFIG", "SET", "maxmemory-policy", "volatile-random")
+
+
+def evict(node):
+    """Memory is short there, and then it is not any more."""
+    before = int(node.info("stats", "evicted_keys"))
+    node.ask("CONFIG", "SET", "maxmemory", "1")
+    until(lambda: node.ask("EXISTS", RESOURCE) == 0, what="the eviction")
+    node.ask("CONFIG", "SET", "maxmemory", "0")
+    assert int(node.info("stats", "evicted_keys")) > before
+
+
+def may_not_evict(node):
+    node.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+def connected(stage, pause):
+    """The holder and the other are connected all along."""
+    nodes = stage.servers(3)
+    stage.init(urls(nodes), TTL)
+    holder, other = (stage.actor(urls(nodes), TTL) for _ in range(2))
+    orphan = Orphan(nodes[2])
+    grant = holder.wins()
+    assert lies_on(grant, nodes[:2])
+    may_evict(nodes[1])
+    time.sleep(pause)
+    if nodes[1].ask("EXISTS", RESOURCE) == 0 or grant.end < now():
+        raise Missed("the lock ended before it could be evicted")
+    evict(nodes[1])
+    orphan.remove()
+    stage.tries_while(other, grant)
+    return nodes, other
+
+
+def test_evict_later(directory, mode, told):
+    play(lambda stage: connected(stage, LOOKS), directory, mode, told)
+
+
+def test_evict_at_once(directory, mode, told):
+    """Within the second between two looks it can only be prevented that tokens fall."""
+    play(lambda stage: connected(stage, 0), directory, mode, told, allowed=[TWO_HOLDERS])
+
+
+def test_evict_unseen(directory, mode, told):
+    """Nobody is connected when it happens, and the settings are again what they were: commands that come and go."""
+    def one_round(stage):
+        nodes = stage.servers(3)
+        stage.init(urls(nodes), TTL)
+        orphan = Orphan(nodes[2])
+        grant = stage.acquire(urls(nodes), TTL, stage.mode)
+        assert lies_on(grant, nodes[:2])
+        may_evict(nodes[1])
+        evict(nodes[1])
+        may_not_evict(nodes[1])
+        orphan.remove()
+        stage.tries_while(stage.actor(urls(nodes), TTL), grant)
+    play(one_round, directory, mode, told)
+
+
+def test_evict_comes_back(directory, told):
+    """When it may not evict any more, the node comes back as one that lost its data."""
+    def one_round(stage):
+        nodes, other = connected(stage, LOOKS)
+        may_not_evict(nodes[1])
+        wait_intact(urls(nodes))
+        assert nodes[1].standing == b"intact"
+        if stage.witness.grants()[-1].pid != other.worker.pid:
+            other.wins()
+    play(one_round, directory, "guarded", told)
