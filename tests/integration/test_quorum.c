@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -187,6 +188,9 @@ static void arguments_are_checked(void **state) {
     assert_says(error, "GUARDED");
     assert_result(redlock_quorum_remove(classic, "0123456789abcdef", &options, NULL), REDLOCK_BAD_ARGUMENT);
     options.ttl_ms_max = REDLOCK_TTL_MS_MIN - 1;
+    assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
+    options = quorum_options();
+    options.ttl_ms_max_before = REDLOCK_TTL_MS_MAX + 1;
     assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
     options = quorum_options();
     options.fence_floor = REDLOCK_FENCE_MAX;
@@ -397,6 +401,117 @@ static void used_servers_are_not_never_used(void **state) {
     redlock_client_free(client);
 }
 
+enum command { INIT, NEVER_USED, ADD, REMOVE };
+
+static bool killed(enum command command, const char *which, const char *id, int nth, long after_us);
+
+/* ---- init: how long it waits (INIT-TOO-SOON) ---------------------------------------------- */
+
+static double init_within(struct redlock_client *client, int64_t ttl_ms, int64_t before_ms) {
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    options.ttl_ms_max = ttl_ms;
+    options.ttl_ms_max_before = before_ms;
+    double began = now_ms();
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    return now_ms() - began;
+}
+
+/* A power cut has taken every record: only the operator knows how long a lock of before may last. */
+static void init_without_a_record_wants_a_ttl_max(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options;
+    struct redlock_error error = {0};
+    redlock_quorum_options_init(&options);
+    assert_int_equal(options.ttl_ms_max, 0);
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "--ttl-max");
+    assert_says(error, "--never-used");
+    assert_quorum(redlock_quorum_init(client, NULL, &error), REDLOCK_BAD_ARGUMENT, error);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(server_ask_integer(&nodes.at[i], "DBSIZE"), 0);
+    assert_true(init_within(client, 0, 800) >= 800);
+    assert_int_equal(look(client).quorum.ttl_ms_max, 800);
+    lose_data("012");
+    assert_true(init_within(client, TTL_MAX, 800) >= 800);
+    assert_int_equal(look(client).quorum.ttl_ms_max, TTL_MAX);
+    lose_data("012");
+    options.never_used = 1;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    assert_int_equal(look(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
+    redlock_client_free(client);
+}
+
+static void start_with_ttl_max(int64_t ttl_ms) {
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    options.ttl_ms_max = ttl_ms;
+    options.never_used = 1;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    redlock_client_free(client);
+}
+
+static void init_waits_for_the_longest_record(void **state) {
+    (void)state;
+    start(3);
+    for (int format = 1; format <= 2; format++) {
+        start_with_ttl_max(1200);
+        if (format == 1) {
+            freeReplyObject(server_ask(&nodes.at[2], "HSET redlock:node format 1"));
+            freeReplyObject(server_ask(&nodes.at[2], "HDEL redlock:node replid evicted"));
+        }
+        lose_data("01");
+        struct redlock_client *client = open_on("012");
+        assert_true(init_within(client, TTL_MAX, 0) >= 1200);
+        assert_int_equal(look(client).quorum.ttl_ms_max, TTL_MAX);
+        redlock_client_free(client);
+        assert_agreed("012", 2, 3);
+        lose_data("012");
+    }
+    start_with_ttl_max(1200);
+    lose_data("01");
+    struct redlock_client *client = open_on("012");
+    assert_true(init_within(client, 0, 0) >= 1200);
+    assert_int_equal(look(client).quorum.ttl_ms_max, 1200);
+    redlock_client_free(client);
+}
+
+/* What the first run has written over told of a longer ttl_max than its own. */
+static void an_interrupted_init_hands_on_how_long_to_wait(void **state) {
+    (void)state;
+    start(3);
+    start_with_ttl_max(1200);
+    lose_data("01");
+    assert_true(killed(INIT, "012", NULL, 2, 0));
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(number_of(i, "ttl_max"), 1200);
+    struct redlock_client *client = open_on("012");
+    assert_true(init_within(client, TTL_MAX, 0) >= 1200);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(number_of(i, "ttl_max"), TTL_MAX);
+    redlock_client_free(client);
+}
+
+/* A program that was built when the struct ended earlier, and whatever lies behind it there. */
+static void shorter_options_are_understood(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options;
+    struct redlock_error error = {0};
+    memset(&options, 0x5a, sizeof options);
+    redlock_quorum_options_fill(&options, offsetof(struct redlock_quorum_options, ttl_ms_max_before));
+    options.never_used = 1;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    assert_int_equal(look(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
+    options.size = sizeof options + 8;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "unknown size");
+    redlock_client_free(client);
+}
+
+/* ---- init: what comes between --------------------------------------------------------------- */
+
 static void *flush_soon(void *context) {
     nap_ms(TTL_MAX / 2);
     lose_data(context);
@@ -450,8 +565,6 @@ static void a_second_init_meanwhile_is_told(void **state) {
 }
 
 /* ---- killed ----------------------------------------------------------------------------- */
-
-enum command { INIT, NEVER_USED, ADD, REMOVE };
 
 static int tell_parent[2];
 
@@ -1093,6 +1206,10 @@ int main(void) {
         cmocka_unit_test_teardown(init_waits_for_ttl_max, stop),
         cmocka_unit_test_teardown(lost_majority_keeps_id_and_fences, stop),
         cmocka_unit_test_teardown(used_servers_are_not_never_used, stop),
+        cmocka_unit_test_teardown(init_without_a_record_wants_a_ttl_max, stop),
+        cmocka_unit_test_teardown(init_waits_for_the_longest_record, stop),
+        cmocka_unit_test_teardown(an_interrupted_init_hands_on_how_long_to_wait, stop),
+        cmocka_unit_test_teardown(shorter_options_are_understood, stop),
         cmocka_unit_test_teardown(a_node_lost_meanwhile_is_named, stop),
         cmocka_unit_test_teardown(a_second_init_meanwhile_is_told, stop),
         cmocka_unit_test_teardown(init_is_killed_and_run_again, stop),
