@@ -960,6 +960,55 @@ static void a_node_that_cannot_be_reached_is_not_added(void **state) {
     redlock_client_free(client);
 }
 
+/* ---- losses in between ---------------------------------------------------------------------- */
+
+/* What is lost when the members are asked, which is after the first check. */
+static const char *lost_meanwhile;
+
+static void lose_when_asked(void *context, const char *text, int64_t left_ms) {
+    (void)context, (void)left_ms;
+    if (strcmp(text, "asking the members") == 0) lose_data(lost_meanwhile);
+    lost_meanwhile = "";
+}
+
+/* Of seven three are lost: the other four can agree on a change, and six members would need four of which they have three,
+ * for good. So it is not made, and the four go on. */
+static void a_change_is_not_made_when_too_much_was_lost_meanwhile(enum command command, const char *which,
+                                                                  const char *lost, unsigned goes, unsigned left) {
+    struct redlock_client *client = open_with("0123456", 0, 1);
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    char id[17];
+    init(client, 1);
+    memcpy(id, id_of(client, goes), sizeof id);
+    redlock_client_free(client);
+    options.progress = lose_when_asked;
+    lost_meanwhile = lost;
+    client = open_with(which, 0, 1);
+    assert_quorum(run(command, client, which, id, &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_says(error, command == REMOVE ? "removing it now would leave 3 of 6" : "adding a member now would leave 4 of 8");
+    redlock_client_free(client);
+    client = open_with("0123456", 0, 1);
+    assert_int_equal(look(client).quorum.epoch, 1);
+    assert_int_equal(intact(client), left);
+    assert_true(take(client, "r") > 0);
+    redlock_client_free(client);
+    assert_agreed("0123456", 1, 7);
+}
+
+static void a_remove_is_checked_again_before_it_is_accepted(void **state) {
+    (void)state;
+    start(7);
+    a_change_is_not_made_when_too_much_was_lost_meanwhile(REMOVE, "0123456", "012", 6, 4);
+}
+
+static void an_add_is_checked_again_before_it_is_accepted(void **state) {
+    (void)state;
+    start(8);
+    a_change_is_not_made_when_too_much_was_lost_meanwhile(ADD, "01234567", "012", 6, 4);
+    assert_int_equal(server_ask_integer(&nodes.at[7], "DBSIZE"), 0);
+}
+
 /* ---- others at the same time -------------------------------------------------------------- */
 
 struct operator{
@@ -1226,6 +1275,8 @@ int main(void) {
         cmocka_unit_test_teardown(remove_leaves_the_old_list_working, stop),
         cmocka_unit_test_teardown(fences_outlive_the_members_that_knew_them, stop),
         cmocka_unit_test_teardown(a_node_that_cannot_be_reached_is_not_added, stop),
+        cmocka_unit_test_teardown(a_remove_is_checked_again_before_it_is_accepted, stop),
+        cmocka_unit_test_teardown(an_add_is_checked_again_before_it_is_accepted, stop),
         cmocka_unit_test_teardown(two_operators_add, stop),
         cmocka_unit_test_teardown(two_operators_remove, stop),
         cmocka_unit_test_teardown(one_adds_one_removes, stop),
