@@ -170,7 +170,7 @@ struct redlock_client_options {
     redlock_log_fn *log;            /* NULL: silence */
     void *log_context;
     enum redlock_log_level log_level; /* REDLOCK_LOG_WARNING */
-    int mode;                       /* enum redlock_mode; CLASSIC */
+    int mode;                       /* enum redlock_mode; AUTO */
     int confirm;                    /* guarded. 1: a majority is asked once more before a lock counts (one round trip more):
                                        then the order of fencing tokens needs no clock at all, not even under VM snapshots
                                        of a client; 0 */

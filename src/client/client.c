@@ -37,7 +37,8 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     if (call->tag == CALL_LOOK) look_reply(call, reply);
     else if (call->tag == CALL_SURVEY) survey_reply(call, reply);
     else if (call->tag == CALL_GUARD) guard_reply(call, reply);
-    else if (call->tag == CALL_CLOCK) clockwatch_reply(call, reply);
+    else if (call->tag == CALL_FITNESS) fitness_reply(call, reply);
+    else if (call->tag == CALL_AUTOMODE) automode_reply(call, reply);
     else if (call->tag == CALL_QUORUM) quorum_reply(call, reply);
     else if (call->tag >= CALL_LINE_LOOK) line_reply(call, reply);
     else lock_reply(call, reply);
@@ -51,8 +52,14 @@ static void on_node(void *context, unsigned node) {
     net_node(client->net, node, net_now(client->net), &status);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
     if (client->guard) guard_node_changed(client->guard, node);
+    if (client->automode && status.connected && status.quorum[0] != '\0') automode_found(client->automode, node, status.quorum);
     locks_check(client);
     gatherings_check(client);
+}
+
+static void on_changed(void *context, unsigned node) {
+    struct redlock_client *client = context;
+    if (client->net && client->guard) guard_changed(client->guard, node);
 }
 
 static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) { line_wake(context, node, key, rank); }
@@ -79,10 +86,19 @@ rl_mask client_settled(struct redlock_client *client) {
 
 rl_mask client_ready(struct redlock_client *client, rl_ns now) {
     rl_mask ready = net_ready(client->net, now);
+    if (client->automode && automode_refuses(client->automode)) return 0;
     return client->guard ? ready & client->guard->intact : ready;
 }
 
+int client_refusal(const struct redlock_client *client) {
+    if (client->twice_listed) return REDLOCK_TWICE_LISTED;
+    if (client->automode && automode_refuses(client->automode)) return REDLOCK_GUARDED_NODES;
+    if (client->guard && client->guard->machine.other_quorum != 0) return REDLOCK_TWO_QUORUMS;
+    return REDLOCK_OK;
+}
+
 int client_verdict(const struct redlock_client *client, unsigned node, int verdict) {
+    if (client->automode && automode_names(client->automode, node)) return REDLOCK_VERDICT_GUARDED;
     return client->guard ? guard_verdict(client->guard, node, verdict) : verdict;
 }
 
@@ -95,6 +111,7 @@ static void free_memory(struct redlock_client *client) {
         free(kind);
     }
     guard_free(client->guard);
+    free(client->automode);
     lines_free(client);
     free(client->key_prefix);
     free(client);
@@ -134,6 +151,10 @@ static struct redlock_client *client_create(const struct redlock_client_options 
         client_destroy(client);
         return NULL;
     }
+    if (options->mode == REDLOCK_MODE_AUTO && !(client->automode = automode_new(client))) {
+        client_destroy(client);
+        return NULL;
+    }
     return client;
 }
 
@@ -149,8 +170,10 @@ static int connect_all(struct redlock_client *client, const char *nodes, struct 
         .tls_server_name = o->tls_server_name,
         .log_level = o->log ? (int)o->log_level : -1,
         .guarded = client->guard != NULL,
+        .asks_quorum = client->automode != NULL,
     };
-    const struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .wake = on_wake, .context = client};
+    const struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .wake = on_wake,
+                                          .changed = on_changed, .context = client};
     struct net_error net_error = {0};
     int result = net_open(&client->net, &options, &handlers, &net_error);
     if (result != REDLOCK_OK) return fail(error, result, "%s", net_error.text);
@@ -163,9 +186,10 @@ static int connect_all(struct redlock_client *client, const char *nodes, struct 
     net_node(client->net, 0, net_now(client->net), &first);
     client->scheme = first.scheme; /* one that is not SET is of the only node */
     if (client->guard) guard_start(client->guard);
+    if (client->automode) automode_start(client->automode);
     /* The caller's strings end with redlock_client_open(). */
     client->options.tls_ca_file = client->options.tls_cert_file = NULL;
-    client->options.tls_key_file = client->options.tls_server_name = NULL;
+    client->options.tls_key_file = client->options.tls_server_name = client->options.quorum = NULL;
     return REDLOCK_OK;
 }
 
@@ -215,6 +239,7 @@ void redlock_client_free(struct redlock_client *client) {
         drain(client);
     }
     if (client->guard) client->guard->closing = true;
+    if (client->automode) client->automode->closing = true;
     net_close(client->net, forked);
     if (forked) {
         /* Threads of the parent may have held the mutex: nothing of it can be destroyed here, only freed. */
@@ -242,6 +267,7 @@ int redlock_client_node(struct redlock_client *client, size_t node, struct redlo
     out->recovering_ms = 0;
     out->node_id[0] = '\0';
     if (client->guard) guard_status(client->guard, (unsigned)node, out);
+    if (client->automode) automode_status(client->automode, (unsigned)node, out);
     pthread_mutex_unlock(&client->mutex);
     return REDLOCK_OK;
 }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "automode.h"
 #include "core/core.h"
 #include "guard.h"
 #include "line.h"
@@ -91,6 +92,7 @@ struct redlock_client {
     struct gathering *gatherings;   /* threads that wait for nodes to be connected */
 
     struct guard *guard;            /* guarded mode; NULL: classic */
+    struct automode *automode;      /* mode auto; NULL: another */
     struct lines *lines;            /* who waits for what; NULL: nobody has waited yet */
     struct redlock_lock *parked;    /* locks with extensions that wait until a node's record has been read again */
 };
@@ -193,6 +195,8 @@ void client_log(struct redlock_client *client, enum redlock_log_level level, con
 /* As net_settled(), net_ready() and net_node() say, and guarded, the node's standing. */
 rl_mask client_settled(struct redlock_client *client);
 rl_mask client_ready(struct redlock_client *client, rl_ns now);
+/* OK; or why no lock is taken by this client, however many nodes would grant it. */
+int client_refusal(const struct redlock_client *client);
 int client_verdict(const struct redlock_client *client, unsigned node, int verdict);
 
 /* drive.c: who sleeps for whom */
@@ -270,7 +274,8 @@ void fenced_won(struct redlock_lock *lock);
 void fenced_heard(struct redlock_lock *lock, const struct round *round, const struct net_call *call,
                   const struct net_reply *reply);
 /* The vote that an answer is. False: it waits until the node's record has been read again. */
-bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, const struct net_reply *reply, struct rl_event *event);
+bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, int verdict, int64_t fence, struct rl_event *event);
+int fenced_verdict(const struct redlock_lock *lock, const struct net_call *call, int verdict); /* the vote's, given the net's */
 void fenced_unpark(struct redlock_lock *lock);
 void fenced_check(struct redlock_client *client); /* standings changed: what waited may go on */
 
@@ -291,7 +296,8 @@ struct net_bytes info_field(struct net_bytes info, const char *field);
 void quorum_reply(struct net_call *call, const struct net_reply *reply);
 
 /* call->tag: whose call it is */
-enum call_tag { CALL_VOTE, CALL_UNLOCK, CALL_PEEK, CALL_LOOK, CALL_SURVEY, CALL_GUARD, CALL_CLOCK, CALL_QUORUM,
+enum call_tag { CALL_VOTE, CALL_UNLOCK, CALL_PEEK, CALL_LOOK, CALL_SURVEY, CALL_GUARD, CALL_FITNESS, CALL_QUORUM,
+                CALL_AUTOMODE,
                 CALL_LINE_LOOK, CALL_LINE_STAND, CALL_LINE_LEAVE };
 
 #define RL_CONTAINER(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))

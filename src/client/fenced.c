@@ -136,7 +136,9 @@ void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, r
 void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->kind->terms.quorum = (uint8_t)guard->machine.votes_needed;
-    event->voided = guard->voided;
+    bool round_open = lock->phase == PHASE_LEASED && lock->lease.round_open;
+    /* A vote of a node that was voided since the round began was given by an incarnation, or an epoch, that is over. */
+    event->voided = round_open ? guard_voided_since(guard, lock->lease.round_t1) : guard->voided;
     event->foreign = guard->foreign;
     if (lock->phase != PHASE_ACQUIRING) return;
     event->fence_hint = guard_fence_hint(guard);
@@ -208,6 +210,8 @@ static void resume(struct redlock_lock *lock) {
     }
     lock->parked &= (rl_mask)~(again | failed);
     if (lock->parked == 0) fenced_unpark(lock);
+    lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES}); /* first what is known by now: the round may be over */
+    if (!same_round(lock)) return;
     if (again) send_votes(lock, again, &lock->round->extend, net_now(lock->client->net));
     for (unsigned i = 0; failed >> i && same_round(lock); i++) {
         if (failed & rl_bit(i))
@@ -227,14 +231,22 @@ void fenced_check(struct redlock_client *client) {
     }
 }
 
-bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, const struct net_reply *reply,
-                 struct rl_event *event) {
+/* A vote behind a push says nothing: the node's data may have gone back to what they were earlier, under the same record.
+ * The key is ours there, as it says; whether that counts is asked again when the record was read. */
+int fenced_verdict(const struct redlock_lock *lock, const struct net_call *call, int verdict) {
+    bool votes = call->tag == CALL_VOTE && call->request->nonces != NULL;
+    if (!votes || verdict != REDLOCK_VERDICT_GRANTED || !guard_is_unread(lock->client->guard, call->node)) return verdict;
     enum net_op op = call->request->op;
-    if (reply->verdict == REDLOCK_VERDICT_STALE) {
+    return op == NET_ACQUIRE || op == NET_RAISE ? REDLOCK_VERDICT_STALE : REDLOCK_VERDICT_RECOVERING;
+}
+
+bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, int verdict, int64_t fence, struct rl_event *event) {
+    enum net_op op = call->request->op;
+    if (verdict == REDLOCK_VERDICT_STALE) {
         event->vote = RL_VOTE_STALE;
-        event->fence = reply->fence;
+        event->fence = fence;
     }
-    if (reply->verdict != REDLOCK_VERDICT_RECOVERING) return true;
+    if (verdict != REDLOCK_VERDICT_RECOVERING) return true;
     if (op == NET_RAISE) event->vote = RL_VOTE_STALE; /* the key is there, as it was when that was said last */
     if (op != NET_EXTEND || !park(lock, call->node)) return true;
     resume(lock); /* it may have been read again already, for another lock */

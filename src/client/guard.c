@@ -25,13 +25,6 @@ static struct net *net_of(const struct guard *guard) { return guard->client->net
 static void on_timer(struct net_timer *timer);
 static void on_look(struct net_timer *timer);
 
-static void calls_init(struct guard *guard, struct net_call *calls) {
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
-        calls[i].owner = guard;
-        calls[i].tag = CALL_GUARD;
-    }
-}
-
 struct guard *guard_new(struct redlock_client *client) {
     struct guard *guard = calloc(1, sizeof *guard);
     if (!guard) return NULL;
@@ -40,11 +33,11 @@ struct guard *guard_new(struct redlock_client *client) {
     guard->look.fire = on_look;
     guard->read = (struct net_request){.op = NET_RECORD};
     guard->fences = (struct net_request){.op = NET_FENCES, .nonces = guard->nonces};
-    guard->memory = (struct net_request){.op = NET_SURVEY, .question = NET_ASK_INFO_MEMORY};
-    guard->replication = (struct net_request){.op = NET_SURVEY, .question = NET_ASK_INFO_REPLICATION};
-    calls_init(guard, guard->errands);
-    calls_init(guard, guard->memories);
-    calls_init(guard, guard->replications);
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        guard->errands[i].owner = guard;
+        guard->errands[i].tag = CALL_GUARD;
+        guard->node[i].voided_at = INT64_MIN;
+    }
     return guard;
 }
 
@@ -53,39 +46,29 @@ void guard_start(struct guard *guard) {
     struct net *net = net_of(guard);
     rl_guard_init(&guard->machine, net_nodes(net), options->drift_ppm, options->drift_ms * RL_MS);
     guard->machine.watch_only = !options->recover;
+    guard->machine.pinned = options->quorum ? strtoull(options->quorum, NULL, 16) : 0;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         struct net_node_status status;
         net_node(net, i, net_now(net), &status);
         snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
         guard->unread |= rl_bit(i);
     }
-    if (options->recover) clockwatch_start(&guard->clocks, guard); /* who writes nothing has no use for it */
+    fitness_start(&guard->fitness, guard);
 }
 
 void guard_free(struct guard *guard) { free(guard); }
 
 /* ---- what the machine asks for ---- */
 
-static void post(struct guard *guard, rl_mask nodes, const struct net_request *request, struct net_call *calls) {
+/* What is not taken is told to the machine after its step. */
+static void post(struct guard *guard, rl_mask nodes, const struct net_request *request) {
     rl_ns now = net_now(net_of(guard));
     rl_mask free = nodes;
     for (unsigned i = 0; i < guard->machine.nodes; i++)
-        if (calls[i].busy) free &= (rl_mask)~rl_bit(i);
+        if (guard->errands[i].busy) free &= (rl_mask)~rl_bit(i);
     rl_ns due = now + guard->client->options.connect_timeout_ms * RL_MS;
-    rl_mask taken = free ? net_send(net_of(guard), free, request, calls, due, now) : 0;
-    if (calls == guard->errands) guard->failed |= (rl_mask)(nodes & ~taken);
-}
-
-/* Ahead of the record, so that an unfit node is known for one before its record is. */
-static void ask_fitness(struct guard *guard, rl_mask nodes) {
-    rl_mask memory = 0, replication = 0;
-    for (unsigned i = 0; i < guard->machine.nodes; i++) {
-        if (!(nodes & rl_bit(i))) continue;
-        if (!guard->node[i].memory_told) memory |= rl_bit(i);
-        if (!guard->node[i].replication_told) replication |= rl_bit(i);
-    }
-    if (memory) post(guard, memory, &guard->memory, guard->memories);
-    if (replication) post(guard, replication, &guard->replication, guard->replications);
+    rl_mask taken = free ? net_send(net_of(guard), free, request, guard->errands, due, now) : 0;
+    guard->failed |= (rl_mask)(nodes & ~taken);
 }
 
 static void post_write(struct guard *guard, unsigned index) {
@@ -106,7 +89,7 @@ static void post_write(struct guard *guard, unsigned index) {
         .fields = at->text.fields,
         .fields_count = at->text.fields_count,
     };
-    post(guard, rl_bit(index), &at->write, guard->errands);
+    post(guard, rl_bit(index), &at->write);
 }
 
 static void reconnect(struct guard *guard, unsigned index) {
@@ -117,10 +100,10 @@ static void reconnect(struct guard *guard, unsigned index) {
 
 static void carry_out(struct guard *guard, const struct rl_guard_actions *actions) {
     if (actions->read) {
-        ask_fitness(guard, actions->read);
-        post(guard, actions->read, &guard->read, guard->errands);
+        fitness_ask(&guard->fitness, actions->read);
+        post(guard, actions->read, &guard->read);
     }
-    if (actions->fences) post(guard, actions->fences, &guard->fences, guard->errands);
+    if (actions->fences) post(guard, actions->fences, &guard->fences);
     for (unsigned i = 0; (actions->write | actions->reconnect) >> i; i++) {
         if (actions->write & rl_bit(i)) post_write(guard, i);
         if (actions->reconnect & rl_bit(i)) reconnect(guard, i);
@@ -133,8 +116,12 @@ static void carry_out(struct guard *guard, const struct rl_guard_actions *action
 /* What the rest of the client asks for often. */
 static void note_standings(struct guard *guard) {
     bool look = false;
+    rl_ns now = net_now(net_of(guard));
+    rl_mask voided = rl_guard_voided(&guard->machine);
+    for (unsigned i = 0; i < guard->machine.nodes; i++)
+        if ((guard->voided | voided) & rl_bit(i)) guard->node[i].voided_at = now; /* until now, or from now on */
     guard->intact = rl_guard_intact(&guard->machine);
-    guard->voided = rl_guard_voided(&guard->machine);
+    guard->voided = voided;
     guard->foreign = rl_guard_foreign(&guard->machine);
     guard->unread = 0;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
@@ -142,10 +129,9 @@ static void note_standings(struct guard *guard) {
         bool unknown = node->standing == RL_STANDING_UNKNOWN, intact = node->standing == RL_STANDING_INTACT;
         if (intact) guard->nonces[i] = node->record.nonce;
         if (unknown && guard->node[i].trouble == 0) guard->unread |= rl_bit(i);
-        /* Whatever its clock does now, its wait covers: what was seen before must not count against it afterwards. Who is
-         * only behind does not wait. */
-        if (!unknown && !intact && node->standing != RL_STANDING_BEHIND) clockwatch_forget(&guard->clocks, i);
-        if (node->up && !unknown && !intact) look = true;
+        /* Its wait covers whatever its clock did before. A node that is only behind does not wait. */
+        if (node->standing == RL_STANDING_RECOVERING) rl_clocks_acted_on(&guard->fitness.clocks, i);
+        if (node->up && !node->unfit && !unknown && !intact && !guard->node[i].announces) look = true;
     }
     struct net *net = net_of(guard);
     if (!look)
@@ -202,22 +188,13 @@ static void on_timer(struct net_timer *timer) {
     step_node(RL_CONTAINER(timer, struct guard, timer), RL_GUARD_TICK, 0);
 }
 
-/* A replica may have been promoted, an operator may have changed the policy: neither breaks a connection. */
-static void ask_fitness_again(struct guard *guard, unsigned node) {
-    const struct net_request *question = guard->node[node].unfit_by;
-    if (question == &guard->memory) post(guard, rl_bit(node), question, guard->memories);
-    if (question == &guard->replication) post(guard, rl_bit(node), question, guard->replications);
-}
-
 static void on_look(struct net_timer *timer) {
     struct guard *guard = RL_CONTAINER(timer, struct guard, look);
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
         bool idle = node->standing != RL_STANDING_INTACT && node->standing != RL_STANDING_UNKNOWN;
-        if (node->up && !node->unfit && idle) step_node(guard, RL_GUARD_LOOK, i);
+        if (node->up && !node->unfit && idle && !guard->node[i].announces) step_node(guard, RL_GUARD_LOOK, i);
     }
-    for (unsigned i = 0; i < guard->machine.nodes; i++)
-        if (guard->machine.node[i].up && guard->machine.node[i].unfit) ask_fitness_again(guard, i);
     note_standings(guard);
 }
 
@@ -236,6 +213,19 @@ void guard_jumped(struct guard *guard, unsigned node) {
     step_node(guard, RL_GUARD_JUMPED, node);
 }
 
+void guard_stated(struct guard *guard, unsigned node, const struct net_state *state, const char *unfit) {
+    snprintf(guard->node[node].unfit, sizeof guard->node[node].unfit, "%s", unfit);
+    step(guard, (struct rl_guard_event){.type = RL_GUARD_STATE,
+                                        .node = (uint8_t)node,
+                                        .replid = state->replid,
+                                        .evicted = state->evicted,
+                                        .unfit = unfit[0] != '\0',
+                                        .suspect = state->may_evict,
+                                        .watched = guard->node[node].announces});
+}
+
+void guard_changed(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_CHANGED, node); }
+
 void guard_look(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_LOOK, node); }
 
 void guard_leave(struct guard *guard) { step_node(guard, RL_GUARD_LEAVE, 0); }
@@ -245,7 +235,6 @@ void guard_leave(struct guard *guard) { step_node(guard, RL_GUARD_LEAVE, 0); }
 static void went_down(struct guard *guard, unsigned node) {
     guard->node[node].up = false;
     guard->node[node].trouble = 0;
-    clockwatch_forget(&guard->clocks, node);
     step_node(guard, RL_GUARD_DOWN, node);
 }
 
@@ -253,14 +242,11 @@ static void came_up(struct guard *guard, unsigned node, const struct net_node_st
     struct guard_node *at = &guard->node[node];
     at->up = true;
     at->reconnects = status->reconnects;
-    at->memory_told = at->replication_told = false;
+    at->announces = status->announces;
     at->trouble = 0;
     at->unfit[0] = '\0';
-    at->unfit_by = NULL;
+    if (strcmp(status->run_id, guard->machine.node[node].run_id) != 0) rl_clocks_forget(&guard->fitness.clocks, node);
     step(guard, (struct rl_guard_event){.type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
-    if (status->run_id[0] != '\0') return;
-    snprintf(at->unfit, sizeof at->unfit, "it does not tell its run_id: allow this user the command INFO");
-    step_node(guard, RL_GUARD_UNFIT, node);
 }
 
 void guard_node_changed(struct guard *guard, unsigned node) {
@@ -274,51 +260,12 @@ void guard_node_changed(struct guard *guard, unsigned node) {
 
 /* ---- answers ---- */
 
-static bool is(struct net_bytes bytes, const char *text) {
-    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
-}
-
-static void unfit(struct guard *guard, unsigned node, const char *why) {
-    snprintf(guard->node[node].unfit, sizeof guard->node[node].unfit, "%s", why);
-    step_node(guard, RL_GUARD_UNFIT, node);
-}
-
-/* Where INFO is refused nobody can tell, and the operator has been asked by `redlock doctor`. */
-static void fitness_told(struct guard *guard, const struct net_call *call, const struct net_reply *reply) {
-    struct guard_node *at = &guard->node[call->node];
-    bool told = reply->verdict == REDLOCK_VERDICT_GRANTED && reply->items_count == 1;
-    bool refused = reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
-    if (!told && !refused) return; /* asked again before the next read */
-    bool memory = call->request == &guard->memory;
-    if (memory)
-        at->memory_told = true;
-    else
-        at->replication_told = true;
-    if (!told) return;
-    struct net_bytes value = info_field(reply->items[0], memory ? "maxmemory_policy" : "role");
-    if (!value.data || is(value, memory ? "noeviction" : "master")) {
-        if (at->unfit_by == call->request) /* fit by now: begin anew with it */
-            net_reconnect(net_of(guard), call->node, REDLOCK_VERDICT_UNFIT, at->unfit);
-        return;
-    }
-    if (at->unfit_by) return;
-    at->unfit_by = call->request;
-    unfit(guard, call->node,
-          memory ? "it may evict locks when memory is short: set maxmemory-policy to noeviction"
-                 : "it is a replica: list its master, or take it out of the list of nodes");
-}
-
-/* A record is not believed before the node is known to be fit. */
-static bool fitness_known(const struct guard *guard, unsigned node) {
-    return guard->node[node].memory_told && guard->node[node].replication_told;
-}
-
 static struct rl_guard_event record_event(struct guard *guard, unsigned node, const struct net_reply *reply) {
     struct rl_guard_event event = {.type = RL_GUARD_RECORD};
     if (reply->verdict == REDLOCK_VERDICT_WRONGTYPE) {
         event.type = RL_GUARD_UNREADABLE;
     } else if ((reply->verdict != REDLOCK_VERDICT_GRANTED && reply->verdict != REDLOCK_VERDICT_ABSENT) ||
-               !fitness_known(guard, node)) {
+               !guard->machine.node[node].stated) { /* a record is not believed before its server is known */
         event.type = RL_GUARD_FAILED;
     } else if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         event.record = &guard->heard;
@@ -347,8 +294,7 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
     switch (call->request->op) {
     case NET_RECORD: event = record_event(guard, node, reply); break;
     case NET_RECORD_WRITE: event = written_event(reply); break;
-    case NET_FENCES: event = fences_event(reply); break;
-    default: fitness_told(guard, call, reply); return;
+    default: event = fences_event(reply); break;
     }
     event.node = (uint8_t)node;
     bool answered = reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
@@ -384,6 +330,17 @@ int64_t guard_recovering_ms(const struct guard *guard, unsigned node) {
     if (guard->machine.node[node].standing != RL_STANDING_RECOVERING) return 0;
     rl_ns left = rl_guard_left(&guard->machine, node, net_now(net_of(guard)));
     return left < 0 ? -1 : (left + RL_MS - 1) / RL_MS;
+}
+
+bool guard_is_unread(const struct guard *guard, unsigned node) {
+    return guard->machine.node[node].up && guard->machine.node[node].standing == RL_STANDING_UNKNOWN;
+}
+
+rl_mask guard_voided_since(const struct guard *guard, rl_ns since) {
+    rl_mask nodes = guard->voided;
+    for (unsigned i = 0; i < guard->machine.nodes; i++)
+        if (guard->node[i].voided_at >= since) nodes |= rl_bit(i);
+    return nodes;
 }
 
 bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms) {

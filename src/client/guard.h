@@ -6,8 +6,8 @@
 #ifndef RL_CLIENT_GUARD_H
 #define RL_CLIENT_GUARD_H
 
-#include "clockwatch.h"
 #include "core/guard.h"
+#include "fitness.h"
 #include "record.h"
 
 struct redlock_client;
@@ -19,9 +19,9 @@ struct guard_node {
     struct record_text text;
     bool up;
     uint64_t reconnects;                 /* the net's count when it came up: another count is another connection */
-    bool memory_told, replication_told;  /* is it fit? Asked on each connection, ahead of the first read */
-    char unfit[120];                     /* why it is not */
-    const struct net_request *unfit_by;  /* which question said so; it is asked again now and then */
+    bool announces;                      /* changes are pushed: it need not be looked at now and then */
+    char unfit[120];                     /* why it is not fit; "" when it is */
+    rl_ns voided_at;                     /* when it was voided last; votes of a round that began before do not count */
     int trouble;                         /* the verdict of what failed last; 0: nothing since */
     enum rl_standing logged;
 };
@@ -31,8 +31,8 @@ struct guard {
     struct rl_guard machine;
     struct guard_node node[RL_NODES_MAX];
     struct net_timer timer, look;
-    struct net_request read, fences, memory, replication;
-    struct net_call errands[RL_NODES_MAX], memories[RL_NODES_MAX], replications[RL_NODES_MAX];
+    struct net_request read, fences;
+    struct net_call errands[RL_NODES_MAX];
     uint64_t nonces[RL_NODES_MAX]; /* of the last record by which the node was intact */
     rl_mask intact;                /* may vote */
     rl_mask foreign;               /* of the voided: superseded, or no member */
@@ -43,7 +43,7 @@ struct guard {
     int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;
     unsigned logged_lacking;
-    struct clockwatch clocks;
+    struct fitness fitness;
     struct rl_record heard;        /* the record that was just read */
 };
 
@@ -58,6 +58,10 @@ void guard_node_changed(struct guard *guard, unsigned node);
 void guard_reply(struct net_call *call, const struct net_reply *reply);
 /* A vote that went out under this nonce says that there are no fences of that name. */
 void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce);
+/* What it says that it is now; `unfit`: why it may not vote, "" when it may. */
+void guard_stated(struct guard *guard, unsigned node, const struct net_state *state, const char *unfit);
+/* Its record, or all its data, may have changed: what it says counts again when both were read anew. */
+void guard_changed(struct guard *guard, unsigned node);
 /* Its wall clock moved forward alone, so keys may have ended there before their time. */
 void guard_jumped(struct guard *guard, unsigned node);
 /* Somebody other than the machine has written there, or knows of a change: its record is read again. */
@@ -72,6 +76,10 @@ int64_t guard_recovering_ms(const struct guard *guard, unsigned node); /* -1: no
 void guard_text(const struct guard *guard, unsigned node, char *text, size_t size);
 void guard_report(struct guard *guard); /* into the log: whose standing has changed, and whether the list lacks members */
 void guard_status(const struct guard *guard, unsigned node, struct redlock_node_status *status); /* on top of the net's */
+/* Connected, and its record has to be read before a vote of it counts. */
+bool guard_is_unread(const struct guard *guard, unsigned node);
+/* Nodes that were voided at `since` or after it, for however short a time. */
+rl_mask guard_voided_since(const struct guard *guard, rl_ns since);
 bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms); /* false while nothing is known of the quorum */
 
 /* Above every fence that this client has seen: a clock in microseconds, moved forward where others' are ahead. */

@@ -18,6 +18,24 @@ static void recovering_text(const struct guard *guard, unsigned node, char *text
         snprintf(text, size, "it lost its lock data (or is new); it votes again in about %lld s", (long long)((left + 999) / 1000));
 }
 
+/* No quorum is known: this node has no record, or its record does not settle which it is. */
+static void no_quorum_text(const struct guard *guard, unsigned node, char *text, size_t size) {
+    const struct rl_guard *machine = &guard->machine;
+    const struct rl_guard_node *at = &machine->node[node];
+    unsigned long long id = at->record.quorum_id;
+    if (!at->has_record)
+        snprintf(text, size, "it carries no record: redlock quorum init or add makes one");
+    else if (machine->pinned)
+        snprintf(text, size, "it belongs to quorum %016llx, and %016llx is wanted: correct the list of nodes, or the quorum", id,
+                 (unsigned long long)machine->pinned);
+    else if (machine->other_quorum)
+        snprintf(text, size, "it belongs to quorum %016llx, and another node of the list to a second one: correct the list, or "
+                             "choose the quorum (--quorum)", id);
+    else
+        snprintf(text, size, "it belongs to quorum %016llx, like no more than half of the nodes that are listed: wait until more "
+                             "answer, correct the list, or choose the quorum (--quorum)", id);
+}
+
 void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     const struct guard_node *at = &guard->node[node];
     text[0] = '\0';
@@ -28,7 +46,7 @@ void guard_text(const struct guard *guard, unsigned node, char *text, size_t siz
         snprintf(text, size, "it is not, or no longer, a member of this quorum: update the list of nodes "
                              "(redlock quorum status names the members)");
         break;
-    case RL_STANDING_NO_RECORD: snprintf(text, size, "it carries no record: redlock quorum init or add makes one"); break;
+    case RL_STANDING_NO_RECORD: no_quorum_text(guard, node, text, size); break;
     case RL_STANDING_REFUSED:
         snprintf(text, size, "%s",
                  at->unfit[0] ? at->unfit : "its record is damaged, or of a newer version: update this program");

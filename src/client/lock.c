@@ -168,7 +168,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     struct redlock_client *client = lock->client;
     if (wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
-    if (client->twice_listed) return REDLOCK_TWICE_LISTED;
+    if (client_refusal(client) != REDLOCK_OK) return client_refusal(client);
     rl_ns now = net_now(client->net);
     struct rl_event start = {.type = RL_EVENT_START};
     if (net_random(client->net, &start.seed, sizeof start.seed) != 0) return REDLOCK_SYSTEM;

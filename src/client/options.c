@@ -34,7 +34,7 @@ void redlock_client_options_fill(struct redlock_client_options *options, size_t 
         .drift_ms = 2,
         .service_thread = 1,
         .log_level = REDLOCK_LOG_WARNING,
-        .mode = REDLOCK_MODE_CLASSIC,
+        .mode = REDLOCK_MODE_AUTO,
         .recover = 1,
     };
     fill_sized(options, size, &defaults, sizeof defaults);
@@ -71,6 +71,12 @@ static bool in_range(struct redlock_error *error, const char *name, int64_t valu
     return false;
 }
 
+static bool quorum_id_valid(const char *id, struct redlock_error *error) {
+    if (!id || (strspn(id, "0123456789abcdef") == 16 && id[16] == '\0' && strspn(id, "0") < 16)) return true;
+    fail(error, REDLOCK_BAD_ARGUMENT, "quorum is '%.40s'; an id has 16 hex digits, and redlock quorum status prints it", id);
+    return false;
+}
+
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
                     struct redlock_error *error) {
     redlock_client_options_init(to);
@@ -91,8 +97,9 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
         fail(error, REDLOCK_BAD_ARGUMENT, "the key prefix is longer than %d bytes", REDLOCK_RESOURCE_BYTES_MAX - 1);
         return false;
     }
-    if (!in_range(error, "mode", to->mode, REDLOCK_MODE_CLASSIC, REDLOCK_MODE_GUARDED)) return false;
+    if (!in_range(error, "mode", to->mode, REDLOCK_MODE_CLASSIC, REDLOCK_MODE_AUTO)) return false;
     if (!in_range(error, "confirm", to->confirm, 0, 1) || !in_range(error, "recover", to->recover, 0, 1)) return false;
+    if (!in_range(error, "allow_replicas", to->allow_replicas, 0, 1) || !quorum_id_valid(to->quorum, error)) return false;
     if (to->confirm && to->mode != REDLOCK_MODE_GUARDED) {
         fail(error, REDLOCK_BAD_ARGUMENT, "confirm orders fencing tokens, which only guarded mode has: set mode too");
         return false;

@@ -321,7 +321,8 @@ static bool tells_end(const struct net_reply *reply) {
 }
 
 static void answer(struct redlock_lock *lock, const struct net_call *call, const struct net_reply *reply) {
-    struct rl_event event = {.node = call->node, .vote = vote_of(reply->verdict)};
+    int verdict = lock->client->guard ? fenced_verdict(lock, call, reply->verdict) : reply->verdict;
+    struct rl_event event = {.node = call->node, .vote = vote_of(verdict)};
     switch ((enum call_tag)call->tag) {
     case CALL_VOTE:
         event.type = RL_EVENT_VOTE;
@@ -335,8 +336,9 @@ static void answer(struct redlock_lock *lock, const struct net_call *call, const
     default: return;
     }
     if (lock->phase == PHASE_FREE) return;
-    if (reportable(lock, call)) set_verdict(lock, call->node, reply->verdict);
-    if (lock->client->guard && call->tag == CALL_VOTE && !fenced_vote(lock, call, reply, &event)) return;
+    if (reportable(lock, call)) set_verdict(lock, call->node, verdict);
+    if (lock->client->guard && call->tag == CALL_VOTE && !fenced_vote(lock, call, verdict, reply->fence, &event))
+        return;
     step(lock, &event);
 }
 
@@ -389,8 +391,9 @@ void locks_check(struct redlock_client *client) {
     for (struct acquisition *acquisition = client->acquiring; acquisition; acquisition = next) {
         struct redlock_lock *lock = acquisition->lock;
         next = acquisition->next; /* a step ends at most the acquisition of its own lock */
-        if (client->twice_listed) {
-            lock->abort_result = REDLOCK_TWICE_LISTED;
+        int refusal = client_refusal(client);
+        if (refusal != REDLOCK_OK) {
+            lock->abort_result = refusal;
             lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
         } else if (acquisition->machine.state == RL_ACQUIRE_GATHERING || client->guard) {
             lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});

@@ -4,45 +4,73 @@
 #include <assert.h>
 #include <string.h>
 
+#define WALL_US_MAX (RL_NEVER / 2000) /* no sum overflows; the year is 2116 */
+
 void rl_clocks_init(struct rl_clocks *clocks, unsigned nodes, uint32_t drift_ppm, rl_ns drift_fixed) {
+    assert(nodes <= RL_NODES_MAX);
     memset(clocks, 0, sizeof *clocks);
     clocks->nodes = nodes;
     clocks->drift_ppm = drift_ppm;
     clocks->drift_fixed = drift_fixed;
 }
 
+static rl_ns gain(const struct rl_clocks *clocks, rl_ns span) {
+    const struct rl_terms terms = {.drift_ppm = clocks->drift_ppm};
+    return rl_drift(&terms, span);
+}
+
+static void note_step(struct rl_clock *clock, rl_ns asked) {
+    if (!clock->stepped) clock->step_after = clock->asked;
+    clock->stepped = true;
+    clock->step_before = clock->steady_since = asked;
+}
+
+/* The server read its clock at some moment between asked and answered, so it is ahead by `least` to `most`. A bound that
+ * was known before holds on, plus what drift adds since: small gains add up, and a slow answer hides nothing for long. */
 void rl_clocks_sample(struct rl_clocks *clocks, unsigned node, const struct rl_clock_sample *sample) {
-    assert(node < clocks->nodes && sample->answered >= sample->asked);
-    clocks->next[node] = *sample;
-    clocks->have |= rl_bit(node);
+    assert(node < clocks->nodes && sample->answered >= sample->asked && sample->asked >= 0);
+    struct rl_clock *clock = &clocks->clock[node];
+    int64_t wall_us = sample->wall_us < 0 ? 0 : sample->wall_us > WALL_US_MAX ? WALL_US_MAX : sample->wall_us;
+    rl_ns least = wall_us * 1000 - sample->answered, most = wall_us * 1000 - sample->asked;
+    if (!clock->sampled) {
+        *clock = (struct rl_clock){
+            .sampled = true, .steady_since = sample->asked, .ahead_max = most, .at = sample->asked};
+    } else {
+        rl_ns bound = clock->ahead_max + gain(clocks, sample->answered - clock->at);
+        bool stepped = least > bound + clocks->drift_fixed;
+        if (stepped) note_step(clock, sample->asked);
+        bool anew = stepped || most < bound;
+        clock->ahead_max = anew ? most : bound;
+        clock->at = anew ? sample->asked : sample->answered;
+    }
+    clock->asked = sample->asked;
 }
 
 void rl_clocks_forget(struct rl_clocks *clocks, unsigned node) {
-    clocks->had &= (rl_mask)~rl_bit(node);
-    clocks->have &= (rl_mask)~rl_bit(node);
+    assert(node < clocks->nodes);
+    clocks->clock[node] = (struct rl_clock){0};
 }
 
-/* The longest time that can have passed for us between the server's two looks at its clock, and what drift adds. */
-static bool jumped(const struct rl_clocks *clocks, unsigned node) {
-    const struct rl_clock_sample *last = &clocks->last[node], *next = &clocks->next[node];
-    const struct rl_terms terms = {.drift_ppm = clocks->drift_ppm, .drift_fixed = clocks->drift_fixed};
-    if (next->wall_us <= last->wall_us) return false; /* back: keys live longer, which harms nobody's lease */
-    int64_t forward_us = next->wall_us - last->wall_us;
-    rl_ns passed = next->answered - last->asked;
-    if (forward_us > RL_NEVER / 1000) return true;
-    return forward_us * 1000 - passed > rl_drift(&terms, passed);
+void rl_clocks_acted_on(struct rl_clocks *clocks, unsigned node) {
+    assert(node < clocks->nodes);
+    clocks->clock[node].stepped = false;
 }
 
-rl_mask rl_clocks_round(struct rl_clocks *clocks, unsigned steady_min) {
-    rl_mask forward = 0, steady = 0;
+/* Sampled before the step and behind it, and steady in between. */
+static bool is_witness(const struct rl_clock *other, const struct rl_clock *clock) {
+    return other != clock && other->sampled && other->steady_since <= clock->step_after &&
+           other->asked >= clock->step_before;
+}
+
+rl_mask rl_clocks_stepped(struct rl_clocks *clocks, unsigned steady_min, rl_ns lasts, rl_ns now) {
+    rl_mask stepped = 0;
     for (unsigned i = 0; i < clocks->nodes; i++) {
-        if (!(clocks->had & clocks->have & rl_bit(i))) continue;
-        if (jumped(clocks, i)) forward |= rl_bit(i);
-        else steady |= rl_bit(i);
+        struct rl_clock *clock = &clocks->clock[i];
+        if (clock->stepped && now - clock->step_before > lasts) clock->stepped = false;
+        if (!clock->stepped) continue;
+        unsigned steady = 0;
+        for (unsigned j = 0; j < clocks->nodes; j++) steady += is_witness(&clocks->clock[j], clock);
+        if (steady >= steady_min) stepped |= rl_bit(i);
     }
-    for (unsigned i = 0; i < clocks->nodes; i++)
-        if (clocks->have & rl_bit(i)) clocks->last[i] = clocks->next[i];
-    clocks->had |= clocks->have;
-    clocks->have = 0;
-    return rl_count(steady) >= steady_min ? forward : 0;
+    return stepped;
 }

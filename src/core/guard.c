@@ -62,6 +62,13 @@ static void stop_waiting(struct rl_guard_node *node) {
     node->waited = false;
 }
 
+/* Keys of leases may be gone there. That matters until each of these leases has ended, or was extended there since. */
+static void suspect(const struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
+    if (!guard->known) return; /* no vote of it was ever counted */
+    node->suspect = true;
+    node->suspect_until = now + rl_guard_quarantine(guard);
+}
+
 /* Answers to what was asked for it are not for the next one: they may be older than its wait. */
 static void stop_installing(struct rl_guard *guard) {
     guard->installing = -1;
@@ -76,8 +83,9 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     node->up = true;
     node->same_again = node->asked_again && strcmp(node->run_id, run_id) == 0;
     node->asked_again = false;
-    node->unfit = node->read = node->reread = node->stale = false;
-    if (strcmp(node->run_id, run_id) != 0) node->was_body = node->jumped = false; /* else its keys may have ended still */
+    node->unfit = node->stated = node->read = node->reread = node->stale = node->vouched = false;
+    if (strcmp(node->run_id, run_id) != 0) /* else its keys may be gone still */
+        node->was_body = node->suspect = node->distrusted = false;
     memcpy(node->run_id, run_id, bytes + 1);
     node->errand = RL_ERRAND_NONE;
     node->again_at = 0;
@@ -89,11 +97,34 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
 
 static void went_down(struct rl_guard *guard, unsigned index) {
     struct rl_guard_node *node = &guard->node[index];
-    node->up = node->read = node->reread = false;
+    node->up = node->stated = node->read = node->reread = false;
     node->errand = RL_ERRAND_NONE;
     node->reconnect_at = RL_NEVER;
     stop_waiting(node); /* what it may have gone through meanwhile nobody saw: what was handed on still counts */
     if (guard->installing == (int)index) stop_installing(guard);
+}
+
+static void trust(struct rl_guard_node *node) { node->suspect = node->distrusted = false; }
+
+/* A change that is noticed here is one of data: another record, or a recovery that must begin anew. */
+static void state_came(struct rl_guard *guard, struct rl_guard_node *node, const struct rl_guard_event *event, rl_ns now) {
+    if (!node->up) return;
+    assert(strlen(event->replid) < sizeof node->replid);
+    /* A server also draws a new replication id when it gets its first replica, or has lost its last one for an hour. */
+    bool intact = node->standing == RL_STANDING_INTACT;
+    if (intact && event->watched && strcmp(node->replid, event->replid) != 0) node->vouched = true;
+    memcpy(node->replid, event->replid, strlen(event->replid) + 1);
+    node->evicted = event->evicted;
+    node->unfit = event->unfit;
+    node->stated = true;
+    if (event->suspect) suspect(guard, node, now);
+}
+
+/* What is asked already may have been answered before the change. */
+static void changed(struct rl_guard_node *node) {
+    if (!node->up) return;
+    node->stated = node->read = node->vouched = false;
+    if (node->errand == RL_ERRAND_READ) node->stale = true;
 }
 
 static void record_came(struct rl_guard_node *node, const struct rl_record *record, bool readable) {
@@ -109,8 +140,8 @@ static void record_came(struct rl_guard_node *node, const struct rl_record *reco
     node->has_record = record != NULL;
     if (!record) return;
     node->record = *record;
-    /* Another saw the same jump and was quicker: the wait that he began is for this jump too. */
-    if (record->standing == RL_RECORD_RECOVERING && strcmp(record->run_id, node->run_id) == 0) node->jumped = false;
+    /* Another client suspected it too and was quicker: the wait that it began is enough. */
+    if (record->standing == RL_RECORD_RECOVERING && standing_fits(node)) trust(node);
 }
 
 static void written(struct rl_guard *guard, unsigned index, bool done) {
@@ -124,9 +155,10 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
         return;
     }
     node->record = node->writing;
+    node->vouched = false;
     node->read = node->has_record = true;
     node->unreadable = false;
-    if (node->record.standing == RL_RECORD_RECOVERING) node->jumped = false; /* else it was on its way before the jump */
+    if (node->record.standing == RL_RECORD_RECOVERING) trust(node); /* else it was on its way before */
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
@@ -165,23 +197,14 @@ static void doubt(struct rl_guard_node *node) {
     if (node->errand != RL_ERRAND_WRITE) node->read = false; /* the answer to a write tells */
 }
 
-/* Its keys may have ended early, so its votes are void; but one client with a broken clock must not take the quorum
- * down. */
-static void jumped(struct rl_guard *guard, unsigned index) {
-    struct rl_guard_node *node = &guard->node[index];
-    if (node->standing != RL_STANDING_INTACT) return;
-    if (rl_count(rl_guard_intact(guard)) <= guard->votes_needed) return;
-    node->jumped = true;
-    if (node->errand == RL_ERRAND_READ) node->stale = true; /* the answer may be from before the jump */
-}
-
 static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now) {
     assert(event->node < guard->nodes);
     struct rl_guard_node *node = &guard->node[event->node];
     switch (event->type) {
     case RL_GUARD_UP: came_up(node, event->run_id); break;
     case RL_GUARD_DOWN: went_down(guard, event->node); break;
-    case RL_GUARD_UNFIT: node->unfit = node->up; break;
+    case RL_GUARD_STATE: state_came(guard, node, event, now); break;
+    case RL_GUARD_CHANGED: changed(node); break;
     case RL_GUARD_RECORD: record_came(node, event->record, true); break;
     case RL_GUARD_UNREADABLE: record_came(node, NULL, false); break;
     case RL_GUARD_WRITTEN: written(guard, event->node, event->done); break;
@@ -189,7 +212,7 @@ static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_
     case RL_GUARD_FAILED: failed(guard, event->node, now); break;
     case RL_GUARD_DOUBT: doubt(node); break;
     case RL_GUARD_LOOK: node->reread = true; break;
-    case RL_GUARD_JUMPED: jumped(guard, event->node); break;
+    case RL_GUARD_JUMPED: suspect(guard, node, now); break;
     case RL_GUARD_LEAVE: guard->leaving = true; break;
     case RL_GUARD_TICK: break;
     }
@@ -201,6 +224,10 @@ static void write_record(struct rl_guard *guard, struct rl_guard_node *node, str
     struct rl_record *to = &node->writing;
     node->expected = node->has_record ? node->record.nonce : 0;
     node->was_kept = !node->has_record || node->record.standing == RL_RECORD_RECOVERING;
+    to->format = RL_RECORD_FORMAT;
+    memcpy(to->run_id, node->run_id, sizeof to->run_id);
+    memcpy(to->replid, node->replid, sizeof to->replid);
+    to->evicted = node->evicted;
     to->nonce = draw(guard);
     node->errand = RL_ERRAND_WRITE;
     actions->write |= rl_bit((unsigned)(node - guard->node));
@@ -209,12 +236,10 @@ static void write_record(struct rl_guard *guard, struct rl_guard_node *node, str
 /* The quorum's record as this node's own. */
 static void own_record(const struct rl_guard *guard, struct rl_guard_node *node) {
     node->writing = guard->quorum;
-    node->writing.format = RL_RECORD_FORMAT;
     node->writing.node_id = node->id;
     node->writing.settled = false;
     node->writing.loss = 0;
     node->writing.waited_ms = 0;
-    memcpy(node->writing.run_id, node->run_id, sizeof node->run_id);
     node->floor = NULL;
 }
 
@@ -321,8 +346,8 @@ static bool is_registered(struct rl_guard *guard, struct rl_guard_node *node, rl
     }
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *other = &guard->node[i];
-        bool known = other->up && other->read && other->has_record;
-        if (!(node->looking & rl_bit(i)) || (known && other->reread)) continue;
+        bool unread = other->up && !other->unfit && (!other->stated || !other->read || (other->has_record && other->reread));
+        if (!(node->looking & rl_bit(i)) || unread) continue;
         node->looking &= (rl_mask)~rl_bit(i);
         bool same = other->standing == RL_STANDING_INTACT && other->record.nonce == node->look_nonces[i];
         if (same && standing_has_registered(other, node)) node->looked |= rl_bit(i);
@@ -422,9 +447,7 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
     switch (node->standing) {
     case RL_STANDING_INTACT:
         if (guard->leaving) break;
-        if (node->jumped) {
-            claim(guard, node, actions);
-        } else if (lacks_body(guard, node)) {
+        if (lacks_body(guard, node) || node->record.format < RL_RECORD_FORMAT || node->vouched) {
             register_bodies(guard, node, actions);
         } else if (guard->installing >= 0 && !(guard->sources & bit)) {
             node->errand = RL_ERRAND_FENCES;
@@ -442,9 +465,22 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
     }
 }
 
+/* Refused by this client, and soon by all: the record says so to those that have not looked yet. */
+static void plan_refused(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+    if (!node->suspect || !guard->known || guard->watch_only || guard->leaving) return;
+    if (node->errand != RL_ERRAND_NONE || now < node->again_at || !node->read || node->reread || !node->has_record) return;
+    bool votes = node->record.standing == RL_RECORD_INTACT && node->record.quorum_id == guard->quorum.quorum_id &&
+                 standing_fits(node) && rl_record_member(&guard->quorum, node->id);
+    if (votes && rl_count(rl_guard_intact(guard)) >= guard->votes_needed) claim(guard, node, actions);
+}
+
 static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
     rl_mask bit = rl_bit((unsigned)(node - guard->node));
-    if (!node->up || node->unfit) return;
+    if (!node->up) return;
+    if (node->unfit) {
+        plan_refused(guard, node, now, actions);
+        return;
+    }
     if (now >= node->reconnect_at) {
         node->reconnect_at = RL_NEVER;
         node->asked_again = true;
@@ -499,6 +535,29 @@ static void review(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now
     if (node->reclaim_at == RL_NEVER) node->reclaim_at = now + rl_guard_quarantine(guard);
 }
 
+/* Its votes are void then; but one client with a broken clock must not take the quorum down. */
+static bool distrust_one(struct rl_guard *guard) {
+    if (rl_count(rl_guard_intact(guard)) <= guard->votes_needed) return false;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        struct rl_guard_node *node = &guard->node[i];
+        if (!node->suspect || node->distrusted || node->standing != RL_STANDING_INTACT) continue;
+        node->distrusted = true;
+        if (node->errand == RL_ERRAND_READ) node->stale = true; /* the answer may be from before */
+        return true;
+    }
+    return false;
+}
+
+static bool judge(struct rl_guard *guard, rl_ns now) {
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        struct rl_guard_node *node = &guard->node[i];
+        if (node->suspect && !node->distrusted && now >= node->suspect_until) node->suspect = false;
+    }
+    bool changed = standing_judge(guard);
+    while (distrust_one(guard)) changed |= standing_judge(guard);
+    return changed;
+}
+
 /* ---- the step ---------------------------------------------------------------------------------------------------------- */
 
 void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now, struct rl_guard_actions *actions) {
@@ -507,7 +566,7 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     guard->random = event->random;
     uint32_t epoch = guard->quorum.epoch;
     take(guard, event, now);
-    actions->changed = standing_judge(guard);
+    actions->changed = judge(guard, now);
     if (guard->quorum.epoch != epoch && guard->installing >= 0 && guard->node[guard->installing].errand == RL_ERRAND_NONE)
         stop_installing(guard); /* who must be asked has changed */
     for (unsigned i = 0; i < guard->nodes; i++) review(guard, &guard->node[i], now);

@@ -68,6 +68,9 @@ struct rl_record {
     uint64_t accepted_ballot; /* 0: none */
     struct rl_change accepted; /* with accepted_ballot 0: the change that made this epoch, where the record says so */
 };
+/* Written for the server process that is there, and for the data that it has now: the same run_id, replication id and number
+ * of evicted keys. (A record of format 1 says only the run_id.) */
+bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid, uint64_t evicted);
 const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id); /* NULL: none */
 /* The record of the next epoch. False: it cannot be (a member already, not a member, too many, the last one; or the epochs
  * are at their end, and it was left alone). */
@@ -87,7 +90,11 @@ const char *rl_standing_name(enum rl_standing standing);
 enum rl_guard_event_type {
     RL_GUARD_UP,      /* `node` is connected; `run_id` is its server's */
     RL_GUARD_DOWN,
-    RL_GUARD_UNFIT,   /* `node` is connected and refused until it is DOWN */
+    RL_GUARD_STATE,   /* `node` said what it is now: `replid` and `evicted`, whether it is `unfit` (refused until it says
+                         otherwise) and `suspect`: keys of locks may be gone there. Asked ahead of every read, and now and then.
+                         `watched`: had its data been replaced on this connection, CHANGED would have come first */
+    RL_GUARD_CHANGED, /* pushed by `node`: its record, or all its data, may have changed. Nothing that it says counts before
+                         STATE and RECORD have come */
     RL_GUARD_RECORD,  /* `node` answered a read: `record`, NULL: it has none */
     RL_GUARD_UNREADABLE, /* `node` answered a read with something that is no record of a format we know */
     RL_GUARD_WRITTEN, /* `node` answered a write: `done`, or its nonce was another */
@@ -95,7 +102,7 @@ enum rl_guard_event_type {
     RL_GUARD_FAILED,  /* `node` did not answer what it was asked (read, write or fences) */
     RL_GUARD_DOUBT,   /* a vote that was sent under the nonce we know says that there are no fences of that name */
     RL_GUARD_LOOK,    /* read `node`'s record again; until then what is known stands */
-    RL_GUARD_JUMPED,  /* `node`'s wall clock moved forward alone: its keys may have ended early */
+    RL_GUARD_JUMPED,  /* `node`'s wall clock moved forward alone: suspect */
     RL_GUARD_LEAVE,   /* the client ends: hand on what was waited; step no more but for answers */
     RL_GUARD_TICK
 };
@@ -103,8 +110,9 @@ enum rl_guard_event_type {
 struct rl_guard_event {
     enum rl_guard_event_type type;
     uint8_t node;
-    bool done;
-    const char *run_id;
+    bool done, unfit, suspect, watched;
+    const char *run_id, *replid;
+    uint64_t evicted;
     const struct rl_record *record;
     const int64_t *fences;
     uint64_t random; /* every event: 64 fresh random bits */
@@ -126,10 +134,13 @@ enum rl_errand { RL_ERRAND_NONE = 0, RL_ERRAND_READ, RL_ERRAND_WRITE, RL_ERRAND_
 struct rl_guard_node {
     char url[RL_URL_BYTES]; /* as this client lists it */
     bool up, unfit;
+    bool stated;              /* replid and evicted are known, by STATE */
     bool read;                /* what the record says, or that there is none, is known */
     bool reread;              /* and to be read again all the same */
     bool unreadable, has_record;
-    char run_id[RL_RUN_ID_BYTES];
+    char run_id[RL_RUN_ID_BYTES], replid[RL_RUN_ID_BYTES];
+    uint64_t evicted;
+    bool vouched;             /* it has another replid than its record, but no other data: we watched it all the time */
     struct rl_record record;  /* when read and has_record */
     enum rl_standing standing;
     uint64_t id;              /* which member it is; 0 unknown */
@@ -145,7 +156,10 @@ struct rl_guard_node {
     rl_ns reclaim_at;         /* superseded: when it may be claimed, if it is still the same server then; RL_NEVER */
     bool was_body;            /* this server was the member's body, as far as we knew, and is the same since */
     bool asked_again, same_again; /* connected anew because it is superseded; and it was the same server once more */
-    bool jumped;
+    bool suspect;             /* keys may be gone there, which its record does not say: it is to be written down as
+                                 recovering, as soon as a majority of the others is intact */
+    rl_ns suspect_until;      /* every lease of before has ended, or was extended there since */
+    bool distrusted;          /* suspect, and for that not counted any more */
     /* RECOVERING and claimed: is the registration complete? Known as that the members of `looking` had it by these nonces,
      * and still have them when they are read once more: then there was a moment at which all had it. */
     uint64_t looks_for;       /* the loss; 0: not looked yet */
@@ -164,9 +178,12 @@ struct rl_guard {
     uint32_t drift_ppm;
     rl_ns drift_fixed;
     bool watch_only;          /* reads, never writes: for looking */
+    uint64_t pinned;          /* the quorum's id by the user's word; 0: whichever the nodes name, but only one */
+    uint64_t other_quorum;    /* not 0: records of two quorums were found, `quorum.quorum_id` is the one and this the other, and
+                                 neither is known. Not once one is known: a client never changes its quorum */
     struct rl_guard_node node[RL_NODES_MAX];
     /* What the records say, as of now. */
-    bool known;               /* a quorum was found */
+    bool known;               /* a quorum was found; its id stays */
     struct rl_record quorum;  /* the newest intact record: id, epoch, members (with the newest bodies), ttl_max */
     unsigned votes_needed;    /* quorum of its members; of the nodes while not known */
     bool settled;             /* a majority of the members says that the epoch is */

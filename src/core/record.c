@@ -19,6 +19,12 @@ void rl_body_follow(struct rl_body *body, const char *run_id) {
     memcpy(body->run_id, run_id, bytes + 1);
 }
 
+bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid, uint64_t evicted) {
+    if (strcmp(record->run_id, run_id) != 0) return false;
+    if (record->format == 1) return true;
+    return strcmp(record->replid, replid) == 0 && record->evicted == evicted;
+}
+
 const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id) {
     for (unsigned i = 0; i < record->members_count; i++)
         if (record->members[i].id == id) return &record->members[i];

@@ -40,8 +40,8 @@ static bool move(struct rl_guard_node *node, enum rl_standing to) {
     if (node->standing == to) return false;
     assert(allowed[node->standing] & (1u << to));
     if (to == RL_STANDING_INTACT) {
-        assert(node->up && node->read && node->has_record && !node->unfit && !node->jumped);
-        assert(node->record.standing == RL_RECORD_INTACT && strcmp(node->record.run_id, node->run_id) == 0);
+        assert(node->up && node->stated && node->read && node->has_record && !node->unfit && !node->distrusted);
+        assert(node->record.standing == RL_RECORD_INTACT && standing_fits(node));
         assert(node->record.nonce != node->damaged);
     }
     node->standing = to;
@@ -51,13 +51,18 @@ static bool move(struct rl_guard_node *node, enum rl_standing to) {
 /* ---- what the records say ------------------------------------------------------------------------------------------- */
 
 static bool readable(const struct rl_guard_node *node) {
-    return node->up && node->read && node->has_record && !node->unreadable && !node->unfit;
+    return node->up && node->stated && node->read && node->has_record && !node->unreadable && !node->unfit;
+}
+
+bool standing_fits(const struct rl_guard_node *node) {
+    const char *replid = node->vouched ? node->record.replid : node->replid;
+    return rl_record_fits(&node->record, node->run_id, replid, node->evicted);
 }
 
 /* Intact by its own record: it may be of any quorum, behind, or superseded. */
 static bool says_intact(const struct rl_guard_node *node) {
     return readable(node) && node->record.standing == RL_RECORD_INTACT && node->record.nonce != node->damaged &&
-           !node->jumped && strcmp(node->record.run_id, node->run_id) == 0;
+           !node->distrusted && standing_fits(node);
 }
 
 /* Where nobody is intact, a record that cannot vote still says what this quorum is. */
@@ -72,20 +77,31 @@ static unsigned count_of(const struct rl_guard *guard, uint64_t quorum_id, bool 
     return count;
 }
 
-/* Of two quorums in one list (a mistake) the one with more nodes, then the one that we know already. */
-static uint64_t choose_quorum(const struct rl_guard *guard, bool intact_only) {
-    uint64_t best = 0;
-    unsigned most = 0;
+/* Two different ids among the records, a mistake in the list: the one with more nodes today is the other one tomorrow, when
+ * a node is down. So neither is taken. 0: there is no record, or there are two ids. */
+static uint64_t only_quorum(struct rl_guard *guard) {
+    uint64_t id = 0;
+    guard->other_quorum = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
-        if (!is_source(&guard->node[i], intact_only)) continue;
-        uint64_t id = guard->node[i].record.quorum_id;
-        unsigned count = count_of(guard, id, intact_only);
-        bool better = count > most || (count == most && guard->known && id == guard->quorum.quorum_id);
-        if (!better) continue;
-        best = id;
-        most = count;
+        const struct rl_guard_node *node = &guard->node[i];
+        if (!readable(node) || node->record.quorum_id == id) continue;
+        if (id != 0) {
+            guard->quorum.quorum_id = id;
+            guard->other_quorum = node->record.quorum_id;
+            return 0;
+        }
+        id = node->record.quorum_id;
     }
-    return best;
+    return id;
+}
+
+/* A client never changes its quorum. It takes one that is not pinned only when more than half of the nodes that it lists
+ * carry its record: of two clients with one list, each may reach other nodes, and both must take the same. */
+static uint64_t choose_quorum(struct rl_guard *guard) {
+    if (guard->known) return guard->quorum.quorum_id;
+    if (guard->pinned) return guard->pinned;
+    uint64_t id = only_quorum(guard);
+    return 2 * count_of(guard, id, false) > guard->nodes ? id : 0;
 }
 
 static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
@@ -108,13 +124,14 @@ static void merge(struct rl_guard *guard, const struct rl_record *from) {
     }
 }
 
+/* Where nobody is intact, what was known stands. */
 static void learn_quorum(struct rl_guard *guard) {
-    bool intact_only = true;
-    uint64_t id = choose_quorum(guard, true);
-    if (id == 0 && guard->known) return; /* nobody votes now; what was known stands */
-    if (id == 0) id = choose_quorum(guard, intact_only = false);
+    uint64_t id = choose_quorum(guard);
     if (id == 0) return;
-    guard->quorum = *newest(guard, id, intact_only);
+    bool intact_only = count_of(guard, id, true) > 0;
+    const struct rl_record *record = newest(guard, id, intact_only);
+    if (!record || (guard->known && !intact_only)) return;
+    guard->quorum = *record;
     guard->known = true;
     guard->votes_needed = rl_quorum(guard->quorum.members_count);
     for (unsigned i = 0; i < guard->nodes; i++)
@@ -159,7 +176,7 @@ static void place_nodes(struct rl_guard *guard) {
 bool standing_is_claimed(const struct rl_guard *guard, const struct rl_guard_node *node) {
     return readable(node) && guard->known && node->record.standing == RL_RECORD_RECOVERING &&
            node->record.quorum_id == guard->quorum.quorum_id && node->record.loss != 0 &&
-           strcmp(node->record.run_id, node->run_id) == 0 && standing_claimed_body(node) != NULL;
+           standing_fits(node) && standing_claimed_body(node) != NULL;
 }
 
 const struct rl_body *standing_claimed_body(const struct rl_guard_node *node) {
@@ -183,15 +200,18 @@ bool standing_newest_body(const struct rl_guard *guard, uint64_t id, struct rl_b
 bool standing_is_superseded(const struct rl_guard *guard, const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
     if (!member) return false;
-    if (standing_is_claimed(guard, node)) return rl_body_compare(standing_claimed_body(node), &member->body) < 0;
+    bool same_server = strcmp(member->body.run_id, node->run_id) == 0;
+    if (standing_is_claimed(guard, node)) return !same_server && rl_body_compare(standing_claimed_body(node), &member->body) < 0;
     /* Who was the body and is not any more: also when its record has gone since. A new server would be another run_id. */
-    return (says_intact(node) || node->was_body) && strcmp(member->body.run_id, node->run_id) != 0;
+    return (says_intact(node) || node->was_body) && !same_server;
 }
 
 bool standing_has_registered(const struct rl_guard_node *other, const struct rl_guard_node *node) {
     if (other == node || other->standing != RL_STANDING_INTACT) return false;
     const struct rl_member *member = rl_record_member(&other->record, node->id);
-    return member && rl_body_compare(&member->body, standing_claimed_body(node)) == 0;
+    const struct rl_body *claimed = standing_claimed_body(node);
+    /* It may have been registered under a higher number before it lost its data once more: it is the newest all the same. */
+    return member && member->body.number >= claimed->number && strcmp(member->body.run_id, claimed->run_id) == 0;
 }
 
 bool standing_is_registered(const struct rl_guard *guard, const struct rl_guard_node *node) {
@@ -225,7 +245,7 @@ static enum rl_standing of_member(const struct rl_guard *guard, const struct rl_
 static enum rl_standing of_node(const struct rl_guard *guard, const struct rl_guard_node *node) {
     if (!node->up) return RL_STANDING_UNKNOWN;
     if (node->unfit) return RL_STANDING_REFUSED;
-    if (!node->read) return RL_STANDING_UNKNOWN;
+    if (!node->read || !node->stated) return RL_STANDING_UNKNOWN;
     if (node->unreadable) return RL_STANDING_REFUSED;
     if (!guard->known) return RL_STANDING_NO_RECORD;
     if (node->has_record && node->record.quorum_id != guard->quorum.quorum_id) return RL_STANDING_FOREIGN;

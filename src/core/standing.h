@@ -9,6 +9,8 @@
 
 /* Works out quorum, ids and standings anew; true when something changed. */
 bool standing_judge(struct rl_guard *guard);
+/* Its record was written for the server that is there now, and the data that it has. */
+bool standing_fits(const struct rl_guard_node *node);
 /* Its record says that it recovers, written for the server that is there now. */
 bool standing_is_claimed(const struct rl_guard *guard, const struct rl_guard_node *node);
 /* The body of a claimed node, as its own record has it; NULL: it is no member. */

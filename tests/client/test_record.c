@@ -54,6 +54,8 @@ static struct rl_record any_record(unsigned members, size_t url_bytes) {
     record.node_id = record.members[0].id;
     record.standing = draw() % 2 ? RL_RECORD_INTACT : RL_RECORD_RECOVERING;
     fill_run_id(record.run_id);
+    fill_run_id(record.replid);
+    record.evicted = draw();
     record.nonce = draw() | 1;
     record.ttl_max_ms = 60000;
     record.loss = draw();
@@ -74,6 +76,8 @@ static void assert_same(const struct rl_record *a, const struct rl_record *b) {
     assert_int_equal(a->settled, b->settled);
     assert_int_equal(a->standing, b->standing);
     assert_string_equal(a->run_id, b->run_id);
+    assert_string_equal(a->replid, b->replid);
+    assert_true(a->evicted == b->evicted);
     assert_int_equal(a->ttl_max_ms, b->ttl_max_ms);
     assert_int_equal(a->waited_ms, b->waited_ms);
     assert_true(a->ballot == b->ballot && a->accepted_ballot == b->accepted_ballot);
@@ -167,7 +171,7 @@ static void each_value_is_checked(void **state) {
     static const struct {
         const char *name, *values[12];
     } wrong[] = {
-        {"format", {"0", "2", "", "x", "01", "+1", " 1", "1 ", "4294967297", "18446744073709551617"}},
+        {"format", {"0", "3", "", "x", "01", "+1", " 1", "1 ", "4294967297", "18446744073709551617"}},
         {"quorum", {"", "0000000000000000", "123", "123456789abcdefG", "123456789ABCDEF0", "00112233445566778"}},
         {"node", {"", "0000000000000000", "-000000000000001"}},
         {"epoch", {"", "0", "-1", "4294967296", "1e3"}},
@@ -178,6 +182,8 @@ static void each_value_is_checked(void **state) {
                      "0000000000000001  1 abc u\n"}},
         {"standing", {"", "INTACT", "intact ", "ok"}},
         {"run_id", {"", "has space", "0123456789012345678901234567890123456789x"}},
+        {"replid", {"has space", "0123456789012345678901234567890123456789x"}},
+        {"evicted", {"", "-1", "18446744073709551616"}},
         {"nonce", {"", "0000000000000000", "zzzzzzzzzzzzzzzz"}},
         {"ttl_max", {"", "9", "86400001", "-5", "60000ms"}},
         {"loss", {"", "0", "12345678"}},
@@ -192,6 +198,31 @@ static void each_value_is_checked(void **state) {
         for (size_t j = 0; wrong[i].values[j]; j++) assert_refused(wrong[i].name, wrong[i].values[j]);
     assert_false(reads_with("run_id", "with\0nul", 8));
     assert_true(record_read(&got, text.fields, text.fields_count)); /* nothing of that stayed */
+}
+
+/* What the first version wrote: without replid and evicted. */
+static void the_first_format_is_read(void **state) {
+    (void)state;
+    struct rl_record record = any_record(3, 20);
+    struct net_bytes fields[2 * RECORD_FIELDS];
+    size_t count = 0;
+    record.format = 1;
+    record_write(&text, &record);
+    for (size_t i = 0; i < text.fields_count; i += 2) {
+        if (text.fields[i].bytes == 6 && memcmp(text.fields[i].data, "replid", 6) == 0) continue;
+        if (text.fields[i].bytes == 7 && memcmp(text.fields[i].data, "evicted", 7) == 0) continue;
+        fields[count++] = text.fields[i];
+        fields[count++] = text.fields[i + 1];
+    }
+    assert_int_equal(count, text.fields_count - 4);
+    assert_true(record_read(&got, fields, count));
+    record.replid[0] = '\0';
+    record.evicted = 0;
+    assert_same(&record, &got);
+    record.format = RL_RECORD_FORMAT;
+    record_write(&text, &record);
+    fields[1] = text.fields[1]; /* "2" */
+    assert_false(record_read(&got, fields, count));
 }
 
 /* Whoever finishes what was accepted would have nothing in his hand. */
@@ -296,6 +327,7 @@ int main(void) {
         cmocka_unit_test(the_largest_record_fits),
         cmocka_unit_test(a_url_cannot_end_its_line),
         cmocka_unit_test(each_value_is_checked),
+        cmocka_unit_test(the_first_format_is_read),
         cmocka_unit_test(a_ballot_accepts_a_change),
         cmocka_unit_test(every_field_must_be_there_once),
         cmocka_unit_test(fields_of_a_later_version_are_passed_over),

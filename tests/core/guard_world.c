@@ -17,10 +17,17 @@ uint64_t world_draw(uint64_t below) { return mix(&gw.random) % below; }
 
 static void new_body(struct world_node *node) {
     snprintf(node->run_id, sizeof(node->run_id), "%040u", ++gw.bodies);
+    snprintf(node->replid, sizeof(node->replid), "%040u", ++gw.bodies);
+    node->evicted = 0;
+}
+
+void world_promote(unsigned node) {
+    snprintf(gw.node[node].replid, sizeof(gw.node[node].replid), "%040u", ++gw.bodies);
 }
 
 static void carry_out(struct agent *agent, const struct rl_guard_actions *actions) {
     agent->wake_at = actions->wake_at;
+    agent->reconnect |= actions->reconnect;
     for (unsigned i = 0; i < gw.nodes; i++) {
         const struct rl_guard_node *node = &agent->guard.node[i];
         struct errand *errand = &agent->errand[i];
@@ -46,6 +53,22 @@ void world_step(unsigned index, struct rl_guard_event event) {
     carry_out(agent, &actions);
 }
 
+void world_state(unsigned agent, unsigned index) {
+    const struct world_node *node = &gw.node[index];
+    world_step(agent, (struct rl_guard_event){.type = RL_GUARD_STATE,
+                                              .node = (uint8_t)index,
+                                              .replid = node->replid,
+                                              .evicted = node->evicted,
+                                              .unfit = node->unfit,
+                                              .suspect = node->suspect,
+                                              .watched = !node->unwatched});
+}
+
+void world_push(unsigned node) {
+    for (unsigned a = 0; a < gw.agents; a++)
+        world_step(a, (struct rl_guard_event){.type = RL_GUARD_CHANGED, .node = (uint8_t)node});
+}
+
 void world_connect(unsigned agent, unsigned node) {
     if (gw.agent[agent].guard.node[node].up || !gw.node[node].up) return;
     world_step(agent, (struct rl_guard_event){.type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = gw.node[node].run_id});
@@ -68,6 +91,7 @@ static void write_it(struct world_node *node, struct errand *errand) {
         if (errand->fences[i] > node->fences[i]) node->fences[i] = errand->fences[i];
     if (errand->with_floor) node->has_fences = true;
     if (was_intact || node->record.standing != RL_RECORD_INTACT) return;
+    if (!rl_record_fits(&node->record, node->run_id, node->replid, node->evicted)) return; /* of before it went back */
     /* What all of this is for. */
     assert_true(errand->with_floor);
     assert_true(gw.now - node->lost_at >= node->record.ttl_max_ms * RL_MS);
@@ -102,6 +126,7 @@ void world_answer(unsigned agent, unsigned node) {
     gw.agent[agent].errand[node].what = RL_ERRAND_NONE;
     struct rl_guard_event event = {.node = (uint8_t)node, .done = errand.done};
     if (errand.what == RL_ERRAND_READ) {
+        world_state(agent, node);
         event.type = RL_GUARD_RECORD;
         event.record = errand.answered_record ? &errand.record : NULL;
     } else if (errand.what == RL_ERRAND_WRITE) {
@@ -130,8 +155,21 @@ void world_lose(unsigned index, bool restarted) {
     if (restarted) new_body(node);
 }
 
-static bool answer_all(void) {
+static bool reconnect_all(void) {
     bool any = false;
+    for (unsigned a = 0; a < gw.agents; a++)
+        for (unsigned n = 0; n < gw.nodes; n++) {
+            if (!(gw.agent[a].reconnect & rl_bit(n))) continue;
+            gw.agent[a].reconnect &= (rl_mask)~rl_bit(n);
+            world_disconnect(a, n);
+            world_connect(a, n);
+            any = true;
+        }
+    return any;
+}
+
+static bool answer_all(void) {
+    bool any = gw.reconnects && reconnect_all();
     for (unsigned a = 0; a < gw.agents; a++)
         for (unsigned n = 0; n < gw.nodes; n++) {
             if (gw.agent[a].errand[n].what == RL_ERRAND_NONE) continue;
@@ -170,6 +208,7 @@ static void make_record(unsigned index) {
                                  .nonce = 1000 + index,
                                  .ttl_max_ms = 1000};
     memcpy(record->run_id, node->run_id, sizeof(record->run_id));
+    memcpy(record->replid, node->replid, sizeof(record->replid));
     for (unsigned i = 0; i < gw.nodes; i++) {
         struct rl_member *member = &record->members[i];
         member->id = 100 + i;

@@ -20,7 +20,9 @@
 
 struct world_node {
     bool up, has_record, has_fences;
-    char run_id[RL_RUN_ID_BYTES];
+    char run_id[RL_RUN_ID_BYTES], replid[RL_RUN_ID_BYTES];
+    uint64_t evicted;
+    bool unfit, suspect, unwatched; /* as it says of itself */
     struct rl_record record;
     int64_t fences[RL_STRIPES];
     rl_ns lost_at;       /* its last loss */
@@ -42,11 +44,13 @@ struct agent {
     struct rl_guard guard;
     struct errand errand[WORLD_NODES_MAX];
     rl_ns wake_at;
+    rl_mask reconnect; /* asked for; world_run() does it, if `reconnects` */
     uint64_t random;
 };
 
 struct guard_world {
     unsigned nodes, agents, members;
+    bool reconnects;
     rl_ns now;
     uint64_t random;
     unsigned bodies; /* run_ids given out */
@@ -60,7 +64,10 @@ uint64_t world_draw(uint64_t below);
 /* `nodes` intact members of one quorum, ttl_max 1000 ms; agents connected to all, having read nothing yet. */
 void world_begin(unsigned nodes, unsigned agents, uint64_t seed);
 void world_lose(unsigned node, bool new_body); /* all data; with a new body it was a restart */
+void world_promote(unsigned node);                 /* another replication id */
 void world_step(unsigned agent, struct rl_guard_event event);
+void world_state(unsigned agent, unsigned node);   /* the node says what it is now, as ahead of each answer to a read */
+void world_push(unsigned node);                    /* every agent that is connected hears of a change */
 void world_execute(unsigned agent, unsigned node); /* the request under way, if any */
 void world_answer(unsigned agent, unsigned node);  /* executes it if it was not, and answers */
 void world_fail(unsigned agent, unsigned node);    /* no answer */

@@ -18,6 +18,14 @@ static void begin(void) {
     for (int i = 0; i < 5; i++) wall_us[i] = BEGIN + i * 1000;
 }
 
+/* Each step that can be acted on now, once. */
+static rl_mask stepped(void) {
+    rl_mask mask = rl_clocks_stepped(&clocks, 3, 60000 * RL_MS, now);
+    for (unsigned i = 0; i < 5; i++)
+        if (mask & rl_bit(i)) rl_clocks_acted_on(&clocks, i);
+    return mask;
+}
+
 /* A second later: each server's clock has gone on by it, and `step_us[i]` besides. */
 static rl_mask second(const int64_t *step_us) {
     now += 1000 * RL_MS;
@@ -25,7 +33,7 @@ static rl_mask second(const int64_t *step_us) {
         wall_us[i] += 1000000 + (step_us ? step_us[i] : 0);
         rl_clocks_sample(&clocks, i, &(struct rl_clock_sample){wall_us[i], now, now + RL_MS});
     }
-    return rl_clocks_round(&clocks, 3);
+    return stepped();
 }
 
 static void test_steady(void **state) {
@@ -56,7 +64,7 @@ static void test_all_is_none(void **state) {
 static void test_reconnected(void **state) {
     (void)state;
     begin();
-    assert_int_equal(second((int64_t[]){90000, 0, 0, 0, 0}), 0);
+    assert_int_equal(second((int64_t[]){90000, 0, 0, 0, 0}), 0); /* the first sample */
     rl_clocks_forget(&clocks, 1);
     assert_int_equal(second((int64_t[]){0, 90000, 0, 0, 0}), 0);
     assert_int_equal(second((int64_t[]){0, 90000, 0, 0, 0}), 2);
@@ -73,13 +81,67 @@ static void test_slow_answer(void **state) {
         wall_us[i] += 1000000 + (i == 0 ? 250000 : 0);
         rl_clocks_sample(&clocks, i, &(struct rl_clock_sample){wall_us[i], now, now + late});
     }
-    assert_int_equal(rl_clocks_round(&clocks, 3), 0);
+    assert_int_equal(stepped(), 0);
+}
+
+/* A node that is cut off when another one steps says later, when it is back, that it did not. */
+static void test_cut_off(void **state) {
+    (void)state;
+    begin();
+    assert_int_equal(second(NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        now += 1000 * RL_MS;
+        for (unsigned n = 0; n < 3; n++) { /* nodes 3 and 4 are away: two others are not enough */
+            wall_us[n] += 1000000 + (i == 0 && n == 0 ? 30000 : 0);
+            rl_clocks_sample(&clocks, n, &(struct rl_clock_sample){wall_us[n], now, now + RL_MS});
+        }
+        wall_us[3] += 1000000;
+        wall_us[4] += 1000000;
+        assert_int_equal(stepped(), 0);
+    }
+    now += 100 * RL_MS;
+    for (unsigned n = 0; n < 5; n++) wall_us[n] += 100000;
+    rl_clocks_sample(&clocks, 3, &(struct rl_clock_sample){wall_us[3], now, now + RL_MS});
+    assert_int_equal(stepped(), 1); /* at once, not a period later */
+    assert_int_equal(second(NULL), 0);
+}
+
+/* A step that nobody can act on is over when every lease of before it is. */
+static void test_too_old(void **state) {
+    (void)state;
+    begin();
+    assert_int_equal(second(NULL), 0);
+    now += 1000 * RL_MS;
+    wall_us[0] += 1030000;
+    rl_clocks_sample(&clocks, 0, &(struct rl_clock_sample){wall_us[0], now, now + RL_MS});
+    for (unsigned n = 1; n < 5; n++) wall_us[n] += 1000000;
+    now += 59000 * RL_MS;
+    for (unsigned n = 0; n < 5; n++) wall_us[n] += 59000000;
+    assert_int_equal(stepped(), 0);
+    now += 2000 * RL_MS;
+    for (unsigned n = 0; n < 5; n++) {
+        wall_us[n] += 2000000;
+        rl_clocks_sample(&clocks, n, &(struct rl_clock_sample){wall_us[n], now, now + RL_MS});
+    }
+    assert_int_equal(stepped(), 0);
+}
+
+/* Drift is granted in parts per million, and its fixed part once: a clock that gains 1.19 % is not within 1 %. */
+static void test_small_gains_add_up(void **state) {
+    (void)state;
+    rl_mask seen = 0;
+    begin();
+    assert_int_equal(second(NULL), 0);
+    for (int i = 0; i < 30; i++) assert_int_equal(second((int64_t[]){9900, 0, 0, 0, 0}), 0);
+    for (int i = 0; i < 3; i++) seen |= second((int64_t[]){0, 11900, 0, 0, 0});
+    assert_int_equal(seen, 2);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steady),      cmocka_unit_test(test_alone),       cmocka_unit_test(test_all_is_none),
         cmocka_unit_test(test_reconnected), cmocka_unit_test(test_slow_answer),
+        cmocka_unit_test(test_cut_off),     cmocka_unit_test(test_too_old),     cmocka_unit_test(test_small_gains_add_up),
     };
     return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);
 }

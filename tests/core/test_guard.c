@@ -354,11 +354,295 @@ static void test_foreign_and_unfit(void **state) {
     gw.node[3].record.node_id = 999; /* removed */
     look(4);
     look(3);
-    world_step(0, (struct rl_guard_event){.type = RL_GUARD_UNFIT, .node = 2});
+    gw.node[2].unfit = true;
+    world_state(0, 2);
     assert_int_equal(standing(4), RL_STANDING_FOREIGN);
     assert_int_equal(standing(3), RL_STANDING_FOREIGN);
     assert_int_equal(standing(2), RL_STANDING_REFUSED);
     assert_int_equal(world_intact(0), 3);
+}
+
+/* ---- data that went back under the same identity ---- */
+
+static struct world_node earlier;
+
+/* A round trip: its replica, which lags, is promoted; it becomes that one's replica and is promoted back. */
+static void go_back_to(unsigned node, const struct world_node *then) {
+    unsigned losses = gw.node[node].losses + 1, installs = gw.node[node].installs;
+    uint64_t evicted = gw.node[node].evicted;
+    gw.node[node] = *then;
+    gw.node[node].losses = losses;
+    gw.node[node].installs = installs;
+    gw.node[node].evicted = evicted;
+    gw.node[node].lost_at = gw.now;
+    world_promote(node);
+}
+
+static void go_back(unsigned node) { go_back_to(node, &earlier); }
+
+static void test_round_trip_is_pushed(void **state) {
+    (void)state;
+    begin(3, 2);
+    earlier = gw.node[0];
+    gw.node[0].fences[7] = gw.node[1].fences[7] = 40;
+    go_back(0);
+    assert_int_equal(world_intact(0), 7);
+    world_push(0);
+    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 6); /* before anything was asked */
+    assert_int_equal(rl_guard_voided(&gw.agent[0].guard), 0); /* nor is it known to be lost */
+    world_run(gw.now + RL_MS);
+    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+    assert_int_equal(gw.node[0].record.standing, RL_RECORD_RECOVERING);
+    world_run(gw.now + 2 * QUARANTINE);
+    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
+    assert_int_equal(gw.node[0].fences[7], 40);
+    assert_int_equal(gw.node[0].installs, 1);
+}
+
+static void test_round_trip_is_seen_by_a_new_connection(void **state) {
+    (void)state;
+    begin(3, 1);
+    earlier = gw.node[0];
+    world_disconnect(0, 0);
+    go_back(0);
+    world_connect(0, 0);
+    while (gw.agent[0].errand[0].what == RL_ERRAND_READ) world_answer(0, 0);
+    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+}
+
+static void test_round_trip_is_seen_by_the_next_look(void **state) {
+    (void)state;
+    begin(3, 1);
+    gw.node[0].unwatched = true;
+    earlier = gw.node[0];
+    go_back(0);
+    world_state(0, 0); /* once a second */
+    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+}
+
+/* It got its first replica: another replication id, and the same data. A client that watched all the time says so. */
+static void test_new_replication_id_alone_is_no_loss(void **state) {
+    (void)state;
+    begin(3, 2);
+    world_promote(0);
+    world_state(0, 0);
+    assert_int_equal(world_intact(0), 7);
+    world_run(gw.now + RL_MS);
+    assert_string_equal(gw.node[0].record.replid, gw.node[0].replid);
+    assert_int_equal(gw.node[0].record.standing, RL_RECORD_INTACT);
+    world_state(1, 0);
+    look(0);
+    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
+    world_promote(0);
+    world_push(0); /* that nobody can vouch for */
+    world_run(gw.now + RL_MS);
+    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 6);
+}
+
+/* The wait began before the data went back: it is not this loss's. */
+static void test_round_trip_during_the_wait(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_lose(0, false);
+    look(0);
+    world_run(gw.now + QUARANTINE / 2);
+    earlier = gw.node[0];
+    assert_int_equal(earlier.record.standing, RL_RECORD_RECOVERING);
+    go_back(0);
+    world_push(0);
+    rl_ns began = gw.now;
+    world_run(began + QUARANTINE - RL_MS);
+    assert_int_equal(world_intact(0), 6);
+    world_run(began + 2 * QUARANTINE);
+    assert_int_equal(world_intact(0), 7);
+}
+
+/* What was asked ahead of a push was read ahead of the change, perhaps. */
+static void test_answer_behind_a_push_is_not_believed(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = 0});
+    world_execute(0, 0);
+    struct rl_record before = gw.agent[0].errand[0].record;
+    world_push(0);
+    world_answer(0, 0);
+    assert_int_equal(before.nonce, gw.node[0].record.nonce);
+    assert_int_equal(standing(0), RL_STANDING_UNKNOWN);
+    world_run(gw.now);
+    assert_int_equal(standing(0), RL_STANDING_INTACT);
+}
+
+/* ---- nodes that may have evicted locks ---- */
+
+static void test_evicted_keys_are_a_loss(void **state) {
+    (void)state;
+    begin(3, 1);
+    gw.node[1].evicted = 3;
+    gw.node[1].lost_at = gw.now;
+    world_state(0, 1);
+    assert_int_equal(world_intact(0), 5);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(world_intact(0), 7);
+    assert_int_equal(gw.node[1].record.evicted, 3);
+    assert_int_equal(gw.node[1].installs, 1);
+}
+
+static void test_node_that_may_evict_is_written_down(void **state) {
+    (void)state;
+    begin(3, 2);
+    gw.node[1].unfit = gw.node[1].suspect = true;
+    gw.node[1].lost_at = gw.now;
+    world_state(0, 1);
+    assert_int_equal(standing(1), RL_STANDING_REFUSED);
+    world_run(gw.now + RL_MS);
+    assert_int_equal(gw.node[1].record.standing, RL_RECORD_RECOVERING); /* for clients that have not asked yet */
+    gw.node[1].unfit = gw.node[1].suspect = false;
+    for (unsigned a = 0; a < 2; a++) world_state(a, 1);
+    look(1);
+    world_run(gw.now + 2 * QUARANTINE);
+    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
+}
+
+static void test_a_majority_is_not_written_down(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_lose(2, false);
+    look(2);
+    gw.node[1].unfit = gw.node[1].suspect = true;
+    world_state(0, 1);
+    world_run(gw.now + RL_MS);
+    assert_int_equal(standing(1), RL_STANDING_REFUSED);
+    assert_int_equal(gw.node[1].record.standing, RL_RECORD_INTACT);
+}
+
+/* ---- a step of the clock that nobody can act on yet ---- */
+
+static void test_step_is_kept_until_others_are_back(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_disconnect(0, 1);
+    gw.node[0].lost_at = gw.now;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 0});
+    world_run(gw.now + QUARANTINE / 2);
+    assert_int_equal(world_intact(0), 5); /* two of three: no majority without it */
+    world_connect(0, 1);
+    world_run(gw.now + RL_MS);
+    assert_int_equal(world_intact(0), 6);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(world_intact(0), 7);
+    assert_int_equal(gw.node[0].installs, 1);
+}
+
+static void test_step_while_unknown_is_kept(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_push(0);
+    assert_int_equal(standing(0), RL_STANDING_UNKNOWN);
+    gw.node[0].lost_at = gw.now;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 0});
+    world_run(gw.now + RL_MS);
+    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+}
+
+static void test_step_is_over_when_every_lease_is(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_disconnect(0, 1);
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 0});
+    world_run(gw.now + QUARANTINE + RL_MS);
+    world_connect(0, 1);
+    world_run(gw.now + QUARANTINE);
+    assert_int_equal(world_intact(0), 7);
+    assert_int_equal(gw.node[0].installs, 0);
+}
+
+/* ---- one quorum or none ---- */
+
+/* A new client on the same list; only nodes in `connected` answer it. */
+static void new_client(unsigned nodes, uint64_t pinned, rl_mask connected) {
+    uint64_t random = gw.agent[0].random;
+    memset(&gw.agent[0], 0, sizeof gw.agent[0]);
+    rl_guard_init(&gw.agent[0].guard, nodes, 10000, 2 * RL_MS);
+    gw.agent[0].guard.pinned = pinned;
+    gw.agent[0].random = random;
+    gw.agent[0].wake_at = RL_NEVER;
+    for (unsigned i = 0; i < nodes; i++)
+        if (connected & rl_bit(i)) world_connect(0, i);
+    world_run(gw.now);
+}
+
+/* Nodes 0 to 2 are members of one quorum, 3 to 5 of another. */
+static void begin_two_quorums(void) {
+    begin(6, 1);
+    for (unsigned i = 0; i < 6; i++) {
+        struct rl_record *record = &gw.node[i].record;
+        if (i >= 3) memmove(record->members, record->members + 3, 3 * sizeof record->members[0]);
+        record->members_count = 3;
+        record->quorum_id = i < 3 ? 77 : 78;
+    }
+}
+
+static void test_two_quorums_are_refused(void **state) {
+    (void)state;
+    begin_two_quorums();
+    new_client(6, 0, 0x3f);
+    assert_int_equal(world_intact(0), 0);
+    assert_false(gw.agent[0].guard.known);
+    assert_int_equal(gw.agent[0].guard.quorum.quorum_id + gw.agent[0].guard.other_quorum, 77 + 78);
+}
+
+/* What is down today is up tomorrow. */
+static void test_half_of_the_list_is_not_enough(void **state) {
+    (void)state;
+    begin_two_quorums();
+    new_client(6, 0, 0x07);
+    assert_int_equal(world_intact(0), 0);
+    new_client(6, 0, 0x38);
+    assert_int_equal(world_intact(0), 0);
+    new_client(5, 0, 0x07); /* whoever takes 78 with this list sees at most two of five */
+    assert_int_equal(world_intact(0), 7);
+}
+
+static void test_pinned_quorum(void **state) {
+    (void)state;
+    begin_two_quorums();
+    new_client(6, 78, 0x3f);
+    assert_int_equal(world_intact(0), 0x38);
+    assert_int_equal(gw.agent[0].guard.other_quorum, 0);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(standing(i), RL_STANDING_FOREIGN);
+    new_client(6, 79, 0x3f);
+    assert_int_equal(world_intact(0), 0);
+}
+
+static void test_quorum_is_never_changed(void **state) {
+    (void)state;
+    begin_two_quorums();
+    new_client(5, 0, 0x07);
+    for (unsigned i = 3; i < 5; i++) world_connect(0, i);
+    for (unsigned i = 1; i < 3; i++) world_disconnect(0, i);
+    gw.node[0].record.quorum_id = 78;
+    look(0);
+    assert_int_equal(gw.agent[0].guard.quorum.quorum_id, 77);
+    assert_int_equal(gw.agent[0].guard.other_quorum, 0);
+    assert_int_equal(world_intact(0), 0);
+}
+
+/* ---- versions of the record ---- */
+
+static void test_first_format_is_brought_up(void **state) {
+    (void)state;
+    world_begin(3, 2, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        gw.node[i].record.format = 1;
+        gw.node[i].record.replid[0] = '\0';
+    }
+    world_run(gw.now + 10 * RL_MS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(gw.node[i].record.format, RL_RECORD_FORMAT);
+        assert_string_equal(gw.node[i].record.replid, gw.node[i].replid);
+        assert_int_equal(gw.node[i].installs, 0);
+    }
+    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
 }
 
 static void test_node_behind_is_brought_up(void **state) {
@@ -396,7 +680,7 @@ static rl_mask whole(void) {
     for (unsigned i = 0; i < gw.nodes; i++) {
         const struct world_node *node = &gw.node[i];
         if (node->has_record && node->has_fences && node->record.standing == RL_RECORD_INTACT &&
-            strcmp(node->record.run_id, node->run_id) == 0)
+            rl_record_fits(&node->record, node->run_id, node->replid, node->evicted))
             mask |= rl_bit(i);
     }
     return mask;
@@ -409,11 +693,17 @@ static void check_fences(int64_t granted) {
     assert_true(without < rl_quorum(gw.nodes));
 }
 
+static void world_state_if_up(unsigned agent, unsigned node) {
+    if (gw.agent[agent].guard.node[node].up) world_state(agent, node);
+}
+
+static struct world_node kept[WORLD_NODES_MAX]; /* what a replica that lags has */
+
 static void disturb(int64_t *granted) {
     unsigned node = (unsigned)world_draw(gw.nodes);
     unsigned agent = (unsigned)world_draw(gw.agents);
     bool may_lose = rl_count(whole() & (rl_mask)~rl_bit(node)) >= rl_quorum(gw.nodes);
-    switch (world_draw(12)) {
+    switch (world_draw(15)) {
     case 0:
         if (may_lose) world_lose(node, world_draw(2) == 0);
         break;
@@ -429,6 +719,19 @@ static void disturb(int64_t *granted) {
             if (voters & rl_bit(i)) gw.node[i].fences[0] = *granted;
         break;
     }
+    case 5: kept[node] = gw.node[node]; break;
+    case 6:
+        if (!may_lose || strcmp(kept[node].run_id, gw.node[node].run_id) != 0) break;
+        go_back_to(node, &kept[node]);
+        world_push(node);
+        break;
+    case 7:
+        if (!may_lose) break;
+        gw.node[node].evicted++;
+        gw.node[node].lost_at = gw.now;
+        gw.node[node].losses++;
+        break;
+    case 8: world_state_if_up(agent, node); break;
     default: world_connect(agent, node); break;
     }
 }
@@ -441,7 +744,9 @@ static void test_walk(void **state) {
     unsigned losses = 0, installs = 0;
     for (unsigned walk = 0; walk < 400; walk++) {
         int64_t granted = 0;
+        memset(kept, 0, sizeof kept);
         world_begin(walk % 2 ? 5 : 3, 1 + walk % 3, seed + walk);
+        gw.reconnects = true;
         world_run(gw.now);
         for (unsigned step = 0; step < 3000; step++) {
             unsigned agent = (unsigned)world_draw(gw.agents), node = (unsigned)world_draw(gw.nodes);
@@ -457,6 +762,7 @@ static void test_walk(void **state) {
         for (unsigned a = 0; a < gw.agents; a++)
             for (unsigned i = 0; i < gw.nodes; i++) {
                 world_connect(a, i);
+                world_state(a, i);
                 world_step(a, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
             }
         world_run(gw.now + 8 * QUARANTINE);
@@ -492,6 +798,23 @@ int main(void) {
         cmocka_unit_test(test_jump_seen_by_all_is_waited_out_once),
         cmocka_unit_test(test_removed_fences_are_a_loss),
         cmocka_unit_test(test_foreign_and_unfit),
+        cmocka_unit_test(test_round_trip_is_pushed),
+        cmocka_unit_test(test_round_trip_is_seen_by_a_new_connection),
+        cmocka_unit_test(test_round_trip_is_seen_by_the_next_look),
+        cmocka_unit_test(test_new_replication_id_alone_is_no_loss),
+        cmocka_unit_test(test_round_trip_during_the_wait),
+        cmocka_unit_test(test_answer_behind_a_push_is_not_believed),
+        cmocka_unit_test(test_evicted_keys_are_a_loss),
+        cmocka_unit_test(test_node_that_may_evict_is_written_down),
+        cmocka_unit_test(test_a_majority_is_not_written_down),
+        cmocka_unit_test(test_step_is_kept_until_others_are_back),
+        cmocka_unit_test(test_step_while_unknown_is_kept),
+        cmocka_unit_test(test_step_is_over_when_every_lease_is),
+        cmocka_unit_test(test_two_quorums_are_refused),
+        cmocka_unit_test(test_half_of_the_list_is_not_enough),
+        cmocka_unit_test(test_pinned_quorum),
+        cmocka_unit_test(test_quorum_is_never_changed),
+        cmocka_unit_test(test_first_format_is_brought_up),
         cmocka_unit_test(test_node_behind_is_brought_up),
         cmocka_unit_test(test_watchers_write_nothing),
         cmocka_unit_test(test_walk),

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Is a node fit to vote? Asked ahead of each reading of its record, and about once a second for as long as it is connected:
+ * an operator may switch eviction on, make it a replica or give it one at any time, and its wall clock may step.
+ */
+#ifndef RL_CLIENT_FITNESS_H
+#define RL_CLIENT_FITNESS_H
+
+#include "core/clocks.h"
+#include "net/net.h"
+
+struct guard;
+
+struct fitness {
+    struct guard *guard;
+    struct rl_clocks clocks;
+    struct net_timer timer;
+    struct net_request request;
+    struct net_call calls[RL_NODES_MAX];
+    rl_ns asked[RL_NODES_MAX];
+};
+
+void fitness_start(struct fitness *fitness, struct guard *guard);
+void fitness_ask(struct fitness *fitness, rl_mask nodes); /* once more, in front of what is sent next */
+void fitness_reply(struct net_call *call, const struct net_reply *reply);
+
+#endif
