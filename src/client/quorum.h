@@ -68,9 +68,10 @@ bool quorum_same_server(const struct quorum_seat *seat); /* heard, and its recor
 
 /* quorum_plan.c */
 struct quorum_plan {
-    struct rl_record record;   /* what all nodes get, but for what is a node's own */
-    bool never_intact;         /* whatever is there was left by an init that came to nothing */
-    int64_t ttl_max_ms_before; /* of locks that may be held */
+    struct rl_record record; /* what all nodes get, but for what is a node's own */
+    bool never_intact;       /* whatever is there was left by an init that came to nothing */
+    /* The longest ttl_max that is known: locks that may be held there have ended when it has passed. 0: none is known. */
+    int64_t ttl_max_ms_longest;
 };
 int quorum_plan_begin(struct quorum_work *work, struct quorum_plan *plan); /* may what was found be written over? */
 void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan);

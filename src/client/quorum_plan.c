@@ -156,20 +156,35 @@ static void plan_member(struct quorum_work *work, struct quorum_plan *plan, unsi
     to->members_count = (uint8_t)(node + 1);
 }
 
+/* How long locks of before may last: whatever anybody says of it, of whichever quorum. */
+static int64_t longest_ttl_max(const struct quorum_work *work) {
+    const struct redlock_quorum_options *options = &work->options;
+    int64_t longest = options->ttl_ms_max > options->ttl_ms_max_before ? options->ttl_ms_max : options->ttl_ms_max_before;
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *record = quorum_record_at(work, i);
+        if (record && record->ttl_max_ms > longest) longest = record->ttl_max_ms;
+    }
+    return longest;
+}
+
+static int64_t ttl_max_of_new(const struct quorum_work *work, const struct quorum_plan *plan) {
+    if (work->options.ttl_ms_max > 0) return work->options.ttl_ms_max;
+    return plan->ttl_max_ms_longest > 0 ? plan->ttl_max_ms_longest : REDLOCK_QUORUM_TTL_MS_MAX;
+}
+
 void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan) {
     struct rl_record *to = &plan->record;
     uint32_t epoch = 0;
-    plan->ttl_max_ms_before = 0;
+    plan->ttl_max_ms_longest = longest_ttl_max(work);
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
         if (!record) continue;
         if (record->epoch > epoch && !plan->never_intact) epoch = record->epoch;
-        if (record->ttl_max_ms > plan->ttl_max_ms_before) plan->ttl_max_ms_before = record->ttl_max_ms;
     }
     to->epoch += epoch + 1;
     to->format = RL_RECORD_FORMAT;
     to->settled = true;
-    to->ttl_max_ms = work->options.ttl_ms_max;
+    to->ttl_max_ms = ttl_max_of_new(work, plan);
     to->members_count = 0;
     for (unsigned i = 0; i < work->nodes; i++) plan_member(work, plan, i);
 }
