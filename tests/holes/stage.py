@@ -118,7 +118,7 @@ class Orphan:
 
     def __init__(self, node):
         self.node = node
-        assert node.ask("SET", RESOURCE, self.TOKEN, "NX", "PX", 60000) == b"OK"
+        until(lambda: node.ask("SET", RESOURCE, self.TOKEN, "NX", "PX", 60000) == b"OK", what="nobody inside there")
 
     def remove(self):
         assert self.node.ask("GET", RESOURCE) == self.TOKEN.encode()

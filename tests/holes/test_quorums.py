@@ -89,10 +89,13 @@ def test_two_quorums_pinned(directory, told):
         mine = two.ids[0]
         holder, other = (stage.actor(two.urls, TTL, "-q", mine) for _ in range(2))
         grant = holder.wins()
-        assert two.where(grant) == 0
+        if two.where(grant) != 0:
+            return {"a lock on the other quorum"}
         one_node_fails(stage, grant, two)
         stage.tries_while(other, grant)
-        pinned = redlock(two.urls, "acquire", "-t", "1s", RESOURCE, settings={"REDLOCK_QUORUM": mine})
+        pinned = redlock(two.urls, "acquire", "-t", "1s", "--node-timeout", "300ms", RESOURCE,
+                         settings={"REDLOCK_QUORUM": mine})
         if not stage.shown():
             assert pinned.returncode in (0, CONFLICT), pinned.stderr
+        return set()
     play(one_round, directory, "guarded", told)

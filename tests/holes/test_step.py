@@ -92,9 +92,9 @@ def test_step_forgotten(directory, mode, kind, told):
     play(lambda stage: step(stage, kind), directory, mode, told)
 
 
-def test_step_while_all_answer(directory, mode, told):
+def test_step_while_all_answer(directory, told):
     """The same without a cut: it is acted upon at once."""
-    play(lambda stage: step(stage, Trio), directory, mode, told)
+    play(lambda stage: step(stage, Trio), directory, "guarded", told)
 
 
 def test_step_by_step(directory, told):
