@@ -117,8 +117,8 @@ class Address:
                 for end in (near, far):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.pairs.append((near, far))
-                threading.Thread(target=self._pump, args=(near, far, self._pass_on), daemon=True).start()
-                threading.Thread(target=self._pump, args=(far, near, self._wait), daemon=True).start()
+                for pair in (near, far, self._pass_on), (far, near, self._wait):
+                    threading.Thread(target=self._pump, args=pair, daemon=True).start()
 
     def _wait(self, _):
         self.open_gate.wait()
@@ -147,11 +147,11 @@ class Address:
         self.open_gate.set()
 
     def before(self, word, act):
-        """Does this, once, when somebody says the word, and before the server hears it."""
+        """Acts once: when a client sends the word, and before the server gets it."""
         self.when = word, act
 
     def refuse(self):
-        """Nobody gets through before admit(): connections end, and new ones at once."""
+        """Closes all connections, and until admit() each new one too."""
         self.refusing = True
         self.cut()
 

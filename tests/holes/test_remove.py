@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""LOSSES-IN-REMOVE: as many nodes as may be lost lose their data while a member is removed, after it was looked whether the rest
-suffices. Of one member fewer they are too many, and the quorum cannot bring them back any more."""
+"""LOSSES-IN-REMOVE: a minority of the nodes loses its data while a member is removed, after the
+check that enough members stay intact. With one member fewer the rest is not a majority, and the
+quorum cannot bring the others back."""
 import pytest
 
 from crowd import redlock
@@ -13,7 +14,8 @@ STUCK = "a quorum that is stuck"
 
 @pytest.mark.parametrize("count", [3, 7])
 def test_remove_losses(directory, count, told):
-    """Of three one is lost, of seven three: a majority of two or of six is not left without the one that goes."""
+    """One of three nodes loses its data, or three of seven; without the removed member one of two
+    is intact, or three of six."""
     def one_round(stage):
         nodes = stage.servers(count)
         stage.init(urls(nodes), TTL)
