@@ -21,13 +21,13 @@ EVERYONE, NOBODY = 0, -1
 
 
 def start_redlock(nodes, *arguments, mode="guarded", settings=()):
-    """redlock(1) with these nodes, this mode (None: its default) and these settings, and no others."""
+    """redlock(1) with these nodes, this mode (None: its default) and no settings but these."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("REDLOCK_")}
     environ = {**clean, "REDLOCK_CONFIG": "/dev/null", "REDLOCK_NODES": nodes, **dict(settings)}
     if mode is not None:
         environ["REDLOCK_MODE"] = mode
-    return subprocess.Popen([os.environ["REDLOCK_BIN"], *arguments], env=environ, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([os.environ["REDLOCK_BIN"], *arguments], env=environ, text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def end_redlock(process, timeout=60):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sequences on real servers, driven step by step: nothing in them is left to luck. A round has servers and clients of its
-own, so each begins anew."""
+"""Sequences on real servers, driven step by step, so that no step depends on luck. Each round has
+servers and clients of its own."""
 import contextlib
 import itertools
 
@@ -9,16 +9,17 @@ from crowd import ALL_VALIDITY, NOBODY, RESOURCE, Crowd, init, redlock
 from nodes import Address, Group, until
 from witness import Grant, Witness, fence_violations, now, overlaps
 
-MISSES = 3  # rounds that a busy machine may spoil
+MISSES = 3  # rounds that a busy machine may spoil before the test fails
 TWO_HOLDERS, FALLS = "two holders", "a token that does not grow"
 
 
 class Missed(Exception):
-    """The round did not come to its point: a step took too long."""
+    """A step took too long, so the round proves nothing."""
 
 
 class Actor(Crowd):
-    """One client. It does nothing but what it is asked to, and goes on watching the nodes meanwhile."""
+    """One client. It acquires and releases when the test asks for it; its library watches the nodes
+    all the time."""
 
     def __init__(self, stage, name, nodes, ttl_ms, *options, mode):
         super().__init__(stage.directory, mode, ttl_ms, control=name)
@@ -37,7 +38,7 @@ class Actor(Crowd):
         return next((int(words[3]) for words in self._said("tried") if int(words[4]) > since), None)
 
     def tries(self):
-        """Once: the grant, or the result. Who has won stays inside."""
+        """Tries once. Returns the grant, which it then holds, or the result."""
         since = now()
         self.only(self.worker.pid)
         return until(lambda: self._result(since), 20, "the result of a try")
@@ -81,12 +82,16 @@ class Stage(contextlib.ExitStack):
             init(nodes, ttl_ms, **more)
 
     def actor(self, nodes, ttl_ms, *options, mode=None):
-        return self.enter_context(Actor(self, f"control-{next(self.names)}", nodes, ttl_ms, *options, mode=mode or self.mode))
+        name = f"control-{next(self.names)}"
+        actor = Actor(self, name, nodes, ttl_ms, *options, mode=mode or self.mode)
+        return self.enter_context(actor)
 
     def acquire(self, nodes, ttl_ms, mode):
-        """By a command that ends at once and leaves the lock held: the grant, or how the command ended."""
+        """A command takes the lock and leaves it held. Returns the grant, or how the command
+        ended."""
         asked, number = now(), -next(self.names)
-        done = redlock(nodes, "acquire", "-t", f"{ttl_ms}ms", "--node-timeout", "300ms", RESOURCE, mode=mode)
+        done = redlock(nodes, "acquire", "-t", f"{ttl_ms}ms", "--node-timeout", "300ms", RESOURCE,
+                       mode=mode)
         if done.returncode != 0:
             return done
         token, validity_ms, *fence = done.stdout.split()
@@ -96,14 +101,15 @@ class Stage(contextlib.ExitStack):
         return self.witness.grants()[-1]
 
     def tries_while(self, actor, grant):
-        """Again and again until it comes inside or the other one's validity is over."""
+        """Tries again and again until the actor holds the lock too, or the grant's validity
+        ends."""
         if grant.end - now() < 0.1e9:
             raise Missed("the holder is out before the other has tried")
         while now() < grant.end and not isinstance(actor.tries(), Grant):
             pass
 
     def shown(self):
-        """What should not be."""
+        """The violations in this round."""
         grants = self.witness.grants()
         found = {TWO_HOLDERS} if overlaps(grants) else set()
         if self.mode != "classic" and fence_violations(grants):
@@ -112,13 +118,15 @@ class Stage(contextlib.ExitStack):
 
 
 class Orphan:
-    """A key that somebody left behind at a node, so that a lease comes to lie on the others: on a bare majority."""
+    """A key that a dead client left behind on one node: a lease then lies on the others, a bare
+    majority."""
 
     TOKEN = "orphan"
 
     def __init__(self, node):
         self.node = node
-        assert node.ask("SET", RESOURCE, self.TOKEN, "NX", "PX", 60000) == b"OK"
+        until(lambda: node.ask("SET", RESOURCE, self.TOKEN, "NX", "PX", 60000) == b"OK",
+              what="a free lock on this node")
 
     def remove(self):
         assert self.node.ask("GET", RESOURCE) == self.TOKEN.encode()
@@ -131,7 +139,7 @@ def lies_on(grant, nodes):
 
 
 def rounds(one_round, directory, mode):
-    """What each round has shown; a round may return more of it."""
+    """The violations of each round: what the witness saw, and what the round returned."""
     found, missed = [], 0
     for number in itertools.count(1):
         if len(found) == ROUNDS:
@@ -149,9 +157,11 @@ def rounds(one_round, directory, mode):
 
 
 def judge(found, mode, told, allowed=()):
-    """In classic mode each round shows two holders; in guarded mode none shows anything that should not be."""
+    """Every round in classic mode shows two holders, no round in guarded mode shows any violation
+    but the allowed ones."""
     every = [TWO_HOLDERS, *sorted(set().union(*found) - {TWO_HOLDERS})]
-    told("; ".join(f"{what} in {sum(what in shown for shown in found)} of {len(found)} rounds" for what in every))
+    counts = [f"{what} in {sum(what in shown for shown in found)}" for what in every]
+    told("; ".join(f"{count} of {len(found)} rounds" for count in counts))
     if COUNT:
         return
     if mode == "classic":

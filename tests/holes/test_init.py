@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""INIT-TOO-SOON: after a power cut an operator makes the quorum anew. The locks of the lost one may have been longer than what
-the new one waits for."""
+"""INIT-TOO-SOON: an operator runs `quorum init` after a power cut. The locks of the lost quorum may
+be longer than the time that init waits."""
 import time
 
 import pytest
@@ -12,12 +12,12 @@ from stage import Missed, Stage, judge, play
 from witness import now
 
 USAGE = 64
-LOST_TTL = 72000  # above the 60 s that are the default
-OWN_DEFAULT = 60
+LOST_TTL = 72000
+DEFAULT_TTL_MAX = 60  # seconds
 
 
 class Lost:
-    """A quorum that loses all its data while somebody holds a lock."""
+    """A quorum that loses its data while a lock is held."""
 
     def __init__(self, stage, ttl_ms, losses=3):
         self.stage, self.ttl_ms = stage, ttl_ms
@@ -39,8 +39,8 @@ class Lost:
 
 
 def test_init_too_soon(directory, told):
-    """With no record left nobody but the operator knows how long. All rounds at once, for where it is not asked for, each
-    waits for a minute."""
+    """No record is left, so only the operator knows the longest TTL. All rounds run at the same
+    time, because a round with the hole takes a minute."""
     found = []
     with Stage(directory, "guarded") as every:
         lost, waiting = [], []
@@ -51,7 +51,7 @@ def test_init_too_soon(directory, told):
             waiting.append(start_redlock(lost[-1].urls, "quorum", "init", "--yes"))
             every.callback(waiting[-1].kill)
         for each, process in zip(lost, waiting):
-            done = end_redlock(process, OWN_DEFAULT + 20)
+            done = end_redlock(process, DEFAULT_TTL_MAX + 20)
             if done.returncode == 0:
                 each.next_tries()
             else:
@@ -63,11 +63,12 @@ def test_init_too_soon(directory, told):
 
 @pytest.mark.parametrize("known", ["option", "configuration", "record"])
 def test_init_waits_for_the_longest(directory, known, told):
-    """By the option, by the configuration, or by a record that one node still has."""
+    """The option, the configuration, or the record of one node knows it."""
     def one_round(stage):
         lost = Lost(stage, 3000, losses=2 if known == "record" else 3)
         settings = {"REDLOCK_CONFIG": str(stage.directory / "configuration")}
-        (stage.directory / "configuration").write_text("ttl-max = 3s\n" if known == "configuration" else "")
+        text = "ttl-max = 3s\n" if known == "configuration" else ""
+        (stage.directory / "configuration").write_text(text)
         option = "3s" if known == "option" else "1s"
         began = time.monotonic()
         done = redlock(lost.urls, "quorum", "init", "--yes", "--ttl-max", option, settings=settings)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""MODE-FORGOTTEN: a client without a mode on the nodes of a guarded quorum. As classic it has no fence, and a TTL above ttl_max;
-then nodes that lose their data one after the other, each when the one before is intact again, forget its lock."""
+"""MODE-FORGOTTEN: a client without a mode uses the nodes of a guarded quorum. As a classic client
+it gets no fence, and a TTL above ttl_max is accepted. So nodes that lose their data one after the
+other, each when the one before is intact again, forget a lock that is still held."""
 import time
 
 from crowd import RESOURCE, init, succeed, wait_intact
@@ -15,7 +16,7 @@ NOTICED = 1.5  # seconds: a client that was connected before looks about once a 
 
 
 def flush_one_after_the_other(nodes, grant):
-    """Two of three, which is more than may be lost at once; as quorums go, nothing has happened."""
+    """Two of three nodes. The quorum has a majority at every moment."""
     for node in nodes[:2]:
         node.ask("FLUSHALL")
         wait_intact(urls(nodes))
@@ -60,7 +61,7 @@ def test_mode_forgotten_library(directory, told):
 
 
 def test_mode_forgotten_connected(directory, told):
-    """It was there before the quorum: what it is on has changed under it."""
+    """The client was connected before the nodes had a record."""
     def one_round(stage):
         nodes = stage.servers(3)
         early = stage.actor(urls(nodes), TTL, mode="default")
@@ -77,7 +78,7 @@ def test_mode_forgotten_connected(directory, told):
 
 
 def test_mode_forgotten_named(directory, told):
-    """Classic, when it is asked for by name, is what it always was, on these nodes too."""
+    """A client that names classic mode locks as before, with the hole."""
     def one_round(stage):
         nodes = quorum_of_three(stage)
         grant = stage.acquire(urls(nodes), TTL, mode="classic")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""ROUND-TRIP: a member's replica, which lags, is promoted; the member becomes its replica, and is promoted back. The process,
-its run_id and the record are those of before; the data are older. The other client's wall clock is an hour behind, so what
-the member has forgotten would let fencing tokens fall."""
+"""ROUND-TRIP: a member's replica, which lags, is promoted; the member becomes its replica and is
+promoted back. Its process, run_id and record are the same as before, its data are older. The wall
+clock of the second client is an hour behind, so it proposes a lower fencing token than the
+holder's, which the member has forgotten."""
 import time
 
 import pytest
@@ -21,7 +22,7 @@ def nonce(node):
 
 
 class Member:
-    """One with a replica that can be made to lag."""
+    """A server and its replica, which lags on demand."""
 
     def __init__(self, stage):
         self.node, self.replica = stage.servers(2, "--repl-diskless-sync-delay", "0")
@@ -35,25 +36,27 @@ class Member:
     def in_step(self):
         if self.replica.info("replication", "master_link_status") != "up":
             return False
-        replicas = [line for line in self.node.ask("INFO", "replication").decode().splitlines() if line.startswith("slave0:")]
-        return bool(replicas) and "state=online" in replicas[0] and nonce(self.replica) == nonce(self.node)
+        online = b"state=online" in self.node.ask("INFO", "replication")
+        return online and nonce(self.replica) == nonce(self.node)
 
     def lag(self):
         until(self.in_step, what="the replica in step")
         self.stream.hold()
 
     def goes_and_returns(self):
-        """It is the same process as before, and says so."""
+        """The process stays the same."""
         run_id = self.node.info("server", "run_id")
         self.replica.ask("REPLICAOF", "NO", "ONE")
         self.node.ask("REPLICAOF", "127.0.0.1", self.replica.port)
-        until(lambda: self.node.info("replication", "master_link_status") == "up", what="the full resynchronisation")
+        until(lambda: self.node.info("replication", "master_link_status") == "up",
+              what="the full resynchronisation")
         self.node.ask("REPLICAOF", "NO", "ONE")
         assert self.node.info("server", "run_id") == run_id
 
 
 class Trio:
-    """Three nodes, of which the holder reaches two: the member that goes and returns, and one that stays."""
+    """Three nodes. The holder reaches two of them: the member that makes the trip, and one that
+    stays."""
 
     def __init__(self, stage, *options):
         self.stage, self.options = stage, options
@@ -77,7 +80,7 @@ class Trio:
 
 
 def test_round_trip_refused(directory, mode, told):
-    """Where replicas are not allowed, a member that gets one does not vote any more, before it can go anywhere."""
+    """Replicas are not allowed: a member that gets one is refused."""
     def one_round(stage):
         trio = Trio(stage)
         stage.init(trio.urls, TTL)
@@ -92,7 +95,8 @@ def test_round_trip_refused(directory, mode, told):
             return
         assert grant == NO_QUORUM
         shown = redlock(trio.urls, "quorum", "status").stdout
-        assert [line for line in shown.splitlines() if trio.member.node.url in line and "replica" in line], shown
+        line = next(line for line in shown.splitlines() if trio.member.node.url in line)
+        assert "replica" in line, shown
         other.wins()
         trio.member.goes_and_returns()
         assert holder.tries() in (HELD, NO_QUORUM)
@@ -101,12 +105,12 @@ def test_round_trip_refused(directory, mode, told):
 
 @pytest.fixture(params=["idle", "new"])
 def client(request):
-    """The other one: connected all along, without asking for anything, or only afterwards."""
+    """The second client is connected and idle during the trip, or connects afterwards."""
     return request.param
 
 
 def test_round_trip_noticed(directory, mode, client, told):
-    """Where they are allowed, it is noticed before the member's next vote counts."""
+    """Replicas are allowed: clients notice the trip before the next vote of the member counts."""
     def one_round(stage):
         trio = Trio(stage, "-R")
         trio.member.attach()

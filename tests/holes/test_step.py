@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""STEP-FORGOTTEN: a node's clock steps forward while another node cannot be asked, so that for as long as this lasts nobody
-can act on it. The keys that end early by it are still there when everyone can be asked again."""
+"""STEP-FORGOTTEN: the clock of one node steps forward while another node is cut off, so a client
+cannot act on the step yet. When the other node is back, keys that will end early are still
+there."""
 import time
 
 import pytest
@@ -12,7 +13,7 @@ from witness import now
 
 LOOKS = 2.2  # seconds: clients have looked at the clocks twice
 CUT = 2.0
-NOTICED = 3.5  # after the cut: it is connected, and two looks
+NOTICED = 3.5  # after the cut: up to a second until the node is connected, and two looks
 STEP = 2.0
 TTL = int((CUT + NOTICED + STEP) * 1000)
 FAST_PPM = 11500  # within what drift allows in a second, and above it in the long run
@@ -20,7 +21,7 @@ FAST_NOTICED = 15.0
 
 
 class Trio:
-    """Three nodes, of which the second has a clock that steps; and how the third is cut off."""
+    """Three nodes. The clock of the second steps; subclasses cut the third off."""
 
     def __init__(self, stage, ttl_ms):
         self.stage, self.ttl_ms = stage, ttl_ms
@@ -30,7 +31,8 @@ class Trio:
         stage.init(urls(self.nodes), ttl_ms)
 
     def actors(self):
-        """One that never reaches the third node, so that its lock lies on the others; and one that reaches all."""
+        """The holder, which never reaches the third node, so that its lock lies on the others; and
+        a client that reaches all."""
         lame = ",".join([urls(self.nodes[:2]), self.stage.unreachable()])
         return self.stage.actor(lame, self.ttl_ms), self.stage.actor(urls(self.nodes), self.ttl_ms)
 
@@ -42,7 +44,7 @@ class Trio:
 
 
 class Silent(Trio):
-    """It does not answer."""
+    """The third node stops and does not answer."""
 
     def cut(self):
         self.third.pause()
@@ -52,7 +54,7 @@ class Silent(Trio):
 
 
 class Closed(Trio):
-    """It is not reached, by anybody."""
+    """Connections to the third node are closed."""
 
     def __init__(self, stage, ttl_ms):
         super().__init__(stage, ttl_ms)
@@ -71,7 +73,8 @@ class Closed(Trio):
 
 
 def step(stage, kind):
-    """A lock on the first two nodes ends at the second, whose clock steps, before its time."""
+    """A lock lies on the first two nodes, and its key ends early on the second, whose clock
+    steps."""
     trio = kind(stage, TTL)
     holder, other = trio.actors()
     time.sleep(LOOKS)
@@ -87,18 +90,20 @@ def step(stage, kind):
     stage.tries_while(other, grant)
 
 
-@pytest.mark.parametrize("mode, kind", [("classic", Silent), ("guarded", Silent), ("guarded", Closed)])
+@pytest.mark.parametrize("mode, kind",
+                         [("classic", Silent), ("guarded", Silent), ("guarded", Closed)])
 def test_step_forgotten(directory, mode, kind, told):
     play(lambda stage: step(stage, kind), directory, mode, told)
 
 
-def test_step_while_all_answer(directory, mode, told):
-    """The same without a cut: it is acted upon at once."""
-    play(lambda stage: step(stage, Trio), directory, mode, told)
+def test_step_while_all_answer(directory, told):
+    """The same without a cut: clients act on the step at once."""
+    play(lambda stage: step(stage, Trio), directory, "guarded", told)
 
 
 def test_step_by_step(directory, told):
-    """A clock that is too fast by a little: what drift allows is not allowed anew each second."""
+    """A clock that runs slightly too fast: the drift allowance of a second does not start anew each
+    second."""
     def one_round(stage):
         trio = Trio(stage, 1000)
         trio.actors()

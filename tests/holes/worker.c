@@ -41,8 +41,8 @@ struct worker {
     int mode; /* -1: the library's default */
     const char *quorum;  /* pinned; NULL: not */
     bool keep;           /* renew, and stay until told to end */
-    bool fresh;          /* a resource that nobody had before in each try */
-    bool step;           /* each permission to try is for one try */
+    bool fresh;          /* each try is for a new resource */
+    bool step;           /* a permission to try is for one try */
     bool allow_replicas;
     int64_t ttl_ms, node_timeout_ms, pause_ms_max;
     struct control *control;
@@ -55,7 +55,7 @@ struct worker {
 static volatile sig_atomic_t ended;
 static int64_t wall_behind_s;
 
-/* The wall clock of this process, and so the library's, may be wrong; all other clocks stay true (ld --wrap). */
+/* The wall clock of this process and its library may be wrong, all other clocks are true (ld --wrap). */
 int __real_clock_gettime(clockid_t clock, struct timespec *ts);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
 
@@ -186,7 +186,8 @@ static void try_once(struct worker *worker, struct redlock_lock *lock, const cha
 }
 
 static bool may_try(const struct worker *worker) {
-    int64_t only = worker->step ? atomic_exchange(&worker->control->only, -1) : atomic_load(&worker->control->only);
+    _Atomic int64_t *may = &worker->control->only;
+    int64_t only = worker->step ? atomic_exchange(may, -1) : atomic_load(may);
     return only == 0 || only == getpid();
 }
 
