@@ -487,7 +487,8 @@ struct redlock_member {
     int64_t recovering_ms; /* as in struct redlock_node_status */
 };
 /* Waits for the nodes as acquiring does. OK: a majority of the members is intact; NO_QUORUM (all is filled the same);
- * BAD_ARGUMENT (count below the members; a classic client), NO_MEMORY, FORKED. */
+ * TWO_QUORUMS (`known` is 0: the nodes' statuses say which is of which); BAD_ARGUMENT (count below the members; a classic
+ * client), NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum,
                                                        struct redlock_member *members, size_t count);
 
@@ -517,7 +518,8 @@ static inline void redlock_quorum_options_init(struct redlock_quorum_options *op
  * Over records that are there: only when fewer than a majority is intact (by calling this you assert that the data of a
  * majority is lost), keeping the quorum's id and tokens.
  * OK, NO_QUORUM (a node cannot be reached, or is not fit), CONFLICT (a majority is intact; or another came first),
- * BAD_ARGUMENT, TWICE_LISTED, NO_MEMORY, FORKED; *error says which node and what to do. */
+ * TWO_QUORUMS (nodes of another quorum than that which is pinned, or than others; but what an init left there that came to
+ * nothing is taken over), BAD_ARGUMENT, TWICE_LISTED, NO_MEMORY, FORKED; *error says which node and what to do. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_init(struct redlock_client *client, const struct redlock_quorum_options *options,
                                                        struct redlock_error *error);
 /* Adds the client's node `node`, listed beside the members; it votes once it has waited for ttl_ms_max as a node that lost

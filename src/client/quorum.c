@@ -16,7 +16,8 @@ void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t 
 }
 
 bool quorum_same_server(const struct quorum_seat *seat) {
-    return seat->heard && !seat->empty && !seat->unreadable && strcmp(seat->record.run_id, seat->run_id) == 0;
+    return seat->heard && !seat->empty && !seat->unreadable &&
+           rl_record_fits(&seat->record, seat->run_id, seat->state.replid, seat->state.evicted);
 }
 
 /* ---- coming back ---- */
@@ -96,6 +97,10 @@ static int begin(struct redlock_client *client, const struct redlock_quorum_opti
         free(work);
         return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
     }
+    const struct rl_guard *machine = &client->guard->machine;
+    work->adding = -1;
+    work->pinned = machine->pinned != 0;
+    work->quorum_id = machine->pinned ? machine->pinned : machine->known ? machine->quorum.quorum_id : 0;
     client_leave(client);
     *out = work;
     return REDLOCK_OK;

@@ -158,7 +158,6 @@ rl_mask quorum_claim(struct quorum_work *work, unsigned node, uint64_t id) {
     to->waited_ms = 0;
     to->ballot = to->accepted_ballot = 0;
     memset(&to->accepted, 0, sizeof to->accepted);
-    memcpy(to->run_id, seat->run_id, sizeof to->run_id);
     rl_body_follow(&((struct rl_member *)rl_record_member(to, id))->body, seat->run_id);
     return quorum_write(work, rl_bit(node), false);
 }
@@ -306,6 +305,7 @@ static int try_once(struct quorum_work *work, struct proposal *proposal, bool *a
 int quorum_change(struct quorum_work *work, struct rl_change *change, int node) {
     struct proposal proposal = {.wanted = change, .node = node};
     unsigned refused = 0;
+    work->adding = node;
     quorum_connect(work);
     if (node >= 0 && strlen(work->seat[node].url) >= RL_URL_BYTES)
         return quorum_fail(work, REDLOCK_BAD_ARGUMENT, "the URL is longer than a record keeps, %d bytes: %s",

@@ -144,7 +144,6 @@ static int write_recovering(struct quorum_work *work, const struct quorum_plan *
         to->standing = RL_RECORD_RECOVERING;
         to->loss = quorum_loss_of_init(to->quorum_id, to->epoch);
         if (plan->ttl_max_ms_longest > to->ttl_max_ms) to->ttl_max_ms = plan->ttl_max_ms_longest;
-        memcpy(to->run_id, work->seat[i].run_id, sizeof to->run_id);
     }
     rl_mask written = quorum_write(work, all, false);
     for (unsigned i = 0; i < work->nodes; i++) {
@@ -216,13 +215,12 @@ static int check_nodes(struct quorum_work *work) {
             return quorum_fail(work, REDLOCK_BAD_ARGUMENT, "a URL is longer than a record keeps, %d bytes: %s",
                                RL_URL_BYTES - 1, work->seat[i].url);
     }
+    quorum_look(work);
     return quorum_check_fit(work, rl_all(work->nodes));
 }
 
 static int check_records(struct quorum_work *work, struct quorum_plan *plan) {
-    rl_mask heard = quorum_look(work);
     for (unsigned i = 0; i < work->nodes; i++) {
-        if (!(heard & rl_bit(i))) return quorum_fail_node(work, i, "Its record must be read: run the command again");
         if (work->seat[i].unreadable)
             return quorum_fail(
                 work, REDLOCK_NO_QUORUM,
