@@ -119,6 +119,8 @@ static void knock(struct session *session, struct checkup *checkup) {
     stranger.verbose = false;
     stranger.mode = REDLOCK_MODE_CLASSIC; /* it looks at the door, not at records */
     stranger.confirm = false;
+    stranger.quorum = stranger.config_quorum = NULL;
+    stranger.allow_replicas = -1;
     struct session door;
     if (session_open(&door, &stranger) != 0) return;
     session_connect(&door);

@@ -88,6 +88,20 @@ static int handle(void *context, const char *section, const char *name, const ch
     return 1;
 }
 
+/* Where the environment, or what the command line says, has to be told from what the file says. */
+static void put_aside(struct settings *settings) {
+    settings->config_nodes = settings->nodes;
+    settings->nodes = NULL; /* -N starts a list of its own */
+    settings->config_mode = settings->mode;
+    settings->mode = MODE_UNSET; /* REDLOCK_MODE comes before the file */
+    settings->config_quorum = settings->quorum;
+    settings->quorum = NULL;
+    settings->config_allow_replicas = settings->allow_replicas;
+    settings->allow_replicas = -1;
+    settings->config_ttl_max_ms = settings->ttl_max_ms;
+    settings->ttl_max_ms = 0; /* of a quorum that is made; the file's may be that of another, longer ago */
+}
+
 int config_load(struct settings *settings, char *error, size_t error_size) {
     const char *named = getenv("REDLOCK_CONFIG");
     const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
@@ -111,9 +125,6 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
         fail(&reading, "not a `name = value` line");
     }
     if (reading.failed) return -1;
-    settings->config_nodes = settings->nodes;
-    settings->nodes = NULL; /* -N starts a list of its own */
-    settings->config_mode = settings->mode;
-    settings->mode = MODE_UNSET; /* REDLOCK_MODE comes before the file */
+    put_aside(settings);
     return 0;
 }

@@ -162,6 +162,7 @@ static void start_command(struct holder *holder, bool lend) {
     int failed;
     const struct grant grant = {.nodes = holder->session.nodes,
                                 .mode = holder->session.mode,
+                                .quorum = holder->session.quorum,
                                 .token = redlock_token(holder->lock),
                                 .fence = redlock_fence(holder->lock)};
     if (job_start(&holder->job, holder->plan, &grant, lend, &failed) != 0) {

@@ -32,6 +32,28 @@ static char *variable(const char *name, const void *bytes, size_t count) {
     return text;
 }
 
+struct variables {
+    char *text[6];
+    size_t count;
+    bool lacks_memory;
+};
+
+static void put(struct variables *to, const char *name, const void *bytes, size_t count) {
+    char *text = variable(name, bytes, count);
+    if (text == NULL)
+        to->lacks_memory = true;
+    else
+        to->text[to->count++] = text;
+}
+
+/* What is inherited would be another lock's, or of another quorum. */
+static void put_or_unset(struct variables *to, const char *name, const char *value) {
+    if (value != NULL)
+        put(to, name, value, strlen(value));
+    else
+        unsetenv(name);
+}
+
 static pid_t start_with(const struct run_plan *plan, bool lend, char *const *added, size_t count, int *failed) {
     char **environment = environment_with(added, count);
     if (environment == NULL) return -1;
@@ -46,20 +68,17 @@ static pid_t start_with(const struct run_plan *plan, bool lend, char *const *add
 
 int job_start(struct job *job, const struct run_plan *plan, const struct grant *grant, bool lend, int *failed) {
     char fence[24];
-    const char *mode = mode_name(grant->mode);
-    int digits = snprintf(fence, sizeof fence, "%" PRId64, grant->fence);
-    char *added[] = {variable("REDLOCK_RESOURCE", plan->resource, strlen(plan->resource)),
-                     variable("REDLOCK_TOKEN", grant->token.data, grant->token.data != NULL ? grant->token.bytes : 0),
-                     variable("REDLOCK_NODES", grant->nodes, strlen(grant->nodes)),
-                     variable("REDLOCK_MODE", mode, strlen(mode)), variable("REDLOCK_FENCE", fence, (size_t)digits)};
-    /* A fence that was inherited is another lock's. */
-    const size_t all = sizeof added / sizeof added[0], count = grant->fence > 0 ? all : all - 1;
-    if (grant->fence == 0) unsetenv("REDLOCK_FENCE");
+    struct variables added = {.count = 0};
+    snprintf(fence, sizeof fence, "%" PRId64, grant->fence);
+    put(&added, "REDLOCK_RESOURCE", plan->resource, strlen(plan->resource));
+    put(&added, "REDLOCK_TOKEN", grant->token.data, grant->token.data != NULL ? grant->token.bytes : 0);
+    put(&added, "REDLOCK_NODES", grant->nodes, strlen(grant->nodes));
+    put(&added, "REDLOCK_MODE", mode_name(grant->mode), strlen(mode_name(grant->mode)));
+    put_or_unset(&added, "REDLOCK_FENCE", grant->fence > 0 ? fence : NULL);
+    put_or_unset(&added, "REDLOCK_QUORUM", grant->quorum);
     *failed = EXIT_SYSTEM;
-    bool whole = true;
-    for (size_t i = 0; i < all; i++) whole = whole && added[i] != NULL;
-    pid_t child = whole ? start_with(plan, lend, added, count, failed) : -1;
-    for (size_t i = 0; i < all; i++) free(added[i]);
+    pid_t child = added.lacks_memory ? -1 : start_with(plan, lend, added.text, added.count, failed);
+    for (size_t i = 0; i < added.count; i++) free(added.text[i]);
     if (child < 0) return -1;
     job->group = child;
     return 0;

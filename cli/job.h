@@ -22,7 +22,8 @@ struct job {
 /* What the command is told of its lock, by its environment. */
 struct grant {
     const char *nodes;
-    int mode; /* enum redlock_mode */
+    int mode;           /* enum redlock_mode */
+    const char *quorum; /* the one that is pinned; NULL: none */
     struct redlock_bytes token;
     int64_t fence; /* 0: there is none */
 };

@@ -108,7 +108,8 @@ static int failure(struct task *task, int result, const struct redlock_error *er
     case REDLOCK_NO_QUORUM: return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
     case REDLOCK_CONFLICT: return EXIT_HELD;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
-    case REDLOCK_TWICE_LISTED: return EXIT_CONFIG;
+    case REDLOCK_TWICE_LISTED:
+    case REDLOCK_TWO_QUORUMS: return EXIT_CONFIG;
     default: return EXIT_SYSTEM;
     }
 }
@@ -151,10 +152,35 @@ static bool is_made_already(struct task *task) {
     return membership->quorum.members == nodes;
 }
 
+static int64_t longest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* What is known here of how long locks of before may last; 0: nothing. The library looks at every record itself. */
+static int64_t known_ttl_max(const struct task *task) {
+    int64_t given = longest(task->settings->ttl_max_ms, task->settings->config_ttl_max_ms);
+    return longest(given, task->membership.quorum.ttl_ms_max);
+}
+
+static void announce_wait(const struct task *task) {
+    char most[64];
+    const int64_t known_ms = known_ttl_max(task);
+    duration_text(most, sizeof most, known_ms > 0 ? known_ms : REDLOCK_QUORUM_TTL_MS_MAX);
+    if (task->options.never_used) {
+        complain("on your word that no lock was ever held on these servers, it is ready at once");
+    } else if (known_ms > 0) {
+        complain("locks that may be held there now end first: it waits for the longest ttl_max that is known, %s", most);
+    } else if (!task->settings->yes) {
+        complain("locks that may be held there now end first, and nothing says how long they may last: no record can be "
+                 "read, and there is neither --ttl-max nor ttl-max in the configuration file. It would wait for %s. If a "
+                 "quorum of these servers ever had a longer ttl_max, two would hold a lock: answer no, and give it",
+                 most);
+    }
+}
+
 static void announce_init(struct task *task) {
     char most[64];
     const size_t nodes = redlock_client_nodes(task->session.client);
-    duration_text(most, sizeof most, task->options.ttl_ms_max);
+    const int64_t known_ms = known_ttl_max(task), given_ms = task->options.ttl_ms_max;
+    duration_text(most, sizeof most, given_ms > 0 ? given_ms : known_ms > 0 ? known_ms : REDLOCK_QUORUM_TTL_MS_MAX);
     if (task->membership.quorum.known) {
         complain(
             "fewer than a majority of this quorum is intact. Its records are written anew on all %zu nodes, under the "
@@ -163,14 +189,7 @@ static void announce_init(struct task *task) {
     } else {
         complain("a new quorum of %zu nodes is made, with ttl_max %s", nodes, most);
     }
-    if (task->options.never_used) {
-        complain("on your word that no lock was ever held on these servers, it is ready at once");
-        return;
-    }
-    if (task->membership.quorum.ttl_ms_max > task->options.ttl_ms_max) {
-        duration_text(most, sizeof most, task->membership.quorum.ttl_ms_max);
-    }
-    complain("locks that may be held there now end first: it takes %s", most);
+    announce_wait(task);
 }
 
 static int act_init(struct task *task, char **operands) {
@@ -180,9 +199,6 @@ static int act_init(struct task *task, char **operands) {
     if (status != 0) return status;
     show_membership(task);
     const bool made = is_made_already(task);
-    if (task->settings->ttl_max_ms == 0 && task->membership.quorum.known) {
-        task->options.ttl_ms_max = task->membership.quorum.ttl_ms_max;
-    }
     if (made && task->membership.state == MEMBERSHIP_INTACT) return finish(task, "nothing to do: the quorum is made");
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {
         complain(
@@ -196,6 +212,8 @@ static int act_init(struct task *task, char **operands) {
         announce_init(task);
     }
     if ((status = confirm(task)) != 0) return status;
+    /* Somebody has read how long it waits, and said yes; with --yes nobody has, and the library refuses. */
+    if (!task->settings->yes && known_ttl_max(task) == 0) task->options.ttl_ms_max = REDLOCK_QUORUM_TTL_MS_MAX;
     progress_begin(&task->progress, task->settings->verbose, true);
     int result = redlock_quorum_init(task->session.client, &task->options, &error);
     progress_end();
@@ -457,14 +475,16 @@ static bool options_fit(const struct settings *settings, const struct action *ac
         complain("%s is for 'redlock quorum %s'", only, of);
         return false;
     }
-    if (settings->mode != REDLOCK_MODE_CLASSIC) return true;
+    if (settings->mode != REDLOCK_MODE_CLASSIC) return true; /* it is guarded in any case */
     complain("redlock quorum is guarded mode's: classic nodes carry no record of their quorum");
     return false;
 }
 
 static void set_options(struct task *task) {
     redlock_quorum_options_init(&task->options);
-    if (task->settings->ttl_max_ms > 0) task->options.ttl_ms_max = task->settings->ttl_max_ms;
+    const struct settings *settings = task->settings;
+    task->options.ttl_ms_max = settings->ttl_max_ms > 0 ? settings->ttl_max_ms : settings->config_ttl_max_ms;
+    task->options.ttl_ms_max_before = settings->config_ttl_max_ms;
     task->options.fence_floor = task->settings->floor;
     task->options.never_used = task->settings->never_used;
     task->options.progress = progress_tell;

@@ -122,8 +122,17 @@ static int wait_ready(struct servers *servers, bool (*cancelled)(void *context),
     return -1;
 }
 
+static int read_quorum_id(struct servers *servers, struct redlock_client *client) {
+    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
+    int result = redlock_quorum_look(client, &quorum, members, REDLOCK_NODES_MAX);
+    snprintf(servers->quorum, sizeof servers->quorum, "%s", quorum.id);
+    return result;
+}
+
 /* They were made a moment ago, in directories that were empty: nobody ever held a lock there. */
-static int make_quorum(const struct servers *servers) {
+static int make_quorum(struct servers *servers) {
     if (servers->mode != REDLOCK_MODE_GUARDED) return 0;
     struct redlock_quorum_options options;
     struct redlock_error error;
@@ -133,6 +142,9 @@ static int make_quorum(const struct servers *servers) {
     options.never_used = 1;
     if (servers->ttl_max_ms > 0) options.ttl_ms_max = servers->ttl_max_ms;
     int result = redlock_quorum_init(client, &options, &error);
+    bool made = result == REDLOCK_OK;
+    if (made) result = read_quorum_id(servers, client);
+    if (made && result != REDLOCK_OK) snprintf(error.text, sizeof error.text, "%s", redlock_result_text(result));
     redlock_client_free(client);
     if (result == REDLOCK_OK) return 0;
     complain("the servers could not be made a quorum: %s; --mode classic does without", error.text);

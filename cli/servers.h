@@ -21,6 +21,7 @@ struct servers {
     bool quiet, verbose;
     char program[PATH_MAX], directory[PATH_MAX];
     char nodes[64 * REDLOCK_NODES_MAX]; /* their URLs, once started */
+    char quorum[17];                    /* GUARDED, once started: its id */
 };
 
 /* Starts all, waits until they answer, and in guarded mode makes them a quorum. 0, or -1: after a message, or because

@@ -28,17 +28,93 @@ const char *find_nodes(const struct settings *settings) {
     return settings->config_nodes;
 }
 
+/* NULL: not set, or empty. */
+static const char *from_environment(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
 /* 0, or -1 after a message. */
 static int find_mode(const struct settings *settings, int *mode) {
-    const char *environment = getenv("REDLOCK_MODE");
+    const char *environment = from_environment("REDLOCK_MODE");
     *mode = settings->mode;
     if (*mode != MODE_UNSET) return 0;
-    *mode = settings->config_mode != MODE_UNSET ? settings->config_mode : REDLOCK_MODE_CLASSIC;
-    if (environment == NULL || environment[0] == '\0') return 0;
+    *mode = settings->config_mode != MODE_UNSET ? settings->config_mode : REDLOCK_MODE_AUTO;
+    if (environment == NULL) return 0;
     *mode = mode_named(environment);
     if (*mode != MODE_UNSET) return 0;
-    complain("REDLOCK_MODE is '%.60s', and neither classic nor guarded", environment);
+    complain("REDLOCK_MODE is '%.60s', and none of auto, classic and guarded", environment);
     return -1;
+}
+
+static int find_quorum(const struct settings *settings, const char **quorum) {
+    const char *environment = from_environment("REDLOCK_QUORUM");
+    *quorum = settings->quorum;
+    if (*quorum != NULL) return 0;
+    *quorum = environment != NULL ? environment : settings->config_quorum;
+    if (environment == NULL || is_quorum_id(environment)) return 0;
+    complain("REDLOCK_QUORUM is '%.60s', and no id of a quorum, 16 hexadecimal digits; redlock quorum status shows it",
+             environment);
+    return -1;
+}
+
+static int find_allow_replicas(const struct settings *settings, int *allow) {
+    const char *environment = from_environment("REDLOCK_ALLOW_REPLICAS");
+    *allow = settings->allow_replicas;
+    if (*allow >= 0) return 0;
+    *allow = settings->config_allow_replicas > 0;
+    if (environment == NULL) return 0;
+    *allow = environment[0] == '1';
+    if (strcmp(environment, "0") == 0 || strcmp(environment, "1") == 0) return 0;
+    complain("REDLOCK_ALLOW_REPLICAS is '%.60s', and neither 0 nor 1", environment);
+    return -1;
+}
+
+/* What is said for one command and would do nothing is a misunderstanding. */
+static int check_guarded_only(const struct session *session) {
+    const struct settings *settings = session->settings;
+    const char *option = settings->confirm            ? "--confirm"
+                         : settings->quorum != NULL   ? "--quorum"
+                         : settings->allow_replicas > 0 ? "--allow-replicas"
+                                                        : NULL;
+    if (option == NULL || session->mode == REDLOCK_MODE_GUARDED) return 0;
+    complain("%s is guarded mode's: add --mode guarded, or leave it out", option);
+    return EXIT_USAGE_ERROR;
+}
+
+/* 0, or the exit status after a message. A pinned quorum can only mean guarded mode, unless another is named. */
+static int find_guarding(struct session *session) {
+    const struct settings *settings = session->settings;
+    if (find_mode(settings, &session->mode) != 0) return EXIT_CONFIG;
+    if (find_quorum(settings, &session->quorum) != 0) return EXIT_CONFIG;
+    if (find_allow_replicas(settings, &session->allow_replicas) != 0) return EXIT_CONFIG;
+    if (session->mode == REDLOCK_MODE_AUTO && session->quorum != NULL) session->mode = REDLOCK_MODE_GUARDED;
+    if (session->mode == REDLOCK_MODE_GUARDED) return 0;
+    session->quorum = NULL;
+    session->allow_replicas = 0;
+    return check_guarded_only(session);
+}
+
+static void client_options(const struct session *session, struct redlock_client_options *options) {
+    const struct settings *settings = session->settings;
+    redlock_client_options_init(options);
+    options->service_thread = 0;
+    options->node_timeout_ms = settings->node_timeout_ms;
+    options->connect_timeout_ms = settings->connect_timeout_ms;
+    options->key_prefix = settings->prefix;
+    options->tls_ca_file = settings->tls_ca_file;
+    options->tls_cert_file = settings->tls_cert_file;
+    options->tls_key_file = settings->tls_key_file;
+    options->tls_server_name = settings->tls_server_name;
+    options->mode = session->mode;
+    options->confirm = settings->confirm;
+    options->quorum = session->quorum;
+    options->allow_replicas = session->allow_replicas;
+    options->recover = !settings->only_looks;
+    if (settings->verbose) {
+        options->log = log_line;
+        options->log_level = REDLOCK_LOG_INFO;
+    }
 }
 
 int session_open(struct session *session, const struct settings *settings) {
@@ -48,28 +124,10 @@ int session_open(struct session *session, const struct settings *settings) {
                  "file REDLOCK_CONFIG names, or in /etc/redlock.conf. To try it out: redlock up");
         return EXIT_CONFIG;
     }
-    if (find_mode(settings, &session->mode) != 0) return EXIT_CONFIG;
-    if (settings->confirm && session->mode != REDLOCK_MODE_GUARDED) {
-        complain("--confirm is guarded mode's: add --mode guarded, or leave it out");
-        return EXIT_USAGE_ERROR;
-    }
+    int status = find_guarding(session);
+    if (status != 0) return status;
     struct redlock_client_options options;
-    redlock_client_options_init(&options);
-    options.service_thread = 0;
-    options.node_timeout_ms = settings->node_timeout_ms;
-    options.connect_timeout_ms = settings->connect_timeout_ms;
-    options.key_prefix = settings->prefix;
-    options.tls_ca_file = settings->tls_ca_file;
-    options.tls_cert_file = settings->tls_cert_file;
-    options.tls_key_file = settings->tls_key_file;
-    options.tls_server_name = settings->tls_server_name;
-    options.mode = session->mode;
-    options.confirm = settings->confirm;
-    options.recover = !settings->only_looks;
-    if (settings->verbose) {
-        options.log = log_line;
-        options.log_level = REDLOCK_LOG_INFO;
-    }
+    client_options(session, &options);
     struct redlock_error error;
     int result = redlock_client_open(session->nodes, &options, &session->client, &error);
     if (result == REDLOCK_OK) return 0;
@@ -144,7 +202,7 @@ const char *node_url(struct session *session, size_t node) {
 /* What the node said, and what is known beside it. Why a node does not vote is a sentence of its own. */
 static void reason_text(int verdict, const char *detail, char *out, size_t size) {
     bool sentence = verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN ||
-                    verdict == REDLOCK_VERDICT_NO_RECORD;
+                    verdict == REDLOCK_VERDICT_NO_RECORD || verdict == REDLOCK_VERDICT_GUARDED;
     if (detail[0] == '\0') {
         snprintf(out, size, "%s", redlock_verdict_text(verdict));
     } else if (sentence) {
@@ -197,8 +255,32 @@ static void report_ttl_max(struct session *session) {
              duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
 }
 
+static bool any_verdict(struct session *session, int verdict) {
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) == REDLOCK_OK && status.verdict == verdict) return true;
+    }
+    return false;
+}
+
+static bool names_two_quorums(struct session *session) {
+    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
+    return redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX) == REDLOCK_TWO_QUORUMS;
+}
+
+/* That too few nodes vote has a cause that waiting does not cure: what is configured is wrong. */
+static int cause_of(struct session *session, int result) {
+    if (result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED) return result;
+    if (session->mode == REDLOCK_MODE_AUTO && any_verdict(session, REDLOCK_VERDICT_GUARDED)) return REDLOCK_GUARDED_NODES;
+    if (session->mode == REDLOCK_MODE_GUARDED && names_two_quorums(session)) return REDLOCK_TWO_QUORUMS;
+    return result;
+}
+
 static int failure(struct session *session, const int *verdicts, size_t count, const char *resource, int result) {
     char name[200];
+    result = cause_of(session, result);
     const struct settings *settings = session->settings;
     bool speak =
         !settings->quiet || (result != REDLOCK_HELD && result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED);
@@ -213,6 +295,15 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
         if (!speak) report_nodes(session, verdicts, count, true);
         return EXIT_CONFIG;
     case REDLOCK_TWICE_LISTED: report_nodes(session, verdicts, count, false); return EXIT_CONFIG;
+    case REDLOCK_TWO_QUORUMS:
+        report_nodes(session, verdicts, count, true);
+        complain("leave the nodes of one quorum out of the list, or name the quorum that is meant: --quorum ID");
+        return EXIT_CONFIG;
+    case REDLOCK_GUARDED_NODES:
+        report_nodes(session, verdicts, count, true);
+        complain("add --mode guarded, or REDLOCK_MODE=guarded, or `mode = guarded` in the configuration file. "
+                 "--mode classic takes locks that guarded clients do not respect");
+        return EXIT_CONFIG;
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;

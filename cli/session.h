@@ -11,8 +11,10 @@
 
 struct session {
     struct redlock_client *client;
-    const char *nodes; /* the URL list in use; belongs to the settings or the environment */
-    int mode;          /* enum redlock_mode */
+    const char *nodes;  /* the URL list in use; belongs to the settings or the environment */
+    int mode;           /* enum redlock_mode */
+    const char *quorum; /* guarded: the id that is pinned; NULL: none. Belongs to those too */
+    int allow_replicas; /* guarded */
     const struct settings *settings;
 };
 

@@ -33,6 +33,8 @@ void settings_init(struct settings *settings) {
                                   .busy_poll = true,
                                   .mode = MODE_UNSET,
                                   .config_mode = MODE_UNSET,
+                                  .allow_replicas = -1,
+                                  .config_allow_replicas = -1,
                                   .await_ms = WAIT_UNSET};
 }
 
@@ -41,19 +43,25 @@ void settings_free(struct settings *settings) {
                      settings->tls_ca_file, settings->tls_cert_file, settings->tls_key_file, settings->tls_server_name,
                      settings->token,       settings->status_file,   settings->dir,          settings->server,
                      settings->only,        settings->plot,          settings->listen,       settings->password_file,
-                     settings->metrics};
+                     settings->metrics,     settings->quorum,        settings->config_quorum};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
-static const char *const mode_names[] = {[REDLOCK_MODE_CLASSIC] = "classic", [REDLOCK_MODE_GUARDED] = "guarded"};
+static const char *const mode_names[] = {
+    [REDLOCK_MODE_CLASSIC] = "classic", [REDLOCK_MODE_GUARDED] = "guarded", [REDLOCK_MODE_AUTO] = "auto"};
 
 const char *mode_name(int mode) { return mode_names[mode]; }
 
 int mode_named(const char *name) {
-    for (int mode = REDLOCK_MODE_CLASSIC; mode <= REDLOCK_MODE_GUARDED; mode++) {
+    for (int mode = REDLOCK_MODE_CLASSIC; mode <= REDLOCK_MODE_AUTO; mode++) {
         if (strcmp(mode_names[mode], name) == 0) return mode;
     }
     return MODE_UNSET;
+}
+
+bool is_quorum_id(const char *text) {
+    return strlen(text) == QUORUM_ID_DIGITS && strspn(text, "0123456789abcdef") == QUORUM_ID_DIGITS &&
+           strspn(text, "0") < QUORUM_ID_DIGITS;
 }
 
 static int replace(char **field, const char *value, char *error, size_t size) {
@@ -200,7 +208,7 @@ SETTER(set_watch) {
 }
 
 SETTER(set_ttl_max) {
-    return within(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "--ttl-max is from 10ms to 24h", error,
+    return within(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "a ttl_max is from 10ms to 24h", error,
                   size);
 }
 SETTER(set_await) {
@@ -211,10 +219,36 @@ SETTER(set_await) {
 SETTER(set_mode) {
     int mode = mode_named(value);
     if (mode == MODE_UNSET) {
+        snprintf(error, size, "'%.60s' is none of auto, classic and guarded", value);
+        return -1;
+    }
+    s->mode = mode;
+    return 0;
+}
+
+/* Of servers of our own, which are what they are made. */
+SETTER(set_up_mode) {
+    int mode = mode_named(value);
+    if (mode == MODE_UNSET || mode == REDLOCK_MODE_AUTO) {
         snprintf(error, size, "'%.60s' is neither classic nor guarded", value);
         return -1;
     }
     s->mode = mode;
+    return 0;
+}
+
+SETTER(set_quorum) {
+    if (is_quorum_id(value)) return replace(&s->quorum, value, error, size);
+    snprintf(error, size, "'%.60s' is no id of a quorum, 16 hexadecimal digits; redlock quorum status shows it", value);
+    return -1;
+}
+
+SETTER(set_allow_replicas) {
+    if (value != NULL && strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
+        snprintf(error, size, "'%.60s' is neither yes nor no", value);
+        return -1;
+    }
+    s->allow_replicas = value == NULL || value[0] == 'y';
     return 0;
 }
 
@@ -225,7 +259,7 @@ SETTER(set_bench_mode) {
         s->count = 1;
         return 0;
     }
-    if (set_mode(s, value, error, size) == 0) return 0;
+    if (set_up_mode(s, value, error, size) == 0) return 0;
     snprintf(error, size, "'%.60s' is neither single, classic nor guarded", value);
     return -1;
 }
@@ -284,9 +318,11 @@ SETTER(set_retry_delay) {
 
 const struct option_entry option_entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
-    {"mode", 0, "MODE", ASKERS, true, set_mode, "classic or guarded (classic)"},
+    {"mode", 0, "MODE", ASKERS, true, set_mode, "auto, classic or guarded (auto)"},
+    {"quorum", 0, "ID", ASKERS, true, set_quorum, "guarded: the quorum; nodes of any other never count"},
+    {"allow-replicas", 0, NULL, ASKERS, true, set_allow_replicas, "guarded: masters that have replicas may vote"},
     {"nodes", 'N', "URL[,URL...]", COMMAND_BENCH, false, set_nodes, "measure on these nodes, not on servers of its own"},
-    {"mode", 0, "MODE", COMMAND_UP, false, set_mode, "classic or guarded (guarded)"},
+    {"mode", 0, "MODE", COMMAND_UP, false, set_up_mode, "classic or guarded (guarded)"},
     {"mode", 0, "MODE", COMMAND_BENCH, false, set_bench_mode, "single, classic or guarded (classic)"},
     {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl, "time to live of the lock (30s)"},
     {"ttl", 't', "DURATION", COMMAND_SERVE, true, set_ttl, "time to live of a lock that SETNX takes (30s)"},
@@ -305,7 +341,9 @@ const struct option_entry option_entries[] = {
     {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost, "term: end the command; ignore: let it run (term)"},
     {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file, "write the outcome there as JSON"},
     {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence, "the fencing token (REDLOCK_FENCE)"},
-    {"ttl-max", 0, "DURATION", COMMAND_QUORUM | COMMAND_UP, false, set_ttl_max,
+    {"ttl-max", 0, "DURATION", COMMAND_QUORUM, true, set_ttl_max,
+     "init: the longest TTL, and how long a node waits to return"},
+    {"ttl-max", 0, "DURATION", COMMAND_UP, false, set_ttl_max,
      "the longest TTL, and how long a node waits to return (60s)"},
     {"floor", 0, "N", COMMAND_QUORUM, false, set_floor, "init: fencing tokens begin above this"},
     {"never-used", 0, NULL, COMMAND_QUORUM, false, set_never_used,

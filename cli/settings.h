@@ -26,10 +26,13 @@ enum command_bit {
 
 #define WAIT_UNSET INT64_MIN
 #define MODE_UNSET (-1)
+#define QUORUM_ID_DIGITS 16
 
 struct settings {
     char *nodes;        /* -N, joined by commas; NULL: none given */
     char *config_nodes; /* `nodes =` of the file */
+    char *quorum;        /* the id that is pinned; NULL: none */
+    char *config_quorum; /* `quorum =` of the file */
     char *prefix, *owner;
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     char *token, *status_file;
@@ -50,7 +53,10 @@ struct settings {
     int64_t socket_mode, connections; /* serve */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */
     int config_mode;           /* `mode =` of the file */
+    int allow_replicas;        /* -1: not said */
+    int config_allow_replicas; /* `allow-replicas =` of the file */
     int64_t ttl_max_ms, floor; /* 0: not given */
+    int64_t config_ttl_max_ms; /* `ttl-max =` of the file; 0: none */
     int64_t await_ms;          /* until all members are intact. WAIT_UNSET: do not wait */
     bool confirm, never_used, yes;
     bool busy_poll; /* serve */
@@ -63,10 +69,11 @@ void settings_free(struct settings *settings);
 
 /* --fence as text, from elsewhere. 0, or -1 with the reason. */
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size);
-/* "classic", "guarded". */
+/* "auto", "classic", "guarded". */
 const char *mode_name(int mode);
 /* enum redlock_mode, or MODE_UNSET. */
 int mode_named(const char *name);
+bool is_quorum_id(const char *text);
 
 struct option_entry {
     const char *name;     /* without dashes; also the key in the file */

@@ -26,7 +26,9 @@ string(REGEX REPLACE "/$" "" REDLOCK_PC_PREFIX "${REDLOCK_PC_PREFIX}")
 configure_file(${PROJECT_SOURCE_DIR}/packaging/redlock.pc.in ${PROJECT_BINARY_DIR}/redlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/redlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The gateway's units, under the prefix: whoever installs there tells systemd (or links them).
-configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.service.in ${PROJECT_BINARY_DIR}/redlock-serve.service @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/redlock-serve.service ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket
-  DESTINATION lib/systemd/system)
+# The units, under the prefix: after an installation elsewhere, link them to where systemd looks.
+foreach(unit redlock-serve.service redlock-quorum-init@.service)
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/${unit}.in ${PROJECT_BINARY_DIR}/${unit} @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${unit} DESTINATION lib/systemd/system)
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket DESTINATION lib/systemd/system)

@@ -466,7 +466,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client,
 
 /* ---- the quorum of guarded mode ------------------------------------------------------------ */
 
-#define REDLOCK_QUORUM_TTL_MS_MAX 60000 /* the default of ttl_ms_max */
+#define REDLOCK_QUORUM_TTL_MS_MAX 60000 /* the ttl_ms_max of a new quorum where none is given */
 
 /* What the nodes' records say. Member i is the quorum's i-th, whichever node of this client that is. */
 struct redlock_quorum {
@@ -487,7 +487,8 @@ struct redlock_member {
     int64_t recovering_ms; /* as in struct redlock_node_status */
 };
 /* Waits for the nodes as acquiring does. OK: a majority of the members is intact; NO_QUORUM (all is filled the same);
- * BAD_ARGUMENT (count below the members; a classic client), NO_MEMORY, FORKED. */
+ * TWO_QUORUMS (`known` is 0: the nodes' statuses say which is of which); BAD_ARGUMENT (count below the members; a classic
+ * client), NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum,
                                                        struct redlock_member *members, size_t count);
 
@@ -496,22 +497,29 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_look(struct redlock_client *cl
 typedef void redlock_progress_fn(void *context, const char *text, int64_t left_ms);
 struct redlock_quorum_options {
     size_t size;             /* set by init */
-    int64_t ttl_ms_max;      /* quorum_init: 60000; 10 to 86400000 */
+    int64_t ttl_ms_max;      /* quorum_init: of the quorum, 10 to 86400000. 0, the default: not given */
     int64_t fence_floor;     /* quorum_init: tokens begin above this, the wall clock in microseconds, and whatever is found; 0 */
     int never_used;          /* quorum_init: 1: no lock was ever held on these servers by anyone: ready at once */
     redlock_progress_fn *progress;
     void *progress_context;
+    int64_t ttl_ms_max_before; /* quorum_init: the longest ttl_ms_max that these servers are known to have had, by a
+                                  configuration for example: it waits at least that long. 0, the default: not known */
 };
 REDLOCK_API void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size);
 static inline void redlock_quorum_options_init(struct redlock_quorum_options *options) {
     redlock_quorum_options_fill(options, sizeof *options);
 }
 
-/* Writes records on all nodes of this client, which must all be reachable and fit, and waits for ttl_ms_max unless
- * never_used. Over records that are there: only when fewer than a majority is intact (the word for that is yours: the data
- * of a majority is lost), keeping the quorum's id and tokens.
+/* Writes records on all nodes of this client, which must all be reachable and fit, and waits, unless never_used, until
+ * every lock that may be held there has ended: for the longest of ttl_ms_max, ttl_ms_max_before and the ttl_ms_max of every
+ * record on the nodes, of whichever quorum. Where none of these is known the lost quorum's may have been any, so the call
+ * fails with BAD_ARGUMENT and writes nothing: there is no default for the wait. The quorum's ttl_ms_max is the option's, else
+ * the longest that is known, else (never_used) REDLOCK_QUORUM_TTL_MS_MAX.
+ * Over records that are there: only when fewer than a majority is intact (by calling this you assert that the data of a
+ * majority is lost), keeping the quorum's id and tokens.
  * OK, NO_QUORUM (a node cannot be reached, or is not fit), CONFLICT (a majority is intact; or another came first),
- * BAD_ARGUMENT, TWICE_LISTED, NO_MEMORY, FORKED; *error says which node and what to do. */
+ * TWO_QUORUMS (nodes of another quorum than that which is pinned, or than others; but what an init left there that came to
+ * nothing is taken over), BAD_ARGUMENT, TWICE_LISTED, NO_MEMORY, FORKED; *error says which node and what to do. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_init(struct redlock_client *client, const struct redlock_quorum_options *options,
                                                        struct redlock_error *error);
 /* Adds the client's node `node`, listed beside the members; it votes once it has waited for ttl_ms_max as a node that lost

@@ -72,8 +72,9 @@ _redlock() {
         return
         ;;
     --mode)
-        local modes='classic guarded'
-        [[ $command == bench ]] && modes="single $modes"
+        local modes='auto classic guarded'
+        [[ $command == up ]] && modes='classic guarded'
+        [[ $command == bench ]] && modes='single classic guarded'
         mapfile -t COMPREPLY < <(compgen -W "$modes" -- "$current")
         return
         ;;

@@ -41,14 +41,13 @@ void fitness_start(struct fitness *fitness, struct guard *guard) {
     net_timer_set(net_of(fitness), &fitness->timer, net_now(net_of(fitness)) + EVERY);
 }
 
-/* "" when it is fit. */
-static void judge(const struct guard *guard, const struct net_state *state, char *why, size_t size) {
+void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why, size_t size) {
     why[0] = '\0';
     if (state->replica)
         snprintf(why, size, "it is a replica: list its master, or take it out of the list of nodes");
     else if (state->may_evict)
         snprintf(why, size, "it may evict locks when memory is short: set maxmemory-policy to noeviction");
-    else if (state->replicas > 0 && !guard->client->options.allow_replicas)
+    else if (state->replicas > 0 && !client->options.allow_replicas)
         snprintf(why, size, "it has %u replica%s, and a promoted replica may lack locks: detach them, or allow replicas",
                  (unsigned)state->replicas, state->replicas == 1 ? "" : "s");
 }
@@ -73,7 +72,7 @@ void fitness_reply(struct net_call *call, const struct net_reply *reply) {
     if (guard->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         char why[sizeof guard->node[node].unfit];
-        judge(guard, reply->state, why, sizeof why);
+        fitness_judge(guard->client, reply->state, why, sizeof why);
         guard_stated(guard, node, reply->state, why);
         take_sample(fitness, node, reply->state->wall_us);
     } else if (reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR) {

@@ -10,6 +10,7 @@
 #include "net/net.h"
 
 struct guard;
+struct redlock_client;
 
 struct fitness {
     struct guard *guard;
@@ -23,5 +24,8 @@ struct fitness {
 void fitness_start(struct fitness *fitness, struct guard *guard);
 void fitness_ask(struct fitness *fitness, rl_mask nodes); /* once more, in front of what is sent next */
 void fitness_reply(struct net_call *call, const struct net_reply *reply);
+#define FITNESS_TEXT_BYTES 120
+/* Why it may not vote; "" when it may. */
+void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why, size_t size);
 
 #endif

@@ -38,26 +38,41 @@ static bool sizes_fit(const struct redlock_quorum *quorum, const struct redlock_
     return true;
 }
 
+/* Where too few nodes carry a record for this client to take the quorum as its own, a record still says what it was: an
+ * operator wants to know. NULL: there is none, or they are of two quorums. */
+static const struct rl_record *find_record(const struct rl_guard *machine) {
+    const struct rl_record *found = NULL;
+    if (machine->known) return &machine->quorum;
+    for (unsigned i = 0; i < machine->nodes && !machine->other_quorum; i++) {
+        const struct rl_guard_node *node = &machine->node[i];
+        bool meant = !machine->pinned || node->record.quorum_id == machine->pinned;
+        if (!node->up || !node->read || !node->has_record || node->unreadable || !meant) continue;
+        if (!found || node->record.epoch > found->epoch) found = &node->record;
+    }
+    return found;
+}
+
 /* The mutex is held. */
 static int look_at_all(struct redlock_client *client, struct redlock_quorum *quorum, struct redlock_member *members,
                        size_t count) {
     const struct rl_guard *machine = &client->guard->machine;
-    const struct rl_record *record = &machine->quorum;
-    struct redlock_quorum seen = {.size = sizeof seen, .known = machine->known};
-    if (machine->known) {
+    const struct rl_record *record = find_record(machine);
+    struct redlock_quorum seen = {.size = sizeof seen, .known = record != NULL};
+    if (record) {
         if (count < record->members_count) return REDLOCK_BAD_ARGUMENT;
         id_text(seen.id, record->quorum_id);
         seen.epoch = record->epoch;
         seen.settled = machine->settled;
         seen.ttl_ms_max = record->ttl_max_ms;
         seen.members = record->members_count;
-        seen.votes_needed = machine->votes_needed;
+        seen.votes_needed = rl_quorum(record->members_count);
     }
     for (size_t i = 0; i < seen.members; i++) {
         look_at(client, &record->members[i], &members[i]);
         seen.intact += members[i].verdict == REDLOCK_VERDICT_GRANTED;
     }
     *quorum = seen;
+    if (machine->other_quorum) return REDLOCK_TWO_QUORUMS;
     return seen.known && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 

@@ -5,17 +5,19 @@
 #include "quorum.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size) {
-    const struct redlock_quorum_options defaults = {.ttl_ms_max = REDLOCK_QUORUM_TTL_MS_MAX};
+    const struct redlock_quorum_options defaults = {0};
     fill_sized(options, size, &defaults, sizeof defaults);
 }
 
 bool quorum_same_server(const struct quorum_seat *seat) {
-    return seat->heard && !seat->empty && !seat->unreadable && strcmp(seat->record.run_id, seat->run_id) == 0;
+    return seat->heard && !seat->empty && !seat->unreadable &&
+           rl_record_fits(&seat->record, seat->run_id, seat->state.replid, seat->state.evicted);
 }
 
 /* ---- coming back ---- */
@@ -51,31 +53,54 @@ static void hand_over(struct quorum_work *work, rl_mask intact) {
 
 /* ---- what is asked for ---- */
 
-static int begin(struct redlock_client *client, const struct redlock_quorum_options *options,
-                 struct redlock_error *error, struct quorum_work **out) {
-    struct redlock_quorum_options defaults;
-    redlock_quorum_options_init(&defaults);
-    if (options && options->size != sizeof *options)
+/* The struct of 0.1 ended before ttl_ms_max_before: what was built with it goes on. */
+static bool size_fits(const struct redlock_quorum_options *options) {
+    return options->size >= offsetof(struct redlock_quorum_options, ttl_ms_max_before) &&
+           options->size <= sizeof *options;
+}
+
+static int check_ttl_max(struct redlock_error *error, const char *name, int64_t ttl_ms) {
+    if (ttl_ms == 0 || (ttl_ms >= REDLOCK_TTL_MS_MIN && ttl_ms <= REDLOCK_TTL_MS_MAX)) return REDLOCK_OK;
+    return fail(error, REDLOCK_BAD_ARGUMENT, "%s is %lld; it must be between %d and %d, or 0: not given", name,
+                (long long)ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX);
+}
+
+static int copy_options(struct redlock_quorum_options *to, const struct redlock_quorum_options *from,
+                        struct redlock_error *error) {
+    redlock_quorum_options_init(to);
+    if (!from) return REDLOCK_OK;
+    if (!size_fits(from))
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "quorum options of an unknown size: fill them with redlock_quorum_options_init()");
+    memcpy(to, from, from->size);
+    to->size = sizeof *to;
+    int result = check_ttl_max(error, "ttl_ms_max", to->ttl_ms_max);
+    if (result == REDLOCK_OK) result = check_ttl_max(error, "ttl_ms_max_before", to->ttl_ms_max_before);
+    if (result != REDLOCK_OK || (to->fence_floor >= 0 && to->fence_floor < REDLOCK_FENCE_MAX)) return result;
+    return fail(error, REDLOCK_BAD_ARGUMENT, "fence_floor is %lld; it must be between 0 and %lld",
+                (long long)to->fence_floor, (long long)REDLOCK_FENCE_MAX - 1);
+}
+
+static int begin(struct redlock_client *client, const struct redlock_quorum_options *options,
+                 struct redlock_error *error, struct quorum_work **out) {
+    struct redlock_quorum_options own;
+    int result = copy_options(&own, options, error);
+    if (result != REDLOCK_OK) return result;
     if (client->options.mode != REDLOCK_MODE_GUARDED)
         return fail(error, REDLOCK_BAD_ARGUMENT, "the client was opened in classic mode: a quorum needs mode GUARDED");
-    if (!options) options = &defaults;
-    if (options->ttl_ms_max < REDLOCK_TTL_MS_MIN || options->ttl_ms_max > REDLOCK_TTL_MS_MAX)
-        return fail(error, REDLOCK_BAD_ARGUMENT, "ttl_ms_max is %lld; it must be between %d and %d",
-                    (long long)options->ttl_ms_max, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX);
-    if (options->fence_floor < 0 || options->fence_floor >= REDLOCK_FENCE_MAX)
-        return fail(error, REDLOCK_BAD_ARGUMENT, "fence_floor is %lld; it must be between 0 and %lld",
-                    (long long)options->fence_floor, (long long)REDLOCK_FENCE_MAX - 1);
     struct quorum_work *work = calloc(1, sizeof *work);
     if (!work) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
     work->client = client;
-    work->options = *options;
+    work->options = own;
     work->nodes = client->nodes;
     if (client_enter(client) != REDLOCK_OK) {
         free(work);
         return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
     }
+    const struct rl_guard *machine = &client->guard->machine;
+    work->adding = -1;
+    work->pinned = machine->pinned != 0;
+    work->quorum_id = machine->pinned ? machine->pinned : machine->known ? machine->quorum.quorum_id : 0;
     client_leave(client);
     *out = work;
     return REDLOCK_OK;

@@ -15,7 +15,8 @@ struct quorum_seat {
     int verdict; /* of the last question; GRANTED, ABSENT and DENIED are answers */
     bool heard;  /* the last reading of its record was answered: `empty`, or `unreadable`, or `record` */
     bool empty, unreadable;
-    char run_id[RL_RUN_ID_BYTES]; /* of the server that answered then */
+    char run_id[RL_RUN_ID_BYTES]; /* of the server that answered then ... */
+    struct net_state state;       /* ... and what it said of itself ahead of it */
     struct rl_record record;
     struct rl_record writing; /* for quorum_write() */
 };
@@ -25,6 +26,9 @@ struct quorum_work {
     struct redlock_quorum_options options;
     struct redlock_error error; /* of the last try */
     unsigned nodes;
+    uint64_t quorum_id; /* the one that is meant: pinned, or known to the client; 0: the only one that the records name */
+    bool pinned;
+    int adding; /* which node a change is to add, whatever its record says; -1: none */
     bool no_memory; /* some question could not be asked for that */
     struct quorum_seat seat[RL_NODES_MAX];
     struct rl_guard view; /* what the records say together; by quorum_look() */
@@ -35,12 +39,13 @@ struct quorum_work {
 rl_mask quorum_connect(struct quorum_work *work);             /* waits as acquiring does; nodes that can be asked */
 rl_mask quorum_read(struct quorum_work *work, rl_mask nodes); /* records; nodes that were heard */
 rl_mask quorum_look(struct quorum_work *work);                /* reads all and works out `view` */
-/* Writes seat[].writing with a fresh nonce over what was read; `floor`: raises all stripes to work->floor. Returns the
- * nodes of which it is known that they took it, on the server that the record is for; seat[].record is then the new
- * one. */
+void quorum_judge(struct quorum_work *work);                  /* `view` again, of what was read */
+/* Writes seat[].writing with a fresh nonce over what was read, for the server and the data that it was read of; `floor`:
+ * raises all stripes to work->floor. Returns the nodes of which it is known that they took it; seat[].record is then the
+ * new one. */
 rl_mask quorum_write(struct quorum_work *work, rl_mask nodes, bool floor);
 /* Raises work->floor to the fences of those intact, or to the kept ones. Returns who answered, in `without` who has
- * none. */
+ * none. A node whose data are not those that its record was read of has not answered. */
 rl_mask quorum_fences(struct quorum_work *work, rl_mask nodes, bool kept, rl_mask *without);
 
 /* quorum_wait.c */
@@ -58,19 +63,23 @@ int quorum_fail(struct quorum_work *work, int result, const char *format, ...) _
 int quorum_fail_node(struct quorum_work *work, unsigned node, const char *cure);
 
 /* quorum_check.c */
-int quorum_check_fit(struct quorum_work *work, rl_mask nodes);
+int quorum_check_fit(struct quorum_work *work, rl_mask nodes); /* that were looked at */
+/* TWO_QUORUMS: the node's, and another one that is meant. */
+int quorum_fail_other(struct quorum_work *work, unsigned node, uint64_t meant);
 /* A majority is intact, and none belongs to another quorum but the one that is to be added; node -1: none is. */
 int quorum_check_members(struct quorum_work *work, int node);
 int quorum_check_change(struct quorum_work *work, const struct rl_change *change, int node);
 
 /* quorum.c */
-bool quorum_same_server(const struct quorum_seat *seat); /* heard, and its record is for the server that is there */
+/* Heard, and its record is for the server that is there, and for the data that it has. */
+bool quorum_same_server(const struct quorum_seat *seat);
 
 /* quorum_plan.c */
 struct quorum_plan {
-    struct rl_record record;   /* what all nodes get, but for what is a node's own */
-    bool never_intact;         /* whatever is there was left by an init that came to nothing */
-    int64_t ttl_max_ms_before; /* of locks that may be held */
+    struct rl_record record; /* what all nodes get, but for what is a node's own */
+    bool never_intact;       /* whatever is there was left by an init that came to nothing */
+    /* The longest ttl_max that is known: locks that may be held there have ended when it has passed. 0: none is known. */
+    int64_t ttl_max_ms_longest;
 };
 int quorum_plan_begin(struct quorum_work *work, struct quorum_plan *plan); /* may what was found be written over? */
 void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan);

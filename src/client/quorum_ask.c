@@ -12,9 +12,11 @@
 
 struct answer {
     bool answered, has_record, readable;
-    int verdict;
+    bool stated; /* `state` is known: asked ahead of a record, and behind fences */
+    int verdict, state_verdict;
     char expected_run_id[RL_RUN_ID_BYTES]; /* "": whoever answers; else another server's answer does not count */
     char run_id[RL_RUN_ID_BYTES];
+    struct net_state state;
     struct rl_record record;
 };
 
@@ -28,6 +30,8 @@ struct ask {
     struct answer answers[RL_NODES_MAX];
     struct net_request requests[RL_NODES_MAX];
     struct net_call calls[RL_NODES_MAX];
+    struct net_request state;
+    struct net_call states[RL_NODES_MAX];
     uint64_t nonces[RL_NODES_MAX];
     struct record_text texts[RL_NODES_MAX];
     int64_t floor[RL_STRIPES];
@@ -51,10 +55,11 @@ static struct ask *ask_new(struct quorum_work *work, enum net_op op) {
     ask->refs = 1;
     ask->client = work->client;
     ask->timer.fire = ask_late;
+    ask->state = (struct net_request){.op = NET_STATE};
     for (unsigned i = 0; i < work->nodes; i++) {
         ask->requests[i] = (struct net_request){.op = op, .nonces = ask->nonces};
-        ask->calls[i].owner = ask;
-        ask->calls[i].tag = CALL_QUORUM;
+        ask->calls[i].owner = ask->states[i].owner = ask;
+        ask->calls[i].tag = ask->states[i].tag = CALL_QUORUM;
     }
     return ask;
 }
@@ -87,10 +92,18 @@ static void take_answer(struct ask *ask, struct answer *answer, unsigned node, c
     answer->readable = record_read(&answer->record, reply->items, reply->items_count);
 }
 
+static void take_state(struct answer *answer, const struct net_reply *reply) {
+    answer->state_verdict = reply->verdict;
+    answer->stated = reply->verdict == REDLOCK_VERDICT_GRANTED;
+    if (answer->stated) answer->state = *reply->state;
+}
+
 void quorum_reply(struct net_call *call, const struct net_reply *reply) {
     struct ask *ask = call->owner;
     struct answer *answer = &ask->answers[call->node];
-    if (ask->waiter) {
+    if (ask->waiter && call->request == &ask->state) {
+        take_state(answer, reply);
+    } else if (ask->waiter) {
         answer->answered = true;
         answer->verdict = reply->verdict;
         take_answer(ask, answer, call->node, reply);
@@ -100,18 +113,34 @@ void quorum_reply(struct net_call *call, const struct net_reply *reply) {
     ask_unref(ask);
 }
 
+static bool post(struct ask *ask, unsigned node, const struct net_request *request, struct net_call *calls,
+                 rl_ns until) {
+    struct net *net = ask->client->net;
+    if (!net_send(net, rl_bit(node), request, calls, until, net_now(net))) return false;
+    ask->pending++;
+    ask->refs++;
+    return true;
+}
+
+/* What a record and fences are worth depends on the server's data. A change of these between the two questions is noticed
+ * where the state comes first and the record is compared with it, or where the state comes behind the fences. */
+static void post_all(struct ask *ask, rl_mask nodes, rl_ns until) {
+    for (unsigned i = 0; i < ask->client->nodes; i++) {
+        const struct net_request *request = &ask->requests[i];
+        if (!(nodes & rl_bit(i))) continue;
+        if (request->op == NET_RECORD && !post(ask, i, &ask->state, ask->states, until)) continue;
+        if (!post(ask, i, request, ask->calls, until)) continue;
+        if (request->op == NET_FENCES) (void)post(ask, i, &ask->state, ask->states, until);
+    }
+}
+
 /* The mutex is held. What did not answer has a verdict that says why. */
 static void ask_and_wait(struct ask *ask, rl_mask nodes) {
     struct redlock_client *client = ask->client;
     struct waiter waiter;
     waiter_init(&waiter);
     rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
-    for (unsigned i = 0; i < client->nodes; i++) {
-        if (!(nodes & rl_bit(i)) || !net_send(client->net, rl_bit(i), &ask->requests[i], ask->calls, until, now))
-            continue;
-        ask->pending++;
-        ask->refs++;
-    }
+    post_all(ask, nodes, until);
     if (ask->pending > 0) {
         ask->waiter = &waiter;
         net_timer_set(client->net, &ask->timer, until);
@@ -162,9 +191,11 @@ static void sit(struct quorum_seat *seat, const struct answer *answer) {
     seat->verdict = answer->verdict;
     seat->empty = answer->answered && answer->verdict == REDLOCK_VERDICT_ABSENT;
     seat->unreadable = answer->has_record && !answer->readable;
-    seat->heard = seat->empty || answer->has_record;
+    seat->heard = answer->stated && (seat->empty || answer->has_record);
+    if (!answer->stated && answer->state_verdict != REDLOCK_VERDICT_NONE) seat->verdict = answer->state_verdict;
     if (!seat->heard) return;
     memcpy(seat->run_id, answer->run_id, sizeof seat->run_id);
+    seat->state = answer->state;
     if (answer->has_record && answer->readable) seat->record = answer->record;
 }
 
@@ -184,33 +215,71 @@ rl_mask quorum_read(struct quorum_work *work, rl_mask nodes) {
     return heard;
 }
 
-static void judge(struct quorum_work *work) {
+/* The only one that the records name; 0: none, or there are two. */
+static uint64_t only_quorum(const struct quorum_work *work) {
+    uint64_t id = 0;
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *record = (int)i == work->adding ? NULL : quorum_record_at(work, i);
+        if (record && id != 0 && record->quorum_id != id) return 0;
+        if (record) id = record->quorum_id;
+    }
+    return id;
+}
+
+static void judge_node(struct quorum_work *work, unsigned node) {
     struct rl_guard *view = &work->view;
+    const struct quorum_seat *seat = &work->seat[node];
     struct rl_guard_actions actions;
+    char why[FITNESS_TEXT_BYTES];
+    fitness_judge(work->client, &seat->state, why, sizeof why);
+    snprintf(view->node[node].url, sizeof view->node[node].url, "%s", seat->url);
+    struct rl_guard_event event = {.type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = seat->run_id, .random = 1};
+    rl_guard_step(view, &event, 0, &actions);
+    event = (struct rl_guard_event){.type = RL_GUARD_STATE,
+                                    .node = (uint8_t)node,
+                                    .replid = seat->state.replid,
+                                    .evicted = seat->state.evicted,
+                                    .unfit = why[0] != '\0',
+                                    .random = 1};
+    rl_guard_step(view, &event, 0, &actions);
+    event.type = seat->unreadable ? RL_GUARD_UNREADABLE : RL_GUARD_RECORD;
+    event.record = seat->empty || seat->unreadable ? NULL : &seat->record;
+    rl_guard_step(view, &event, 0, &actions);
+}
+
+void quorum_judge(struct quorum_work *work) {
+    struct rl_guard *view = &work->view;
     rl_guard_init(view, work->nodes, work->client->options.drift_ppm, work->client->options.drift_ms * RL_MS);
     view->watch_only = true;
-    for (unsigned i = 0; i < work->nodes; i++) {
-        const struct quorum_seat *seat = &work->seat[i];
-        if (!seat->heard) continue;
-        snprintf(view->node[i].url, sizeof view->node[i].url, "%s", seat->url);
-        struct rl_guard_event event = {.type = RL_GUARD_UP, .node = (uint8_t)i, .run_id = seat->run_id, .random = 1};
-        rl_guard_step(view, &event, 0, &actions);
-        event.type = seat->unreadable ? RL_GUARD_UNREADABLE : RL_GUARD_RECORD;
-        event.record = seat->empty || seat->unreadable ? NULL : &seat->record;
-        rl_guard_step(view, &event, 0, &actions);
-    }
+    view->pinned = work->quorum_id ? work->quorum_id : only_quorum(work);
+    for (unsigned i = 0; i < work->nodes; i++)
+        if (work->seat[i].heard) judge_node(work, i);
 }
 
 rl_mask quorum_look(struct quorum_work *work) {
     rl_mask heard = quorum_read(work, quorum_connect(work));
-    judge(work);
+    quorum_judge(work);
     return heard;
+}
+
+/* The server, and the data, that a record is read of and written for. */
+static void take_identity(struct rl_record *to, const struct quorum_seat *seat) {
+    to->format = RL_RECORD_FORMAT;
+    memcpy(to->run_id, seat->run_id, sizeof to->run_id);
+    memcpy(to->replid, seat->state.replid, sizeof to->replid);
+    to->evicted = seat->state.evicted;
+}
+
+/* What lost its data must not be written down as intact, under whichever identity it has now. */
+static bool may_write(const struct quorum_seat *seat) {
+    return seat->writing.standing == RL_RECORD_RECOVERING || quorum_same_server(seat);
 }
 
 static void prepare_write(struct quorum_work *work, struct ask *ask, unsigned node, bool floor) {
     struct quorum_seat *seat = &work->seat[node];
     struct net_request *request = &ask->requests[node];
     seat->writing.nonce = quorum_random(work);
+    take_identity(&seat->writing, seat);
     record_write(&ask->texts[node], &seat->writing);
     request->expected = seat->empty ? 0 : seat->record.nonce;
     request->nonce = seat->writing.nonce;
@@ -227,8 +296,10 @@ rl_mask quorum_write(struct quorum_work *work, rl_mask nodes, bool floor) {
     struct ask *ask = ask_new(work, NET_RECORD_WRITE);
     if (!ask) return 0;
     memcpy(ask->floor, work->floor, sizeof ask->floor);
-    for (unsigned i = 0; i < work->nodes; i++)
+    for (unsigned i = 0; i < work->nodes; i++) {
+        if ((nodes & rl_bit(i)) && !may_write(&work->seat[i])) nodes &= (rl_mask)~rl_bit(i);
         if (nodes & rl_bit(i)) prepare_write(work, ask, i, floor);
+    }
     bool asked = ask_all(work, ask, nodes);
     for (unsigned i = 0; asked && i < work->nodes; i++) {
         if (!(nodes & rl_bit(i))) continue;
@@ -241,6 +312,12 @@ rl_mask quorum_write(struct quorum_work *work, rl_mask nodes, bool floor) {
     }
     ask_end(work, ask);
     return written;
+}
+
+/* Its data are still those that its record was read of. */
+static bool is_unchanged(const struct quorum_seat *seat, const struct answer *answer) {
+    return answer->stated && strcmp(answer->state.replid, seat->state.replid) == 0 &&
+           answer->state.evicted == seat->state.evicted;
 }
 
 rl_mask quorum_fences(struct quorum_work *work, rl_mask nodes, bool kept, rl_mask *without) {
@@ -258,7 +335,7 @@ rl_mask quorum_fences(struct quorum_work *work, rl_mask nodes, bool kept, rl_mas
     for (unsigned i = 0; asked && i < work->nodes; i++) {
         if (!(nodes & rl_bit(i))) continue;
         work->seat[i].verdict = ask->answers[i].verdict;
-        if (!ask->answers[i].answered) continue;
+        if (!ask->answers[i].answered || !is_unchanged(&work->seat[i], &ask->answers[i])) continue;
         if (ask->answers[i].verdict == REDLOCK_VERDICT_GRANTED) told |= rl_bit(i);
         if (ask->answers[i].verdict == REDLOCK_VERDICT_RECOVERING) *without |= rl_bit(i);
     }

@@ -87,14 +87,15 @@ static rl_mask accept(struct quorum_work *work, rl_mask promised, uint64_t ballo
     return quorum_write(work, promised, false);
 }
 
-/* "look once more that their nonces are the ones of these writes": there was a moment when all of them had accepted. */
-static rl_mask look_again(struct quorum_work *work, rl_mask accepted) {
+/* "look once more that their nonces are the ones of these writes": there was a moment when all of them had it. Reads the
+ * others too, for what is to be checked next. */
+static rl_mask look_again(struct quorum_work *work, rl_mask written) {
     uint64_t nonces[RL_NODES_MAX];
     rl_mask same = 0;
     for (unsigned i = 0; i < work->nodes; i++) nonces[i] = work->seat[i].record.nonce;
-    quorum_read(work, accepted);
+    quorum_look(work);
     for (unsigned i = 0; i < work->nodes; i++)
-        if ((accepted & rl_bit(i)) && quorum_same_server(&work->seat[i]) && work->seat[i].record.nonce == nonces[i])
+        if ((written & rl_bit(i)) && quorum_same_server(&work->seat[i]) && work->seat[i].record.nonce == nonces[i])
             same |= rl_bit(i);
     return same;
 }
@@ -106,21 +107,35 @@ struct proposal {
     bool made;
 };
 
-/* One round. True: `chosen` is, which is the one that was found, if one was. With `begun` only such a one will do. */
-static bool decree(struct quorum_work *work, struct proposal *proposal, bool begun, struct rl_change *chosen) {
+/* May the change be made, by what was read last? */
+static int check(struct quorum_work *work, const struct proposal *proposal) {
+    int result = quorum_check_members(work, proposal->node);
+    return result == REDLOCK_OK ? quorum_check_change(work, proposal->wanted, proposal->node) : result;
+}
+
+/* One round. `decided`: `chosen` is, which is the one that was found, if one was. With `begun` only such a one will do.
+ * Not OK: ours must not be made, and nobody has accepted it. */
+static int decree(struct quorum_work *work, struct proposal *proposal, bool begun, struct rl_change *chosen,
+                  bool *decided) {
     unsigned needed = work->view.votes_needed;
     uint64_t ballot = next_ballot(work);
+    *decided = false;
     /* All promises must stand at one moment: else an acceptor that forgot one of ours may have promised another, and a
      * later ballot finds what both of us have accepted. */
     rl_mask nodes = look_again(work, promise(work, ballot));
-    if (rl_count(nodes) < needed) return false;
+    if (rl_count(nodes) < needed) return REDLOCK_OK;
     if (!has_accepted(work, nodes, chosen)) {
-        if (begun) return false; /* whether ours may be done was not looked at */
+        if (begun) return REDLOCK_OK; /* whether ours may be done was not looked at */
+        /* Members may have lost their data since the decree began: those of e may still agree, and those that are left of
+         * e + 1 be too few for good. A promise binds nobody to our change; what is accepted can never be taken back. */
+        int result = check(work, proposal);
+        if (result != REDLOCK_OK) return result;
         *chosen = *proposal->wanted;
         proposal->made = true;
     }
     nodes = accept(work, nodes, ballot, chosen);
-    return rl_count(nodes) >= needed && rl_count(look_again(work, nodes)) >= needed;
+    *decided = rl_count(nodes) >= needed && rl_count(look_again(work, nodes)) >= needed;
+    return REDLOCK_OK;
 }
 
 /* ---- the switch ---- */
@@ -143,7 +158,6 @@ rl_mask quorum_claim(struct quorum_work *work, unsigned node, uint64_t id) {
     to->waited_ms = 0;
     to->ballot = to->accepted_ballot = 0;
     memset(&to->accepted, 0, sizeof to->accepted);
-    memcpy(to->run_id, seat->run_id, sizeof to->run_id);
     rl_body_follow(&((struct rl_member *)rl_record_member(to, id))->body, seat->run_id);
     return quorum_write(work, rl_bit(node), false);
 }
@@ -236,9 +250,10 @@ static int settle_begun(struct quorum_work *work, const struct rl_change *wanted
     return result;
 }
 
-static int put_in_force(struct quorum_work *work, const struct rl_change *chosen) {
+/* `epoch`: that was decided to be the last before it. By now others may have gone on from there. */
+static int put_in_force(struct quorum_work *work, uint32_t epoch, const struct rl_change *chosen) {
     quorum_tell(work, "giving all nodes the new list", -1);
-    if (!switch_all(work, work->view.quorum.epoch, chosen))
+    if (!switch_all(work, epoch, chosen))
         return quorum_fail(work, REDLOCK_NO_QUORUM,
                            "the change was decided (%s), but no node could be told: run the command again",
                            name(chosen).text);
@@ -273,9 +288,12 @@ static int try_once(struct quorum_work *work, struct proposal *proposal, bool *a
     result = begun ? REDLOCK_OK : quorum_check_change(work, wanted, node);
     if (result != REDLOCK_OK) return result;
     quorum_tell(work, "asking the members", -1);
-    *again = !decree(work, proposal, begun, &chosen);
-    if (*again) return REDLOCK_OK;
-    result = put_in_force(work, &chosen);
+    bool decided;
+    uint32_t epoch = work->view.quorum.epoch;
+    result = decree(work, proposal, begun, &chosen, &decided);
+    *again = !decided;
+    if (!decided) return result;
+    result = put_in_force(work, epoch, &chosen);
     if (result != REDLOCK_OK) return result;
     if (!is_same(&chosen, wanted)) return came_second(work, &chosen);
     if (!is_in_force(work, &chosen))
@@ -287,6 +305,7 @@ static int try_once(struct quorum_work *work, struct proposal *proposal, bool *a
 int quorum_change(struct quorum_work *work, struct rl_change *change, int node) {
     struct proposal proposal = {.wanted = change, .node = node};
     unsigned refused = 0;
+    work->adding = node;
     quorum_connect(work);
     if (node >= 0 && strlen(work->seat[node].url) >= RL_URL_BYTES)
         return quorum_fail(work, REDLOCK_BAD_ARGUMENT, "the URL is longer than a record keeps, %d bytes: %s",

@@ -4,7 +4,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "quorum.h"
@@ -16,41 +15,32 @@ static bool is_old(const char *version) {
     return sscanf(version, "%u.%u", &major, &minor) == 2 && (major < 6 || (major == 6 && minor < 2));
 }
 
+static bool node_is_old(struct quorum_work *work, unsigned node) {
+    struct redlock_node_status status = {.size = sizeof status};
+    return redlock_client_node(work->client, node, &status) == REDLOCK_OK && is_old(status.version);
+}
+
 static int refuse(struct quorum_work *work, unsigned node, const char *why) {
     return quorum_fail(work, REDLOCK_NO_QUORUM, "%s is not fit for guarded mode: %s", work->seat[node].url, why);
 }
 
-static int check_server(struct quorum_work *work, unsigned node, const struct redlock_server *server) {
-    work->seat[node].verdict = server->verdict;
-    if (server->verdict != REDLOCK_VERDICT_GRANTED)
+static int check_node(struct quorum_work *work, unsigned node) {
+    const struct quorum_seat *seat = &work->seat[node];
+    char why[FITNESS_TEXT_BYTES];
+    if (!seat->heard)
         return quorum_fail_node(work, node, "It must answer for this: run the command again when it does");
-    if (server->run_id[0] == '\0')
+    if (seat->run_id[0] == '\0')
         return refuse(work, node,
                       "INFO, which tells one server process from the next, is refused; allow the user to use it");
-    if (is_old(server->redis_version)) return refuse(work, node, "it is older than Redis 6.2");
-    if (server->role == REDLOCK_ROLE_REPLICA)
-        return refuse(work, node, "it is a replica of another server; REPLICAOF NO ONE makes it a master");
-    if (server->loading == 1)
-        return refuse(work, node, "it still reads its data; run the command again when it is done");
-    if (server->writes_refused == 1)
-        return refuse(work, node, "it refuses writes because its last write to disk failed; free its disk");
-    if (server->eviction[0] != '\0' && strcmp(server->eviction, "noeviction") != 0)
-        return refuse(work, node, "its maxmemory-policy may throw locks away; CONFIG SET maxmemory-policy noeviction");
-    return REDLOCK_OK;
+    if (node_is_old(work, node)) return refuse(work, node, "it is older than Redis 6.2");
+    fitness_judge(work->client, &seat->state, why, sizeof why);
+    return why[0] == '\0' ? REDLOCK_OK : refuse(work, node, why);
 }
 
 int quorum_check_fit(struct quorum_work *work, rl_mask nodes) {
-    struct redlock_server *servers = calloc(RL_NODES_MAX, sizeof *servers);
-    if (!servers) return quorum_fail(work, REDLOCK_NO_MEMORY, "out of memory");
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) servers[i].size = sizeof servers[i];
-    int result = redlock_survey(work->client, REDLOCK_SURVEY_ALL, servers, RL_NODES_MAX);
-    if (result == REDLOCK_NO_MEMORY)
-        quorum_fail(work, result, "out of memory");
-    else
-        result = REDLOCK_OK; /* whether the ones that matter answered is looked at one by one */
+    int result = REDLOCK_OK;
     for (unsigned i = 0; i < work->nodes && result == REDLOCK_OK; i++)
-        if (nodes & rl_bit(i)) result = check_server(work, i, &servers[i]);
-    free(servers);
+        if (nodes & rl_bit(i)) result = check_node(work, i);
     return result;
 }
 
@@ -135,6 +125,45 @@ int quorum_check_change(struct quorum_work *work, const struct rl_change *change
     return change->kind == RL_CHANGE_ADD ? check_add(work, (unsigned)node) : check_remove(work, change->id);
 }
 
+static const char *url_of_quorum(const struct quorum_work *work, uint64_t id) {
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *record = quorum_record_at(work, i);
+        if (record && record->quorum_id == id) return work->seat[i].url;
+    }
+    return NULL;
+}
+
+int quorum_fail_other(struct quorum_work *work, unsigned node, uint64_t meant) {
+    const uint64_t id = work->seat[node].record.quorum_id;
+    const char *url = url_of_quorum(work, meant);
+    return quorum_fail(work, REDLOCK_TWO_QUORUMS,
+                       "%s belongs to quorum %016" PRIx64 ", %s to quorum %016" PRIx64
+                       ": leave out the nodes of one of them, or name the quorum that is meant (--quorum); where %016" PRIx64
+                       " is gone for good, DEL " NET_KEY_RECORD " on its nodes",
+                       work->seat[node].url, id, url ? url : "this client", meant, id);
+}
+
+/* Nodes of two quorums are a mistake in the list, unless the operator has said which is meant. */
+static int check_one_quorum(struct quorum_work *work, int node) {
+    uint64_t id = work->view.known ? work->view.quorum.quorum_id : 0;
+    for (unsigned i = 0; i < work->nodes && !work->pinned; i++) {
+        const struct rl_record *record = quorum_record_at(work, i);
+        if (!record || (int)i == node || record->quorum_id == id) continue;
+        if (id != 0) return quorum_fail_other(work, i, id);
+        id = record->quorum_id;
+    }
+    return REDLOCK_OK;
+}
+
+static int fail_unknown(struct quorum_work *work) {
+    if (!work->quorum_id)
+        return quorum_fail(work, REDLOCK_NO_QUORUM, "no node of the list has a record: redlock quorum init makes them");
+    return quorum_fail(work, REDLOCK_NO_QUORUM,
+                       "no node of the list has a record of quorum %016" PRIx64
+                       ": correct the list, or the quorum that is named; redlock quorum init makes records",
+                       work->quorum_id);
+}
+
 /* A majority of the members, and no node of another quorum among them but the one that is to be added. */
 int quorum_check_members(struct quorum_work *work, int node) {
     rl_mask intact = rl_guard_intact(&work->view);
@@ -142,17 +171,9 @@ int quorum_check_members(struct quorum_work *work, int node) {
         if (work->seat[i].verdict == REDLOCK_VERDICT_TWICE_LISTED)
             return quorum_fail(work, REDLOCK_TWICE_LISTED,
                                "%s is a server that the list has already: leave one of them out", work->seat[i].url);
-    if (!work->view.known)
-        return quorum_fail(work, REDLOCK_NO_QUORUM, "no node of the list has a record: redlock quorum init makes them");
-    for (unsigned i = 0; i < work->nodes; i++) {
-        const struct quorum_seat *seat = &work->seat[i];
-        if (!seat->heard || seat->empty || seat->unreadable || (int)i == node) continue;
-        if (seat->record.quorum_id == work->view.quorum.quorum_id) continue;
-        return quorum_fail(work, REDLOCK_BAD_ARGUMENT,
-                           "%s belongs to quorum %016" PRIx64 ", others of the list to quorum %016" PRIx64
-                           ": leave it out",
-                           seat->url, seat->record.quorum_id, work->view.quorum.quorum_id);
-    }
+    int result = check_one_quorum(work, node);
+    if (result != REDLOCK_OK) return result;
+    if (!work->view.known) return fail_unknown(work);
     if (rl_count(intact) >= work->view.votes_needed) return REDLOCK_OK;
     for (unsigned i = 0; i < work->nodes; i++)
         if (!work->seat[i].heard)

@@ -18,7 +18,7 @@
 /* ---- the last step ---- */
 
 /* Returns who has our record. Where somebody has not, all are read once more. */
-static rl_mask install(struct quorum_work *work, rl_mask nodes) {
+static rl_mask install(struct quorum_work *work, rl_mask nodes, int64_t ttl_max_ms) {
     for (unsigned i = 0; i < work->nodes; i++) {
         struct rl_record *to = &work->seat[i].writing;
         if (!(nodes & rl_bit(i))) continue;
@@ -26,6 +26,7 @@ static rl_mask install(struct quorum_work *work, rl_mask nodes) {
         to->standing = RL_RECORD_INTACT;
         to->loss = 0;
         to->waited_ms = 0;
+        to->ttl_max_ms = ttl_max_ms;
     }
     rl_mask written = quorum_write(work, nodes, true);
     if (written == nodes) return written;
@@ -121,7 +122,7 @@ static int finish(struct quorum_work *work, rl_mask nodes) {
         if (rl_count(told) >= work->view.votes_needed) {
             for (unsigned i = 0; i < work->nodes; i++)
                 memcpy(work->seat[i].record.members, work->view.quorum.members, sizeof work->view.quorum.members);
-            nodes &= (rl_mask)~install(work, nodes);
+            nodes &= (rl_mask)~install(work, nodes, work->view.quorum.ttl_max_ms);
             if (!nodes) return REDLOCK_OK;
         }
         quorum_pause_randomly(work, tries);
@@ -132,6 +133,8 @@ static int finish(struct quorum_work *work, rl_mask nodes) {
 
 /* ---- in between ---- */
 
+/* Until it is over a record says the longest ttl_max that is known: where we are interrupted, it is all that the next init
+ * may find of the quorum that was there. */
 static int write_recovering(struct quorum_work *work, const struct quorum_plan *plan) {
     rl_mask all = rl_all(work->nodes);
     for (unsigned i = 0; i < work->nodes; i++) {
@@ -140,7 +143,7 @@ static int write_recovering(struct quorum_work *work, const struct quorum_plan *
         to->node_id = plan->record.members[i].id;
         to->standing = RL_RECORD_RECOVERING;
         to->loss = quorum_loss_of_init(to->quorum_id, to->epoch);
-        memcpy(to->run_id, work->seat[i].run_id, sizeof to->run_id);
+        if (plan->ttl_max_ms_longest > to->ttl_max_ms) to->ttl_max_ms = plan->ttl_max_ms_longest;
     }
     rl_mask written = quorum_write(work, all, false);
     for (unsigned i = 0; i < work->nodes; i++) {
@@ -193,11 +196,9 @@ static int fail_changed(struct quorum_work *work, const struct watch *watch) {
 
 static int wait_out(struct quorum_work *work, const struct quorum_plan *plan) {
     struct watch watch = {.changed = 0};
-    int64_t ttl_ms =
-        work->options.ttl_ms_max > plan->ttl_max_ms_before ? work->options.ttl_ms_max : plan->ttl_max_ms_before;
     for (unsigned i = 0; i < work->nodes; i++) watch.nonce[i] = work->seat[i].record.nonce;
-    quorum_wait(work, quorum_quarantine(work, ttl_ms), "waiting until every lock that was held before has ended",
-                is_unbroken, &watch);
+    quorum_wait(work, quorum_quarantine(work, plan->ttl_max_ms_longest),
+                "waiting until every lock that was held before has ended", is_unbroken, &watch);
     return fail_changed(work, &watch);
 }
 
@@ -214,13 +215,12 @@ static int check_nodes(struct quorum_work *work) {
             return quorum_fail(work, REDLOCK_BAD_ARGUMENT, "a URL is longer than a record keeps, %d bytes: %s",
                                RL_URL_BYTES - 1, work->seat[i].url);
     }
+    quorum_look(work);
     return quorum_check_fit(work, rl_all(work->nodes));
 }
 
 static int check_records(struct quorum_work *work, struct quorum_plan *plan) {
-    rl_mask heard = quorum_look(work);
     for (unsigned i = 0; i < work->nodes; i++) {
-        if (!(heard & rl_bit(i))) return quorum_fail_node(work, i, "Its record must be read: run the command again");
         if (work->seat[i].unreadable)
             return quorum_fail(
                 work, REDLOCK_NO_QUORUM,
@@ -232,11 +232,21 @@ static int check_records(struct quorum_work *work, struct quorum_plan *plan) {
 }
 
 /* What a majority was given by us, the floor too, holds for who was made intact by another. */
-static int install_all(struct quorum_work *work) {
-    rl_mask all = rl_all(work->nodes), written = install(work, all);
+static int install_all(struct quorum_work *work, const struct quorum_plan *plan) {
+    rl_mask all = rl_all(work->nodes), written = install(work, all, plan->record.ttl_max_ms);
     if (written == all) return REDLOCK_OK;
     return rl_count(written) < rl_quorum(work->nodes) ? fail_left(work, all & (rl_mask)~written)
                                                       : finish(work, all & (rl_mask)~written);
+}
+
+/* Where every record is gone, nobody but the operator knows how long the locks of the lost quorum may last. */
+static int check_wait_known(struct quorum_work *work, const struct quorum_plan *plan) {
+    if (work->options.never_used || plan->ttl_max_ms_longest > 0) return REDLOCK_OK;
+    return quorum_fail(
+        work, REDLOCK_BAD_ARGUMENT,
+        "no node has a record, so nothing says how long locks that are held on these servers may last: give the longest "
+        "ttl_max that they ever had (--ttl-max 10m, or ttl-max in the configuration file); or for servers on which no lock "
+        "was ever held, never_used (--never-used)");
 }
 
 static int begin_anew(struct quorum_work *work, struct quorum_plan *plan) {
@@ -247,11 +257,13 @@ static int begin_anew(struct quorum_work *work, struct quorum_plan *plan) {
                            "is for new servers alone: leave it out",
                            plan->record.quorum_id);
     quorum_plan_records(work, plan);
+    int result = check_wait_known(work, plan);
+    if (result != REDLOCK_OK) return result;
     quorum_tell(work, "writing records", -1);
-    int result = write_recovering(work, plan);
+    result = write_recovering(work, plan);
     if (result == REDLOCK_OK && !work->options.never_used) result = wait_out(work, plan);
     if (result == REDLOCK_OK) result = find_floor(work);
-    return result == REDLOCK_OK ? install_all(work) : result;
+    return result == REDLOCK_OK ? install_all(work, plan) : result;
 }
 
 int quorum_init(struct quorum_work *work) {

@@ -104,26 +104,40 @@ static int check_unlisted(struct quorum_work *work, struct quorum_plan *plan) {
     return REDLOCK_OK;
 }
 
+/* The operator has named the quorum: what another one has left is taken into it, but not what votes there. */
+static bool may_take(const struct quorum_work *work, unsigned node) {
+    const struct quorum_seat *seat = &work->seat[node];
+    return work->pinned && !(seat->record.standing == RL_RECORD_INTACT && quorum_same_server(seat));
+}
+
 /* Nodes of two quorums cannot be one. What an init left that never came to anything does not count. */
-static int choose_quorum(struct quorum_work *work, struct quorum_plan *plan) {
-    int chosen = -1;
+static int check_one_quorum(struct quorum_work *work, struct quorum_plan *plan) {
+    uint64_t meant = work->quorum_id;
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
         if (!record || is_of_first_init(record)) continue;
-        if (chosen < 0) chosen = (int)i;
-        const struct rl_record *first = &work->seat[chosen].record;
-        if (record->quorum_id == first->quorum_id) continue;
-        return quorum_fail(
-            work, REDLOCK_BAD_ARGUMENT,
-            "%s belongs to quorum %016" PRIx64 ", %s to quorum %016" PRIx64
-            ": leave out the one that is not to be in it; or if its quorum is gone for good, DEL " NET_KEY_RECORD
-            " there",
-            work->seat[chosen].url, first->quorum_id, work->seat[i].url, record->quorum_id);
+        plan->never_intact = false;
+        if (!meant) meant = record->quorum_id;
+        if (record->quorum_id != meant && !may_take(work, i)) return quorum_fail_other(work, i, meant);
     }
-    plan->never_intact = chosen < 0;
-    for (unsigned i = 0; chosen < 0 && i < work->nodes; i++)
-        if (quorum_record_at(work, i)) chosen = (int)i;
-    plan->record.quorum_id = chosen < 0 ? quorum_random(work) : work->seat[chosen].record.quorum_id;
+    plan->record.quorum_id = meant;
+    return REDLOCK_OK;
+}
+
+static uint64_t id_of_any_record(const struct quorum_work *work) {
+    for (unsigned i = 0; i < work->nodes; i++)
+        if (quorum_record_at(work, i)) return work->seat[i].record.quorum_id;
+    return 0;
+}
+
+/* All that follows sees the nodes as those of this quorum. */
+static int choose_quorum(struct quorum_work *work, struct quorum_plan *plan) {
+    int result = check_one_quorum(work, plan);
+    if (result != REDLOCK_OK) return result;
+    if (!plan->record.quorum_id) plan->record.quorum_id = id_of_any_record(work);
+    if (!plan->record.quorum_id) plan->record.quorum_id = quorum_random(work);
+    work->quorum_id = plan->record.quorum_id;
+    quorum_judge(work);
     return REDLOCK_OK;
 }
 
@@ -156,20 +170,35 @@ static void plan_member(struct quorum_work *work, struct quorum_plan *plan, unsi
     to->members_count = (uint8_t)(node + 1);
 }
 
+/* How long locks of before may last: whatever anybody says of it, of whichever quorum. */
+static int64_t longest_ttl_max(const struct quorum_work *work) {
+    const struct redlock_quorum_options *options = &work->options;
+    int64_t longest = options->ttl_ms_max > options->ttl_ms_max_before ? options->ttl_ms_max : options->ttl_ms_max_before;
+    for (unsigned i = 0; i < work->nodes; i++) {
+        const struct rl_record *record = quorum_record_at(work, i);
+        if (record && record->ttl_max_ms > longest) longest = record->ttl_max_ms;
+    }
+    return longest;
+}
+
+static int64_t ttl_max_of_new(const struct quorum_work *work, const struct quorum_plan *plan) {
+    if (work->options.ttl_ms_max > 0) return work->options.ttl_ms_max;
+    return plan->ttl_max_ms_longest > 0 ? plan->ttl_max_ms_longest : REDLOCK_QUORUM_TTL_MS_MAX;
+}
+
 void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan) {
     struct rl_record *to = &plan->record;
     uint32_t epoch = 0;
-    plan->ttl_max_ms_before = 0;
+    plan->ttl_max_ms_longest = longest_ttl_max(work);
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
         if (!record) continue;
         if (record->epoch > epoch && !plan->never_intact) epoch = record->epoch;
-        if (record->ttl_max_ms > plan->ttl_max_ms_before) plan->ttl_max_ms_before = record->ttl_max_ms;
     }
     to->epoch += epoch + 1;
     to->format = RL_RECORD_FORMAT;
     to->settled = true;
-    to->ttl_max_ms = work->options.ttl_ms_max;
+    to->ttl_max_ms = ttl_max_of_new(work, plan);
     to->members_count = 0;
     for (unsigned i = 0; i < work->nodes; i++) plan_member(work, plan, i);
 }

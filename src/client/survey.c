@@ -278,7 +278,7 @@ int redlock_survey(struct redlock_client *client, enum redlock_survey_what what,
     struct survey *survey = survey_new(client);
     unsigned told = 0;
     if (survey) {
-        survey_ask(survey, gather(client, gather_until(client)), what == REDLOCK_SURVEY_ALL ? NET_QUESTIONS : 1);
+        survey_ask(survey, gather(client, gather_until(client)), what == REDLOCK_SURVEY_ALL ? NET_ASK_QUORUM : 1);
         for (unsigned i = 0; i < client->nodes; i++) {
             if (survey->seen[i].writes_refused > 0) survey->seen[i].writes_refused = 1;
             surveys[i] = survey->seen[i];

@@ -9,6 +9,7 @@
 
 #include "core/guard.h"
 #include "net/command.h"
+#include "net/info.h"
 #include "net/setnx.h"
 #include "net/verdict.h"
 #include "redlock.h"
@@ -154,13 +155,28 @@ static bool parse_number(struct net_bytes text, int64_t max, int64_t *number) {
     return true;
 }
 
+/* An array of arrays of two strings: how RESP3 has what ZRANGE tells. */
+static bool is_nested_pairs(const struct reader *reader, size_t *pairs) {
+    const struct reply_slot *slots = reader->slots;
+    size_t count = reader->slots_count / 3;
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer != (int64_t)count || reader->slots_count != 1 + 3 * count)
+        return false;
+    for (size_t i = 1; i < reader->slots_count; i += 3)
+        if (slots[i].type != REPLY_ARRAY || slots[i].integer != 2 || slots[i + 1].type != REPLY_STRING ||
+            slots[i + 2].type != REPLY_STRING)
+            return false;
+    *pairs = count;
+    return true;
+}
+
 static bool answer_fences(const struct reader *reader, int64_t *fences, struct net_reply *answer) {
     size_t pairs;
     int64_t stripe;
-    if (!fences || !is_pairs(reader, &pairs)) return false;
+    bool flat = is_pairs(reader, &pairs);
+    if (!fences || !(flat || is_nested_pairs(reader, &pairs))) return false;
     memset(fences, 0, RL_STRIPES * sizeof(*fences));
     for (size_t i = 0; i < pairs; i++) {
-        const struct net_bytes *pair = &reader->bytes[1 + 2 * i];
+        const struct net_bytes *pair = &reader->bytes[flat ? 1 + 2 * i : 2 + 3 * i];
         if (parse_number(pair[0], RL_STRIPES - 1, &stripe) && parse_number(pair[1], REDLOCK_FENCE_MAX, &fences[stripe]))
             continue;
         answer->verdict = REDLOCK_VERDICT_PROTOCOL;
@@ -171,15 +187,24 @@ static bool answer_fences(const struct reader *reader, int64_t *fences, struct n
     return true;
 }
 
-static bool answer_survey(const struct reader *reader, struct net_reply *answer) {
+static bool answer_survey(enum net_question question, const struct reader *reader, struct net_reply *answer) {
     const struct reply_slot *slots = reader->slots;
-    bool many = slots[0].type == REPLY_ARRAY;
+    bool many = slots[0].type == REPLY_ARRAY, none = question == NET_ASK_QUORUM && slots[0].type == REPLY_NIL;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    if (none) return true;
     if (many && reader->slots_count != 1 + (size_t)slots[0].integer) return false;
     for (size_t i = many; i < reader->slots_count; i++)
         if (slots[i].type != REPLY_STRING) return false;
     answer->items = &reader->bytes[many];
     answer->items_count = reader->slots_count - many;
-    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    return true;
+}
+
+static bool answer_state(unsigned nth, const struct reader *reader, struct net_state *state, struct net_reply *answer) {
+    bool sound;
+    if (!state || !state_answer(nth, reader, state, &sound)) return false;
+    answer->verdict = sound ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_PROTOCOL;
+    answer->state = nth + 1 == STATE_COMMANDS ? state : NULL;
     return true;
 }
 
@@ -190,7 +215,7 @@ static bool answer_acquire(const struct net_request *request, unsigned nth, cons
                            : answer_script(request, reader, answer);
 }
 
-static bool answer_right(const struct net_request *request, unsigned nth, const struct reader *reader, int64_t *fences,
+static bool answer_right(const struct net_request *request, unsigned nth, const struct reader *reader, struct answer_room room,
                          struct net_reply *answer) {
     if (setnx_speaks(request))
         return net_op_is_write(request->op) ? answer_script(request, reader, answer) : setnx_answer(request, nth, reader, answer);
@@ -203,13 +228,13 @@ static bool answer_right(const struct net_request *request, unsigned nth, const 
     case NET_PEEK: return answer_pttl(nth, reader, answer);
     case NET_LOOK: return answer_look(nth, reader, answer);
     case NET_SCAN: return answer_scan(reader, answer);
-    case NET_SURVEY: return answer_survey(reader, answer);
-    case NET_STATE: return false;
+    case NET_SURVEY: return answer_survey(request->question, reader, answer);
+    case NET_STATE: return answer_state(nth, reader, room.state, answer);
     case NET_RAISE: return answer_raise(request, reader, answer);
     case NET_CONFIRM:
     case NET_RECORD_WRITE: return answer_guarded_script(request->op, reader, answer);
     case NET_RECORD: return answer_record(reader, answer);
-    case NET_FENCES: return answer_fences(reader, fences, answer);
+    case NET_FENCES: return answer_fences(reader, room.fences, answer);
     case NET_WATCH: return nth % 2 == 0 ? tracking_answer(request, reader, answer) : answer_pttl(nth / 2, reader, answer);
     case NET_TRACK:
     case NET_STAND:
@@ -228,7 +253,7 @@ bool command_answer_plain(enum net_op op, const struct reader *reader, struct ne
     return true;
 }
 
-bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, int64_t *fences,
+bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, struct answer_room room,
                     struct net_reply *answer) {
     if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
     /* The first of several replies that fails (or denies) is the answer; the others only have to be of the right kind.
@@ -239,7 +264,8 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
     if (reader_is_error(reader))
         answer->verdict = verdict_of_error(reader->bytes[0].data, reader->bytes[0].bytes);
     else
-        right = answer_right(request, nth, reader, fences, answer);
+        right = answer_right(request, nth, reader, room, answer);
     if (stands) answer->verdict = before;
+    if (answer->verdict != REDLOCK_VERDICT_GRANTED) answer->state = NULL;
     return right;
 }

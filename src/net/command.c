@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/guard.h"
+#include "net/info.h"
 #include "net/setnx.h"
 #include "node/scripts.h"
 #include "redlock.h"
@@ -121,6 +122,7 @@ unsigned command_replies(const struct net_request *request) {
     if (request->op == NET_PEEK) return (unsigned)request->keys_count;
     if (request->op == NET_WATCH) return 2 * (unsigned)request->keys_count;
     if (request->op == NET_ACQUIRE) return request->nonces && request->keys_count == 1 ? 2 : 1;
+    if (request->op == NET_STATE) return STATE_COMMANDS;
     return request->op == NET_LOOK ? 2 : 1;
 }
 
@@ -350,6 +352,7 @@ bool command_encode(const struct net_request *request, unsigned node, bool whole
     case NET_LOOK: return encode_look(request, &words, out, limit);
     case NET_SCAN: return encode_scan(request, &words, out, limit);
     case NET_SURVEY: return encode_survey(request->question, &words, out, limit);
+    case NET_STATE: return state_encode(out, limit);
     case NET_RECORD_WRITE: return encode_record_write(request, whole_script, &words, out, limit);
     case NET_WATCH:
     case NET_TRACK:

@@ -41,7 +41,7 @@ enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER, CONN_SLEEPER, C
 
 enum conn_state { CONN_DOWN = 0, CONN_RESOLVING, CONN_CONNECTING, CONN_TLS, CONN_HANDSHAKE, CONN_READY };
 
-enum { HANDSHAKE_STEPS_MAX = 16 };
+enum { HANDSHAKE_STEPS_MAX = 24 };
 
 struct conn {
     struct node *node;
@@ -64,11 +64,15 @@ struct conn {
     rl_ns backoff;
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* replies the handshake waits for */
     unsigned step, steps_count;
-    bool scripting_refused;  /* found by the handshake */
-    char run_id[41];         /* found by the handshake */
+    bool scripting_refused;  /* found by the handshake, and so are the next */
+    bool announces;          /* the server says of itself when the record changes (push.c) */
+    char refusal[80];        /* why it does not */
+    char run_id[41];
+    char quorum[17];
     struct call_queue calls; /* main only: expected replies, in order */
     unsigned replies;        /* of the first call, so far */
     struct net_reply answer; /* of the first call, so far */
+    struct net_state state_told; /* the answer's */
     unsigned writes;         /* ACQUIRE, EXTEND and RELEASE among the calls */
     int broken;              /* a verdict: to be given up by net_process(); 0 */
     char broken_text[160];
@@ -118,6 +122,8 @@ struct node {
     char run_id[41];
     char version[16];
     bool uses_transactions;
+    bool logged_silence; /* that the server does not announce */
+    char quorum[17];
     uint64_t reconnects;
     rl_ns up_since;      /* when the handshake was done */
     rl_ns refused_pause; /* how long the pause after the last net_reconnect() was at most */
@@ -126,7 +132,7 @@ struct node {
 struct net {
     struct net_handlers handlers;
     int log_level;
-    bool guarded;
+    bool guarded, asks_quorum;
     int64_t *fences; /* guarded: room for the answer to NET_FENCES */
     rl_ns connect_timeout, stall_timeout;
     struct tls_context *tls;
@@ -176,6 +182,9 @@ void conn_flush(struct conn *conn);
 /* handshake.c */
 bool handshake_begin(struct conn *conn); /* false: no memory */
 void handshake_reply(struct conn *conn);
+
+/* push.c: what a server says unasked, in RESP3 */
+void conn_push(struct conn *conn);
 
 /* transaction.c */
 void transaction_add(struct node *node, struct net_call *call);

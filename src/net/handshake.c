@@ -5,7 +5,9 @@
  * cannot hold a secret: "unknown command" repeats the arguments, so nothing of an AUTH error is.
  *
  * For guarded mode the server must be able to do, and we must be allowed, all that it takes: who cannot say which
- * process it is, or not raise a fence, has no vote that could be trusted.
+ * process it is, or not raise a fence, has no vote that could be trusted. It is also asked to announce each change of
+ * the node's record, and each loss of all data, on the connection on which it votes: from then on RESP3 is spoken there.
+ * Where that is refused the guarantee is weaker; the connection works all the same.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -13,15 +15,27 @@
 
 #include "net/command.h"
 #include "net/conn.h"
+#include "net/info.h"
 #include "net/verdict.h"
 #include "node/scripts.h"
 
-enum { STEP_AUTH, STEP_SELECT, STEP_INFO, STEP_SCRIPT, STEP_FENCES, STEP_WATCH };
+enum {
+    STEP_AUTH,
+    STEP_HELLO,
+    STEP_TRACKING,
+    STEP_UNTRACK,
+    STEP_SELECT,
+    STEP_INFO,
+    STEP_QUORUM,
+    STEP_SCRIPT,
+    STEP_FENCES,
+    STEP_WATCH
+};
 
 /* What guarded mode takes beside what a classic lock does. */
 #define GUARDED_COMMANDS "~redlock:* +eval +evalsha +zadd +zscore +zcard +zrange +hget +hset +hgetall +rename +time"
 
-_Static_assert(HANDSHAKE_STEPS_MAX >= 3 + NODE_SCRIPTS + 2, "all steps must fit");
+_Static_assert(HANDSHAKE_STEPS_MAX >= 7 + NODE_SCRIPTS + 2, "all steps must fit");
 
 static bool is_guarded(const struct conn *conn) { return conn->node->net->guarded; }
 
@@ -37,6 +51,39 @@ static bool send_auth(struct conn *conn) {
     if (url->user) words_text(&words, url->user);
     words_text(&words, url->password);
     return send_step(conn, &words, STEP_AUTH);
+}
+
+/* NOLOOP: what we write there ourselves is known. */
+static bool send_hello(struct conn *conn) {
+    struct words words;
+    reader_expect_resp3(&conn->reader, true);
+    words_begin(&words, "HELLO");
+    words_number(&words, 3);
+    if (!send_step(conn, &words, STEP_HELLO)) return false;
+    words_begin(&words, "CLIENT");
+    words_text(&words, "TRACKING");
+    words_text(&words, "ON");
+    words_text(&words, "BCAST");
+    words_text(&words, "PREFIX");
+    words_text(&words, NET_KEY_RECORD);
+    words_text(&words, "NOLOOP");
+    return send_step(conn, &words, STEP_TRACKING);
+}
+
+static bool send_untrack(struct conn *conn) {
+    struct words words;
+    words_begin(&words, "CLIENT");
+    words_text(&words, "TRACKING");
+    words_text(&words, "OFF");
+    return send_step(conn, &words, STEP_UNTRACK);
+}
+
+static bool send_quorum(struct conn *conn) {
+    struct words words;
+    words_begin(&words, "HGET");
+    words_text(&words, NET_KEY_RECORD);
+    words_text(&words, "quorum");
+    return send_step(conn, &words, STEP_QUORUM);
 }
 
 /* EVALSHA too: it may be renamed or forbidden by itself. */
@@ -76,8 +123,10 @@ bool handshake_begin(struct conn *conn) {
     struct words words;
     conn->step = conn->steps_count = 0;
     conn->scripting_refused = false;
-    conn->run_id[0] = '\0';
+    conn->announces = false;
+    conn->run_id[0] = conn->quorum[0] = conn->refusal[0] = '\0';
     if (url->password && !send_auth(conn)) return false;
+    if (conn->kind == CONN_MAIN && is_guarded(conn) && !send_hello(conn)) return false;
     if (conn->kind == CONN_WATCH) {
         memset(conn->steps + conn->steps_count, STEP_WATCH, TRACKING_STEPS);
         conn->steps_count += TRACKING_STEPS;
@@ -92,45 +141,37 @@ bool handshake_begin(struct conn *conn) {
     words_text(&words, "server");
     if (!send_step(conn, &words, STEP_INFO)) return false;
     if (conn->kind == CONN_AUX) return true;
+    if (conn->node->net->asks_quorum && !send_quorum(conn)) return false;
     return send_scripts(conn) && (!is_guarded(conn) || send_zadd(conn));
 }
 
-/* The value of "field:value" at the beginning of a line, cut to what fits; "" when absent. */
-static void info_field(struct net_bytes info, const char *field, char *value, size_t capacity) {
-    const char *at = info.data, *end = at + info.bytes;
-    size_t length = strlen(field);
-    value[0] = '\0';
-    while (at < end) {
-        const char *line_end = memchr(at, '\n', (size_t)(end - at));
-        if (!line_end) line_end = end;
-        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 && at[length] == ':') {
-            size_t n = 0;
-            for (at += length + 1; at < line_end && isgraph((unsigned char)*at) && n + 1 < capacity; at++)
-                value[n++] = *at;
-            value[n] = '\0';
-            return;
-        }
-        at = line_end + 1;
-    }
+/* How much of an error can be shown. */
+static int shown_bytes(const struct net_bytes *error, int most) {
+    const char *end = memmem(error->data, error->bytes, ", with args", 11);
+    size_t bytes = end ? (size_t)(end - (const char *)error->data) : error->bytes;
+    return bytes < (size_t)most ? (int)bytes : most;
 }
 
 static void fail(struct conn *conn, const char *what, const struct net_bytes *error, int verdict) {
     char text[160];
-    const char *end = memmem(error->data, error->bytes, ", with args", 11);
-    int bytes = (int)(end ? (size_t)(end - (const char *)error->data) : error->bytes);
     if (verdict == REDLOCK_VERDICT_AUTH && !conn->node->url.password)
         snprintf(text, sizeof(text),
                  "the server wants a password; put it in the URL, as in redis://user:password@host");
     else
-        snprintf(text, sizeof(text), "%s: %.*s", what, bytes < 110 ? bytes : 110, (const char *)error->data);
+        snprintf(text, sizeof(text), "%s: %.*s", what, shown_bytes(error, 110), (const char *)error->data);
     conn_fail(conn, verdict, text);
+}
+
+/* What a server says to whatever comes first: it wants no clients like us. */
+static bool is_denied(const struct net_bytes *error) {
+    return memmem(error->data, error->bytes, "DENIED", 6) == error->data;
 }
 
 static void auth_failed(struct conn *conn, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
     /* What the server may say before it looks at the command keeps its own meaning. */
     bool about_auth = verdict == REDLOCK_VERDICT_AUTH || verdict == REDLOCK_VERDICT_ERROR;
-    if (memmem(error->data, error->bytes, "DENIED", 6) == error->data) {
+    if (is_denied(error)) {
         fail(conn, "refused", error, REDLOCK_VERDICT_AUTH);
     } else if (!about_auth) {
         fail(conn, "AUTH", error, verdict);
@@ -143,6 +184,43 @@ static void auth_failed(struct conn *conn, const struct net_bytes *error) {
         conn_fail(conn, REDLOCK_VERDICT_AUTH, "wrong user or password; correct the node's URL");
     }
 }
+
+/* ---- RESP3 and tracking ---- */
+
+static void note_refusal(struct conn *conn, const char *what, const struct net_bytes *error) {
+    snprintf(conn->refusal, sizeof(conn->refusal), "%s is refused: %.*s", what, shown_bytes(error, 40),
+             (const char *)error->data);
+}
+
+static void hello_failed(struct conn *conn, const struct net_bytes *error) {
+    int verdict = verdict_of_error(error->data, error->bytes);
+    if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
+    if (verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR) {
+        fail(conn, "HELLO", error, verdict);
+        return;
+    }
+    note_refusal(conn, "HELLO", error);
+    reader_expect_resp3(&conn->reader, false);
+}
+
+/* What is between us and the server may answer in its place, and not speak the protocol. */
+static void hello_answered(struct conn *conn) {
+    const struct reader *reader = &conn->reader;
+    for (size_t i = 0; i + 1 < reader->slots_count; i++) {
+        const struct reply_slot *value = &reader->slots[i + 1];
+        if (reader_is_string(reader, i, "proto") && value->type == REPLY_INTEGER && value->integer == 3) return;
+    }
+    snprintf(conn->refusal, sizeof(conn->refusal), "HELLO 3 was answered in another protocol");
+    reader_expect_resp3(&conn->reader, false);
+}
+
+/* In RESP2 nothing is announced, and tracking would be in the way of those who wait (tracking.c). */
+static void tracking_answered_ok(struct conn *conn) {
+    conn->announces = conn->refusal[0] == '\0';
+    if (!conn->announces && !send_untrack(conn)) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+}
+
+/* ---- who the server is ---- */
 
 /* ZADD's GT came with 6.2. (Valkey tells the version of Redis that it is compatible with.) */
 static bool is_new_enough(const char *version) {
@@ -170,9 +248,9 @@ static void info_answered(struct conn *conn) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "INFO was answered by something else");
         return;
     }
-    info_field(conn->reader.bytes[0], "run_id", conn->run_id, sizeof(conn->run_id));
-    info_field(conn->reader.bytes[0], "redis_version", version, sizeof(version));
-    info_field(conn->reader.bytes[0], "redis_mode", mode, sizeof(mode));
+    info_value(conn->reader.bytes[0], "run_id", conn->run_id, sizeof(conn->run_id));
+    info_value(conn->reader.bytes[0], "redis_version", version, sizeof(version));
+    info_value(conn->reader.bytes[0], "redis_mode", mode, sizeof(mode));
     if (strcmp(mode, "cluster") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_CLUSTER, "the server runs in cluster mode; list independent servers");
     } else if (conn->kind == CONN_AUX && strcmp(conn->run_id, node->run_id) != 0) {
@@ -185,7 +263,7 @@ static void info_answered(struct conn *conn) {
 
 static void info_failed(struct conn *conn, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
-    if (memmem(error->data, error->bytes, "DENIED", 6) == error->data) verdict = REDLOCK_VERDICT_AUTH;
+    if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
     bool refused = verdict == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error->data, error->bytes);
     if (!refused)
         fail(conn, "INFO", error, verdict);
@@ -218,6 +296,18 @@ static void script_failed(struct conn *conn, const struct net_bytes *error) {
         fail(conn, "EVAL", error, verdict);
 }
 
+/* A value that is not ours is shown as well as it can be: what it is compared with is 16 hex digits. */
+static void quorum_answered(struct conn *conn) {
+    const struct net_bytes value = conn->reader.bytes[0];
+    if (conn->reader.slots[0].type != REPLY_STRING) return;
+    size_t bytes = value.bytes < sizeof(conn->quorum) - 1 ? value.bytes : sizeof(conn->quorum) - 1;
+    for (size_t i = 0; i < bytes; i++) {
+        char c = ((const char *)value.data)[i];
+        conn->quorum[i] = isgraph((unsigned char)c) ? c : '?';
+    }
+    conn->quorum[bytes] = '\0';
+}
+
 static void fences_failed(struct conn *conn, const struct net_bytes *error) {
     /* Whatever else it is may pass, or will be told of the node's record and of each vote. */
     if (verdict_of_error(error->data, error->bytes) == REDLOCK_VERDICT_NOPERM ||
@@ -233,6 +323,26 @@ void handshake_reply(struct conn *conn) {
     switch (step) {
     case STEP_AUTH:
         if (failed) auth_failed(conn, &error);
+        break;
+    case STEP_HELLO:
+        if (failed)
+            hello_failed(conn, &error);
+        else
+            hello_answered(conn);
+        break;
+    case STEP_TRACKING:
+        if (!failed)
+            tracking_answered_ok(conn);
+        else if (conn->refusal[0] == '\0')
+            note_refusal(conn, "CLIENT TRACKING", &error);
+        break;
+    case STEP_UNTRACK: break;
+    case STEP_QUORUM:
+        if (failed)
+            net_log(conn->node->net, REDLOCK_LOG_DEBUG, "%s: whether it has a record is not told: %.*s",
+                    conn->node->url.text, shown_bytes(&error, 110), (const char *)error.data);
+        else
+            quorum_answered(conn);
         break;
     case STEP_SELECT:
         if (failed) fail(conn, "SELECT", &error, verdict_of_error(error.data, error.bytes));

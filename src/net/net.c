@@ -103,6 +103,7 @@ int net_open(struct net **net, const struct net_options *options, const struct n
     new->log_level = options->log_level;
     new->connect_timeout = options->connect_timeout;
     new->stall_timeout = options->stall_timeout;
+    new->asks_quorum = options->asks_quorum;
     tracking_init(new);
     if (!open_nodes(new, options, error) || !open_descriptors(new, error)) {
         free_net(new);

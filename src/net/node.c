@@ -50,6 +50,16 @@ static bool is_twice_listed(struct conn *conn) {
     return false;
 }
 
+static void log_silence(struct conn *conn) {
+    struct node *node = conn->node;
+    bool silent = node->net->guarded && !conn->announces;
+    if (silent && !node->logged_silence)
+        net_log(node->net, REDLOCK_LOG_WARNING,
+                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello +client|tracking",
+                node->url.text, conn->refusal);
+    node->logged_silence = silent;
+}
+
 void node_up(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
@@ -59,6 +69,7 @@ void node_up(struct conn *conn) {
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
     if (conn->kind != CONN_MAIN) return;
     memcpy(node->run_id, conn->run_id, sizeof(node->run_id));
+    memcpy(node->quorum, conn->quorum, sizeof(node->quorum));
     node->uses_transactions = conn->scripting_refused;
     if (node->was_ready) node->reconnects++;
     node->was_ready = true;
@@ -70,6 +81,7 @@ void node_up(struct conn *conn) {
     net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text,
             node->version[0] ? node->version : "unknown",
             node->uses_transactions ? ", scripting refused: using transactions" : "");
+    log_silence(conn);
     node_send_kept(node);
 }
 
@@ -209,6 +221,8 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     memcpy(status->version, node->version, sizeof(status->version));
     memcpy(status->text, node->text, sizeof(status->text));
     status->uses_transactions = node->uses_transactions;
+    status->announces = status->connected && node->main.announces;
+    memcpy(status->quorum, node->quorum, sizeof(status->quorum));
     status->scheme = node->url.scheme;
     status->reconnects = node->reconnects;
 }

@@ -4,11 +4,13 @@
  * the reader's own buffer moves between the parts of a reply that comes in several reads. Slots and arena grow
  * only for a reply larger than any before on this connection (SCAN), up to fixed limits.
  *
- * Nearly all that a lock is ever answered is "+OK", ":1" or "$-1", whole and in one read with many of its like. Those are
- * taken as they lie there. Whatever else comes, and whatever is cut off, goes to hiredis from there on.
+ * Nearly all that a lock is ever answered is "+OK", ":1" or "$-1" ("_" in RESP3), whole and in one read with many of its
+ * like. Those are taken as they lie there. Whatever else comes, and whatever is cut off, goes to hiredis or to resp3.c
+ * from there on.
  */
 #include "net/reader.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,52 +40,57 @@ static bool grow_arena(struct reader *reader, size_t bytes) {
     return true;
 }
 
-/* hiredis only asks that an object is not NULL; the slot's number plus one is. */
-static void *new_slot(const redisReadTask *task, enum reply_type type, int64_t integer) {
-    struct reader *reader = task->privdata;
-    if (reader->slots_count == READER_ELEMENTS_MAX) {
-        reader->oversized = true;
-        return NULL;
-    }
-    if (reader->slots_count == reader->slots_capacity && !grow_slots(reader)) {
-        reader->no_memory = true;
-        return NULL;
-    }
+bool reader_add_slot(struct reader *reader, enum reply_type type, int64_t integer, size_t bytes) {
+    reader->oversized = reader->slots_count == READER_ELEMENTS_MAX;
+    if (reader->oversized) return false;
+    reader->no_memory = reader->slots_count == reader->slots_capacity && !grow_slots(reader);
+    if (reader->no_memory) return false;
     size_t at = reader->slots_count++;
     reader->slots[at] = (struct reply_slot){type, integer};
-    reader->bytes[at] = (struct net_bytes){NULL, 0};
-    return (void *)(uintptr_t)(at + 1);
+    reader->bytes[at] = (struct net_bytes){NULL, bytes};
+    return true;
+}
+
+bool reader_add_bytes(struct reader *reader, const char *data, size_t bytes) {
+    reader->no_memory = reader->arena_capacity - reader->arena_bytes < bytes && !grow_arena(reader, bytes);
+    if (reader->no_memory) return false;
+    if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, data, bytes);
+    reader->arena_bytes += bytes;
+    return true;
+}
+
+/* hiredis only asks that an object is not NULL; the count of slots is not. */
+static void *new_slot(const redisReadTask *task, enum reply_type type, int64_t integer, size_t bytes) {
+    struct reader *reader = task->privdata;
+    return reader_add_slot(reader, type, integer, bytes) ? (void *)(uintptr_t)reader->slots_count : NULL;
+}
+
+/* What newer versions of hiredis know of RESP3. */
+static void *refuse(const redisReadTask *task) {
+    ((struct reader *)task->privdata)->malformed = true;
+    return NULL;
 }
 
 static void *on_string(const redisReadTask *task, char *text, size_t bytes) {
-    struct reader *reader = task->privdata;
-    enum reply_type type = REPLY_OTHER;
-    if (task->type == REDIS_REPLY_STRING) type = REPLY_STRING;
-    if (task->type == REDIS_REPLY_STATUS) type = REPLY_STATUS;
-    if (task->type == REDIS_REPLY_ERROR) type = REPLY_ERROR;
-    void *object = new_slot(task, type, 0);
-    if (!object) return NULL;
-    if (reader->arena_capacity - reader->arena_bytes < bytes && !grow_arena(reader, bytes)) {
-        reader->no_memory = true;
-        return NULL;
+    enum reply_type type;
+    switch (task->type) {
+    case REDIS_REPLY_STRING: type = REPLY_STRING; break;
+    case REDIS_REPLY_STATUS: type = REPLY_STATUS; break;
+    case REDIS_REPLY_ERROR: type = REPLY_ERROR; break;
+    default: return refuse(task);
     }
-    if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, text, bytes);
-    reader->bytes[reader->slots_count - 1].bytes = bytes;
-    reader->arena_bytes += bytes;
-    return object;
+    return reader_add_bytes(task->privdata, text, bytes) ? new_slot(task, type, 0, bytes) : NULL;
 }
 
 static void *on_elements(const redisReadTask *task, size_t elements) {
     struct reader *reader = task->privdata;
-    if (elements > READER_ELEMENTS_MAX) {
-        reader->oversized = true;
-        return NULL;
-    }
-    return new_slot(task, REPLY_ARRAY, (int64_t)elements);
+    if (task->type != REDIS_REPLY_ARRAY) return refuse(task);
+    reader->oversized = elements > READER_ELEMENTS_MAX;
+    return reader->oversized ? NULL : new_slot(task, REPLY_ARRAY, (int64_t)elements, 0);
 }
 
-static void *on_integer(const redisReadTask *task, long long value) { return new_slot(task, REPLY_INTEGER, value); }
-static void *on_nil(const redisReadTask *task) { return new_slot(task, REPLY_NIL, 0); }
+static void *on_integer(const redisReadTask *task, long long value) { return new_slot(task, REPLY_INTEGER, value, 0); }
+static void *on_nil(const redisReadTask *task) { return new_slot(task, REPLY_NIL, 0, 0); }
 static void on_free(void *object) { (void)object; }
 
 /* The functions' types are the only thing that differs between hiredis 0.14 and 1.x. */
@@ -91,11 +98,11 @@ static void on_free(void *object) { (void)object; }
 static void *on_array(const redisReadTask *task, size_t elements) { return on_elements(task, elements); }
 static void *on_double(const redisReadTask *task, double value, char *text, size_t bytes) {
     (void)value, (void)text, (void)bytes;
-    return new_slot(task, REPLY_OTHER, 0);
+    return refuse(task);
 }
 static void *on_bool(const redisReadTask *task, int value) {
     (void)value;
-    return new_slot(task, REPLY_OTHER, 0);
+    return refuse(task);
 }
 static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_double, on_nil, on_bool, on_free};
 static int task_type(const redisReader *hiredis) { return hiredis->task[hiredis->ridx]->type; }
@@ -140,8 +147,16 @@ static bool feed_hiredis(struct reader *reader) {
     return redisReaderFeed(reader->hiredis, reader->direct, bytes) == REDIS_OK;
 }
 
+void reader_expect_resp3(struct reader *reader, bool on) {
+    assert(reader->pending == 0);
+    reader->resp3.on = on;
+}
+
 bool reader_feed(struct reader *reader, const char *data, size_t bytes) {
-    if (!feed_hiredis(reader)) return false;
+    if (reader->resp3.on)
+        assert(reader->direct_bytes == 0);
+    else if (!feed_hiredis(reader))
+        return false;
     reader->direct = data;
     reader->direct_bytes = bytes;
     return true;
@@ -165,6 +180,7 @@ static bool next_plain(struct reader *reader) {
     if (reader->pending > 0) return false;
     if (left >= 4 && at[0] == ':' && at[1] >= '0' && at[1] <= '9' && at[2] == '\r' && at[3] == '\n')
         return take_plain(reader, 4, REPLY_INTEGER, at[1] - '0');
+    if (left >= 3 && reader->resp3.on && memcmp(at, "_\r\n", 3) == 0) return take_plain(reader, 3, REPLY_NIL, 0);
     if (left < 5) return false;
     if (memcmp(at, "+OK\r\n", 5) == 0) return take_plain(reader, 5, REPLY_STATUS, 0);
     if (memcmp(at, "$-1\r\n", 5) == 0) return take_plain(reader, 5, REPLY_NIL, 0);
@@ -190,15 +206,13 @@ static void locate_bytes(struct reader *reader) {
     }
 }
 
-enum reader_status reader_next(struct reader *reader) {
-    if (reader->whole) reader->slots_count = reader->arena_bytes = 0;
-    reader->whole = false;
-    if (next_plain(reader)) return READER_REPLY;
+static enum reader_status next_of_hiredis(struct reader *reader) {
     if (!feed_hiredis(reader)) return READER_NO_MEMORY;
     void *object = NULL;
     int outcome = redisReaderGetReply(reader->hiredis, &object);
     size_t left = reader->hiredis->len - reader->hiredis->pos;
     if (reader->oversized) return READER_OVERSIZED;
+    if (reader->malformed) return READER_MALFORMED;
     if (reader->no_memory) return READER_NO_MEMORY;
     if (outcome != REDIS_OK) return reader->hiredis->err == REDIS_ERR_OOM ? READER_NO_MEMORY : READER_MALFORMED;
     if (!object) {
@@ -206,12 +220,28 @@ enum reader_status reader_next(struct reader *reader) {
         return too_much ? READER_OVERSIZED : READER_MORE;
     }
     reader->pending = left;
-    reader->whole = true;
-    locate_bytes(reader);
     return READER_REPLY;
 }
 
+enum reader_status reader_next(struct reader *reader) {
+    if (reader->whole) reader->slots_count = reader->arena_bytes = 0;
+    reader->whole = false;
+    if (next_plain(reader)) return READER_REPLY;
+    enum reader_status status = reader->resp3.on ? resp3_next(reader) : next_of_hiredis(reader);
+    reader->whole = status == READER_REPLY || status == READER_PUSH;
+    if (reader->whole) locate_bytes(reader);
+    return status;
+}
+
+static bool is_text(const struct reader *reader, size_t slot, enum reply_type type, const char *text) {
+    return slot < reader->slots_count && reader->slots[slot].type == type && reader->bytes[slot].bytes == strlen(text) &&
+           memcmp(reader->bytes[slot].data, text, strlen(text)) == 0;
+}
+
 bool reader_is_status(const struct reader *reader, size_t slot, const char *text) {
-    return slot < reader->slots_count && reader->slots[slot].type == REPLY_STATUS &&
-           reader->bytes[slot].bytes == strlen(text) && memcmp(reader->bytes[slot].data, text, strlen(text)) == 0;
+    return is_text(reader, slot, REPLY_STATUS, text);
+}
+
+bool reader_is_string(const struct reader *reader, size_t slot, const char *text) {
+    return is_text(reader, slot, REPLY_STRING, text);
 }

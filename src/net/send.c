@@ -299,7 +299,8 @@ void call_reply(struct conn *conn) {
         send_whole(conn);
         return;
     }
-    if (!command_answer(call->request, conn->replies, reader, conn->node->net->fences, &conn->answer)) {
+    struct answer_room room = {conn->node->net->fences, &conn->state_told};
+    if (!command_answer(call->request, conn->replies, reader, room, &conn->answer)) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
         return;
     }

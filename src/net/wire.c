@@ -33,6 +33,7 @@ static void take_replies(struct conn *conn) {
         case READER_MALFORMED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "malformed answer"); return;
         case READER_OVERSIZED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "oversized answer"); return;
         case READER_NO_MEMORY: conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory"); return;
+        case READER_PUSH: conn_push(conn); continue;
         case READER_REPLY: break;
         }
         if (conn->state == CONN_HANDSHAKE)

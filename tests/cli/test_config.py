@@ -16,6 +16,10 @@ BAD_FILES = [
     ("[section]\nttl = 5s\n", "2: section [section]: this file has no sections"),
     ("busy-poll = perhaps\n", "1: busy-poll: 'perhaps' is neither yes nor no"),
     ("on-lost = maybe\n", "1: on-lost: 'maybe' is neither term nor ignore"),
+    ("mode = strict\n", "1: mode: 'strict' is none of auto, classic and guarded"),
+    ("quorum = 12\n", "1: quorum: '12' is no id of a quorum, 16 hexadecimal digits"),
+    ("allow-replicas = 1\n", "1: allow-replicas: '1' is neither yes nor no"),
+    ("ttl-max = 5ms\n", "1: ttl-max: '5ms' is out of range"),
     ("nodes = " + "r" * 300, "1: line longer than"),
 ]
 

@@ -85,7 +85,7 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         # A word of the prose may be an option's name; a key must be listed.
         assert listed or not accepted, name
         assert accepted or name in ("help", "quiet", "json", "verbose", "tokens", "token", "nonblock", "status-file", "count", "dir",
-                                    "server", "restart-after", "samples", "watch", "fence", "confirm", "ttl-max", "floor", "never-used",
+                                    "server", "restart-after", "samples", "watch", "fence", "confirm", "floor", "never-used",
                                     "yes", "only", "list", "pairs", "seconds", "held", "plot"), name
 
 
@@ -107,6 +107,8 @@ def test_completion(redlock):
     assert complete("redlock", "serve", "--busy-poll", "") == ["yes", "no"]
     assert "/etc/passwd" in complete("redlock", "serve", "--password-file", "/etc/passw")
     assert complete("redlock", "run", "--mode", "g") == ["guarded"]
+    assert complete("redlock", "run", "--mode", "a") == ["auto"]
+    assert complete("redlock", "up", "--mode", "") == ["classic", "guarded"]
     assert complete("redlock", "bench", "--mode", "s") == ["single"]
     assert complete("redlock", "bench", "--only", "blocking,thr") == ["blocking,threads-4", "blocking,threads-16"]
     assert complete("redlock", "quorum", "re") == ["remove", "replace"]

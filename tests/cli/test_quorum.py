@@ -141,6 +141,49 @@ def test_init_names_the_node_that_is_not_there(three):
     assert three[0].ask("EXISTS", "redlock:node") == 0
 
 
+# ---- init: how long it waits (INIT-TOO-SOON) ----
+
+def lose(*servers):
+    for server in servers:
+        server.ask("FLUSHALL")
+
+
+def timed_init(redlock, *options, environ=None):
+    began = time.monotonic()
+    done = redlock("quorum", "init", "--yes", *options, environ=environ)
+    assert done.returncode == 0, done.stderr
+    return time.monotonic() - began
+
+
+def test_init_after_a_power_cut_wants_to_know_how_long_to_wait(made, three):
+    lose(*three.servers)
+    done = made("quorum", "init", "--yes")
+    assert done.returncode == USAGE
+    assert b"nothing says how long locks" in done.stderr and b"--ttl-max 10m" in done.stderr
+    assert [server.ask("DBSIZE") for server in three.servers] == [0] * 3
+    status, shown, _ = on_terminal(made, "quorum", "init", answer=b"n\n")
+    assert status == 1 and "It would wait for 60.0 s" in shown and "two would hold a lock" in shown
+    assert [server.ask("DBSIZE") for server in three.servers] == [0] * 3
+    assert timed_init(made, "--ttl-max", TTL_MAX) >= 2
+
+
+def test_init_waits_for_the_longest_that_is_known(three, tmp_path):
+    redlock = guarded(three.nodes)
+    path = tmp_path / "redlock.conf"
+    path.write_text("ttl-max = 3s\n")
+    file = {"REDLOCK_CONFIG": str(path)}
+    assert timed_init(redlock, environ=file) >= 3
+    assert look(redlock)[1]["ttl_max_ms"] == 3000
+    lose(*three.servers[:2])
+    assert timed_init(redlock, "--ttl-max", "500ms") >= 3  # by the record
+    assert look(redlock)[1]["ttl_max_ms"] == 500
+    lose(*three.servers)
+    assert timed_init(redlock, "--ttl-max", "500ms", environ=file) >= 3  # by the file
+    assert look(redlock)[1]["ttl_max_ms"] == 500
+    # Who does nothing but take locks does not mind it.
+    assert redlock("acquire", "-t", "200ms", "x", environ=file).returncode == 0
+
+
 # ---- a lock ----
 
 def test_fences_grow_and_reach_the_command(made, resource):
@@ -439,7 +482,7 @@ def test_used_servers_are_not_never_used(made, three):
     assert (done.returncode, b"(--never-used) is for new servers alone: leave it out" in done.stderr) == (USAGE, True)
     # What may be held was held for ttl_max as it was: that is how long it takes.
     shown = made("quorum", "init", "--ttl-max", "1s")
-    assert shown.returncode == USAGE and b"with ttl_max 1.0 s" in shown.stderr and b"it takes 2.0 s" in shown.stderr
+    assert shown.returncode == USAGE and b"with ttl_max 1.0 s" in shown.stderr and b"that is known, 2.0 s" in shown.stderr
 
 
 def test_a_fence_of_no_lock(made, resource):
@@ -542,7 +585,11 @@ def test_a_wait_that_is_interrupted_ends_its_line(made, three):
     (["add", "--ttl-max", "3s", "redis://127.0.0.1:2"], "--ttl-max is for 'redlock quorum init'"),
     (["init", "--wait"], "--wait is for 'redlock quorum status'"),
     (["init", "--floor", "0"], "no number from 1"),
-    (["init", "--ttl-max", "25h"], "--ttl-max is from 10ms to 24h"),
+    (["init", "--ttl-max", "25h"], "a ttl_max is from 10ms to 24h"),
+    (["status", "--quorum", "0123456789abcde"], "'0123456789abcde' is no id of a quorum, 16 hexadecimal digits"),
+    (["status", "--quorum", "0000000000000000"], "is no id of a quorum"),
+    (["status", "--quorum", "0123456789ABCDEF"], "is no id of a quorum"),
+    (["status", "--allow-replicas=yes"], "takes no value"),
     (["status", "--mode", "classic"], "is guarded mode's"),
 ])
 def test_usage(redlock, arguments, message):
@@ -554,7 +601,9 @@ def test_usage(redlock, arguments, message):
 def test_bad_modes(redlock, three, tmp_path):
     nodes = {"REDLOCK_NODES": three.nodes}
     done = redlock("acquire", "--mode", "strict", "x", environ=nodes)
-    assert (done.returncode, b"neither classic nor guarded" in done.stderr) == (USAGE, True)
+    assert (done.returncode, b"'strict' is none of auto, classic and guarded" in done.stderr) == (USAGE, True)
+    done = redlock("up", "--mode", "auto", "--", "true")
+    assert (done.returncode, b"'auto' is neither classic nor guarded" in done.stderr) == (USAGE, True)
     done = redlock("acquire", "x", environ={**nodes, "REDLOCK_MODE": "strict"})
     assert (done.returncode, b"REDLOCK_MODE is 'strict'" in done.stderr) == (78, True)
     done = redlock("acquire", "--confirm", "x", environ=nodes)
@@ -562,7 +611,29 @@ def test_bad_modes(redlock, three, tmp_path):
     path = tmp_path / "redlock.conf"
     path.write_text("mode = strict\n")
     done = redlock("acquire", "x", environ={**nodes, "REDLOCK_CONFIG": str(path)})
-    assert (done.returncode, b"1: mode: 'strict' is neither" in done.stderr) == (78, True)
+    assert (done.returncode, b"1: mode: 'strict' is none of" in done.stderr) == (78, True)
+
+
+def test_bad_pins(redlock, three, tmp_path):
+    nodes = {"REDLOCK_NODES": three.nodes, "REDLOCK_MODE": "guarded"}
+    for name, value, message in [("REDLOCK_QUORUM", "here", b"REDLOCK_QUORUM is 'here', and no id of a quorum"),
+                                 ("REDLOCK_ALLOW_REPLICAS", "yes", b"REDLOCK_ALLOW_REPLICAS is 'yes', and neither 0 nor 1")]:
+        done = redlock("acquire", "x", environ={**nodes, name: value})
+        assert (done.returncode, message in done.stderr) == (CONFIG, True), done.stderr
+        assert redlock("acquire", "x", environ={**nodes, name: ""}).returncode == NO_QUORUM  # not set
+    path = tmp_path / "redlock.conf"
+    for line, message in [("quorum = here", "1: quorum: 'here' is no id of a quorum"),
+                          ("allow-replicas = perhaps", "1: allow-replicas: 'perhaps' is neither yes nor no"),
+                          ("ttl-max = 25h", "1: ttl-max: '25h' is out of range: a ttl_max is from 10ms to 24h")]:
+        path.write_text(line + "\n")
+        done = redlock("acquire", "x", environ={**nodes, "REDLOCK_CONFIG": str(path)})
+        assert (done.returncode, message in done.stderr.decode()) == (CONFIG, True), done.stderr
+    for words in (["--quorum", "0123456789abcdef"], ["--allow-replicas"]):
+        done = redlock("acquire", "--mode", "classic", *words, "x", environ=nodes)
+        assert (done.returncode, words[0].encode() + b" is guarded mode's: add --mode guarded" in done.stderr) == (USAGE, True)
+    # What is set for all commands does not stand against one that names its mode.
+    assert redlock("acquire", "--mode", "classic", "x",
+                   environ={**nodes, "REDLOCK_QUORUM": "0123456789abcdef", "REDLOCK_ALLOW_REPLICAS": "1"}).returncode == 0
 
 
 def test_which_mode_wins(redlock, three, tmp_path):

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,6 +190,9 @@ static void arguments_are_checked(void **state) {
     options.ttl_ms_max = REDLOCK_TTL_MS_MIN - 1;
     assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
     options = quorum_options();
+    options.ttl_ms_max_before = REDLOCK_TTL_MS_MAX + 1;
+    assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
+    options = quorum_options();
     options.fence_floor = REDLOCK_FENCE_MAX;
     assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
     options = quorum_options();
@@ -244,15 +248,16 @@ static void records_of_others_are_refused(void **state) {
     struct redlock_client *first = open_on("012"), *second = open_on("345"), *list_of_both;
     init(first, 1);
     init(second, 1);
-    init_refuses("01234", 3, "leave out", REDLOCK_BAD_ARGUMENT);
+    init_refuses("01234", 3, "leave out", REDLOCK_TWO_QUORUMS);
     init_refuses("06", 0, "not in the list", REDLOCK_BAD_ARGUMENT);
     redlock_client_free(first);
     list_of_both = open_on("0123");
     assert_quorum(redlock_quorum_add(list_of_both, 3, &options, &error), REDLOCK_BAD_ARGUMENT, error);
     assert_says(error, urls[3]);
     assert_says(error, "remove");
-    assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_BAD_ARGUMENT, error);
-    assert_says(error, "leave it out");
+    assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_TWO_QUORUMS, error);
+    assert_says(error, urls[3]);
+    assert_says(error, "leave out");
     redlock_client_free(list_of_both);
     list_of_both = open_on("012");
     assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_BAD_ARGUMENT, error);
@@ -397,6 +402,117 @@ static void used_servers_are_not_never_used(void **state) {
     redlock_client_free(client);
 }
 
+enum command { INIT, NEVER_USED, ADD, REMOVE };
+
+static bool killed(enum command command, const char *which, const char *id, int nth, long after_us);
+
+/* ---- init: how long it waits (INIT-TOO-SOON) ---------------------------------------------- */
+
+static double init_within(struct redlock_client *client, int64_t ttl_ms, int64_t before_ms) {
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    options.ttl_ms_max = ttl_ms;
+    options.ttl_ms_max_before = before_ms;
+    double began = now_ms();
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    return now_ms() - began;
+}
+
+/* A power cut has taken every record: only the operator knows how long a lock of before may last. */
+static void init_without_a_record_wants_a_ttl_max(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options;
+    struct redlock_error error = {0};
+    redlock_quorum_options_init(&options);
+    assert_int_equal(options.ttl_ms_max, 0);
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "--ttl-max");
+    assert_says(error, "--never-used");
+    assert_quorum(redlock_quorum_init(client, NULL, &error), REDLOCK_BAD_ARGUMENT, error);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(server_ask_integer(&nodes.at[i], "DBSIZE"), 0);
+    assert_true(init_within(client, 0, 800) >= 800);
+    assert_int_equal(look(client).quorum.ttl_ms_max, 800);
+    lose_data("012");
+    assert_true(init_within(client, TTL_MAX, 800) >= 800);
+    assert_int_equal(look(client).quorum.ttl_ms_max, TTL_MAX);
+    lose_data("012");
+    options.never_used = 1;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    assert_int_equal(look(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
+    redlock_client_free(client);
+}
+
+static void start_with_ttl_max(int64_t ttl_ms) {
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    options.ttl_ms_max = ttl_ms;
+    options.never_used = 1;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    redlock_client_free(client);
+}
+
+static void init_waits_for_the_longest_record(void **state) {
+    (void)state;
+    start(3);
+    for (int format = 1; format <= 2; format++) {
+        start_with_ttl_max(1200);
+        if (format == 1) {
+            freeReplyObject(server_ask(&nodes.at[2], "HSET redlock:node format 1"));
+            freeReplyObject(server_ask(&nodes.at[2], "HDEL redlock:node replid evicted"));
+        }
+        lose_data("01");
+        struct redlock_client *client = open_on("012");
+        assert_true(init_within(client, TTL_MAX, 0) >= 1200);
+        assert_int_equal(look(client).quorum.ttl_ms_max, TTL_MAX);
+        redlock_client_free(client);
+        assert_agreed("012", 2, 3);
+        lose_data("012");
+    }
+    start_with_ttl_max(1200);
+    lose_data("01");
+    struct redlock_client *client = open_on("012");
+    assert_true(init_within(client, 0, 0) >= 1200);
+    assert_int_equal(look(client).quorum.ttl_ms_max, 1200);
+    redlock_client_free(client);
+}
+
+/* What the first run has written over told of a longer ttl_max than its own. */
+static void an_interrupted_init_hands_on_how_long_to_wait(void **state) {
+    (void)state;
+    start(3);
+    start_with_ttl_max(1200);
+    lose_data("01");
+    assert_true(killed(INIT, "012", NULL, 2, 0));
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(number_of(i, "ttl_max"), 1200);
+    struct redlock_client *client = open_on("012");
+    assert_true(init_within(client, TTL_MAX, 0) >= 1200);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(number_of(i, "ttl_max"), TTL_MAX);
+    redlock_client_free(client);
+}
+
+/* A program that was built when the struct ended earlier, and whatever lies behind it there. */
+static void shorter_options_are_understood(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_client *client = open_on("012");
+    struct redlock_quorum_options options;
+    struct redlock_error error = {0};
+    memset(&options, 0x5a, sizeof options);
+    redlock_quorum_options_fill(&options, offsetof(struct redlock_quorum_options, ttl_ms_max_before));
+    options.never_used = 1;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    assert_int_equal(look(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
+    options.size = sizeof options + 8;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "unknown size");
+    redlock_client_free(client);
+}
+
+/* ---- init: what comes between --------------------------------------------------------------- */
+
 static void *flush_soon(void *context) {
     nap_ms(TTL_MAX / 2);
     lose_data(context);
@@ -450,8 +566,6 @@ static void a_second_init_meanwhile_is_told(void **state) {
 }
 
 /* ---- killed ----------------------------------------------------------------------------- */
-
-enum command { INIT, NEVER_USED, ADD, REMOVE };
 
 static int tell_parent[2];
 
@@ -847,6 +961,55 @@ static void a_node_that_cannot_be_reached_is_not_added(void **state) {
     redlock_client_free(client);
 }
 
+/* ---- losses in between ---------------------------------------------------------------------- */
+
+/* What is lost when the members are asked, which is after the first check. */
+static const char *lost_meanwhile;
+
+static void lose_when_asked(void *context, const char *text, int64_t left_ms) {
+    (void)context, (void)left_ms;
+    if (strcmp(text, "asking the members") == 0) lose_data(lost_meanwhile);
+    lost_meanwhile = "";
+}
+
+/* Of seven three are lost: the other four can agree on a change, and six members would need four of which they have three,
+ * for good. So it is not made, and the four go on. */
+static void a_change_is_not_made_when_too_much_was_lost_meanwhile(enum command command, const char *which,
+                                                                  const char *lost, unsigned goes, unsigned left) {
+    struct redlock_client *client = open_with("0123456", 0, 1);
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    char id[17];
+    init(client, 1);
+    memcpy(id, id_of(client, goes), sizeof id);
+    redlock_client_free(client);
+    options.progress = lose_when_asked;
+    lost_meanwhile = lost;
+    client = open_with(which, 0, 1);
+    assert_quorum(run(command, client, which, id, &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_says(error, command == REMOVE ? "removing it now would leave 3 of 6" : "adding a member now would leave 4 of 8");
+    redlock_client_free(client);
+    client = open_with("0123456", 0, 1);
+    assert_int_equal(look(client).quorum.epoch, 1);
+    assert_int_equal(intact(client), left);
+    assert_true(take(client, "r") > 0);
+    redlock_client_free(client);
+    assert_agreed("0123456", 1, 7);
+}
+
+static void a_remove_is_checked_again_before_it_is_accepted(void **state) {
+    (void)state;
+    start(7);
+    a_change_is_not_made_when_too_much_was_lost_meanwhile(REMOVE, "0123456", "012", 6, 4);
+}
+
+static void an_add_is_checked_again_before_it_is_accepted(void **state) {
+    (void)state;
+    start(8);
+    a_change_is_not_made_when_too_much_was_lost_meanwhile(ADD, "01234567", "012", 6, 4);
+    assert_int_equal(server_ask_integer(&nodes.at[7], "DBSIZE"), 0);
+}
+
 /* ---- others at the same time -------------------------------------------------------------- */
 
 struct operator{
@@ -1093,6 +1256,10 @@ int main(void) {
         cmocka_unit_test_teardown(init_waits_for_ttl_max, stop),
         cmocka_unit_test_teardown(lost_majority_keeps_id_and_fences, stop),
         cmocka_unit_test_teardown(used_servers_are_not_never_used, stop),
+        cmocka_unit_test_teardown(init_without_a_record_wants_a_ttl_max, stop),
+        cmocka_unit_test_teardown(init_waits_for_the_longest_record, stop),
+        cmocka_unit_test_teardown(an_interrupted_init_hands_on_how_long_to_wait, stop),
+        cmocka_unit_test_teardown(shorter_options_are_understood, stop),
         cmocka_unit_test_teardown(a_node_lost_meanwhile_is_named, stop),
         cmocka_unit_test_teardown(a_second_init_meanwhile_is_told, stop),
         cmocka_unit_test_teardown(init_is_killed_and_run_again, stop),
@@ -1109,6 +1276,8 @@ int main(void) {
         cmocka_unit_test_teardown(remove_leaves_the_old_list_working, stop),
         cmocka_unit_test_teardown(fences_outlive_the_members_that_knew_them, stop),
         cmocka_unit_test_teardown(a_node_that_cannot_be_reached_is_not_added, stop),
+        cmocka_unit_test_teardown(a_remove_is_checked_again_before_it_is_accepted, stop),
+        cmocka_unit_test_teardown(an_add_is_checked_again_before_it_is_accepted, stop),
         cmocka_unit_test_teardown(two_operators_add, stop),
         cmocka_unit_test_teardown(two_operators_remove, stop),
         cmocka_unit_test_teardown(one_adds_one_removes, stop),

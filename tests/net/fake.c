@@ -135,6 +135,7 @@ void fake_introduce(struct fake *fake, int identity) {
 void fake_greet(struct fake *fake, struct world *world) {
     fake_accept(fake, world);
     fake_await(fake, world, fake->guarded ? FAKE_GREETED_GUARDED : FAKE_GREETED);
+    if (fake->guarded) fake_tell(fake, fake->hello ? fake->hello : FAKE_HELLO);
     fake_introduce(fake, fake->port);
     if (fake->guarded) fake_tell(fake, ":1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n");
     fake_tell(fake, ":1\r\n:0\r\n:0\r\n:0\r\n");

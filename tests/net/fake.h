@@ -9,13 +9,16 @@ struct fake {
     int listener, peer; /* peer -1: nobody is connected */
     int port;
     bool guarded; /* the client's net is: greeting is longer */
+    const char *hello; /* what it says to HELLO 3 and to CLIENT TRACKING; NULL: it speaks RESP3 and announces */
     size_t seen;  /* commands received from this peer */
     size_t bytes; /* of which this many bytes */
     char *input;  /* all of it */
     size_t input_bytes, input_capacity;
 };
 
-enum { FAKE_GREETED = 5, FAKE_GREETED_GUARDED = 11 }; /* commands of a whole handshake */
+enum { FAKE_GREETED = 5, FAKE_GREETED_GUARDED = 13 }; /* commands of a whole handshake */
+
+#define FAKE_HELLO "%2\r\n$6\r\nserver\r\n$4\r\nfake\r\n$5\r\nproto\r\n:3\r\n+OK\r\n"
 
 enum fake_end { FAKE_OPEN, FAKE_FIN, FAKE_RESET };
 

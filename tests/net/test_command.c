@@ -117,7 +117,7 @@ static bool feed(struct reader *reader, const struct net_request *request, unsig
                  struct net_reply *answer) {
     assert_true(reader_feed(reader, text, strlen(text)));
     assert_int_equal(reader_next(reader), READER_REPLY);
-    return command_answer(request, nth, reader, NULL, answer);
+    return command_answer(request, nth, reader, (struct answer_room){NULL, NULL}, answer);
 }
 
 static void test_answers(void **state) {

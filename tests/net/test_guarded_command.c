@@ -201,7 +201,7 @@ static bool feed(struct reader *reader, const struct net_request *request, unsig
                  struct net_reply *answer) {
     assert_true(reader_feed(reader, text, strlen(text)));
     assert_int_equal(reader_next(reader), READER_REPLY);
-    return command_answer(request, nth, reader, fences, answer);
+    return command_answer(request, nth, reader, (struct answer_room){.fences = fences}, answer);
 }
 
 enum { WRONG = -1 }; /* not an answer to it */
@@ -352,7 +352,7 @@ static void test_record_and_fences_told(void **state) {
     /* A net that has no room for them never asks. */
     assert_true(reader_feed(&reader, "*2\r\n$1\r\n3\r\n$2\r\n12\r\n", 20));
     assert_int_equal(reader_next(&reader), READER_REPLY);
-    assert_false(command_answer(&request, 0, &reader, NULL, &answer));
+    assert_false(command_answer(&request, 0, &reader, (struct answer_room){NULL, NULL}, &answer));
     reader_close(&reader);
 }
 

@@ -311,6 +311,7 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
     open_guarded(&fake, &world);
     fake_accept(&fake, &world);
     fake_await(&fake, &world, GREETED);
+    fake_tell(&fake, FAKE_HELLO);
     fake_tell(&fake, first_words);
     world_until_verdict(&world, 0, verdict);
     if (!strstr(world_node(&world, 0).text, text)) fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
@@ -355,6 +356,7 @@ static void expect_welcome(const char *first_words) {
     open_guarded(&fake, &world);
     fake_accept(&fake, &world);
     fake_await(&fake, &world, GREETED);
+    fake_tell(&fake, FAKE_HELLO);
     fake_tell(&fake, first_words);
     world_until_ready(&world, 1);
     end(&fake, &world);

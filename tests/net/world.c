@@ -23,6 +23,7 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     ask->verdicts[call->node] = reply->verdict;
     ask->done++;
     ask->order[call->node] = ++world->replies;
+    ask->lost_before[call->node] = world->losses;
     ask->remaining_ms = reply->remaining_ms;
     ask->value_bytes = reply->value.bytes;
     if (reply->value.bytes > 0) memcpy(ask->value, reply->value.data, reply->value.bytes);
@@ -31,9 +32,11 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     ask->cursor = reply->cursor;
     ask->fence = reply->fence;
     ask->count = reply->count;
+    ask->has_state = reply->state != NULL;
+    if (reply->state) ask->told = *reply->state;
     ask->has_fences = reply->fences != NULL;
     if (reply->fences && ask->fences) memcpy(ask->fences, reply->fences, RL_STRIPES * sizeof(*ask->fences));
-    if (ask->request.op == NET_RECORD) join_items(ask, reply);
+    if (ask->request.op == NET_RECORD || ask->request.op == NET_SURVEY) join_items(ask, reply);
 }
 
 static void on_node(void *context, unsigned node) { ((struct world *)context)->told[node]++; }
@@ -53,13 +56,19 @@ static void on_wake(void *context, unsigned node, struct net_bytes key, int rank
     snprintf(world->key, sizeof(world->key), "%.*s", (int)key.bytes, key.data ? (const char *)key.data : "");
 }
 
+static void on_changed(void *context, unsigned node) {
+    (void)node;
+    ((struct world *)context)->losses++;
+}
+
 struct net_options world_options(const char *nodes) {
     return (struct net_options){
         .nodes = nodes, .connect_timeout = 1000 * RL_MS, .stall_timeout = 5000 * RL_MS, .log_level = REDLOCK_LOG_DEBUG};
 }
 
 void world_open(struct world *world, const struct net_options *options) {
-    struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .wake = on_wake, .context = world};
+    struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .wake = on_wake,
+                                    .changed = on_changed, .context = world};
     struct net_error error = {0};
     memset(world, 0, sizeof(*world));
     if (net_open(&world->net, options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);

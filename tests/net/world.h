@@ -24,8 +24,9 @@ struct ask {
     int verdicts[RL_NODES_MAX];
     unsigned done;                /* how many handlers ran */
     unsigned order[RL_NODES_MAX]; /* the world's count of replies when this one came */
+    unsigned lost_before[RL_NODES_MAX]; /* and its count of losses */
     int64_t remaining_ms;
-    unsigned char value[WORLD_VALUE_MAX]; /* of RECORD: its items, each with a space behind it */
+    unsigned char value[WORLD_VALUE_MAX]; /* of RECORD and SURVEY: the items, each with a space behind it */
     size_t value_bytes;
     bool truncated;
     unsigned items;
@@ -33,12 +34,15 @@ struct ask {
     int64_t fence, count;
     int64_t *fences; /* the test's; where to copy those that are told, NULL: nowhere */
     bool has_fences;
+    struct net_state told; /* of STATE */
+    bool has_state;
 };
 
 struct world {
     struct net *net;
     unsigned replies;
     unsigned told[RL_NODES_MAX];
+    unsigned losses;         /* how often we were told that a record or all data may have changed */
     unsigned changes, ranks; /* hints: of changes, and of our rank in a line */
     int rank;                /* the last */
     char key[64];            /* which the last hint was about; "": any */

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * INFO is asked for section by section: before version 7 it takes one, and a whole one is long.
+ */
+#include "net/info.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "net/command.h"
+
+enum { REPLID_BYTES = 40, NUMBER_BYTES = 21 };
+
+void info_value(struct net_bytes info, const char *field, char *value, size_t capacity) {
+    const char *at = info.data, *end = at + info.bytes;
+    size_t length = strlen(field);
+    value[0] = '\0';
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        if (!line_end) line_end = end;
+        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 && at[length] == ':') {
+            size_t n = 0;
+            for (at += length + 1; at < line_end && isgraph((unsigned char)*at) && n + 1 < capacity; at++)
+                value[n++] = *at;
+            value[n] = '\0';
+            return;
+        }
+        at = line_end + 1;
+    }
+}
+
+bool state_encode(struct buffer *out, size_t limit) {
+    static const char *const sections[] = {"replication", "memory", "stats"};
+    struct words words;
+    words_begin(&words, "TIME");
+    if (!words_end(&words, out, limit)) return false;
+    for (int i = 0; i < STATE_COMMANDS - 1; i++) {
+        words_begin(&words, "INFO");
+        words_text(&words, sections[i]);
+        if (!words_end(&words, out, limit)) return false;
+    }
+    return true;
+}
+
+/* Digits alone, at most `max`. */
+static bool parse_number(struct net_bytes text, uint64_t max, uint64_t *number) {
+    const char *digits = text.data;
+    *number = 0;
+    if (text.bytes == 0 || text.bytes >= NUMBER_BYTES) return false;
+    for (size_t i = 0; i < text.bytes; i++) {
+        unsigned digit = (unsigned char)digits[i] - (unsigned)'0';
+        if (digit > 9 || *number > (max - digit) / 10) return false;
+        *number = *number * 10 + digit;
+    }
+    return true;
+}
+
+static bool number_field(struct net_bytes info, const char *field, uint64_t max, uint64_t *number) {
+    char text[NUMBER_BYTES + 1]; /* one more than is allowed: too long a number is not cut to another */
+    info_value(info, field, text, sizeof(text));
+    return parse_number((struct net_bytes){text, strlen(text)}, max, number);
+}
+
+static bool take_time(const struct reader *reader, struct net_state *state) {
+    const uint64_t seconds_max = INT64_MAX / 1000000 - 1;
+    uint64_t seconds, us;
+    if (!parse_number(reader->bytes[1], seconds_max, &seconds)) return false;
+    if (!parse_number(reader->bytes[2], 999999, &us)) return false;
+    state->wall_us = (int64_t)(seconds * 1000000 + us);
+    return true;
+}
+
+static bool take_replication(struct net_bytes info, struct net_state *state) {
+    char role[8], replid[REPLID_BYTES + 2];
+    uint64_t replicas;
+    info_value(info, "role", role, sizeof(role));
+    info_value(info, "master_replid", replid, sizeof(replid));
+    state->replica = strcmp(role, "slave") == 0;
+    if (!state->replica && strcmp(role, "master") != 0) return false;
+    if (strspn(replid, "0123456789abcdefABCDEF") != REPLID_BYTES || replid[REPLID_BYTES] != '\0') return false;
+    memcpy(state->replid, replid, sizeof(state->replid));
+    if (!number_field(info, "connected_slaves", UINT32_MAX, &replicas)) return false;
+    state->replicas = (uint32_t)replicas;
+    return true;
+}
+
+static bool take_memory(struct net_bytes info, struct net_state *state) {
+    char policy[32];
+    info_value(info, "maxmemory_policy", policy, sizeof(policy));
+    state->may_evict = strcmp(policy, "noeviction") != 0;
+    return policy[0] != '\0';
+}
+
+bool state_answer(unsigned nth, const struct reader *reader, struct net_state *state, bool *sound) {
+    const struct reply_slot *slots = reader->slots;
+    if (nth == 0) {
+        memset(state, 0, sizeof(*state));
+        bool right = slots[0].type == REPLY_ARRAY && slots[0].integer == 2 && reader->slots_count == 3 &&
+                     slots[1].type == REPLY_STRING && slots[2].type == REPLY_STRING;
+        *sound = right && take_time(reader, state);
+        return right;
+    }
+    *sound = false;
+    if (slots[0].type != REPLY_STRING) return false;
+    if (nth == 1) *sound = take_replication(reader->bytes[0], state);
+    if (nth == 2) *sound = take_memory(reader->bytes[0], state);
+    if (nth == 3) *sound = number_field(reader->bytes[0], "evicted_keys", UINT64_MAX, &state->evicted);
+    return true;
+}

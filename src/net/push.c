@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a server says unasked, in RESP3: between two replies, and never inside one.
+ *
+ * On a guarded net's main connection it is the watch of the node's record. The server announces a loss of all its data
+ * (FLUSHALL, a full resynchronisation) in the moment of the loss: so whatever was voted after it stands behind the push
+ * in the stream. A change of the record alone is announced as soon as the server has executed what it had read.
+ */
+#include "net/conn.h"
+
+static void main_push(struct conn *conn) {
+    const struct net_handlers *handlers = &conn->node->net->handlers;
+    /* Before the handshake is done nothing is known of the record, and no vote has been asked for. */
+    if (conn->state != CONN_READY || !reader_is_string(&conn->reader, 1, "invalidate")) return;
+    if (handlers->changed) handlers->changed(handlers->context, conn->node->index);
+}
+
+void conn_push(struct conn *conn) {
+    if (conn->kind == CONN_MAIN) main_push(conn);
+}
