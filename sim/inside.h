@@ -188,7 +188,7 @@ struct server {
     char run_id[41];
     bool intact; /* as its record says, for this process and these data */
     /* What it says of itself. */
-    char replid[41], replid_before[41]; /* before: with these data; "": none */
+    char replid[41];
     bool replica, may_evict;
     bool sound;          /* no data were lost since it was installed: what its record cannot know by itself */
     rl_ns resync_to;     /* as a replica: its data will be those of then */

@@ -103,9 +103,8 @@ void server_guard_look(struct server *server) {
     if (!world->options.guarded) return;
     bool was = server->intact;
     bool known = read_record(server, &record);
-    bool intact = known && record.standing == RL_RECORD_INTACT && server->sound;
-    server->intact = intact && strcmp(record.run_id, server->run_id) == 0 && record.evicted == server->evicted &&
-                     (strcmp(record.replid, server->replid) == 0 || strcmp(record.replid, server->replid_before) == 0);
+    server->intact = known && record.standing == RL_RECORD_INTACT && strcmp(record.run_id, server->run_id) == 0 &&
+                     record.evicted == server->evicted && server->sound;
     if (server->intact == was || server->old) return;
     struct history_record standing = server_record(server, HISTORY_NODE_STANDING);
     standing.result = server->intact;
@@ -129,7 +128,7 @@ static bool knows_newer(const struct server *server, unsigned node, const struct
 bool node_is_intact(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     struct rl_record record;
-    if (!server->intact || server->replica || !read_record(server, &record)) return false;
+    if (!server->intact || server->replica || server->may_evict || !read_record(server, &record)) return false;
     if (strcmp(record.replid, server->replid) != 0) return false;
     const struct rl_member *member = rl_record_member(&record, node + 1);
     for (unsigned i = 0; member && i < world->options.nodes; i++) {

@@ -22,7 +22,6 @@ static void new_replid(struct server *server) {
 
 static void lose_data(struct server *server) {
     server->sound = false;
-    server->replid_before[0] = '\0';
     server->resyncs++;
 }
 
@@ -47,7 +46,6 @@ void server_state_new_process(struct server *server) {
 
 void server_state_live_on(const struct server *server, struct server *old) {
     memcpy(old->replid, server->replid, sizeof(old->replid));
-    memcpy(old->replid_before, server->replid_before, sizeof(old->replid_before));
     old->sound = server->sound;
     old->replica = server->replica;
     old->replicas = 0;
@@ -146,12 +144,6 @@ static void resync_later(struct world *world, void *argument, int64_t number) {
     if (server->up && !server->paused && server->replica && server->resyncs == (uint32_t)(number >> 8)) resync(server);
 }
 
-/* The same data under another replication id: what was sound stays so. */
-static void change_replid(struct server *server) {
-    memcpy(server->replid_before, server->replid, sizeof(server->replid_before));
-    new_replid(server);
-}
-
 void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync) {
     struct server *server = &world->server[node];
     if (!server->up || server->paused || server->replica) return;
@@ -171,7 +163,7 @@ void node_promote(struct world *world, unsigned node) {
     server_write(server, HISTORY_NODE_PROMOTED, 0);
     server->replica = false;
     server->resyncs++;
-    change_replid(server);
+    new_replid(server);
     server_guard_look(server);
 }
 
@@ -180,7 +172,7 @@ void node_gets_replica(struct world *world, unsigned node) {
     if (!server->up || server->paused || server->replicas > 0) return;
     server_write(server, HISTORY_NODE_REPLICA, 0);
     server->replicas = 1;
-    change_replid(server);
+    new_replid(server);
     server_guard_look(server);
 }
 

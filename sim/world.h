@@ -138,8 +138,8 @@ void node_promote(struct world *world, unsigned node);
 void node_gets_replica(struct world *world, unsigned node); /* its first one */
 void node_policy(struct world *world, unsigned node, bool may_evict); /* CONFIG SET maxmemory-policy */
 void node_delete_record(struct world *world, unsigned node);          /* somebody's DEL */
-/* Guarded: its record is intact, was written for the process, the data and the replication id that are there, and no other
- * node's names a newer body. */
+/* Guarded: its record is intact, was written for the process, the data and the replication id that are there, it is a master
+ * that keeps its keys, and no other node's record names a newer body. */
 bool node_is_intact(const struct world *world, unsigned node);
 bool node_is_up(const struct world *world, unsigned node);
 /* It works, and so does every client that is alive, and nothing delays what they say to each other. */
