@@ -17,7 +17,9 @@
  *    clock are hints); to choose a higher one than before is the re-raise, and voids his votes so far. The ZADD of one who
  *    did not get the key is left out, and so is what a lost node had left of its fences; ROLLBACK brings that back in.
  *  - A loss is noticed in the vote's own step, whoever claims the node; and its wait begins at once: one that is begun later
- *    waits for more. Only a second body must be registered before (TWO_BODIES).
+ *    waits for more. Only a second body must be registered before (TWO_BODIES). ROLLBACK is such a loss too: the node comes
+ *    back as another process, so its record is void. A node that goes back as the same process is ROUND_TRIP.
+ *  - What a ROUND_TRIP brings back of keys, a SET that arrives twice brings back as well: so all its keys are gone.
  *  - Several agents are one: what they write is a compare-and-set, so their steps fall in one order.
  */
 
@@ -44,6 +46,14 @@
 #ifndef ROLLBACK
 #define ROLLBACK 0 /* a node comes back with any of its former fences, not only without (everysec, a lagging replica) */
 #endif
+#ifndef ROUND_TRIP
+/* A loss may also be that a node goes back to older data and keeps its process, run_id, record and nonce: a full resync from
+ * its own promoted replica, and it is promoted back. By its record it is intact. Two things say otherwise. A client that
+ * was connected before hears of it (the watch), and the push comes before the answer to any later vote: answers and pushes
+ * keep their order on a connection. A client that connects later finds that the server's replication id is not the one in
+ * the record. Such a client does not count that node, nor read its fences; one of them claims it, at any time. */
+#define ROUND_TRIP 0
+#endif
 #ifndef TWO_BODIES
 #define TWO_BODIES 0 /* one loss is that member 0 gets a second body, a promoted replica, beside the first, which lives on */
 #endif
@@ -55,11 +65,29 @@
 #endif
 
 /* Which rule is dropped. */
+#ifndef NO_WATCH
+#define NO_WATCH 0 /* ROUND_TRIP: a client that was connected before does not hear of it */
+#endif
+#ifndef PUSH_IGNORED
+#define PUSH_IGNORED 0 /* ROUND_TRIP: it hears, and still counts the answers to what was under way */
+#endif
+#ifndef NO_COMPARE
+#define NO_COMPARE 0 /* ROUND_TRIP: a client that connects later does not compare the replication ids */
+#endif
+#ifndef ID_KEPT
+#define ID_KEPT 0 /* ROUND_TRIP: one that hears compares the record with the id that it read when it connected */
+#endif
+#ifndef READ_UNWATCHED
+#define READ_UNWATCHED 0 /* ROUND_TRIP: fences are read from a node that went back, too */
+#endif
 #ifndef REJOIN_EMPTY
 #define REJOIN_EMPTY 0 /* a node that lost its data votes at once (ROLLBACK: one that went back in time; its run_id unchecked) */
 #endif
 #ifndef NO_WAIT
 #define NO_WAIT 0 /* fences are read at once */
+#endif
+#ifndef READ_EARLY
+#define READ_EARLY 0 /* fences are read while the wait goes on; the node is installed after it */
 #endif
 #ifndef READ
 #define READ QUORUM /* from how many nodes */
@@ -92,7 +120,10 @@
 #define EXTEND_UNRAISED 0 /* an extension leaves the fence as it is */
 #endif
 #ifndef EVICTION
-#define EVICTION 0 /* a key goes, and the node does not know */
+/* A key goes, and record and fences stay. 1: nobody knows. It may as well have ended early, by a clock step, or by commands
+ * of a replica that was the master for a short while: after a partial resync nothing is pushed. 2: the count of evicted
+ * keys is not the one in the record, and that is noticed before the node's next vote counts; it is a loss. */
+#define EVICTION 0
 #endif
 #ifndef QUORUM_FROM_LIST
 #define QUORUM_FROM_LIST 0 /* N = 5: client 0 is told of nodes 0, 1, 2 only and believes its list, not the record */
@@ -105,6 +136,12 @@
  * stuck, that is, one that could not be renewed although a majority of nodes is intact and nobody else's key stands there. */
 #ifndef WITNESS
 #define WITNESS 0
+#endif
+
+/* Not asserted is that no two hold. 1: a client that begins when another has won gets a higher token, and no token is given
+ * twice. 2: it gets no lower token. */
+#ifndef TOKENS_ONLY
+#define TOKENS_ONLY VM_STOP
 #endif
 
 #define SERVERS (N + TWO_BODIES) /* server n is member n; server N the second body of member 0 */
@@ -146,9 +183,15 @@ bit had_key[CLIENTS]; /* at the first body, in this attempt */
 bit believed[SERVERS];
 #endif
 #endif
+#if ROUND_TRIP
+bit went_back[SERVERS];         /* the record there is older than it seems: the replication id is not the one in it */
+bit trusts[CLIENTS * SERVERS];  /* the client counts that node although it went back: for a rule that is dropped */
+#endif
 #if VM_STOP
 bit due[CLIENTS];             /* the bound of its validity has come, and it does not know */
 bit set_done[CLIENTS * SERVERS]; /* SET was OK under this nonce: its ZADD arrives, the key may be gone */
+#endif
+#if TOKENS_ONLY
 byte won_before[CLIENTS];     /* `won` when it began */
 byte won_all;                 /* bit t: token t won */
 #endif
@@ -177,9 +220,15 @@ inline swap_nodes(a, b) {
     SWAP(key, a, b);
     SWAP(fence, a, b);
     SWAP(floor, a, b);
+#if ROUND_TRIP
+    SWAP(went_back, a, b);
+#endif
     for (j : 0 .. CLIENTS - 1) {
         SWAP(vote, AT(j, a), AT(j, b));
         SWAP(waits, AT(j, a), AT(j, b));
+#if ROUND_TRIP
+        SWAP(trusts, AT(j, a), AT(j, b));
+#endif
 #if VM_STOP
         SWAP(set_done, AT(j, a), AT(j, b));
 #endif
@@ -203,6 +252,9 @@ inline swap_clients(a, b) {
     for (j : 0 .. SERVERS - 1) {
         SWAP(vote, AT(a, j), AT(b, j));
         SWAP(waits, AT(a, j), AT(b, j));
+#if ROUND_TRIP
+        SWAP(trusts, AT(a, j), AT(b, j));
+#endif
         key[j] = (key[j] == a + 1 -> b + 1 : (key[j] == b + 1 -> a + 1 : key[j]));
 #if VM_STOP
         SWAP(set_done, AT(a, j), AT(b, j));
@@ -213,6 +265,8 @@ inline swap_clients(a, b) {
 #endif
 #if VM_STOP
     SWAP(due, a, b);
+#endif
+#if TOKENS_ONLY
     SWAP(won_before, a, b);
 #endif
 }
@@ -226,7 +280,10 @@ inline sort() {
         code[i] = code[i] * 2 + knows[i];
 #endif
 #if VM_STOP
-        code[i] = code[i] * 8 + due[i] * 4 + won_before[i];
+        code[i] = code[i] * 2 + due[i];
+#endif
+#if TOKENS_ONLY
+        code[i] = code[i] * 4 + won_before[i];
 #endif
         code[i] = code[i] * 4096;
         for (j : 0 .. SERVERS - 1) {
@@ -249,6 +306,9 @@ inline sort() {
         }
         code[i] = code[i] * 8;
         for (j : 0 .. SERVERS - 1) { code[i] = code[i] + has_read[AT(i, j)] + (has_read[AT(j, i)] << 1) }
+#if ROUND_TRIP
+        code[i] = code[i] * 2 + went_back[i];
+#endif
 #if TWO_BODIES
         code[i] = (code[i] * 2 + told[i]) * 2 + agent_knows[i];
 #endif
@@ -271,6 +331,20 @@ inline sort() {
 inline step_ends() { i = 0 }
 
 /* ---- clients -------------------------------------------------------------------------------------------------- */
+
+/* A node whose votes count for this client, and whose fences an agent reads. */
+#if ROUND_TRIP
+#define IS_INTACT_FOR(c, n) (standing[n] == INTACT && (!went_back[n] || trusts[AT(c, n)]))
+#define IS_SOURCE(m) (standing[m] == INTACT && (!went_back[m] || READ_UNWATCHED))
+/* No vote of it is under way any more, and it hears what it ignored. */
+inline nothing_under_way(c) {
+    for (i : 0 .. SERVERS - 1) { trusts[AT(c, i)] = (PUSH_IGNORED -> 0 : trusts[AT(c, i)]) }
+}
+#else
+#define IS_INTACT_FOR(c, n) (standing[n] == INTACT)
+#define IS_SOURCE(m) (standing[m] == INTACT)
+inline nothing_under_way(c) { skip }
+#endif
 
 /* The second body counts for whoever knows it, and the first for who does not. */
 #if TWO_BODIES
@@ -306,8 +380,10 @@ inline forget_votes(c) {
 }
 
 inline node_set(c, n) {
-#if VM_STOP
+#if TOKENS_ONLY
     won_before[c] = (at[c] == IDLE -> won : won_before[c]);
+#endif
+#if VM_STOP
     set_done[AT(c, n)] = 1;
 #endif
 #if RAISE_BLIND
@@ -331,10 +407,12 @@ inline node_vote(c, n, t) {
 inline win(c) {
     at[c] = HOLDING;
     forget_votes(c);
+    nothing_under_way(c);
 #if WITNESS
     seen[c] = 1;
-#elif VM_STOP
-    assert(token[c] > won_before[c] && !(won_all & (1 << token[c])));
+#elif TOKENS_ONLY
+    assert(TOKENS_ONLY == 2 || token[c] > won_before[c] && !(won_all & (1 << token[c])));
+    assert(token[c] >= won_before[c]);
     won_all = won_all | (1 << token[c]);
 #else
     for (i : 0 .. CLIENTS - 1) { assert(i == c || at[i] != HOLDING) }
@@ -349,6 +427,7 @@ inline leave(c) {
     token[c] = 0;
     renewing[c] = 0;
     forget_votes(c);
+    nothing_under_way(c);
     for (i : 0 .. SERVERS - 1) {
         waits[AT(c, i)] = 0;
         key[i] = (key[i] == c + 1 -> 0 : key[i]);
@@ -358,6 +437,8 @@ inline leave(c) {
     }
 #if VM_STOP
     due[c] = 0;
+#endif
+#if TOKENS_ONLY
     won_before[c] = 0;
 #endif
 #if RAISE_BLIND
@@ -380,6 +461,7 @@ inline node_extend(c, n) {
 inline give_up_renewal(c) {
     renewing[c] = 0;
     forget_votes(c);
+    nothing_under_way(c);
     for (i : 0 .. SERVERS - 1) { waits[AT(c, i)] = (waits[AT(c, i)] == 2 -> 1 : waits[AT(c, i)]) }
 }
 
@@ -390,6 +472,7 @@ inline end_renewal(c) {
         waits[AT(c, i)] = (waits[AT(c, i)] == 2 -> 1 : 0)
     }
     forget_votes(c);
+    nothing_under_way(c);
 #if WITNESS
     seen[c] = 2;
 #endif
@@ -414,7 +497,7 @@ inline begin_wait(n) {
 #endif
 }
 
-inline lose(n, left) {
+inline forget_data(n, left) {
     losses--;
 #if WITNESS
     lost++;
@@ -433,11 +516,39 @@ inline lose(n, left) {
     told[n] = 0;
     agent_knows[n] = 0;
 #endif
+#if ROUND_TRIP
+    went_back[n] = 0;
+    for (i : 0 .. CLIENTS - 1) { trusts[AT(i, n)] = 0 }
+#endif
+}
+
+inline lose(n, left) {
+    forget_data(n, left);
     if
     :: REJOIN_EMPTY
     :: else -> begin_wait(n)
     fi
 }
+
+#if ROUND_TRIP
+/* What comes back may be from before its recovery began: then nothing of that is left. */
+inline go_back(n, left) {
+    forget_data(n, left);
+    went_back[n] = 1;
+    standing[n] = INTACT;
+    for (i : 0 .. CLIENTS - 1) {
+        waits[AT(i, n)] = 0;
+        trusts[AT(i, n)] = (NO_WATCH || (PUSH_IGNORED && (at[i] == TRYING || renewing[i])))
+    }
+}
+
+/* The new nonce voids all that anybody knew. */
+inline claim(n) {
+    went_back[n] = 0;
+    for (i : 0 .. CLIENTS - 1) { trusts[AT(i, n)] = 0 }
+    begin_wait(n)
+}
+#endif
 
 #if CLIENTS > 2
 #define WAITS(n) (waits[AT(0, n)] || waits[AT(1, n)] || waits[AT(2, n)])
@@ -460,9 +571,11 @@ inline read_fences(n, m) {
 #if TWO_BODIES
 #define SOURCE(n, m) ((m) != 0 || !agent_knows[n])
 #define HAS_READ_MEMBER_0(n) (HAS_READ(n, 0) || HAS_READ(n, N))
+#define IS_SUPERSEDED(n) ((n) == 0 && agent_knows[n]) /* its agent gives way */
 #else
 #define SOURCE(n, m) true
 #define HAS_READ_MEMBER_0(n) HAS_READ(n, 0)
+#define IS_SUPERSEDED(n) false
 #endif
 #if N == 5
 #define READS(n) (HAS_READ_MEMBER_0(n) + HAS_READ(n, 1) + HAS_READ(n, 2) + HAS_READ(n, 3) + HAS_READ(n, 4))
@@ -484,7 +597,7 @@ inline install(n) {
 /* ---- what may happen ------------------------------------------------------------------------------------------ */
 
 #define VOTE(c, n, t)                                                                                                  \
-    :: d_step { at[c] == TRYING && (t) <= TOKENS && (t) > fence[n] && (t) >= token[c] && standing[n] == INTACT &&      \
+    :: d_step { at[c] == TRYING && (t) <= TOKENS && (t) > fence[n] && (t) >= token[c] && IS_INTACT_FOR(c, n) &&        \
         IS_BODY(c, n) && HAS_KEY(c, n) ->                                                                              \
         printf("server %d: client %d's vote at token %d\n", n, c, t); node_vote(c, n, t); step_ends() }
 
@@ -496,7 +609,7 @@ inline install(n) {
 #define KEY_ENDS(n)                                                                                                    \
     :: d_step { key[n] != 0 && due[key[n] - 1] -> printf("server %d: the key of client %d ends\n", n, key[n] - 1);     \
         key[n] = 0; step_ends() }
-#elif EVICTION
+#elif EVICTION == 1
 #define HAS_KEY(c, n) (key[n] == c + 1)
 #define BOUND(c)
 #define KEY_ENDS(n)                                                                                                    \
@@ -520,15 +633,16 @@ inline install(n) {
         (!REPAIR_STRICT || (standing[n] == INTACT && fence[n] < token[c])) ->                                          \
         printf("server %d: client %d repairs its key\n", n, c); key[n] = c + 1; step_ends() }                               \
     :: d_step { at[c] == HOLDING && key[n] == c + 1 && vote[AT(c, n)] == 0 &&                                          \
-        (EXTEND_UNCHECKED || (standing[n] == INTACT && IS_BODY(c, n))) ->                                              \
+        (EXTEND_UNCHECKED || (IS_INTACT_FOR(c, n) && IS_BODY(c, n))) ->                                                \
         printf("server %d: extension of client %d\n", n, c); node_extend(c, n); step_ends() }                               \
-    CONFIRMATION(c, n)
+    CONFIRMATION(c, n)                                                                                                 \
+    DECEPTION(c, n)
 
 #if CONFIRM
 #define MAJORITY CONFIRMING
 #define CONFIRMATION(c, n)                                                                                             \
     :: d_step { at[c] == CONFIRMING && vote[AT(c, n)] == COUNTS && key[n] == c + 1 && fence[n] == token[c] &&          \
-        standing[n] == INTACT -> printf("server %d: confirms its vote for client %d\n", n, c);                         \
+        IS_INTACT_FOR(c, n) -> printf("server %d: confirms its vote for client %d\n", n, c);                           \
         vote[AT(c, n)] = CONFIRMED; step_ends() }
 #define CONFIRMED_WIN(c)                                                                                               \
     :: d_step { at[c] == CONFIRMING && COUNT(CHECKED, c) >= NEEDED(c) ->                                               \
@@ -538,6 +652,20 @@ inline install(n) {
 #define CONFIRMATION(c, n)
 #define CONFIRMED_WIN(c)
 #define HAS_MAJORITY(c) printf("client %d HOLDS the lock with token %d\n", c, token[c]); win(c)
+#endif
+
+#if ROUND_TRIP && NO_COMPARE
+#define DECEPTION(c, n)                                                                                                \
+    :: d_step { went_back[n] && !trusts[AT(c, n)] ->                                                                   \
+        printf("server %d: client %d connects anew and compares no replication id\n", n, c);                           \
+        trusts[AT(c, n)] = 1; step_ends() }
+#elif ROUND_TRIP && ID_KEPT
+#define DECEPTION(c, n)                                                                                                \
+    :: d_step { went_back[n] && !trusts[AT(c, n)] ->                                                                   \
+        printf("server %d: client %d hears of it, and finds the replication id that it knows in the record\n", n, c);  \
+        trusts[AT(c, n)] = 1; step_ends() }
+#else
+#define DECEPTION(c, n)
 #endif
 
 #define CLIENT(c)                                                                                                      \
@@ -550,15 +678,35 @@ inline install(n) {
     BOUND(c)
 
 #define READ_FROM(n, m)                                                                                                \
-    :: d_step { (n) != (m) && standing[n] == WAITING && !WAITS(n) && !HAS_READ(n, m) && SOURCE(n, m) &&                \
-        (standing[m] == INTACT || (ANY_SOURCE && standing[m] != ABSENT)) && IS_OTHER(n, m) ->                          \
+    :: d_step { (n) != (m) && standing[n] == WAITING && (READ_EARLY || !WAITS(n)) && !HAS_READ(n, m) && SOURCE(n, m) && \
+        (IS_SOURCE(m) || (ANY_SOURCE && standing[m] != ABSENT)) && IS_OTHER(n, m) ->                          \
         printf("agent of server %d reads fence %d from server %d\n", n, fence[m], m); read_fences(n, m); step_ends() }
+
+#if ROUND_TRIP
+#define WENT_BACK(n, left)                                                                                             \
+    :: d_step { MAY_LOSE(n) && MAY_GO_BACK(n) && (left) <= fence[n] ->                                                 \
+        printf("server %d goes back to fence %d, and is the same by its record\n", n, left); go_back(n, left); step_ends() }
+#define CLAIMED(n)                                                                                                     \
+    :: d_step { went_back[n] -> printf("server %d: somebody who noticed claims it\n", n); claim(n); step_ends() }
+#if ROLLBACK
+#define GOES_BACK(n) WENT_BACK(n, 0) WENT_BACK(n, 1) WENT_BACK(n, 2) WENT_BACK(n, 3) CLAIMED(n)
+#else
+#define GOES_BACK(n) WENT_BACK(n, 0) CLAIMED(n)
+#endif
+#else
+#define GOES_BACK(n)
+#endif
 
 #if ROLLBACK
 #define LOST_BACK(n, left)                                                                                             \
     :: d_step { MAY_LOSE(n) && (left) <= fence[n] -> printf("server %d goes back to fence %d\n", n, left);             \
         lose(n, left); step_ends() }
 #define LOST(n) LOST_BACK(n, 0) LOST_BACK(n, 1) LOST_BACK(n, 2) LOST_BACK(n, 3)
+#elif EVICTION == 2
+#define LOST(n)                                                                                                        \
+    :: d_step { MAY_LOSE(n) && key[n] != 0 && standing[n] == INTACT ->                                                 \
+        printf("server %d: the key of client %d is evicted, and that is noticed\n", n, key[n] - 1);                    \
+        lose(n, fence[n]); step_ends() }
 #else
 #define LOST(n)                                                                                                        \
     :: d_step { MAY_LOSE(n) -> printf("server %d loses its data\n", n); lose(n, 0); step_ends() }
@@ -566,10 +714,12 @@ inline install(n) {
 
 #if TWO_BODIES
 /* The first body is not lost once there is a second: it would be out of the way. */
+#define MAY_GO_BACK(n) ((n) != N || standing[n] == INTACT) /* the second body has no older record that names it intact */
 #define MAY_LOSE(n) (losses && standing[n] != ABSENT && standing[n] != UNREGISTERED && ((n) != 0 || standing[N] == ABSENT))
 #define IS_OTHER(n, m) ((n) + (m) != N || ((n) != 0 && (m) != 0))
 #else
 #define MAY_LOSE(n) losses
+#define MAY_GO_BACK(n) true
 #define IS_OTHER(n, m) true
 #endif
 
@@ -580,16 +730,17 @@ inline install(n) {
 #endif
 #define NODE(n)                                                                                                        \
     LOST(n)                                                                                                            \
+    GOES_BACK(n)                                                                                                       \
     KEY_ENDS(n)                                                                                                        \
     READS_OF(n)                                                                                                        \
-    :: d_step { standing[n] == WAITING && !WAITS(n) && READS(n) >= READ ->                                             \
+    :: d_step { standing[n] == WAITING && !WAITS(n) && READS(n) >= READ && !IS_SUPERSEDED(n) ->                       \
         printf("server %d is installed at fence %d\n", n, floor[n]); install(n); step_ends() }
 
 #if TWO_BODIES
 #if NO_LOOK
 #define BELIEVED(n) believed[n]
 #else
-#define BELIEVED(n) (told[n] && standing[n] == INTACT)
+#define BELIEVED(n) (told[n] && IS_SOURCE(n))
 #endif
 #if N == 5
 #define REGISTERED (BELIEVED(1) + BELIEVED(2) + BELIEVED(3) + BELIEVED(4))
@@ -611,7 +762,7 @@ inline node_register(n) {
 #endif
 }
 #define REGISTER(n)                                                                                                    \
-    :: d_step { standing[N] == UNREGISTERED && standing[n] == INTACT && !told[n] ->                                    \
+    :: d_step { standing[N] == UNREGISTERED && IS_SOURCE(n) && !told[n] ->                                             \
         printf("the second body of member 0 is registered at server %d\n", n); node_register(n); step_ends() }
 #define SECOND_BODY                                                                                                    \
     :: d_step { losses && standing[N] == ABSENT && standing[0] == INTACT ->                   \

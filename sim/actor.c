@@ -204,6 +204,7 @@ static void list_node(struct world *world, struct actor *actor, unsigned client,
     *link = (struct link){.node = node};
     link->random = random_named(world->options.seed, 1000 + client * 100 + actor->slots);
     link->hints_random = random_named(world->options.seed, 5000 + client * 100 + actor->slots);
+    link->announcements_random = random_named(world->options.seed, 7000 + client * 100 + actor->slots);
     actor->slots++;
 }
 

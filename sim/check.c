@@ -125,7 +125,7 @@ size_t check_history(const struct history *history, unsigned rules, struct check
     refuse_unfit(history);
     if (rules & (1u << CHECK_EXCLUSION | 1u << CHECK_RESURRECTED | 1u << CHECK_LATE_LOSS)) judge_leases(&report);
     if (rules & (1u << CHECK_FENCE | 1u << CHECK_FENCE_ORDER | 1u << CHECK_LOST_UPDATE)) judge_register(&report);
-    if (rules & (1u << CHECK_UNFIT_VOTE | 1u << CHECK_RECOVERED)) judge_standing(&report);
+    if (rules & (1u << CHECK_UNFIT_VOTE | 1u << CHECK_REFUSED | 1u << CHECK_RECOVERED)) judge_standing(&report);
     if (judged(&report, CHECK_ORPHAN)) judge_orphans(&report);
     if (judged(&report, CHECK_LINEARIZABLE)) judge_order(&report);
     if (judged(&report, CHECK_LIVENESS)) judge_liveness(&report);

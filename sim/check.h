@@ -14,6 +14,7 @@
     X(FENCE, "fencing tokens are unique and grow in real time")                                                        \
     X(FENCE_ORDER, "fencing tokens grow in the order in which the grants are told")                                    \
     X(UNFIT_VOTE, "a lock with a fencing token is granted by a majority of nodes that are intact")                     \
+    X(REFUSED, "a client whose list names two quorums, or that chose no mode on guarded nodes, gets no lock")          \
     X(RECOVERED, "once faults stop, every node is intact again within the bound")                                      \
     X(LOST_UPDATE, "no write to a resource's register is lost or made from a stale read")                              \
     X(ORPHAN, "no key outlives its client's interest by more than one TTL")                                            \

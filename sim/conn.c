@@ -103,7 +103,7 @@ static void lose_calls(struct conn *conn, struct calls *lost) {
 
 /* ---- the connection's life ---- */
 
-static void record_conn(const struct conn *conn, enum history_kind kind) {
+void conn_record(const struct conn *conn, enum history_kind kind) {
     struct world *world = conn->net->world;
     if (!world->options.record_messages) return;
     struct history_record record = world_record(world, kind);
@@ -138,7 +138,7 @@ void conn_fail(struct conn *conn, int verdict) {
     struct net *net = conn->net;
     if (!conn->leaving) conn->text[0] = '\0';
     bool was_up = conn->state == CONN_READY;
-    if (was_up) record_conn(conn, HISTORY_DISCONNECTED);
+    if (was_up) conn_record(conn, HISTORY_DISCONNECTED);
     wire_reset(net->world, net->client, conn->slot);
     messages_drop(net->world, &conn->in);
     messages_drop(net->world, &conn->out);
@@ -293,10 +293,12 @@ static bool is_twice_listed(struct conn *conn) {
     return false;
 }
 
-void conn_up(struct conn *conn, uint32_t process) {
-    conn->process = process;
+void conn_up(struct conn *conn, const struct message *welcome) {
+    conn->process = welcome->process;
     if (is_twice_listed(conn)) return;
-    run_id_write(conn->net->world, process, conn->run_id);
+    run_id_write(conn->net->world, welcome->process, conn->run_id);
+    conn->announces = link_at(conn)->announces;
+    conn->quorum = conn->net->asks_quorum ? welcome->quorum : 0;
     conn->text[0] = '\0';
     conn->state = CONN_READY;
     conn->backoff = 0;
@@ -305,7 +307,7 @@ void conn_up(struct conn *conn, uint32_t process) {
     conn->was_ready = true;
     conn->failed = false;
     conn->verdict = REDLOCK_VERDICT_GRANTED;
-    record_conn(conn, HISTORY_CONNECTED);
+    conn_record(conn, HISTORY_CONNECTED);
     send_kept(conn);
 }
 

@@ -35,6 +35,8 @@ struct conn {
     uint64_t reconnects;
     enum conn_tracks tracks;
     struct net_timer track_again;
+    bool announces;  /* the node: changes of its record and data, among its answers */
+    uint64_t quorum; /* of the node's record, as its handshake said; 0: none */
 };
 
 struct net {
@@ -45,6 +47,7 @@ struct net {
     struct net_timer *timers; /* sorted, the earliest first */
     struct conn *unread_first, **unread_last;
     bool pending, closing, abandoned;
+    bool asks_quorum;
     bool watching; /* somebody waits */
     struct net_timer unwatch;
     uint32_t waiter_number;
@@ -56,8 +59,9 @@ static inline struct actor *actor_of(const struct net *net) { return &net->world
 static inline struct link *link_at(const struct conn *conn) { return &actor_of(conn->net)->link[conn->slot]; }
 
 void conn_init(struct conn *conn, struct net *net, unsigned slot);
-void conn_up(struct conn *conn, uint32_t process);
+void conn_up(struct conn *conn, const struct message *welcome);
 void conn_fail(struct conn *conn, int verdict);
+void conn_record(const struct conn *conn, enum history_kind kind);
 void conn_post(struct conn *conn, struct net_call *call);
 void conn_keep(struct conn *conn, struct net_call *call); /* a release, until the connection is up */
 void conn_tell(struct conn *conn, rl_ns now);             /* what has changed of its standing */

@@ -55,6 +55,11 @@
     X(NODE_RESUME, "node goes on")                                                                                     \
     X(NODE_SPLIT, "node is replaced by its replica, which lags, and lives on for those who are connected")             \
     X(NODE_OLD_ENDS, "what was left of node before its replica took over is gone")                                     \
+    X(NODE_DEMOTED, "node's replica, which lags, is promoted, and node becomes its replica")                              \
+    X(NODE_RESYNCED, "node's data are now those of the master whose replica it is")                                    \
+    X(NODE_REPLICA, "node gets its first replica, and with it another replication id")                                 \
+    X(NODE_PROMOTED, "node, a replica, is promoted again")                                                             \
+    X(NODE_POLICY, "node's maxmemory-policy is switched to one that evicts (`value` 1), or back (0)")                  \
     X(NODE_STANDING, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch")                 \
     X(VOTE, "node raises the fence to `value` for token, as an intact node (`result` 1) or one that should not (0)")   \
     /* the network. `op` is enum net_op; `message` joins the four */                                                   \
@@ -68,6 +73,7 @@
     X(DISCONNECTED, "client's connection to node is gone")                                                             \
     X(WOKEN, "client hears what node told at `until`: resource has changed, or, if `value` >= 0, its rank in the line") \
     X(WAKE_LOST, "what node told client is lost")                                                                      \
+    X(ANNOUNCED, "client's connection brings the news that node's record or all its data changed")                     \
     /* the run */                                                                                                      \
     X(FAULTS_END, "no more faults from here on: somebody must acquire within the bound")                               \
     X(END, "the run is over")
@@ -97,6 +103,8 @@ struct history {
     size_t count, capacity;
     unsigned clients, nodes, resources;
     rl_ns liveness_bound; /* after FAULTS_END somebody must acquire within this */
+    uint32_t others;      /* bits: nodes that are not of the quorum in which locks are granted */
+    uint32_t refused;     /* bits: clients that must not be granted a lock */
 };
 
 void history_init(struct history *history, unsigned clients, unsigned nodes, unsigned resources);

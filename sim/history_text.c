@@ -36,8 +36,8 @@ static void put_ms(struct line *line, const char *before, rl_ns ns, int width) {
 
 static const char *op_name(unsigned op) {
     static const char *const names[] = {"ACQUIRE", "EXTEND", "RELEASE", "PEEK",   "LOOK",         "SCAN",
-                                        "SURVEY",  "RAISE",  "CONFIRM", "RECORD", "RECORD_WRITE", "FENCES",
-                                        "WATCH",   "TRACK",  "STAND",   "LEAVE"};
+                                        "SURVEY",  "STATE",  "RAISE",   "CONFIRM", "RECORD",      "RECORD_WRITE",
+                                        "FENCES",  "WATCH",  "TRACK",   "STAND",  "LEAVE"};
     return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";
 }
 
@@ -101,6 +101,7 @@ static void put_details(struct line *line, const struct history_record *record) 
     case HISTORY_NODE_CLOCK: put_ms(line, " by ", record->value, 0); break;
     case HISTORY_NODE_RATE: put(line, " %" PRId64 " ppm", record->value); break;
     case HISTORY_NODE_MODE: put(line, " %s", verdict_name(record->result)); break;
+    case HISTORY_NODE_POLICY: put(line, "%s", record->value ? " volatile-random" : " noeviction"); break;
     case HISTORY_NODE_RESTART: put_restart(line, record->value); break;
     case HISTORY_NODE_STANDING:
         put(line, " %s epoch %" PRId64, record->result ? "intact" : "recovering", record->value);

@@ -63,7 +63,8 @@ enum message_what {
     MESSAGE_REQUEST,
     MESSAGE_BYE,   /* to the client: the connection is gone */
     MESSAGE_TRACK, /* the second connection, and the request to be told there */
-    MESSAGE_HINT   /* what a node tells without being asked; no keys: of any key */
+    MESSAGE_HINT,  /* what a node tells without being asked; no keys: of any key */
+    MESSAGE_ANNOUNCEMENT /* on the connection of the requests: the record, or all data, changed */
 };
 
 /* A guarded acquisition of one key is two commands, SET and ZADD, and need not arrive in one piece. */
@@ -83,6 +84,7 @@ struct message {
     int16_t verdict;
     int64_t ttl_ms, remaining_ms;
     uint32_t process; /* CONNECT: which server process answered */
+    uint64_t quorum;  /* CONNECT: of its record; 0: it has none */
     /* While somebody waits. */
     uint32_t waiter;
     int rank;      /* HINT; -1: the key has changed */
@@ -136,12 +138,17 @@ struct link {
     uint32_t tracks; /* on this connection; 0: on none */
     uint8_t armed;   /* resources, by bits, that were looked at and have not changed since */
     bool wakes_lost, wakes_again;
+    /* Guarded clients: what changes at the node is announced among the answers. */
+    bool guarded;   /* the client asks for it */
+    bool announces; /* and the node does it, on this connection */
+    struct random announcements_random;
 };
 
 void wire_connect(struct world *world, unsigned client, unsigned slot);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
 void wire_tell(struct world *world, struct message *hint, rl_ns late); /* on a connection of its own */
+void wire_announce(struct world *world, unsigned client, unsigned slot);
 /* The client gives the connection up: what has not arrived never does. */
 void wire_reset(struct world *world, unsigned client, unsigned slot);
 /* The process has ended, and what it was to be told with it. (A mere reset leaves that on its way: to hear of an
@@ -162,7 +169,7 @@ struct change { /* of one key: what restarts and replicas go back to */
 };
 
 /* What was done to record and fences, to be done again up to the moment that a node goes back to. */
-enum deed_on_guard { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED };
+enum deed_on_guard { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
 struct guard_change {
     rl_ns at;
     uint8_t what, stripes_count;
@@ -179,7 +186,19 @@ struct server {
     bool old;         /* the body of its node that its replica has taken the place of: its keys are not the node's */
     uint32_t process; /* counts server processes of the world: each has a run_id of its own */
     char run_id[41];
-    bool intact; /* as its record says, for this process */
+    bool intact; /* as its record says, for this process and these data */
+    /* What it says of itself. */
+    char replid[41];
+    bool replica, may_evict;
+    bool sound;          /* no data were lost since it was installed: what its record cannot know by itself */
+    rl_ns resync_to;     /* as a replica: its data will be those of then */
+    uint32_t resyncs;    /* counts them; one that was not done when it was promoted never is */
+    uint32_t replicas;
+    uint64_t evicted;
+    bool record_changed;        /* and is yet to be announced, ... */
+    const struct link *changer; /* ... but not to this one; NULL: to all */
+    uint32_t changer_connection;
+    struct random announcements_random;
     struct guard_change *guard;
     size_t guard_count, guard_capacity;
     struct node_table *table;
@@ -202,6 +221,7 @@ int verdict_of(enum node_answer answer);
 size_t keys_of(const struct message *request, struct node_bytes *each);
 struct node_table *server_table_new(node_change_fn *fn, void *context);
 struct server *server_of(struct world *world, const struct link *link);
+int server_mode(const struct server *server); /* what it answers to writes; GRANTED: it does them */
 void server_new_process(struct server *server);
 void servers_begin(struct world *world);
 void servers_free(struct world *world);
@@ -213,6 +233,7 @@ void server_read(struct server *server, struct message *request);
 void server_await_expiry(struct server *server); /* after whatever moved the end of a key */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
+void server_go_back(struct server *server, rl_ns span); /* to the data of this long ago */
 void servers_heal(struct world *world);
 /* tell.c: client tracking, and the line of those who wait */
 void tell_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
@@ -227,7 +248,17 @@ void server_guard_serve(struct server *server, struct message *request);
 void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of);
 void server_guard_forget(struct server *server);
 void server_guard_flushed(struct server *server);
+void server_guard_deleted(struct server *server); /* the record alone */
 void server_guard_look(struct server *server); /* after whatever may have changed whether it is intact */
+uint64_t server_guard_quorum(const struct server *server); /* of its record; 0: none */
+/* server_state.c: what a server says of itself, and what it announces */
+void server_state_begin(struct server *server);
+void server_state_new_process(struct server *server);
+void server_state_live_on(const struct server *server, struct server *old);
+void server_state_resume(struct server *server); /* what was to be announced when it was stopped */
+void server_state_serve(struct server *server, struct message *request);
+void server_announce(struct server *server);         /* all data changed: before any later answer */
+void server_record_changed(struct server *server);   /* by the request that is served, or by a stranger: soon */
 struct node_bytes resource_key(unsigned resource);
 int resource_of(const void *key, size_t bytes); /* -1: none of the world's */
 
@@ -334,7 +365,7 @@ struct world {
     struct actor actor[WORLD_CLIENTS_MAX];
     unsigned opening; /* the client that net_open() is for */
     struct server server[RL_NODES_MAX], old[RL_NODES_MAX];
-    uint32_t processes, waiters;
+    uint32_t processes, waiters, replids;
     const struct link *serving; /* whose request a node works off just now; NULL: none */
     struct body *bodies, *spare_bodies;
     struct node_table *scratch;

@@ -47,7 +47,7 @@ struct words judge_resource(int resource); /* job, r2, r3, ... */
 
 void judge_leases(struct report *report);   /* EXCLUSION, RESURRECTED, LATE_LOSS */
 void judge_register(struct report *report); /* FENCE, LOST_UPDATE */
-void judge_standing(struct report *report); /* UNFIT_VOTE, RECOVERED */
+void judge_standing(struct report *report); /* UNFIT_VOTE, REFUSED, RECOVERED */
 void judge_orphans(struct report *report);
 void judge_order(struct report *report); /* LINEARIZABLE */
 void judge_liveness(struct report *report);

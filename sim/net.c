@@ -125,9 +125,22 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     if (body && body->has_fences) reply.fences = body->fences;
     reply.count = answer->count;
     if (answer->verdict == REDLOCK_VERDICT_STALE && answer->op == NET_RAISE) reply.fence = answer->fence;
+    struct net_state state;
+    if (answer->op == NET_STATE && body) {
+        memcpy(&state, body_word(body, 0).data, sizeof(state));
+        reply.state = &state;
+        reply.items_count = 0;
+    }
     conn->writes -= call_is_write(call);
     world_write_message(net->world, HISTORY_ANSWERED, answer);
     call_done(net, call, &reply);
+}
+
+static void hear_announcement(struct conn *conn) {
+    struct net *net = conn->net;
+    if (conn->state != CONN_READY || net->closing) return;
+    conn_record(conn, HISTORY_ANNOUNCED);
+    if (net->handlers.changed) net->handlers.changed(net->handlers.context, conn->slot);
 }
 
 static void take(struct conn *conn, struct message *message) {
@@ -135,7 +148,7 @@ static void take(struct conn *conn, struct message *message) {
     case MESSAGE_CONNECT:
         if (conn->state != CONN_CONNECTING) break;
         if (message->verdict == REDLOCK_VERDICT_GRANTED)
-            conn_up(conn, message->process);
+            conn_up(conn, message);
         else
             conn_fail(conn, message->verdict);
         break;
@@ -145,6 +158,7 @@ static void take(struct conn *conn, struct message *message) {
         break;
     case MESSAGE_TRACK: watch_answered(conn, message); break;
     case MESSAGE_HINT: watch_hear(conn, message); break;
+    case MESSAGE_ANNOUNCEMENT: hear_announcement(conn); break;
     }
 }
 
@@ -192,9 +206,11 @@ int net_open(struct net **out, const struct net_options *options, const struct n
     net->world = world;
     net->client = world->opening;
     net->nodes = world->actor[world->opening].slots;
+    net->asks_quorum = options->asks_quorum;
     net->unread_last = &net->unread_first;
     for (unsigned i = 0; i < net->nodes; i++) {
         conn_init(&net->conn[i], net, i);
+        link_at(&net->conn[i])->guarded = options->guarded;
         net_timer_set(net, &net->conn[i].retry, net_now(net)); /* by the timer: no handler runs in here */
     }
     watch_init(net);
@@ -276,7 +292,11 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
     status->connected = conn->state == CONN_READY;
     status->reconnects = conn->reconnects;
     memcpy(status->text, conn->text, sizeof(status->text));
-    if (conn->state == CONN_READY) memcpy(status->run_id, conn->run_id, sizeof(status->run_id));
+    if (conn->state != CONN_READY) return;
+    memcpy(status->run_id, conn->run_id, sizeof(status->run_id));
+    status->announces = conn->announces;
+    if (conn->quorum)
+        snprintf(status->quorum, sizeof(status->quorum), "%016llx", (unsigned long long)conn->quorum);
 }
 
 /* Given up by the next net_process(): no handler runs in here. */

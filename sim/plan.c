@@ -104,6 +104,7 @@ static void draw_guarded_client(struct draw *draw, unsigned index) {
     struct plan *plan = draw->plan;
     struct world_client_options *client = &plan->options.client[index];
     client->client.mode = REDLOCK_MODE_GUARDED;
+    client->client.allow_replicas = 1; /* they are promoted */
     client->client.confirm = chance(draw, 30);
     if (plan->clocks_apart) client->wall_off = between(draw, -3600000, 3600000) * RL_MS;
     if (plan->patient)
@@ -271,6 +272,12 @@ static void draw_details(struct draw *draw, struct plan_action *action) {
         action->number = log_between(draw, RL_MS, ttl);
         action->span = log_between(draw, RL_MS, ttl * 4);
         break;
+    case PLAN_NODE_TRIP:
+        action->number = log_between(draw, RL_MS, ttl);
+        action->span = log_between(draw, RL_MS, ttl * 2);
+        action->late = chance(draw, 50) ? 0 : between(draw, 1, action->span * 3 / 2);
+        break;
+    case PLAN_NODE_POLICY: action->span = between(draw, 2500, 8000) * RL_MS; break;
     case PLAN_CUT:
         action->number = between(draw, LINK_REQUESTS, LINK_BOTH);
         action->span = log_between(draw, RL_MS, ttl * 2);
@@ -318,6 +325,8 @@ static void draw_guarded(struct draw *draw) {
     plan->clocks_step = plan->count > before;
     draw_faults(draw, PLAN_NODE_EVICT, 10, 6);
     plan->keys_end_early = plan->count > before;
+    for (size_t i = before; i < plan->count; i++)
+        plan->evicts_at_once = plan->evicts_at_once || plan->actions[i].kind == PLAN_NODE_EVICT;
 }
 
 static void sort_by_time(struct plan *plan) {
@@ -353,6 +362,106 @@ static void draw_actions(struct draw *draw) {
     sort_by_time(plan);
 }
 
+/* ---- what changes under clients that are connected ---------------------------------------------------------- */
+
+/* Round trips only where they are announced: elsewhere a client sees one up to a second late, and that is documented. */
+static void draw_trips(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    size_t kept = plan->count;
+    draw_faults(draw, PLAN_NODE_TRIP, 50, 6);
+    for (size_t i = kept; i < plan->count; i++)
+        if (!(plan->options.unannounced & rl_bit(plan->actions[i].node))) plan->actions[kept++] = plan->actions[i];
+    plan->count = kept;
+}
+
+/* One node's clock steps forward while another is cut off from everybody: too few stand still to judge it by. */
+static void draw_step_forgotten(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    struct plan_action *step = chance(draw, 5) ? add(draw, PLAN_NODE_STEP) : NULL;
+    if (!step) return;
+    rl_ns at = step->at, span = between(draw, 500, 4000) * RL_MS;
+    uint8_t other = (uint8_t)((step->node + between(draw, 1, plan->options.nodes - 1)) % plan->options.nodes);
+    step->number = between(draw, ttl_of(plan) / 4, ttl_of(plan));
+    plan->clocks_step = plan->keys_end_early = true;
+    for (unsigned i = 0; i < plan->options.clients; i++) {
+        struct plan_action *cut = add(draw, PLAN_CUT);
+        if (!cut) return;
+        cut->at = at > span / 4 ? at - span / 4 : 0;
+        cut->client = (uint8_t)i;
+        cut->node = other;
+        cut->number = LINK_BOTH;
+        cut->span = span;
+    }
+}
+
+/* Some clients say nothing of the mode, as a command without --mode. */
+static void draw_forgotten_modes(struct draw *draw) {
+    struct world_options *options = &draw->plan->options;
+    bool any = chance(draw, 15);
+    for (unsigned i = 1; i < options->clients && any; i++) {
+        struct world_client_options *client = &options->client[i];
+        if (!chance(draw, 50)) continue;
+        client->client.mode = REDLOCK_MODE_AUTO;
+        client->client.confirm = client->client.allow_replicas = 0;
+        client->nodes = 0;
+        client->refused = true;
+        draw->plan->may_be_refused |= 1u << i;
+    }
+}
+
+static void befall_others(struct draw *draw, unsigned first) {
+    static const uint8_t kinds[] = {PLAN_NODE_CRASH, PLAN_NODE_FLUSH, PLAN_NODE_PAUSE, PLAN_NODE_TRIP, PLAN_CUT};
+    for (int64_t left = between(draw, 0, 6); left > 0; left--) {
+        struct plan_action *action = add(draw, (enum plan_kind)kinds[between(draw, 0, sizeof(kinds) - 1)]);
+        if (!action) return;
+        action->node = (uint8_t)between(draw, first, draw->plan->options.nodes - 1);
+        draw_details(draw, action);
+    }
+}
+
+/* Servers of a second quorum, as in a migration: no more than there are of the first. Some clients list both. Without a
+ * quorum's name these are refused if the two are equal in number; else they may find the first before the second, and
+ * take it. */
+static void draw_second_quorum(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    struct world_options *options = &plan->options;
+    unsigned first = options->nodes;
+    if (!chance(draw, 12)) return;
+    options->nodes += chance(draw, 50) ? first : (unsigned)between(draw, 1, first);
+    options->others = (rl_mask)(rl_all(options->nodes) & ~rl_all(first));
+    for (unsigned i = first; i < options->nodes; i++) plan->node_ppm[i] = 1000000;
+    for (unsigned i = 0; i < options->clients; i++) {
+        struct world_client_options *client = &options->client[i];
+        bool both = i > 0 && !client->refused && chance(draw, 60);
+        if (client->nodes == 0) client->nodes = rl_all(first);
+        if (!both) continue;
+        client->nodes = rl_all(options->nodes);
+        client->client.quorum = chance(draw, 40) ? world_quorum_name(false) : NULL;
+        if (client->client.quorum) continue;
+        plan->may_be_refused |= 1u << i;
+        client->refused = options->nodes == 2 * first;
+    }
+    befall_others(draw, first);
+}
+
+/* From a sequence of its own, after all else: what is drawn here leaves the rest of a seed as it was. */
+static void draw_changes(struct plan *plan) {
+    struct draw own = {plan, random_named(plan->seed, 10)}, *draw = &own;
+    if (!plan->guarded) return;
+    plan->options.replicas = (rl_mask)between(draw, 0, rl_all(plan->options.nodes));
+    if (chance(draw, 12))
+        plan->options.unannounced =
+            chance(draw, 50) ? rl_all(plan->options.nodes) : (rl_mask)between(draw, 1, rl_all(plan->options.nodes));
+    draw_trips(draw);
+    draw_faults(draw, PLAN_NODE_REPLICA, 20, 4);
+    draw_faults(draw, PLAN_NODE_POLICY, ttl_of(plan) >= 1000 * RL_MS ? 25 : 0, 3);
+    draw_faults(draw, PLAN_NODE_EVICT_APART, 15, 4);
+    draw_step_forgotten(draw);
+    draw_forgotten_modes(draw);
+    draw_second_quorum(draw);
+    sort_by_time(plan);
+}
+
 /* A key set at the last moment before the faults end lives one TTL and its drift; then connections come back (one
  * longest backoff and connect timeout), an overdue answer is given up, and whoever is left tries until no other try
  * comes between. */
@@ -374,11 +483,13 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     plan->seed = seed;
     plan->broken = wish->broken;
     plan->guarded = wish->guarded;
-    plan->clocks_step = plan->keys_end_early = plan->clocks_apart = plan->patient = false;
+    plan->clocks_step = plan->keys_end_early = plan->clocks_apart = plan->patient = plan->evicts_at_once = false;
     plan->count = 0;
+    plan->may_be_refused = 0;
     draw_options(&draw);
     draw_actions(&draw);
     draw_wakes(plan);
     draw_many(plan);
+    draw_changes(plan);
     plan->liveness_bound = bound_of(plan);
 }

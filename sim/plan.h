@@ -31,6 +31,10 @@
     X(NODE_EVICT, "evicts the key")                                                                                    \
     X(NODE_FAILOVER, "is replaced by its replica")                                                                     \
     X(NODE_SPLIT, "is replaced by its replica, and lives on")                                                          \
+    X(NODE_TRIP, "becomes the replica of its replica, which lags, and is promoted again")                              \
+    X(NODE_REPLICA, "gets its first replica")                                                                          \
+    X(NODE_POLICY, "has its policy switched, and evicts the key if clients have had time to see it")                   \
+    X(NODE_EVICT_APART, "loses its connections, and evicts the key before anybody is back")                            \
     X(CUT, "is cut off silently")                                                                                      \
     X(BREAK, "has its connection broken")                                                                              \
     X(LOSE_ANSWER, "loses the next answer")                                                                            \
@@ -75,7 +79,9 @@ struct plan {
     bool guarded;
     bool keys_end_early; /* guarded: by stepped clocks or eviction; then fences are judged, exclusion is not */
     bool clocks_step;
+    bool evicts_at_once; /* guarded: keys are evicted before clients can have seen that the node may do it */
     bool clocks_apart; /* guarded: the clients' wall clocks are, by minutes: tokens must grow all the same */
+    unsigned may_be_refused; /* guarded: these clients' configurations are wrong; by bits */
     bool patient;      /* guarded: clients wait long for an answer, so that votes are old when they are counted */
     struct world_options options;
     struct plan_action actions[PLAN_ACTIONS_MAX]; /* by time */

@@ -53,10 +53,20 @@ static void print_client(const struct plan *plan, unsigned index, FILE *out) {
     }
     if (client->client.mode == REDLOCK_MODE_GUARDED && client->client.confirm) fprintf(out, ", confirms");
     if (client->client.mode == REDLOCK_MODE_GUARDED && !client->client.recover) fprintf(out, ", brings no node back");
+    if (client->client.mode == REDLOCK_MODE_AUTO) fprintf(out, ", forgets the mode");
+    if (client->client.quorum) fprintf(out, ", names the quorum");
     if (client->wall_off) print_ms(out, ", wall clock off by ", client->wall_off);
     if (plan->patient) fprintf(out, ", node timeout %" PRId64 " ms", client->client.node_timeout_ms);
     if (client->short_lived) fprintf(out, ", a process for each lock");
     fputc('\n', out);
+}
+
+static void print_nodes(rl_mask nodes, const char *what, FILE *out) {
+    if (nodes == 0) return;
+    fprintf(out, "  nodes");
+    for (unsigned i = 0; nodes >> i; i++)
+        if (nodes & rl_bit(i)) fprintf(out, " %u", i + 1);
+    fprintf(out, " %s\n", what);
 }
 
 void plan_print(const struct plan *plan, FILE *out) {
@@ -75,6 +85,8 @@ void plan_print(const struct plan *plan, FILE *out) {
     if (plan->guarded)
         fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n", options->ttl_ms_max,
                 options->split_ppm);
+    print_nodes(options->others, "are a second quorum", out);
+    print_nodes(options->unannounced, "announce no changes", out);
     for (unsigned i = 0; i < options->clients; i++) print_client(plan, i, out);
     fprintf(out, "  node clocks (ppm):");
     for (unsigned i = 0; i < options->nodes; i++) fprintf(out, " %" PRIu32, plan->node_ppm[i]);

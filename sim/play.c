@@ -22,6 +22,7 @@ struct player {
     const struct plan *plan;
     bool healed;
     bool down[RL_NODES_MAX];
+    rl_ns undisturbed[RL_NODES_MAX]; /* for so long nothing kept clients from seeing a switched policy */
     uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX][RL_NODES_MAX]; /* which fault of a kind is the latest there */
     uint64_t acquisitions;
     struct pursuit pursuits[WORLD_CLIENTS_MAX][WORLD_RESOURCES_MAX];
@@ -186,6 +187,8 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
         node_restart(world, action->node, (enum node_keeps)action->number);
         break;
     case PLAN_NODE_SPLIT: node_old_ends(world, action->node); break;
+    case PLAN_NODE_TRIP: node_promote(world, action->node); break;
+    case PLAN_NODE_POLICY: node_policy(world, action->node, false); break;
     case PLAN_NODE_PAUSE: node_resume(world, action->node); break;
     case PLAN_NODE_MODE: node_mode(world, action->node, REDLOCK_VERDICT_GRANTED); break;
     case PLAN_CUT: link_heal(world, action->client, action->node); break;
@@ -194,16 +197,52 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
     }
 }
 
-/* Guarded mode stands against the loss of any minority: as long as others are not intact again, it is used up. */
+static bool is_member(const struct plan *plan, unsigned node) { return !(plan->options.others & rl_bit(node)); }
+
+/* Guarded mode stands against the loss of any minority: as long as others are not intact again, it is used up. Nobody has
+ * a lock in the second quorum. */
+static bool is_one_too_many(const struct player *player, unsigned node) {
+    const struct plan *plan = player->plan;
+    unsigned members = 0, lost = 1;
+    for (unsigned i = 0; i < plan->options.nodes; i++) {
+        if (!is_member(plan, i)) continue;
+        members++;
+        lost += i != node && (!node_is_up(player->world, i) || !node_is_intact(player->world, i));
+    }
+    return is_member(plan, node) && lost > members - rl_quorum(members);
+}
+
 static bool is_too_much(const struct player *player, const struct plan_action *action) {
     const struct plan *plan = player->plan;
-    unsigned nodes = plan->options.nodes, lost = 1;
-    bool loses = action->kind == PLAN_NODE_CRASH || action->kind == PLAN_NODE_FLUSH ||
-                 action->kind == PLAN_NODE_FAILOVER || action->kind == PLAN_NODE_SPLIT;
+    bool loses = action->kind == PLAN_NODE_CRASH || (action->kind >= PLAN_NODE_FLUSH && action->kind < PLAN_CUT);
     if (!plan->guarded || plan->broken == PLAN_BREAK_DATA_LOSS || !loses) return false;
-    for (unsigned i = 0; i < nodes; i++)
-        lost += i != action->node && (!node_is_up(player->world, i) || !node_is_intact(player->world, i));
-    return lost > nodes - rl_quorum(nodes);
+    return is_one_too_many(player, action->node);
+}
+
+/* Switched to a policy that evicts, a node may throw a key away once all clients have had the time to see it. That they
+ * look about once a second is the client's promise; that nothing kept them from it is looked at here. */
+#define POLICY_SEEN (2200 * RL_MS)
+#define POLICY_EVERY (100 * RL_MS)
+
+static void evict_when_seen(struct world *world, void *argument, int64_t number) {
+    struct player *player = world_owner(world);
+    const struct plan_action *action = &player->plan->actions[number & 0xffff];
+    rl_ns *undisturbed = &player->undisturbed[action->node];
+    (void)argument;
+    if (player->healed || *latest(player, action) != (uint32_t)(number >> 16)) return;
+    *undisturbed = node_is_in_touch(world, action->node) ? *undisturbed + POLICY_EVERY : 0;
+    if (*undisturbed < POLICY_SEEN)
+        world_at(world, world_now(world) + POLICY_EVERY, evict_when_seen, NULL, number);
+    else if (!is_one_too_many(player, action->node))
+        node_evict(world, action->node, action->resource);
+}
+
+static void evict_apart(struct world *world, const struct plan_action *action) {
+    const struct plan *plan = ((struct player *)world_owner(world))->plan;
+    for (unsigned i = 0; i < plan->options.clients; i++) link_break(world, i, action->node);
+    node_policy(world, action->node, true);
+    node_evict(world, action->node, action->resource);
+    node_policy(world, action->node, false);
 }
 
 static void begin_fault(struct world *world, const struct plan_action *action) {
@@ -225,6 +264,13 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_NODE_SPLIT:
         if (!player->down[action->node]) node_split(world, action->node, action->number);
         break;
+    case PLAN_NODE_TRIP: node_demote(world, action->node, action->number, action->late); break;
+    case PLAN_NODE_REPLICA: node_gets_replica(world, action->node); break;
+    case PLAN_NODE_POLICY:
+        node_policy(world, action->node, true);
+        player->undisturbed[action->node] = 0;
+        break;
+    case PLAN_NODE_EVICT_APART: evict_apart(world, action); break;
     case PLAN_CUT: link_cut(world, action->client, action->node, (enum link_way)action->number); break;
     case PLAN_BREAK: link_break(world, action->client, action->node); break;
     case PLAN_LOSE_ANSWER: link_lose_next_answer(world, action->client, action->node); break;
@@ -253,6 +299,8 @@ static void act(struct world *world, void *argument, int64_t number) {
     uint32_t serial = ++*latest(player, action);
     if (action->span > 0)
         world_at(world, world_now(world) + action->span, end_fault, NULL, (int64_t)serial << 16 | number);
+    if (action->kind == PLAN_NODE_POLICY)
+        world_at(world, world_now(world) + POLICY_EVERY, evict_when_seen, NULL, (int64_t)serial << 16 | number);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------ */
@@ -264,7 +312,7 @@ static void each_lock(struct player *player, void (*fn)(struct player *player, u
 }
 
 static void begin_last_round(struct player *player, unsigned client, unsigned resource) {
-    player->pursuits[client][resource].last_rounds = LAST_ROUNDS;
+    player->pursuits[client][resource].last_rounds = player->plan->may_be_refused >> client & 1 ? 0 : LAST_ROUNDS;
     if (actor_idle(player->world, client, resource)) last_round(player->world, client, resource);
 }
 
@@ -281,7 +329,7 @@ static bool all_content(const struct player *player) {
 
 static bool all_intact(const struct player *player) {
     for (unsigned i = 0; i < player->plan->options.nodes && player->plan->guarded; i++)
-        if (!node_is_intact(player->world, i)) return false;
+        if (is_member(player->plan, i) && !node_is_intact(player->world, i)) return false;
     return true;
 }
 
@@ -323,6 +371,7 @@ static unsigned rules_of(const struct plan *plan) {
         all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER);
     /* More than a minority lost: an operator must say how to go on. Until then nothing wrong is granted. */
     if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS) all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_RECOVERED);
+    if (plan->guarded && plan->evicts_at_once) all &= ~(1u << CHECK_UNFIT_VOTE);
     if (plan->guarded && plan->clocks_step) all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN | 1u << CHECK_RECOVERED);
     return plan->broken == PLAN_BREAK_CLOCK_STEP ? all & ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN) : all;
 }

@@ -33,7 +33,16 @@
     X(TTL_MAX, "ttl max DURATION")                                                                                     \
     X(CONFIRMS, "CLIENT confirms")                                                                                     \
     X(NO_AGENT, "CLIENT brings no node back")                                                                          \
+    X(CLIENT_TTL, "CLIENT 's ttl is DURATION")                                                                         \
+    X(FORGETS_MODE, "CLIENT forgets the mode")                                                                         \
+    X(IS_CLASSIC, "CLIENT is classic in any mode")                                                                     \
+    X(PINNED, "CLIENT names the quorum of NODES")                                                                      \
+    X(NEW_EACH_TIME, "CLIENT is a new process for each lock")                                                          \
     X(MAY_EVICT, "NODES may evict")                                                                                    \
+    X(REPLICAS, "NODES has|have a replica")                                                                            \
+    X(NO_REPLICAS, "masters with replicas are refused")                                                                \
+    X(UNANNOUNCED, "NODES announces|announce no changes of the record")                                                \
+    X(OTHERS, "NODES are another quorum")                                                                              \
     X(WAKES, "nodes tell of changes")                                                                                  \
     X(SEED, "seed NUMBER")                                                                                             \
     X(ENDS, "ends at DURATION")
@@ -61,6 +70,11 @@
     X(FAILS_OVER, "NODES fails|fail over to a replica DURATION behind")                                                \
     X(SPLITS, "NODES fails|fail over to a replica DURATION behind and lives|live on")                                  \
     X(OLD_ENDS, "the old NODES ends|end")                                                                              \
+    X(DEMOTED, "NODES becomes|become the replica of its|their promoted replica DURATION behind")                       \
+    X(PROMOTED, "NODES is|are promoted again")                                                                         \
+    X(GETS_REPLICA, "NODES gets|get a first replica")                                                                  \
+    X(POLICY_EVICTS, "NODES 's policy becomes volatile-random")                                                        \
+    X(POLICY_KEEPS, "NODES 's policy becomes noeviction")                                                              \
     X(CLOCK_STEPS, "NODES 's clock steps STEP")                                                                        \
     X(CLOCK_FREEZES, "NODES 's clock stands still")                                                                    \
     X(CLOCK_TRUE, "NODES 's clock runs true")                                                                          \
@@ -71,6 +85,7 @@
     X(NODE_RESUMES, "NODES resumes|resume")                                                                            \
     X(STRANGER_DELETES, "a stranger deletes job on NODES")                                                             \
     X(STRANGER_SETS, "a stranger sets job on NODES for DURATION")                                                      \
+    X(RECORD_DELETED, "a stranger deletes the record on NODES")                                                        \
     X(CUT_BOTH, "cut CLIENT from NODES")                                                                               \
     X(CUT_REQUESTS, "cut requests from CLIENT to NODES")                                                               \
     X(CUT_ANSWERS, "cut answers to CLIENT from NODES")                                                                 \
@@ -156,6 +171,7 @@ struct scene {
     char native[120];               /* what it will be expected to do; "" when nothing is said */
     char later[160];                /* not empty: why there is nothing to run yet */
     struct world_options options;
+    unsigned classic, forgets_mode; /* clients, by bits */
     rl_ns ends;
     struct scene_line steps[SCENE_LINES_MAX];
     size_t steps_count;

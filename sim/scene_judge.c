@@ -200,6 +200,7 @@ static const char *breach(const struct check_violation *violation, char *text, s
     case CHECK_FENCE:
     case CHECK_FENCE_ORDER: snprintf(text, size, "fencing tokens out of order at %s", from); break;
     case CHECK_UNFIT_VOTE: snprintf(text, size, "a node that lost its data votes, at %s", from); break;
+    case CHECK_REFUSED: snprintf(text, size, "a client that should be refused gets the lock at %s", from); break;
     case CHECK_RECOVERED: snprintf(text, size, "a node is not brought back in time"); break;
     case CHECK_LIVENESS: snprintf(text, size, "nobody acquires in time"); break;
     default: snprintf(text, size, "no order of the operations explains them"); break;

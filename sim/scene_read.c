@@ -86,6 +86,14 @@ static void set_no_agent(struct world_client_options *client, const struct scene
     (void)line;
     client->client.recover = 0;
 }
+static void set_replicas_refused(struct world_client_options *client, const struct scene_line *line) {
+    (void)line;
+    client->client.allow_replicas = 0;
+}
+static void set_short_lived(struct world_client_options *client, const struct scene_line *line) {
+    (void)line;
+    client->short_lived = true;
+}
 static void set_clock_rate(struct world_client_options *client, const struct scene_line *line) {
     client->clock_ppm = (uint32_t)line->number;
 }
@@ -93,6 +101,16 @@ static void set_lists_twice(struct world_client_options *client, const struct sc
     int node = 0;
     while (!(line->nodes & rl_bit((unsigned)node))) node++;
     client->twice_listed = node;
+}
+
+/* Either all of them are the others, or none. */
+static bool pin(struct reader *reader, const struct scene_line *line) {
+    struct scene *scene = reader->scene;
+    rl_mask others = line->nodes & scene->options.others;
+    if (others != 0 && others != line->nodes) return wrong(reader, "these nodes are of two quorums");
+    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++)
+        if (line->clients >> i & 1) scene->options.client[i].client.quorum = world_quorum_name(others != 0);
+    return true;
 }
 
 static bool set_option(struct reader *reader, const struct scene_line *line) {
@@ -110,9 +128,10 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
             return wrong(reader, "clients are named A, B, C... without a gap");
         break;
     case SCENE_OPTION_TTL:
+    case SCENE_OPTION_CLIENT_TTL:
         if (line->span < REDLOCK_TTL_MS_MIN * RL_MS || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
             return wrong(reader, "a TTL is from %dms to 24h", REDLOCK_TTL_MS_MIN);
-        for_clients(scene, everybody, set_ttl, line);
+        for_clients(scene, line->kind == SCENE_OPTION_TTL ? everybody : line->clients, set_ttl, line);
         break;
     case SCENE_OPTION_DELAY: scene->options.link.delay_min = scene->options.link.delay_max = line->span; break;
     case SCENE_OPTION_DELAY_RANGE:
@@ -134,7 +153,15 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     case SCENE_OPTION_TTL_MAX: scene->options.ttl_ms_max = line->span / RL_MS; break;
     case SCENE_OPTION_CONFIRMS: for_clients(scene, line->clients, set_confirms, line); break;
     case SCENE_OPTION_NO_AGENT: for_clients(scene, line->clients, set_no_agent, line); break;
+    case SCENE_OPTION_FORGETS_MODE: scene->forgets_mode |= line->clients; break;
+    case SCENE_OPTION_IS_CLASSIC: scene->classic |= line->clients; break;
+    case SCENE_OPTION_PINNED: return pin(reader, line);
+    case SCENE_OPTION_NEW_EACH_TIME: for_clients(scene, line->clients, set_short_lived, line); break;
     case SCENE_OPTION_MAY_EVICT: scene->options.may_evict = line->nodes; break;
+    case SCENE_OPTION_REPLICAS: scene->options.replicas = line->nodes; break;
+    case SCENE_OPTION_NO_REPLICAS: for_clients(scene, everybody, set_replicas_refused, line); break;
+    case SCENE_OPTION_UNANNOUNCED: scene->options.unannounced = line->nodes; break;
+    case SCENE_OPTION_OTHERS: scene->options.others = line->nodes; break;
     case SCENE_OPTION_WAKES: scene->options.wakes.on = true; break;
     case SCENE_OPTION_SEED: scene->options.seed = (uint64_t)line->number; break;
     case SCENE_OPTION_ENDS: scene->ends = line->span; break;
@@ -300,6 +327,7 @@ bool scene_read(struct scene *scene, const char *name, const char *file, const c
     world_options_init(&scene->options);
     scene->options.link.delay_min = scene->options.link.delay_max = RL_MS;
     scene->options.record_messages = 1;
+    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) scene->options.client[i].client.allow_replicas = 1;
     struct reader reader = {.scene = scene, .error = error, .error_size = size};
     while (*text != '\0') {
         char line[512];

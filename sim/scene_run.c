@@ -41,6 +41,24 @@ static void do_old_ends(struct world *world, unsigned node, const struct scene_l
     (void)step;
     node_old_ends(world, node);
 }
+static void do_demote(struct world *world, unsigned node, const struct scene_line *step) {
+    node_demote(world, node, step->span, 0);
+}
+static void do_promote(struct world *world, unsigned node, const struct scene_line *step) {
+    (void)step;
+    node_promote(world, node);
+}
+static void do_gets_replica(struct world *world, unsigned node, const struct scene_line *step) {
+    (void)step;
+    node_gets_replica(world, node);
+}
+static void do_policy(struct world *world, unsigned node, const struct scene_line *step) {
+    node_policy(world, node, step->kind == SCENE_STEP_POLICY_EVICTS);
+}
+static void do_delete_record(struct world *world, unsigned node, const struct scene_line *step) {
+    (void)step;
+    node_delete_record(world, node);
+}
 static void do_clock_step(struct world *world, unsigned node, const struct scene_line *step) {
     node_clock_step(world, node, step->span);
 }
@@ -121,6 +139,12 @@ static void befall_nodes(struct world *world, const struct scene_line *step) {
     case SCENE_STEP_FAILS_OVER: on_nodes(world, step, do_failover); break;
     case SCENE_STEP_SPLITS: on_nodes(world, step, do_split); break;
     case SCENE_STEP_OLD_ENDS: on_nodes(world, step, do_old_ends); break;
+    case SCENE_STEP_DEMOTED: on_nodes(world, step, do_demote); break;
+    case SCENE_STEP_PROMOTED: on_nodes(world, step, do_promote); break;
+    case SCENE_STEP_GETS_REPLICA: on_nodes(world, step, do_gets_replica); break;
+    case SCENE_STEP_POLICY_EVICTS:
+    case SCENE_STEP_POLICY_KEEPS: on_nodes(world, step, do_policy); break;
+    case SCENE_STEP_RECORD_DELETED: on_nodes(world, step, do_delete_record); break;
     case SCENE_STEP_CLOCK_STEPS: on_nodes(world, step, do_clock_step); break;
     case SCENE_STEP_CLOCK_FREEZES:
     case SCENE_STEP_CLOCK_TRUE:
@@ -177,10 +201,31 @@ static void do_step(struct world *world, void *argument, int64_t number) {
     }
 }
 
-static void guard(struct world_options *options) {
+/* Whoever lists nodes of two quorums and names neither is to be refused, and who says nothing of guarded nodes. */
+static void guard_client(struct scene *scene, unsigned index) {
+    struct world_client_options *client = &scene->options.client[index];
+    bool forgets = scene->forgets_mode >> index & 1;
+    rl_mask others = scene->options.others, nodes = client->nodes ? client->nodes : rl_all(scene->options.nodes);
+    bool two_quorums = (nodes & others) != 0 && (nodes & (rl_mask)~others) != 0 && !client->client.quorum;
+    if (scene->classic >> index & 1) return;
+    client->client.mode = forgets ? REDLOCK_MODE_AUTO : REDLOCK_MODE_GUARDED;
+    client->refused = forgets || two_quorums;
+}
+
+static void guard(struct scene *scene) {
+    struct world_options *options = &scene->options;
     options->guarded = options->fenced = true;
     if (options->ttl_ms_max == 0) options->ttl_ms_max = options->client[0].lock.ttl_ms;
-    for (unsigned i = 0; i < options->clients; i++) options->client[i].client.mode = REDLOCK_MODE_GUARDED;
+    for (unsigned i = 0; i < options->clients; i++) guard_client(scene, i);
+}
+
+/* The same nodes without what only guarded mode knows of them. */
+static void make_classic(struct scene *scene) {
+    scene->options.others = 0;
+    for (unsigned i = 0; i < scene->options.clients; i++) {
+        scene->options.client[i].client.quorum = NULL;
+        scene->options.client[i].client.allow_replicas = 0;
+    }
 }
 
 void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_result *result) {
@@ -188,7 +233,10 @@ void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_res
     result->mode = mode;
     static struct scene copy; /* the world calls back with a pointer that is not const */
     copy = *scene;
-    if (mode == SCENE_GUARDED) guard(&copy.options);
+    if (mode == SCENE_GUARDED)
+        guard(&copy);
+    else
+        make_classic(&copy);
     history_init(&result->history, scene->options.clients, scene->options.nodes, scene->options.resources);
     struct world *world = world_new();
     world_begin(world, &copy.options, &result->history);

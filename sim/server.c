@@ -36,6 +36,7 @@ void run_id_write(const struct world *world, uint32_t process, char run_id[41]) 
 void server_new_process(struct server *server) {
     server->process = ++server->world->processes;
     run_id_write(server->world, server->process, server->run_id);
+    server_state_new_process(server);
 }
 
 struct history_record server_record(const struct server *server, enum history_kind kind) {
@@ -118,6 +119,10 @@ static bool refuses_all(int mode) {
 
 bool server_refuses_all(const struct server *server) { return refuses_all(server->mode); }
 
+int server_mode(const struct server *server) {
+    return server->replica && !refuses_all(server->mode) ? REDLOCK_VERDICT_READONLY : server->mode;
+}
+
 int verdict_of(enum node_answer answer) {
     switch (answer) {
     case NODE_GRANTED: return REDLOCK_VERDICT_GRANTED;
@@ -155,7 +160,7 @@ static bool would_change(struct server *server, const struct message *request) {
 
 /* GRANTED: it is executed. An OOM server still deletes and sets ends, and raises no fence. */
 static int refusal(struct server *server, const struct message *request) {
-    int mode = server->mode;
+    int mode = server_mode(server);
     if (mode == REDLOCK_VERDICT_GRANTED || refuses_all(mode)) return mode;
     if (request->op == NET_ACQUIRE || request->op == NET_RAISE || request->op == NET_RECORD_WRITE) return mode;
     if (request->op == NET_STAND || (request->op == NET_LEAVE && mode != REDLOCK_VERDICT_OOM)) return mode;
@@ -237,6 +242,8 @@ static void shake_hands(struct server *server, struct message *connect) {
     else if (refuses_all(server->mode))
         connect->verdict = (int16_t)server->mode;
     link->open = connect->verdict == REDLOCK_VERDICT_GRANTED;
+    link->announces = link->guarded && (server->world->options.unannounced & rl_bit(server->node)) == 0;
+    if (server->world->options.guarded) connect->quorum = server_guard_quorum(server);
     wire_answer(server->world, connect);
 }
 
@@ -276,7 +283,7 @@ struct node_table *server_table_new(node_change_fn *fn, void *context) {
 
 void servers_begin(struct world *world) {
     if (!world->scratch) world->scratch = server_table_new(NULL, NULL);
-    world->processes = world->waiters = 0;
+    world->processes = world->waiters = world->replids = 0;
     world->serving = NULL;
     for (unsigned i = 0; i < world->options.nodes; i++) {
         struct server *server = &world->server[i];
@@ -296,6 +303,7 @@ void servers_begin(struct world *world) {
         world->history->count = before;
         server->changes_count = 0;
         server->up = true;
+        server_state_begin(server);
         server_new_process(server);
         world->old[i].up = world->old[i].paused = false;
     }

@@ -28,7 +28,7 @@ static void rebuild(struct server *server, rl_ns as_of) {
 }
 
 /* What others still know is no part of the node any more, and what it wrote since then was never written. */
-static void go_back(struct server *server, rl_ns span) {
+void server_go_back(struct server *server, rl_ns span) {
     rebuild(server, server->world->now - span);
     (void)node_table_copy(server->table, server->world->scratch);
     node_expire_due(server->table, server_wall_ms(server));
@@ -61,16 +61,17 @@ void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
         server_guard_forget(server);
     }
     if (keeps != NODE_KEEPS_ALL) server_forget_waiters(server);
-    if (keeps == NODE_LOSES_LAST_SECOND) go_back(server, LAST_SECOND);
+    if (keeps == NODE_LOSES_LAST_SECOND) server_go_back(server, LAST_SECOND);
     node_expire_due(server->table, server_wall_ms(server));
     server_await_expiry(server);
     server_guard_look(server);
 }
 
 static void promote(struct server *server, rl_ns lag) {
-    go_back(server, lag);
+    server_go_back(server, lag);
     server_forget_waiters(server);
     server_new_process(server);
+    server->replicas = 0;
     server->up = true;
     server->paused = false;
     server->mode = REDLOCK_VERDICT_GRANTED;
@@ -96,10 +97,12 @@ static void live_on(struct server *server, struct server *old) {
     old->mode = server->mode;
     old->process = server->process;
     memcpy(old->run_id, server->run_id, sizeof(old->run_id));
+    server_state_live_on(server, old);
     old->up = true;
     old->paused = false;
     old->intact = server->intact;
     wire_node_splits(server->world, server->node);
+    server_state_resume(old); /* what the server had yet to announce */
     struct message *message;
     while ((message = messages_pop(&server->pile))) server_serve(old, message);
 }
@@ -128,21 +131,28 @@ void node_old_ends(struct world *world, unsigned node) {
 }
 
 void node_flush(struct world *world, unsigned node) {
-    if (!world->server[node].up) return;
-    server_write(&world->server[node], HISTORY_NODE_FLUSH, 0);
-    node_flush_all(world->server[node].table);
-    tell_flushed(&world->server[node]);
-    server_guard_flushed(&world->server[node]);
-    server_guard_look(&world->server[node]);
+    struct server *server = &world->server[node];
+    if (!server->up || server->replica) return; /* a replica refuses it */
+    server_write(server, HISTORY_NODE_FLUSH, 0);
+    node_flush_all(server->table);
+    server_announce(server);
+    tell_flushed(server);
+    server_guard_flushed(server);
+    server_guard_look(server);
 }
 
 void node_evict(struct world *world, unsigned node, unsigned resource) {
-    if (!world->server[node].up) return;
-    struct history_record record = server_record(&world->server[node], HISTORY_NODE_EVICT);
+    struct server *server = &world->server[node];
+    if (!server->up || server->replica) return; /* a replica leaves it to its master */
+    struct history_record record = server_record(server, HISTORY_NODE_EVICT);
     record.resource = (int8_t)resource;
     world_write(world, &record);
-    (void)node_evict_key(world->server[node].table, resource_key(resource));
-    tell_changed(&world->server[node], resource, false);
+    if (node_evict_key(server->table, resource_key(resource))) {
+        server->evicted++;
+        server->sound = false;
+    }
+    tell_changed(server, resource, false);
+    server_guard_look(server);
 }
 
 /* ---- clocks, modes, pauses -------------------------------------------------------------------------------- */
@@ -187,6 +197,7 @@ void node_resume(struct world *world, unsigned node) {
     if (!server->paused) return;
     server->paused = false;
     server_write(server, HISTORY_NODE_RESUME, 0);
+    server_state_resume(server);
     struct message *message;
     while ((message = messages_pop(&server->pile))) server_serve(server, message);
     server->expiry_at = RL_NEVER;
@@ -218,6 +229,8 @@ void servers_heal(struct world *world) {
         if (!server->up) node_restart(world, i, NODE_KEEPS_ALL);
         if (server->paused) node_resume(world, i);
         if (server->mode != REDLOCK_VERDICT_GRANTED) node_mode(world, i, REDLOCK_VERDICT_GRANTED);
+        node_promote(world, i);
+        node_policy(world, i, (world->options.may_evict & rl_bit(i)) != 0);
         if (server->clock.ppm != CLOCK_TRUE) node_clock_rate(world, i, CLOCK_TRUE);
     }
 }

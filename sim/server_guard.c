@@ -9,7 +9,13 @@
 #include "client/record.h"
 #include "inside.h"
 
+/* Of most nodes, and of the others. */
 #define QUORUM_ID UINT64_C(0x7265646c6f636b31)
+#define OTHER_QUORUM_ID UINT64_C(0x7265646c6f636b32)
+
+const char *world_quorum_name(bool other) { return other ? "7265646c6f636b32" : "7265646c6f636b31"; }
+
+static const struct node_bytes record_name = {NET_KEY_RECORD, sizeof(NET_KEY_RECORD) - 1};
 
 /* ---- what was done, to be done again ----------------------------------------------------------------------- */
 
@@ -31,8 +37,11 @@ static void remember_raise(struct server *server, const struct message *request)
 }
 
 void server_guard_flushed(struct server *server) {
+    server->sound = false;
     if (server->world->options.guarded && !server->old) remember(server, GUARD_FLUSHED);
 }
+
+void server_guard_deleted(struct server *server) { remember(server, GUARD_DELETED); }
 
 static void forget_from(struct server *server, size_t first) {
     for (size_t i = first; i < server->guard_count; i++) body_drop(server->world, server->guard[i].body);
@@ -69,6 +78,7 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
             break;
         case GUARD_WRITTEN: (void)write_record(table, change); break;
         case GUARD_FLUSHED: node_flush_all(table); break;
+        case GUARD_DELETED: (void)node_delete(table, record_name, 0); break;
         }
     }
     forget_from(server, i);
@@ -93,12 +103,18 @@ void server_guard_look(struct server *server) {
     if (!world->options.guarded) return;
     bool was = server->intact;
     bool known = read_record(server, &record);
-    server->intact = known && record.standing == RL_RECORD_INTACT && strcmp(record.run_id, server->run_id) == 0;
+    server->intact = known && record.standing == RL_RECORD_INTACT && strcmp(record.run_id, server->run_id) == 0 &&
+                     record.evicted == server->evicted && server->sound;
     if (server->intact == was || server->old) return;
     struct history_record standing = server_record(server, HISTORY_NODE_STANDING);
     standing.result = server->intact;
     standing.value = known ? record.epoch : 0;
     world_write(world, &standing);
+}
+
+uint64_t server_guard_quorum(const struct server *server) {
+    struct rl_record record;
+    return read_record(server, &record) ? record.quorum_id : 0;
 }
 
 /* Does this one's record name a newer body of the node than its own? Then it has been taken for lost. */
@@ -112,7 +128,8 @@ static bool knows_newer(const struct server *server, unsigned node, const struct
 bool node_is_intact(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     struct rl_record record;
-    if (!server->intact || !read_record(server, &record)) return false;
+    if (!server->intact || server->replica || server->may_evict || !read_record(server, &record)) return false;
+    if (strcmp(record.replid, server->replid) != 0) return false;
     const struct rl_member *member = rl_record_member(&record, node + 1);
     for (unsigned i = 0; member && i < world->options.nodes; i++) {
         if (knows_newer(&world->server[i], node, &member->body)) return false;
@@ -221,6 +238,8 @@ static void take_record(struct server *server, struct message *request) {
                                         .body = request->body};
     enum node_answer answer = write_record(server->table, &change);
     request->verdict = (int16_t)verdict_of(answer);
+    if (answer == NODE_GRANTED) server_record_changed(server);
+    if (answer == NODE_GRANTED && change.body->has_fences) server->sound = true; /* installed */
     if (answer == NODE_GRANTED && !server->old) {
         struct guard_change *written = remember(server, GUARD_WRITTEN);
         written->nonce = change.nonce;
@@ -250,20 +269,23 @@ static void tell_words(struct server *server, struct message *request, const cha
 
 static void survey(struct server *server, struct message *request) {
     rl_ns wall = clock_read(&server->clock, server->world->now);
-    char seconds[24], micros[24];
+    char seconds[24], micros[24], quorum_text[24];
     snprintf(seconds, sizeof(seconds), "%lld", (long long)(wall / (1000 * RL_MS)));
     snprintf(micros, sizeof(micros), "%lld", (long long)(wall % (1000 * RL_MS) / 1000));
-    bool evicts = (server->world->options.may_evict & rl_bit(server->node)) != 0;
+    bool evicts = server->may_evict;
     const char *const time[] = {seconds, micros};
     const char *const memory[] = {evicts ? "maxmemory_policy:volatile-lru\r\n" : "maxmemory_policy:noeviction\r\n"};
     const char *const policy[] = {"maxmemory-policy", evicts ? "volatile-lru" : "noeviction"};
     const char *role[] = {"role:master\r\n"};
-    if (server->mode == REDLOCK_VERDICT_READONLY) role[0] = "role:slave\r\n";
+    if (server_mode(server) == REDLOCK_VERDICT_READONLY) role[0] = "role:slave\r\n";
+    snprintf(quorum_text, sizeof(quorum_text), "%016llx", (unsigned long long)server_guard_quorum(server));
+    const char *const quorum[] = {quorum_text};
     switch ((enum net_question)request->question) {
     case NET_ASK_TIME: tell_words(server, request, time, 2); break;
     case NET_ASK_INFO_MEMORY: tell_words(server, request, memory, 1); break;
     case NET_ASK_INFO_REPLICATION: tell_words(server, request, role, 1); break;
     case NET_ASK_POLICY: tell_words(server, request, policy, 2); break;
+    case NET_ASK_QUORUM: tell_words(server, request, quorum, server_guard_quorum(server) != 0); break;
     default: request->verdict = REDLOCK_VERDICT_ERROR; break; /* nothing simulated has a configuration to tell of */
     }
 }
@@ -278,23 +300,26 @@ void server_guard_serve(struct server *server, struct message *request) {
     case NET_RECORD_WRITE: take_record(server, request); break;
     case NET_FENCES: tell_fences(server, request); break;
     case NET_SURVEY: survey(server, request); break;
+    case NET_STATE: server_state_serve(server, request); break;
     default: request->verdict = REDLOCK_VERDICT_ERROR; break;
     }
 }
 
 /* ---- beginning --------------------------------------------------------------------------------------------- */
 
-static void fill_record(const struct world *world, struct rl_record *record) {
+static bool is_other(const struct world *world, unsigned node) { return (world->options.others & rl_bit(node)) != 0; }
+
+static void fill_record(const struct world *world, bool other, struct rl_record *record) {
     memset(record, 0, sizeof(*record));
     record->format = RL_RECORD_FORMAT;
-    record->quorum_id = QUORUM_ID;
+    record->quorum_id = other ? OTHER_QUORUM_ID : QUORUM_ID;
     record->epoch = 1;
     record->settled = true;
     record->standing = RL_RECORD_INTACT;
     record->ttl_max_ms = world->options.ttl_ms_max;
-    record->members_count = (uint8_t)world->options.nodes;
     for (unsigned i = 0; i < world->options.nodes; i++) {
-        struct rl_member *member = &record->members[i];
+        if (is_other(world, i) != other) continue;
+        struct rl_member *member = &record->members[record->members_count++];
         member->id = i + 1;
         member->body.number = 1;
         snprintf(member->url, sizeof(member->url), "redis://n%u", i + 1);
@@ -308,6 +333,7 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     record->node_id = server->node + 1;
     record->nonce = random_named(world->options.seed, 500 + server->node).state | 1;
     memcpy(record->run_id, server->run_id, sizeof(record->run_id));
+    memcpy(record->replid, server->replid, sizeof(record->replid));
     record_write(&text, record);
     struct guard_change *change = remember(server, GUARD_WRITTEN);
     change->nonce = record->nonce;
@@ -316,16 +342,16 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     body_set_fences(change->body, floor);
     change->at = -RL_NEVER; /* no replica lags that far */
     (void)write_record(server->table, change);
-    server->intact = true;
+    server->sound = server->intact = true;
 }
 
 void server_guard_begin(struct world *world) {
     static int64_t floor[NODE_STRIPES];
-    struct rl_record record;
+    struct rl_record records[2];
     for (unsigned i = 0; i < NODE_STRIPES; i++) floor[i] = WALL_BEGIN / 1000;
-    fill_record(world, &record);
+    for (int other = 0; other < 2; other++) fill_record(world, other, &records[other]);
     for (unsigned i = 0; i < world->options.nodes; i++) {
         world->server[i].guard_count = 0; /* the bodies of an earlier run are spare again */
-        begin_one(&world->server[i], &record, floor);
+        begin_one(&world->server[i], &records[is_other(world, i)], floor);
     }
 }

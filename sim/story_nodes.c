@@ -212,6 +212,21 @@ void story_node_event(struct story *story, size_t index) {
     case HISTORY_NODE_OLD_ENDS:
         tell_befallen(story, index, "the old one ends", "The end of what lived on of ", "");
         break;
+    case HISTORY_NODE_DEMOTED:
+        tell_befallen(story, index, "demoted", "A replica that lags is promoted; its replica, with its data, is now ", "");
+        break;
+    case HISTORY_NODE_REPLICA: tell_befallen(story, index, "first replica", "A first replica connects to ", ""); break;
+    case HISTORY_NODE_PROMOTED:
+        tell_befallen(story, index, "promoted again", "A master again, the same process as before: ", "");
+        break;
+    case HISTORY_NODE_POLICY: {
+        bool evicts = story->history->records[index].value != 0;
+        tell_befallen(story, index, evicts ? "may evict" : "keeps its keys",
+                      evicts ? "CONFIG SET maxmemory-policy volatile-random on "
+                             : "CONFIG SET maxmemory-policy noeviction on ",
+                      "");
+        break;
+    }
     case HISTORY_NODE_STANDING: tell_standing(story, index); break;
     case HISTORY_NODE_CLOCK:
     case HISTORY_NODE_RATE: tell_clock(story, index); break;

@@ -229,6 +229,36 @@ void wire_tell(struct world *world, struct message *hint, rl_ns late) {
     put(world, hint, WAY_HINTS, random_between(&link->hints_random, how->delay_min, how->delay_max) + late);
 }
 
+void wire_announce(struct world *world, unsigned client, unsigned slot) {
+    struct link *link = &world->actor[client].link[slot];
+    const struct world_link *how = &world->options.link;
+    struct message *announcement = message_new(world);
+    announcement->what = MESSAGE_ANNOUNCEMENT;
+    announcement->client = (uint8_t)client;
+    announcement->slot = (uint8_t)slot;
+    announcement->connection = link->connection;
+    put(world, announcement, WAY_ANSWERS, random_between(&link->announcements_random, how->delay_min, how->delay_max));
+}
+
+static bool is_prompt(const struct channel *channel, rl_ns now) {
+    return !channel->stalled && channel->last <= now + 300 * RL_MS;
+}
+
+bool node_is_in_touch(const struct world *world, unsigned node) {
+    const struct server *server = &world->server[node];
+    if (!server->up || server->paused || server_mode(server) != REDLOCK_VERDICT_GRANTED) return false;
+    for (unsigned client = 0; client < world->options.clients; client++) {
+        const struct actor *actor = &world->actor[client];
+        for (unsigned slot = 0; slot < actor->slots && !actor->crashed; slot++) {
+            const struct link *link = &actor->link[slot];
+            if (link->node != node) continue;
+            if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
+            if (!is_prompt(&link->requests, world->now) || !is_prompt(&link->answers, world->now)) return false;
+        }
+    }
+    return true;
+}
+
 /* ---- what befalls it -------------------------------------------------------------------------------------- */
 
 static void record_link(struct world *world, enum history_kind kind, unsigned client, unsigned node, int64_t value) {

@@ -39,6 +39,7 @@ void world_options_init(struct world_options *options) {
         redlock_client_options_init(&client->client);
         redlock_lock_options_init(&client->lock);
         client->client.service_thread = 0;
+        client->client.mode = REDLOCK_MODE_CLASSIC;
         client->lock.ttl_ms = 10000;
         client->lock.renew = 0;
         client->clock_ppm = CLOCK_TRUE;
@@ -140,6 +141,10 @@ void world_begin(struct world *world, const struct world_options *options, struc
     history->clients = options->clients;
     history->nodes = options->nodes;
     history->resources = options->resources;
+    history->others = options->others;
+    history->refused = 0;
+    for (unsigned i = 0; i < options->clients; i++)
+        if (options->client[i].refused) history->refused |= UINT32_C(1) << i;
     world->now = 0;
     world->random = random_named(options->seed, 0);
     events_clear(&world->events);

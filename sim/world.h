@@ -44,6 +44,7 @@ struct world_client_options {
     int twice_listed;             /* a node that it lists once more under another name; -1: none */
     rl_ns wall_off;               /* how far its wall clock is off those of the others */
     bool short_lived;             /* a program of one lock: each acquisition is a new process's */
+    bool refused;                 /* its configuration is wrong: it must not be granted a lock */
 };
 
 struct world_options {
@@ -52,7 +53,10 @@ struct world_options {
     bool fenced;                  /* the register checks fences (guarded mode) */
     bool guarded;                 /* nodes carry records; the clients' mode is their own options' */
     int64_t ttl_ms_max;           /* of the quorum */
-    rl_mask may_evict;            /* these nodes' policy is not noeviction */
+    rl_mask may_evict;            /* these nodes' policy is not noeviction, from the beginning */
+    rl_mask replicas;             /* these nodes have a replica each, from the beginning */
+    rl_mask unannounced;          /* guarded: these nodes announce no changes of their record and data (an old server, an ACL) */
+    rl_mask others;               /* guarded: these nodes are a second quorum */
     bool together;                /* renewals that may wait for each other do */
     uint32_t split_ppm;           /* guarded: so often SET and ZADD of one acquisition do not arrive together */
     struct world_link link;
@@ -60,6 +64,9 @@ struct world_options {
     struct world_client_options client[WORLD_CLIENTS_MAX];
     rl_ns record_messages;        /* 0: SENT/ARRIVED/ANSWERED are left out of the history (exploration); else recorded */
 };
+
+/* What options.client[].client.quorum names: the quorum of most nodes, or that of options.others. */
+const char *world_quorum_name(bool other);
 
 void world_options_init(struct world_options *options); /* 5 nodes, 2 clients, 1 resource, 0.5..1.5 ms, TTL 10 s, no renewal */
 /* A world is reused: begin again with other options; memory is kept. */
@@ -124,9 +131,19 @@ void node_failover(struct world *world, unsigned node, rl_ns lag);
  * Until node_old_ends(). */
 void node_split(struct world *world, unsigned node, rl_ns lag);
 void node_old_ends(struct world *world, unsigned node);
-/* Guarded: its record is intact, was written for the process that runs, and no other node's names a newer body. */
+/* Its asynchronous replica, `lag` behind, is promoted, and the node becomes the replica of that one: `sync` later its data
+ * are those of the replica. The process and its connections stay. Until node_promote(). */
+void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync);
+void node_promote(struct world *world, unsigned node);
+void node_gets_replica(struct world *world, unsigned node); /* its first one */
+void node_policy(struct world *world, unsigned node, bool may_evict); /* CONFIG SET maxmemory-policy */
+void node_delete_record(struct world *world, unsigned node);          /* somebody's DEL */
+/* Guarded: its record is intact, was written for the process, the data and the replication id that are there, it is a master
+ * that keeps its keys, and no other node's record names a newer body. */
 bool node_is_intact(const struct world *world, unsigned node);
 bool node_is_up(const struct world *world, unsigned node);
+/* It works, and so does every client that is alive, and nothing delays what they say to each other. */
+bool node_is_in_touch(const struct world *world, unsigned node);
 void node_clock_step(struct world *world, unsigned node, rl_ns step);
 void node_clock_rate(struct world *world, unsigned node, uint32_t ppm);
 void node_mode(struct world *world, unsigned node, int verdict); /* READONLY, OOM, LOADING, MISCONF...; GRANTED: normal */

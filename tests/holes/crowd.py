@@ -20,12 +20,29 @@ SHORT = 10  # ms to stay inside while nothing is staged
 EVERYONE, NOBODY = 0, -1
 
 
-def redlock(nodes, *arguments, mode="guarded", timeout=60):
-    """redlock(1) with these nodes and no other settings; its output as text."""
+def start_redlock(nodes, *arguments, mode="guarded", settings=()):
+    """redlock(1) with these nodes, this mode (None: its default) and no settings but these."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("REDLOCK_")}
-    environ = {**clean, "REDLOCK_CONFIG": "/dev/null", "REDLOCK_NODES": nodes, "REDLOCK_MODE": mode}
-    return subprocess.run([os.environ["REDLOCK_BIN"], *arguments], env=environ, stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=timeout, check=False)
+    environ = {**clean, "REDLOCK_CONFIG": "/dev/null", "REDLOCK_NODES": nodes, **dict(settings)}
+    if mode is not None:
+        environ["REDLOCK_MODE"] = mode
+    return subprocess.Popen([os.environ["REDLOCK_BIN"], *arguments], env=environ, text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def end_redlock(process, timeout=60):
+    """Its output as text."""
+    with process:
+        try:
+            out, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
+def redlock(nodes, *arguments, timeout=60, **more):
+    return end_redlock(start_redlock(nodes, *arguments, **more), timeout)
 
 
 def succeed(*arguments, **more):
@@ -34,12 +51,12 @@ def succeed(*arguments, **more):
     return done
 
 
-def init(nodes, ttl_ms):
-    succeed(nodes, "quorum", "init", "--yes", "--never-used", "--ttl-max", f"{ttl_ms}ms")
+def init(nodes, ttl_ms, **more):
+    succeed(nodes, "quorum", "init", "--yes", "--never-used", "--ttl-max", f"{ttl_ms}ms", **more)
 
 
-def wait_intact(nodes, seconds=30):
-    done = redlock(nodes, "quorum", "status", f"--wait={seconds}s")
+def wait_intact(nodes, seconds=30, **more):
+    done = redlock(nodes, "quorum", "status", f"--wait={seconds}s", **more)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -47,13 +64,16 @@ def members(nodes):
     return json.loads(redlock(nodes, "quorum", "status", "--json").stdout)
 
 
+ALLOW_REPLICAS = {"REDLOCK_ALLOW_REPLICAS": "1"}
+
+
 class Crowd:
     """Workers with a witness. Closed, they have all left and ended well."""
 
-    def __init__(self, directory, mode, ttl_ms, table=None, node_timeout_ms=300):
+    def __init__(self, directory, mode, ttl_ms, table=None, node_timeout_ms=300, control="control"):
         self.mode, self.ttl_ms, self.node_timeout_ms, self.table = mode, ttl_ms, node_timeout_ms, table
         self.witness = Witness(directory / "witness")
-        self.control_path = directory / "control"
+        self.control_path = directory / control
         self.control_path.write_bytes(bytes(32))
         with open(self.control_path, "r+b") as file:
             self.control = mmap.mmap(file.fileno(), 32)
@@ -212,12 +232,12 @@ def show_in_classic(tries, one_try):
     raise AssertionError(f"no two holders at once in {tries} tries")
 
 
-def hit_in_guarded(rounds, one_try, after, tries=10):
+def hit_in_guarded(rounds, one_try, after, misses=8):
     """Rounds in which the fault met a holder inside; the try is told when there were so many."""
     hits = 0
-    for number in range(1, tries + 1):
+    for number in range(1, rounds + misses + 1):
         hits += one_try()[0]
         after()
         if hits == rounds:
             return number
-    raise AssertionError(f"only {hits} of {tries} tries met a holder inside")
+    raise AssertionError(f"only {hits} of {rounds + misses} tries met a holder inside")

@@ -92,6 +92,8 @@ class Address:
         self.pairs = []
         self.open_gate = threading.Event()
         self.open_gate.set()
+        self.refusing = False
+        self.when = None
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -104,6 +106,9 @@ class Address:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self.listener.accept()
+                if self.refusing:
+                    near.close()
+                    continue
                 try:
                     far = socket.create_connection(("127.0.0.1", self.target))
                 except OSError:
@@ -112,15 +117,23 @@ class Address:
                 for end in (near, far):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.pairs.append((near, far))
-                threading.Thread(target=self._pump, args=(near, far), daemon=True).start()
-                threading.Thread(target=self._pump, args=(far, near, self.open_gate), daemon=True).start()
+                for pair in (near, far, self._pass_on), (far, near, self._wait):
+                    threading.Thread(target=self._pump, args=pair, daemon=True).start()
+
+    def _wait(self, _):
+        self.open_gate.wait()
+
+    def _pass_on(self, data):
+        if self.when is not None and self.when[0] in data:
+            _, act = self.when
+            self.when = None
+            act()
 
     @staticmethod
-    def _pump(source, sink, gate=None):
+    def _pump(source, sink, before):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if gate is not None:
-                    gate.wait()
+                before(data)
                 sink.sendall(data)
         for end in (source, sink):
             with contextlib.suppress(OSError):
@@ -132,6 +145,18 @@ class Address:
 
     def open(self):
         self.open_gate.set()
+
+    def before(self, word, act):
+        """Acts once: when a client sends the word, and before the server gets it."""
+        self.when = word, act
+
+    def refuse(self):
+        """Closes all connections, and until admit() each new one too."""
+        self.refusing = True
+        self.cut()
+
+    def admit(self):
+        self.refusing = False
 
     def cut(self, every=1):
         """Ends every so-manieth of the connections that live; returns how many."""

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from conftest import ROUNDS, TRIES
-from crowd import (EIGHT, RESOURCE, SHORT, TWICE_LISTED, Crowd, Staged, hit_in_guarded, init, redlock, show_in_classic, strike,
-                   wait_intact)
+from crowd import (ALLOW_REPLICAS, EIGHT, RESOURCE, SHORT, TWICE_LISTED, Crowd, Staged, hit_in_guarded, init, redlock,
+                   show_in_classic, strike, wait_intact)
 from nodes import Address, Group, Node, until, urls
 
 TTL = 1200
@@ -69,10 +69,10 @@ class LaggingStaged(Staged):
 def play_failover(pair, others, directory, mode, told):
     nodes = [others[0], pair, others[1]]
     if mode == "guarded":
-        init(urls(nodes), TTL)
+        init(urls(nodes), TTL, settings=ALLOW_REPLICAS)
     with Crowd(directory, mode, TTL) as crowd:
         crowd.hold(SHORT)
-        crowd.start(urls(nodes))
+        crowd.start(urls(nodes), EIGHT, "-R")
         crowd.entered(3)
         staged = LaggingStaged(crowd, nodes[:2], nodes[2], pair)
 
@@ -85,7 +85,7 @@ def play_failover(pair, others, directory, mode, told):
             return
 
         def settled():
-            wait_intact(urls(nodes))
+            wait_intact(urls(nodes), settings=ALLOW_REPLICAS)
             crowd.entered(3)
             pair.address.cut()
             pair.old_master_becomes_replica()

@@ -6,9 +6,11 @@
  *
  *   enter RESOURCE PID FENCE ASKED TOLD END TOKEN   the try began, was won; validity ends
  *   leave RESOURCE PID NOW END                      before anything is released; END as it is now, 0: the lock is lost
- *   tried RESOURCE PID RESULT NOW                   a try that was not won, when its result is another than the last
+ *   tried RESOURCE PID RESULT NOW                   a try that was not won, when its result is another than the last;
+ *                                                   step by step (-s): each
  *   wrote RESOURCE PID FENCE VALUE                  an update of the table that was acknowledged
  *   fenced RESOURCE PID FENCE                       one that was refused
+ *   ready RESOURCE PID                              connected; step by step only
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,9 +38,12 @@ struct control {
 
 struct worker {
     const char *nodes, *resource, *control_path, *witness_path, *table;
-    int mode;
-    bool keep;  /* renew, and stay until told to end */
-    bool fresh; /* a resource that nobody had before in each try */
+    int mode; /* -1: the library's default */
+    const char *quorum;  /* pinned; NULL: not */
+    bool keep;           /* renew, and stay until told to end */
+    bool fresh;          /* each try is for a new resource */
+    bool step;           /* a permission to try is for one try */
+    bool allow_replicas;
     int64_t ttl_ms, node_timeout_ms, pause_ms_max;
     struct control *control;
     int witness;
@@ -48,6 +53,17 @@ struct worker {
 };
 
 static volatile sig_atomic_t ended;
+static int64_t wall_behind_s;
+
+/* The wall clock of this process and its library may be wrong, all other clocks are true (ld --wrap). */
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts) {
+    int result = __real_clock_gettime(clock, ts);
+    if (result == 0 && clock == CLOCK_REALTIME) ts->tv_sec -= wall_behind_s;
+    return result;
+}
 
 static void on_term(int number) {
     (void)number;
@@ -162,7 +178,7 @@ static void try_once(struct worker *worker, struct redlock_lock *lock, const cha
     if (result == REDLOCK_OK) {
         turn(worker, lock, resource, asked_ns);
         redlock_release(lock);
-    } else if (result != worker->last_result) {
+    } else if (result != worker->last_result || worker->step) {
         record(worker, "tried %s %d %d %" PRId64 "\n", resource, (int)getpid(), result, now_ns());
     }
     worker->last_result = result;
@@ -170,7 +186,8 @@ static void try_once(struct worker *worker, struct redlock_lock *lock, const cha
 }
 
 static bool may_try(const struct worker *worker) {
-    int64_t only = atomic_load(&worker->control->only);
+    _Atomic int64_t *may = &worker->control->only;
+    int64_t only = worker->step ? atomic_exchange(may, -1) : atomic_load(may);
     return only == 0 || only == getpid();
 }
 
@@ -186,9 +203,10 @@ static void contend(struct worker *worker) {
     struct redlock_lock *lock = worker->fresh ? NULL : new_lock(worker, worker->resource);
     while (!ended) {
         atomic_fetch_add(&worker->control->busy, 1);
-        if (may_try(worker) && lock)
+        bool may = may_try(worker);
+        if (may && lock)
             try_once(worker, lock, worker->resource);
-        else if (may_try(worker))
+        else if (may)
             try_fresh(worker);
         atomic_fetch_sub(&worker->control->busy, 1);
         nap_ms(1 + random() % worker->pause_ms_max);
@@ -212,18 +230,25 @@ static void open_client(struct worker *worker) {
     struct redlock_client_options options;
     struct redlock_error error = {0};
     redlock_client_options_init(&options);
-    options.mode = worker->mode;
+    if (worker->mode >= 0) options.mode = worker->mode;
+    options.quorum = worker->quorum;
+    options.allow_replicas = worker->allow_replicas;
     options.node_timeout_ms = worker->node_timeout_ms;
     if (redlock_client_open(worker->nodes, &options, &worker->client, &error) != REDLOCK_OK)
         die(worker->nodes, error.text);
     redlock_client_wait_ready(worker->client, 2000);
 }
 
+static int mode_named(const char *name) {
+    if (strcmp(name, "default") == 0) return -1;
+    return strcmp(name, "guarded") == 0 ? REDLOCK_MODE_GUARDED : REDLOCK_MODE_CLASSIC;
+}
+
 static void read_options(struct worker *worker, int count, char **words) {
-    for (int option; (option = getopt(count, words, "N:m:r:c:w:x:t:T:p:kf")) != -1;) {
+    for (int option; (option = getopt(count, words, "N:m:r:c:w:x:t:T:p:q:b:kfsR")) != -1;) {
         switch (option) {
         case 'N': worker->nodes = optarg; break;
-        case 'm': worker->mode = strcmp(optarg, "guarded") == 0 ? REDLOCK_MODE_GUARDED : REDLOCK_MODE_CLASSIC; break;
+        case 'm': worker->mode = mode_named(optarg); break;
         case 'r': worker->resource = optarg; break;
         case 'c': worker->control_path = optarg; break;
         case 'w': worker->witness_path = optarg; break;
@@ -231,8 +256,12 @@ static void read_options(struct worker *worker, int count, char **words) {
         case 't': worker->ttl_ms = atoll(optarg); break;
         case 'T': worker->node_timeout_ms = atoll(optarg); break;
         case 'p': worker->pause_ms_max = atoll(optarg); break;
+        case 'q': worker->quorum = optarg; break;
+        case 'b': wall_behind_s = atoll(optarg); break;
         case 'k': worker->keep = true; break;
         case 'f': worker->fresh = true; break;
+        case 's': worker->step = true; break;
+        case 'R': worker->allow_replicas = true; break;
         default: exit(64);
         }
     }
@@ -247,6 +276,7 @@ int main(int count, char **words) {
     sigaction(SIGTERM, &term, NULL);
     open_files(&worker);
     open_client(&worker);
+    if (worker.step) record(&worker, "ready %s %d\n", worker.resource, (int)getpid());
     contend(&worker);
     redlock_client_free(worker.client);
     return 0;

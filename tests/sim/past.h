@@ -34,6 +34,7 @@ enum { OK = 0, HELD = -1, NO_QUORUM = -2, LOST_ = -4 };
 #define FOUND_ROOM 16
 static struct check_violation found[FOUND_ROOM];
 static rl_ns liveness_bound;
+static uint32_t others, refused; /* nodes, clients */
 
 static inline size_t past_judge(enum check_rule rule, const struct history_record *records, size_t count) {
     static struct history_record copy[256];
@@ -45,7 +46,9 @@ static inline size_t past_judge(enum check_rule rule, const struct history_recor
                               .clients = 3,
                               .nodes = 3,
                               .resources = 2,
-                              .liveness_bound = liveness_bound};
+                              .liveness_bound = liveness_bound,
+                              .others = others,
+                              .refused = refused};
     memset(found, 0, sizeof found);
     return check_history(&history, 1u << rule, found, FOUND_ROOM);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * FENCE_ORDER, UNFIT_VOTE, RECOVERED.
+ * FENCE_ORDER, UNFIT_VOTE, REFUSED, RECOVERED.
  */
 #include "past.h"
 
@@ -37,11 +37,32 @@ static void who_lost_its_data_is_brought_back(void **state) {
     says("n2 lost its data at 0.000006 ms, and was not intact again at 0.000009 ms");
 }
 
+static void nodes_of_another_quorum_do_not_count(void **state) {
+    (void)state;
+    others = 1u << 2;
+    BREAKS(UNFIT_VOTE, 2, 2, VOTES(1, 0, 1, 7, 1), VOTES(2, 2, 1, 7, 1), TAKES(3, A, 1, 7));
+    HOLDS(UNFIT_VOTE, VOTES(1, 0, 1, 7, 1), VOTES(2, 1, 1, 7, 1), TAKES(3, A, 1, 7));
+    HOLDS(RECOVERED, NODE(1, 2, STANDING, .result = 0), RUN(9, END));
+    BREAKS(RECOVERED, 0, 1, NODE(1, 1, STANDING, .result = 0), RUN(9, END));
+    others = 0;
+}
+
+static void who_is_to_be_refused_gets_nothing(void **state) {
+    (void)state;
+    refused = 1u << B;
+    HOLDS(REFUSED, DOES(1, B, ACQUIRE), TAKES(3, A, 1, 0), DOES(4, B, NOT_ACQUIRED));
+    BREAKS(REFUSED, 1, 1, TAKES(3, A, 1, 7), TAKES(5, B, 2, 0)); /* with a fence or without */
+    says("B acquired job at 0.000005 ms, and was to be refused");
+    refused = 0;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grants_are_told_in_the_order_of_their_fences),
         cmocka_unit_test(a_majority_of_intact_nodes_votes),
         cmocka_unit_test(who_lost_its_data_is_brought_back),
+        cmocka_unit_test(nodes_of_another_quorum_do_not_count),
+        cmocka_unit_test(who_is_to_be_refused_gets_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
