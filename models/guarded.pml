@@ -120,8 +120,9 @@
 #define EXTEND_UNRAISED 0 /* an extension leaves the fence as it is */
 #endif
 #ifndef EVICTION
-/* A key goes, and record and fences stay. 1: nobody knows. It may as well have ended early, by a clock step. 2: the count of
- * evicted keys is not the one in the record, and that is noticed before the node's next vote counts; it is a loss. */
+/* A key goes, and record and fences stay. 1: nobody knows. It may as well have ended early, by a clock step, or by commands
+ * of a replica that was the master for a short while: after a partial resync nothing is pushed. 2: the count of evicted
+ * keys is not the one in the record, and that is noticed before the node's next vote counts; it is a loss. */
 #define EVICTION 0
 #endif
 #ifndef QUORUM_FROM_LIST

@@ -118,6 +118,7 @@ void server_state_serve(struct server *server, struct message *request) {
         .evicted = server->evicted,
     };
     memcpy(state.replid, server->replid, sizeof(state.replid));
+    state.promoted = server->promoted;
     request->verdict = REDLOCK_VERDICT_GRANTED;
     request->body = body_new(server->world);
     body_add(request->body, &state, sizeof(state));
@@ -164,6 +165,7 @@ void node_promote(struct world *world, unsigned node) {
     server->replica = false;
     server->resyncs++;
     new_replid(server);
+    server->promoted = true;
     server_guard_look(server);
 }
 
@@ -173,6 +175,7 @@ void node_gets_replica(struct world *world, unsigned node) {
     server_write(server, HISTORY_NODE_REPLICA, 0);
     server->replicas = 1;
     new_replid(server);
+    server->promoted = false;
     server_guard_look(server);
 }
 

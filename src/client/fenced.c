@@ -108,14 +108,21 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
     }
 }
 
+static bool park(struct redlock_lock *lock, unsigned node);
+
 /* A lease must not last longer than a node that recovers waits, whatever the quorum's ttl_max was when the lock began. */
 static void send_extension(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+    const struct guard *guard = lock->client->guard;
     fenced_unpark(lock);
     lock->round->extend.fence = lock->fence;
-    if (guard_ttl_too_long(lock->client->guard, lock->round->extend.ttl_ms))
+    if (guard_ttl_too_long(guard, lock->round->extend.ttl_ms)) {
         lock->unsent |= actions->extend;
-    else
-        send_votes(lock, actions->extend, &lock->round->extend, now);
+        return;
+    }
+    send_votes(lock, actions->extend & guard->intact, &lock->round->extend, now);
+    rl_mask waits = actions->extend & (rl_mask)~guard->intact;
+    for (unsigned i = 0; waits >> i; i++)
+        if ((waits & rl_bit(i)) && !park(lock, i)) lock->unsent |= rl_bit(i);
 }
 
 void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
@@ -136,6 +143,8 @@ void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, r
 void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->kind->terms.quorum = (uint8_t)guard->machine.votes_needed;
+    /* An extension goes also to a node whose record is being read anew: as soon as that was read. */
+    if (lock->phase == PHASE_LEASED) event->ready |= guard->reread & net_ready(lock->client->net, net_now(lock->client->net));
     bool round_open = lock->phase == PHASE_LEASED && lock->lease.round_open;
     /* A vote of a node that was voided since the round began was given by an incarnation, or an epoch, that is over. */
     event->voided = round_open ? guard_voided_since(guard, lock->lease.round_t1) : guard->voided;

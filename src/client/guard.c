@@ -123,12 +123,13 @@ static void note_standings(struct guard *guard) {
     guard->intact = rl_guard_intact(&guard->machine);
     guard->voided = voided;
     guard->foreign = rl_guard_foreign(&guard->machine);
-    guard->unread = 0;
+    guard->unread = guard->reread = 0;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
         bool unknown = node->standing == RL_STANDING_UNKNOWN, intact = node->standing == RL_STANDING_INTACT;
         if (intact) guard->nonces[i] = node->record.nonce;
         if (unknown && guard->node[i].trouble == 0) guard->unread |= rl_bit(i);
+        if (unknown && guard->node[i].trouble == 0 && node->up && guard->nonces[i] != 0) guard->reread |= rl_bit(i);
         /* Its wait covers whatever its clock did before. A node that is only behind does not wait. */
         if (node->standing == RL_STANDING_RECOVERING) rl_clocks_acted_on(&guard->fitness.clocks, i);
         if (node->up && !node->unfit && !unknown && !intact && !guard->node[i].announces) look = true;
@@ -221,7 +222,7 @@ void guard_stated(struct guard *guard, unsigned node, const struct net_state *st
                                         .evicted = state->evicted,
                                         .unfit = unfit[0] != '\0',
                                         .suspect = state->may_evict,
-                                        .watched = guard->node[node].announces});
+                                        .watched = guard->node[node].announces && !state->promoted});
 }
 
 void guard_changed(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_CHANGED, node); }

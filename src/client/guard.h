@@ -38,6 +38,7 @@ struct guard {
     rl_mask foreign;               /* of the voided: superseded, or no member */
     rl_mask voided;                /* what they voted in a round that is open does not count */
     rl_mask unread;                /* nobody knows yet, and nothing says why */
+    rl_mask reread;                /* of these: intact when its record was read last */
     rl_mask failed;                /* could not be asked: the machine is told after its step */
     bool stepping, changed, closing;
     int64_t fence_seen, fence_ahead, fence_proposed;

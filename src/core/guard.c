@@ -110,7 +110,8 @@ static void trust(struct rl_guard_node *node) { node->suspect = node->distrusted
 static void state_came(struct rl_guard *guard, struct rl_guard_node *node, const struct rl_guard_event *event, rl_ns now) {
     if (!node->up) return;
     assert(strlen(event->replid) < sizeof node->replid);
-    /* A server also draws a new replication id when it gets its first replica, or has lost its last one for an hour. */
+    /* A server also draws a new replication id when it gets its first replica, or has lost its last one for an hour. (A
+     * replica takes over its master's deletions without a push, so one that was promoted is not vouched for.) */
     bool intact = node->standing == RL_STANDING_INTACT;
     if (intact && event->watched && strcmp(node->replid, event->replid) != 0) node->vouched = true;
     memcpy(node->replid, event->replid, strlen(event->replid) + 1);

@@ -92,7 +92,8 @@ enum rl_guard_event_type {
     RL_GUARD_DOWN,
     RL_GUARD_STATE,   /* `node` said what it is now: `replid` and `evicted`, whether it is `unfit` (refused until it says
                          otherwise) and `suspect`: keys of locks may be gone there. Asked ahead of every read, and now and then.
-                         `watched`: had its data been replaced on this connection, CHANGED would have come first */
+                         `watched`: had its data been replaced on this connection, CHANGED would have come first, and it
+                         was not promoted to what it is */
     RL_GUARD_CHANGED, /* pushed by `node`: its record, or all its data, may have changed. Nothing that it says counts before
                          STATE and RECORD have come */
     RL_GUARD_RECORD,  /* `node` answered a read: `record`, NULL: it has none */

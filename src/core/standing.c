@@ -95,13 +95,23 @@ static uint64_t only_quorum(struct rl_guard *guard) {
     return id;
 }
 
+static unsigned count_empty(const struct rl_guard *guard) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_guard_node *node = &guard->node[i];
+        count += node->up && node->stated && node->read && !node->has_record && !node->unreadable;
+    }
+    return count;
+}
+
 /* A client never changes its quorum. It takes one that is not pinned only when more than half of the nodes that it lists
- * carry its record: of two clients with one list, each may reach other nodes, and both must take the same. */
+ * carry its record, those without any record left out: of two clients with one list, each may reach other nodes, and both
+ * must take the same. */
 static uint64_t choose_quorum(struct rl_guard *guard) {
     if (guard->known) return guard->quorum.quorum_id;
     if (guard->pinned) return guard->pinned;
     uint64_t id = only_quorum(guard);
-    return 2 * count_of(guard, id, false) > guard->nodes ? id : 0;
+    return 2 * count_of(guard, id, false) > guard->nodes - count_empty(guard) ? id : 0;
 }
 
 static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {

@@ -69,7 +69,7 @@ struct conn {
     char refusal[80];        /* why it does not */
     char run_id[41];
     char quorum[17];
-    struct call_queue calls; /* main only: expected replies, in order */
+    struct call_queue calls; /* expected replies, in order; of main, and of watch where it asks itself */
     unsigned replies;        /* of the first call, so far */
     struct net_reply answer; /* of the first call, so far */
     struct net_state state_told; /* the answer's */
@@ -228,10 +228,17 @@ void call_failed(struct net *net, struct net_call *call, int verdict);
 
 /* tracking.c: being told of changes, on a connection of its own */
 bool tracking_handshake(struct conn *conn); /* false: no memory */
+bool tracking_subscribe(struct conn *conn);
+void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error);
+void tracking_up(struct node *node);
+void tracking_push(struct conn *conn);
 void tracking_step(struct conn *conn, bool failed);
 void tracking_message(struct conn *conn);
+/* On which connection NET_WATCH goes; NULL: on none. */
+struct conn *tracking_way(struct node *node);
 void tracking_down(struct node *node, const char *text);
-void tracking_main_down(struct node *node);
+/* The calls that are lost with it; to be failed when nothing of the node is between two states. */
+struct call_queue tracking_main_down(struct node *node);
 void tracking_pump(struct node *node);
 void tracking_answered(struct net *net, const struct net_call *call, const struct net_reply *reply);
 void tracking_init(struct net *net);

@@ -53,7 +53,8 @@ static bool send_auth(struct conn *conn) {
     return send_step(conn, &words, STEP_AUTH);
 }
 
-/* NOLOOP: what we write there ourselves is known. */
+/* The main connection is told of the record: NOLOOP, since what we write there ourselves is known. The one that is open
+ * while somebody waits is told of the keys it looks at. */
 static bool send_hello(struct conn *conn) {
     struct words words;
     reader_expect_resp3(&conn->reader, true);
@@ -63,10 +64,14 @@ static bool send_hello(struct conn *conn) {
     words_begin(&words, "CLIENT");
     words_text(&words, "TRACKING");
     words_text(&words, "ON");
-    words_text(&words, "BCAST");
-    words_text(&words, "PREFIX");
-    words_text(&words, NET_KEY_RECORD);
-    words_text(&words, "NOLOOP");
+    if (conn->kind == CONN_WATCH) {
+        words_text(&words, "OPTIN");
+    } else {
+        words_text(&words, "BCAST");
+        words_text(&words, "PREFIX");
+        words_text(&words, NET_KEY_RECORD);
+        words_text(&words, "NOLOOP");
+    }
     return send_step(conn, &words, STEP_TRACKING);
 }
 
@@ -126,8 +131,10 @@ bool handshake_begin(struct conn *conn) {
     conn->announces = false;
     conn->run_id[0] = conn->quorum[0] = conn->refusal[0] = '\0';
     if (url->password && !send_auth(conn)) return false;
-    if (conn->kind == CONN_MAIN && is_guarded(conn) && !send_hello(conn)) return false;
-    if (conn->kind == CONN_WATCH) {
+    bool main = conn->kind == CONN_MAIN, watch = conn->kind == CONN_WATCH;
+    bool hears = main ? is_guarded(conn) : watch && conn->node->main.announces;
+    if (hears && !send_hello(conn)) return false;
+    if (watch && !hears) {
         memset(conn->steps + conn->steps_count, STEP_WATCH, TRACKING_STEPS);
         conn->steps_count += TRACKING_STEPS;
         return tracking_handshake(conn);
@@ -141,6 +148,10 @@ bool handshake_begin(struct conn *conn) {
     words_text(&words, "server");
     if (!send_step(conn, &words, STEP_INFO)) return false;
     if (conn->kind == CONN_AUX) return true;
+    if (watch) {
+        conn->steps[conn->steps_count++] = STEP_WATCH;
+        return tracking_subscribe(conn);
+    }
     if (conn->node->net->asks_quorum && !send_quorum(conn)) return false;
     return send_scripts(conn) && (!is_guarded(conn) || send_zadd(conn));
 }
@@ -193,6 +204,10 @@ static void note_refusal(struct conn *conn, const char *what, const struct net_b
 }
 
 static void hello_failed(struct conn *conn, const struct net_bytes *error) {
+    if (conn->kind == CONN_WATCH) {
+        tracking_refused(conn, "HELLO", error);
+        return;
+    }
     int verdict = verdict_of_error(error->data, error->bytes);
     if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
     if (verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR) {
@@ -211,11 +226,22 @@ static void hello_answered(struct conn *conn) {
         if (reader_is_string(reader, i, "proto") && value->type == REPLY_INTEGER && value->integer == 3) return;
     }
     snprintf(conn->refusal, sizeof(conn->refusal), "HELLO 3 was answered in another protocol");
+    if (conn->kind == CONN_WATCH) {
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, conn->refusal);
+        return;
+    }
     reader_expect_resp3(&conn->reader, false);
 }
 
+static void tracking_failed(struct conn *conn, const struct net_bytes *error) {
+    if (conn->kind == CONN_WATCH)
+        tracking_refused(conn, "CLIENT TRACKING", error);
+    else if (conn->refusal[0] == '\0')
+        note_refusal(conn, "CLIENT TRACKING", error);
+}
+
 /* In RESP2 nothing is announced, and tracking would be in the way of those who wait (tracking.c). */
-static void tracking_answered_ok(struct conn *conn) {
+static void tracking_granted(struct conn *conn) {
     conn->announces = conn->refusal[0] == '\0';
     if (!conn->announces && !send_untrack(conn)) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
 }
@@ -253,7 +279,7 @@ static void info_answered(struct conn *conn) {
     info_value(conn->reader.bytes[0], "redis_mode", mode, sizeof(mode));
     if (strcmp(mode, "cluster") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_CLUSTER, "the server runs in cluster mode; list independent servers");
-    } else if (conn->kind == CONN_AUX && strcmp(conn->run_id, node->run_id) != 0) {
+    } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, node->run_id) != 0) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "the second connection reached another server than the first");
     } else if (conn->kind == CONN_MAIN) {
         memcpy(node->version, version, sizeof(version));
@@ -331,10 +357,10 @@ void handshake_reply(struct conn *conn) {
             hello_answered(conn);
         break;
     case STEP_TRACKING:
-        if (!failed)
-            tracking_answered_ok(conn);
-        else if (conn->refusal[0] == '\0')
-            note_refusal(conn, "CLIENT TRACKING", &error);
+        if (failed)
+            tracking_failed(conn, &error);
+        else
+            tracking_granted(conn);
         break;
     case STEP_UNTRACK: break;
     case STEP_QUORUM:

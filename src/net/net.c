@@ -125,6 +125,7 @@ static void close_node(struct net *net, struct node *node) {
     conn_close(&node->watch, false);
     node->main.calls = (struct call_queue){NULL, NULL};
     node->main.writes = 0;
+    calls_append(&all, &node->watch.calls);
     transactions = transaction_take_all(node);
     calls_append(&all, &transactions);
     calls_append(&all, &node->kept);
@@ -336,6 +337,7 @@ void net_flush(struct net *net) {
         }
         if (buffer_bytes(&node->main.out) > 0) conn_flush(&node->main);
         if (buffer_bytes(&node->aux.out) > 0) conn_flush(&node->aux);
+        if (buffer_bytes(&node->watch.out) > 0) conn_flush(&node->watch);
     }
     arm_timer(net);
 }

@@ -8,8 +8,7 @@
 #include "net/verdict.h"
 
 const struct net_call *conn_oldest(const struct conn *conn) {
-    if (conn->kind == CONN_WATCH) return NULL;
-    return conn->kind == CONN_MAIN ? conn->calls.head : conn->node->tx.calls.head;
+    return conn->kind == CONN_AUX ? conn->node->tx.calls.head : conn->calls.head;
 }
 
 /* Ready means that a SET sent now has a fair chance: connected, nothing overdue on either way, and no release that
@@ -67,6 +66,7 @@ void node_up(struct conn *conn) {
     conn->state = CONN_READY;
     conn->backoff = 0;
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
+    if (conn->kind == CONN_WATCH) tracking_up(node);
     if (conn->kind != CONN_MAIN) return;
     memcpy(node->run_id, conn->run_id, sizeof(node->run_id));
     memcpy(node->quorum, conn->quorum, sizeof(node->quorum));
@@ -87,7 +87,7 @@ void node_up(struct conn *conn) {
 
 static void main_down(struct node *node, int verdict, const char *text, bool was_up) {
     struct net *net = node->net;
-    struct call_queue lost = node->main.calls, transactions;
+    struct call_queue lost = node->main.calls, transactions, looks;
     node->failed = !was_up || verdict == REDLOCK_VERDICT_TWICE_LISTED;
     node_changed(net);
     node->verdict = verdict;
@@ -99,13 +99,14 @@ static void main_down(struct node *node, int verdict, const char *text, bool was
     if (node->aux.state != CONN_DOWN) conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff = 0;
-    tracking_main_down(node);
+    looks = tracking_main_down(node);
     node->main.calls = (struct call_queue){NULL, NULL};
     node->main.writes = 0;
     node->answered = node->sent;
     transactions = transaction_take_all(node);
     calls_append(&lost, &transactions);
     node_lose_calls(node, &lost, verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
+    node_lose_calls(node, &looks, REDLOCK_VERDICT_DISCONNECTED);
 }
 
 void node_down(struct conn *conn, int verdict, const char *text) {

@@ -5,6 +5,9 @@
  * On a guarded net's main connection it is the watch of the node's record. The server announces a loss of all its data
  * (FLUSHALL, a full resynchronisation) in the moment of the loss: so whatever was voted after it stands behind the push
  * in the stream. A change of the record alone is announced as soon as the server has executed what it had read.
+ *
+ * On the connection that is open while somebody waits it is what a waiter is told (tracking.c). Of other pushes we know
+ * nothing, and nothing was asked of them.
  */
 #include "net/conn.h"
 
@@ -17,4 +20,5 @@ static void main_push(struct conn *conn) {
 
 void conn_push(struct conn *conn) {
     if (conn->kind == CONN_MAIN) main_push(conn);
+    if (conn->kind == CONN_WATCH) tracking_push(conn);
 }

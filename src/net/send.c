@@ -2,7 +2,7 @@
  *
  * Calls on their way out, and their answers.
  *
- * Order on one node is the order of net_send(). Two things could break it, and are kept from it:
+ * Order on one node is the order of net_send(). Three things could break it. Two are kept from it, and one does no harm:
  * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after it. A release may
  *   (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind its own RELEASE would leave a key that
  *   nobody deletes; so where a later call of the same owner is queued, the call fails instead (verdict ERROR). The same
@@ -12,6 +12,8 @@
  *   two raises the later is compared with the earlier in whichever order they come; and a RECORD_WRITE that comes late
  *   does what one sent late would: votes under the old nonce went before it, and its nonce is compared where it lands.
  *   The nonce of the votes is read anew, and a vote under a newer nonce says no less.
+ * - Of a WATCH that goes on a connection of its own (tracking.c) nothing depends: it only looks, and what it sees is a
+ *   hint.
  * - Where transactions are used, a SET on the main connection could overtake a release that waits its turn on the
  *   other. A request that shares a key with a waiting transaction waits behind it, in the same queue.
  */
@@ -148,29 +150,34 @@ static bool goes_by_transaction(const struct node *node, const struct net_reques
     return node->tx.calls.head && transaction_conflicts(node, request);
 }
 
-static void expect(struct node *node, struct net_call *call, uint8_t state) {
+static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
+    struct node *node = conn->node;
     if (command_is_plain(call->request)) state |= CALL_PLAIN;
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     call->op = (uint8_t)call->request->op;
-    node->sent++;
-    if (net_op_is_write((enum net_op)call->op)) node->main.writes++;
-    calls_hurry(&node->main.calls, call->due);
-    calls_push(&node->main.calls, call);
-    node_awaits(node->net, call->due);
-    if (node->main.deadline.index == 0 || node->main.deadline.at > call->due) conn_watch_calls(&node->main);
+    if (net_op_is_write((enum net_op)call->op)) conn->writes++;
+    calls_hurry(&conn->calls, call->due);
+    calls_push(&conn->calls, call);
+    if (conn->kind == CONN_MAIN) {
+        node->sent++;
+        node_awaits(node->net, call->due);
+    }
+    if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_watch_calls(conn);
 }
 
-/* `encoded` NULL: encode it here. False: no memory, nothing happened. */
+/* `encoded` NULL: encode it here. False: no memory or no way, nothing happened. */
 static bool post(struct node *node, struct net_call *call, const struct buffer *encoded) {
     if (goes_by_transaction(node, call->request)) {
         transaction_add(node, call);
         return true;
     }
-    struct buffer *out = &node->main.out;
+    struct conn *conn = call->request->op == NET_WATCH ? tracking_way(node) : &node->main;
+    if (!conn) return false;
+    struct buffer *out = &conn->out;
     size_t nonce_at;
     bool done = encoded ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX)
                         : command_encode(call->request, node->index, false, out, NET_WIRE_BYTES_MAX, &nonce_at);
-    if (done) expect(node, call, 0);
+    if (done) expect(conn, call, 0);
     return done;
 }
 
@@ -245,7 +252,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 
 static struct net_call *take_first(struct conn *conn) {
     struct net_call *call = calls_pop(&conn->calls);
-    conn->node->answered++;
+    if (conn->kind == CONN_MAIN) conn->node->answered++;
     conn->replies = 0;
     call_taken(conn->node);
     if (net_op_is_write((enum net_op)call->op)) conn->writes--;
@@ -263,7 +270,7 @@ static void send_whole(struct conn *conn) {
         return;
     }
     if (command_encode(call->request, node->index, true, &conn->out, NET_WIRE_BYTES_MAX, &nonce_at)) {
-        expect(node, call, CALL_SENT_WHOLE);
+        expect(conn, call, CALL_SENT_WHOLE);
     } else if (release) {
         node_keep(node, call);
         node_retry_memory(node);
@@ -281,7 +288,7 @@ static void send_for_next(const struct net_call *call) {
     __builtin_prefetch(next->next, 1);
 }
 
-/* One reply on a main connection that is ready. */
+/* One reply on a connection that is ready. */
 void call_reply(struct conn *conn) {
     struct net_call *call = conn->calls.head;
     const struct reader *reader = &conn->reader;

@@ -7,6 +7,11 @@
  * The keys are named by looks: CLIENT CACHING YES marks the one PTTL behind it, which answers and arms at once. The
  * server tells once, also of keys that do not exist and whoever changes them, only not of what this connection itself
  * does. All of it is a hint. A server that refuses any of it is waited for by polling, and only the log tells.
+ *
+ * A main connection that tracks the node's record (push.c) cannot track single keys, too. There the second connection
+ * speaks RESP3 and does all of it: it looks, and is told. So it is told of what we ourselves do on the main one: of a
+ * SET that was granted, and of a release of what was ours. A SET that is denied and a release that finds nothing change
+ * no key; so a client hears of itself only where it was granted something, and does not keep itself awake.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -25,16 +30,27 @@
 
 /* ---- when somebody waits ---- */
 
+static struct call_queue take_calls(struct node *node) {
+    struct call_queue calls = node->watch.calls;
+    node->watch.calls = (struct call_queue){NULL, NULL};
+    return calls;
+}
+
+static void close_watch(struct node *node) {
+    timers_set(&node->net->timers, &node->watch.retry, RL_NEVER);
+    if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
+    node->watch.backoff = 0;
+}
+
 static void unwatch_fired(struct net_timer *timer) {
     struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, unwatch));
-    if (net->watching) return;
-    for (unsigned i = 0; i < net->nodes; i++) {
+    for (unsigned i = 0; i < net->nodes && !net->watching; i++) {
         struct node *node = &net->node[i];
-        timers_set(&net->timers, &node->watch.retry, RL_NEVER);
-        if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
-        node->watch.backoff = 0;
+        struct call_queue lost = take_calls(node);
+        close_watch(node);
         node->tracking.live = false;
         node->tracking.id = node->tracking.told = 0;
+        node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED); /* whose owner may wait again */
     }
 }
 
@@ -89,20 +105,31 @@ static void refuse(struct node *node, const char *what, struct net_bytes error) 
     node->tracking.refused = true;
 }
 
-bool tracking_handshake(struct conn *conn) {
+bool tracking_subscribe(struct conn *conn) {
     struct words words;
     char channel[sizeof(NET_CHANNEL_WAKE) + WAITER_BYTES];
+    snprintf(channel, sizeof(channel), NET_CHANNEL_WAKE "%s", conn->node->net->waiter);
+    words_begin(&words, "SUBSCRIBE");
+    words_text(&words, channel);
+    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX);
+}
+
+bool tracking_handshake(struct conn *conn) {
+    struct words words;
     conn->node->tracking.id = 0;
     words_begin(&words, "CLIENT");
     words_text(&words, "ID");
     if (!words_end(&words, &conn->out, NET_WIRE_BYTES_MAX)) return false;
-    snprintf(channel, sizeof(channel), NET_CHANNEL_WAKE "%s", conn->node->net->waiter);
     words_begin(&words, "SUBSCRIBE");
     words_text(&words, INVALIDATE);
-    if (!words_end(&words, &conn->out, NET_WIRE_BYTES_MAX)) return false;
-    words_begin(&words, "SUBSCRIBE");
-    words_text(&words, channel);
-    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX);
+    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX) && tracking_subscribe(conn);
+}
+
+void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error) {
+    int verdict = verdict_of_error(error->data, error->bytes);
+    bool passes = verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR;
+    if (!passes) refuse(conn->node, what, *error);
+    conn_fail(conn, verdict, "cannot be told of changes");
 }
 
 void tracking_step(struct conn *conn, bool failed) {
@@ -110,10 +137,7 @@ void tracking_step(struct conn *conn, bool failed) {
     const struct reply_slot *first = &conn->reader.slots[0];
     if (failed) {
         struct net_bytes error = conn->reader.bytes[0];
-        int verdict = verdict_of_error(error.data, error.bytes);
-        bool passes = verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR;
-        if (!passes) refuse(node, conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE", error);
-        conn_fail(conn, verdict, "cannot be told of changes");
+        tracking_refused(conn, conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE", &error);
     } else if (first->type == REPLY_INTEGER) {
         node->tracking.id = (uint64_t)first->integer;
     } else if (first->type != REPLY_ARRAY) {
@@ -145,17 +169,29 @@ void tracking_answered(struct net *net, const struct net_call *call, const struc
     }
 }
 
+void tracking_up(struct node *node) {
+    if (!node->main.announces) return; /* where that one asks, it has yet to be asked to (send_track()) */
+    node->tracking.live = true;
+    tell_any(node);
+}
+
+struct conn *tracking_way(struct node *node) {
+    if (!node->main.announces) return &node->main;
+    return node->tracking.live && !node->watch.broken ? &node->watch : NULL;
+}
+
 void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
     struct conn *watch = &node->watch;
     bool can = node->main.state == CONN_READY && !node->main.broken && !node->uses_transactions;
     if (!node->net->watching || !can || tracking->refused) return;
     if (watch->state == CONN_DOWN && watch->retry.index == 0) conn_start(watch);
-    if (watch->state == CONN_READY && tracking->told != tracking->id) send_track(node);
+    bool redirects = watch->state == CONN_READY && !node->main.announces;
+    if (redirects && tracking->told != tracking->id) send_track(node);
 }
 
 /* What was told meanwhile is lost. */
-void tracking_down(struct node *node, const char *text) {
+static void is_down(struct node *node, const char *text) {
     struct tracking *tracking = &node->tracking;
     bool was_live = tracking->live;
     tracking->live = false;
@@ -165,12 +201,18 @@ void tracking_down(struct node *node, const char *text) {
     tell_any(node);
 }
 
-void tracking_main_down(struct node *node) {
-    if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
-    timers_set(&node->net->timers, &node->watch.retry, RL_NEVER);
-    node->watch.backoff = 0;
+void tracking_down(struct node *node, const char *text) {
+    struct call_queue lost = take_calls(node);
+    is_down(node, text);
+    node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED);
+}
+
+struct call_queue tracking_main_down(struct node *node) {
+    struct call_queue lost = take_calls(node);
+    close_watch(node);
     node->tracking.refused = false; /* the next server behind this address is asked anew */
-    tracking_down(node, "the other connection is down");
+    is_down(node, "the other connection is down");
+    return lost;
 }
 
 /* ---- what is told ---- */
@@ -184,10 +226,18 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
     tell(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)}, rank);
 }
 
+/* They begin at this slot; nil: all keys are gone. */
+static void take_keys(struct conn *conn, size_t at) {
+    const struct reader *reader = &conn->reader;
+    uint32_t generation = conn->generation;
+    if (reader->slots[at].type != REPLY_ARRAY) tell_any(conn->node);
+    for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++)
+        if (reader->slots[i].type == REPLY_STRING) tell(conn->node->net, conn->node->index, reader->bytes[i], -1);
+}
+
 void tracking_message(struct conn *conn) {
     const struct reader *reader = &conn->reader;
     const struct reply_slot *slots = reader->slots;
-    uint32_t generation = conn->generation;
     if (slots[0].type != REPLY_ARRAY || slots[0].integer != 3 || reader->slots_count < 4 ||
         slots[2].type != REPLY_STRING) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "a message of the wrong kind");
@@ -199,12 +249,21 @@ void tracking_message(struct conn *conn) {
         if (slots[3].type == REPLY_STRING) take_rank(conn, reader->bytes[3]);
         return;
     }
-    if (slots[3].type != REPLY_ARRAY) { /* nil: all keys are gone */
-        tell_any(conn->node);
-        return;
+    take_keys(conn, 3);
+}
+
+/* In RESP3 a subscription is answered by a push. */
+void tracking_push(struct conn *conn) {
+    const struct reader *reader = &conn->reader;
+    bool last_step = conn->step + 1 == conn->steps_count;
+    if (conn->state == CONN_HANDSHAKE) {
+        if (last_step && reader_is_string(reader, 1, "subscribe")) handshake_reply(conn);
+    } else if (reader_is_string(reader, 1, "invalidate") && reader->slots_count > 2) {
+        take_keys(conn, 2);
+    } else if (reader_is_string(reader, 1, "message") && reader->slots_count == 4 &&
+               reader->slots[3].type == REPLY_STRING) {
+        take_rank(conn, reader->bytes[3]);
     }
-    for (size_t i = 4; i < reader->slots_count && conn->generation == generation; i++)
-        if (slots[i].type == REPLY_STRING) tell(conn->node->net, conn->node->index, reader->bytes[i], -1);
 }
 
 /* ---- requests and answers ---- */

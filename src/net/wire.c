@@ -38,7 +38,7 @@ static void take_replies(struct conn *conn) {
         }
         if (conn->state == CONN_HANDSHAKE)
             handshake_reply(conn);
-        else if (conn->kind == CONN_MAIN)
+        else if (conn->kind == CONN_MAIN || (conn->kind == CONN_WATCH && conn->reader.resp3.on))
             call_reply(conn);
         else if (conn->kind == CONN_WATCH)
             tracking_message(conn);

@@ -522,7 +522,7 @@ static void bad_options_are_refused(void **state) {
     (void)state;
     struct redlock_client *client = NULL;
     struct redlock_client_options options = guarded_options();
-    options.mode = 2;
+    options.mode = 3;
     assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL), REDLOCK_BAD_ARGUMENT);
     options = guarded_options();
     options.recover = 2;
@@ -569,17 +569,51 @@ static void keep_line(void *context, enum redlock_log_level level, const char *t
     if (level <= REDLOCK_LOG_WARNING) snprintf(lines->text + used, sizeof lines->text - used, "%s\n", text);
 }
 
+static void quorum_id(const char *urls, char id[17]) {
+    const struct redlock_client_options options = guarded_options();
+    struct redlock_client *client = open_guarded_at(urls, &options);
+    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    for (int i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
+    assert_result(redlock_quorum_look(client, &quorum, members, REDLOCK_NODES_MAX), REDLOCK_OK);
+    memcpy(id, quorum.id, 17);
+    redlock_client_free(client);
+}
+
+/* Neither is taken unless it is chosen. */
+static void two_quorums_are_refused(void **state) {
+    (void)state;
+    struct servers stranger;
+    char urls[2 * sizeof five.urls], id[17];
+    start_quorum(&stranger, 1, TTL_MAX);
+    snprintf(urls, sizeof urls, "%s,%s", five.urls, stranger.urls);
+    const struct redlock_client_options options = guarded_options();
+    struct redlock_client *client = open_guarded_at(urls, &options);
+    struct redlock_lock *lock = guarded_lock(client, "two");
+    wait_until(redlock_try(lock) == REDLOCK_TWO_QUORUMS, 1000);
+    assert_result(redlock_try(lock), REDLOCK_TWO_QUORUMS);
+    quorum_id(five.urls, id);
+    assert_non_null(strstr(node_status(client, 0).text, id));
+    assert_non_null(strstr(node_status(client, 5).text, "--quorum"));
+    assert_int_equal(servers_holding(&five, "two") + servers_holding(&stranger, "two"), 0);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    servers_stop(&stranger);
+}
+
 static void a_node_of_another_quorum_is_foreign(void **state) {
     (void)state;
     struct servers stranger;
     struct lines lines = {""};
-    char urls[2 * sizeof five.urls];
+    char urls[2 * sizeof five.urls], id[17];
     int verdicts[6];
+    quorum_id(five.urls, id);
     start_quorum(&stranger, 1, TTL_MAX);
     snprintf(urls, sizeof urls, "%s,%s", five.urls, stranger.urls);
     struct redlock_client_options options = guarded_options();
     options.log = keep_line;
     options.log_context = &lines;
+    options.quorum = id;
     struct redlock_client *client = open_guarded_at(urls, &options);
     struct redlock_lock *lock = guarded_lock(client, "foreign");
     assert_result(redlock_try(lock), REDLOCK_OK);
@@ -700,6 +734,7 @@ int main(void) {
         cmocka_unit_test(an_adopted_lock_needs_its_fence),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(servers_without_a_record_do_not_vote),
+        cmocka_unit_test(two_quorums_are_refused),
         cmocka_unit_test(a_node_of_another_quorum_is_foreign),
         cmocka_unit_test(the_quorum_is_that_of_the_records),
         cmocka_unit_test(a_server_that_may_evict_locks_is_not_fit),

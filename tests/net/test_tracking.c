@@ -10,6 +10,7 @@
 #include "servers.h"
 
 static struct server server;
+static bool guarded; /* the nets are */
 
 static int start_server(void **state) {
     (void)state;
@@ -35,11 +36,18 @@ static void until_changes(struct world *world, unsigned count) {
 }
 static bool has_ranks(struct world *world, void *context) { return world->ranks >= *(unsigned *)context; }
 
+static void open_url(struct world *world, const char *url) {
+    struct net_options options = world_options(url);
+    options.guarded = guarded;
+    world_open(world, &options);
+    world_until_ready(world, 1);
+}
+
 static void open_world(struct world *world) {
     char url[64];
     server_url(&server, url, sizeof(url));
-    world_open_urls(world, url);
-    world_until_ready(world, 1);
+    open_url(world, url);
+    assert_int_equal(world_node(world, 0).announces, guarded);
 }
 
 static void watch(struct world *world) {
@@ -50,9 +58,8 @@ static void watch(struct world *world) {
 
 static int look(struct world *world) { return ask_one(world, NET_WATCH, "k", "", 0); }
 
-/* Not by how many there are: a server may have others of its own. */
 static long long subscribers(void) {
-    return server_ask_integer(&server, "EVAL %s 0", "return redis.call('PUBSUB', 'NUMSUB', '__redis__:invalidate')[2]");
+    return server_ask_integer(&server, "EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS', 'redlock:wake:*')");
 }
 
 static void a_change_is_told_whoever_makes_it(void **state) {
@@ -96,7 +103,119 @@ static void what_we_do_ourselves_is_not_told(void **state) {
     assert_int_equal(ask_one(&world, NET_RELEASE, "k", "t", 0), REDLOCK_VERDICT_GRANTED);
     freeReplyObject(server_ask(&server, "SET other x")); /* nor what nobody looked at */
     world_for(&world, 50);
+    assert_int_equal(world.changes, guarded); /* there only what changes nothing is not told */
+    world_close(&world);
+}
+
+/* A waiter that tries in vain must not be told of that, or it would never sleep. */
+static void a_try_in_vain_is_not_told(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world);
+    watch(&world);
+    freeReplyObject(server_ask(&server, "SET k other PX 60000"));
+    assert_int_equal(look(&world), REDLOCK_VERDICT_GRANTED);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask_one(&world, NET_ACQUIRE, "k", "t", 60000), REDLOCK_VERDICT_DENIED);
+        assert_int_equal(ask_one(&world, NET_EXTEND, "k", "t", 60000), REDLOCK_VERDICT_DENIED);
+        assert_int_equal(ask_one(&world, NET_RELEASE, "k", "t", 0), REDLOCK_VERDICT_DENIED);
+    }
+    world_for(&world, 50);
     assert_int_equal(world.changes, 0);
+    server_ask_integer(&server, "DEL k");
+    until_changes(&world, 1);
+    assert_int_equal(look(&world), REDLOCK_VERDICT_ABSENT);
+    assert_int_equal(ask_one(&world, NET_RELEASE, "k", "t", 0), REDLOCK_VERDICT_ABSENT);
+    world_for(&world, 50);
+    assert_int_equal(world.changes, 1);
+    world_close(&world);
+}
+
+/* The database of the URL is the one that is looked at; and one server is looked at, and not another. */
+static void a_look_is_at_the_right_place(void **state) {
+    (void)state;
+    struct world world;
+    char url[64];
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d/3", server.port);
+    open_url(&world, url);
+    watch(&world);
+    freeReplyObject(server_ask(&server, "SET k other PX 60000")); /* in database 0 */
+    assert_int_equal(look(&world), REDLOCK_VERDICT_ABSENT);
+    freeReplyObject(server_ask(&server, "MOVE k 3"));
+    until_changes(&world, 1);
+    assert_int_equal(look(&world), REDLOCK_VERDICT_GRANTED);
+    freeReplyObject(server_ask(&server, "FLUSHALL"));
+    world_close(&world);
+}
+
+/* Calls that are out when the connection goes are done, and say so. */
+static void looks_are_lost_with_their_connection(void **state) {
+    (void)state;
+    struct world world;
+    for (int i = 0; i < 2; i++) {
+        struct ask ask;
+        open_world(&world);
+        watch(&world);
+        ask_init(&ask, NET_WATCH, "k", "", 0);
+        server_pause(&server);
+        assert_int_equal(ask_send(&world, &ask, 1, 1000, 0), 1);
+        world_for(&world, 5);
+        assert_int_equal(ask.done, 0);
+        if (i == 0) {
+            net_reconnect(world.net, 0, REDLOCK_VERDICT_ERROR, "so the test says");
+            world_for(&world, 5);
+            assert_int_equal(ask.done, 1);
+        }
+        world_close(&world);
+        assert_int_equal(ask.done, 1);
+        assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_DISCONNECTED);
+        server_resume(&server);
+    }
+}
+
+/* A look that is never answered says nothing against the votes. */
+static void a_look_that_stalls_ends_its_connection_alone(void **state) {
+    (void)state;
+    struct world world;
+    struct ask ask;
+    char url[64];
+    if (!guarded) return;
+    server_url(&server, url, sizeof(url));
+    struct net_options options = world_options(url);
+    options.guarded = true;
+    options.stall_timeout = 50 * RL_MS;
+    world_open(&world, &options);
+    world_until_ready(&world, 1);
+    watch(&world);
+    ask_init(&ask, NET_WATCH, "k", "", 0);
+    server_pause(&server);
+    assert_int_equal(ask_send(&world, &ask, 1, 10, 0), 1);
+    world_for(&world, 30);
+    assert_int_equal(ask.done, 0);
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
+    world_until_done(&world, &ask, 1);
+    assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_DISCONNECTED);
+    assert_int_equal(net_watched(world.net), 0);
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
+    server_resume(&server);
+    until_watched(&world, 1);
+    assert_int_equal(world_node(&world, 0).reconnects, 0);
+    world_close(&world);
+}
+
+static void a_node_that_does_not_tell_takes_no_look(void **state) {
+    (void)state;
+    struct world world;
+    struct ask ask;
+    if (!guarded) return;
+    open_world(&world);
+    ask_init(&ask, NET_WATCH, "k", "", 0);
+    assert_int_equal(ask_send(&world, &ask, 1, 1000, 0), 0);
+    assert_false(ask.calls[0].busy);
+    net_watch(world.net, true);
+    assert_int_equal(ask_send(&world, &ask, 1, 1000, 0), 0);
+    until_watched(&world, 1);
+    assert_int_equal(ask_and_wait(&world, &ask), REDLOCK_VERDICT_ABSENT);
     world_close(&world);
 }
 
@@ -108,7 +227,7 @@ static void a_lost_connection_is_made_again_and_told(void **state) {
         watch(&world);
         assert_int_equal(look(&world), REDLOCK_VERDICT_ABSENT);
         if (i < 2)
-            server_ask_integer(&server, i == 0 ? "CLIENT KILL TYPE pubsub" : "CLIENT KILL TYPE normal");
+            server_ask_integer(&server, i == 0 ? "CLIENT KILL TYPE pubsub" : "CLIENT KILL TYPE normal SKIPME yes");
         else
             net_reconnect(world.net, 0, REDLOCK_VERDICT_ERROR, "so the test says");
         until_watched(&world, 0);
@@ -211,8 +330,7 @@ static void refusals_are_no_failures(void **state) {
         char url[64];
         freeReplyObject(server_ask(&server, "ACL SETUSER w reset on >p ~* &* +@all %s", refused[i]));
         snprintf(url, sizeof(url), "redis://w:p@127.0.0.1:%d", server.port);
-        world_open_urls(&world, url);
-        world_until_ready(&world, 1);
+        open_url(&world, url);
         net_watch(world.net, true);
         world_for(&world, 60);
         assert_int_equal(net_watched(world.net), 0);
@@ -223,10 +341,17 @@ static void refusals_are_no_failures(void **state) {
     }
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    (void)arguments;
+    guarded = count > 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_is_told_whoever_makes_it),
         cmocka_unit_test(what_we_do_ourselves_is_not_told),
+        cmocka_unit_test(a_try_in_vain_is_not_told),
+        cmocka_unit_test(a_look_is_at_the_right_place),
+        cmocka_unit_test(looks_are_lost_with_their_connection),
+        cmocka_unit_test(a_look_that_stalls_ends_its_connection_alone),
+        cmocka_unit_test(a_node_that_does_not_tell_takes_no_look),
         cmocka_unit_test(a_lost_connection_is_made_again_and_told),
         cmocka_unit_test(nobody_waits_any_more),
         cmocka_unit_test(a_line_is_by_age_and_forgets_the_dead),
