@@ -154,6 +154,9 @@ int checkup_take(struct session *session, const struct checkup *before, struct c
     const size_t samples_count = (size_t)session->settings->samples;
     *checkup = (struct checkup){.count = redlock_client_nodes(session->client),
                                 .guarded = session->mode == REDLOCK_MODE_GUARDED,
+                                .mode_open = session->mode == REDLOCK_MODE_AUTO,
+                                .pinned = session->quorum != NULL,
+                                .allow_replicas = session->allow_replicas != 0,
                                 .node_timeout_ms = session->settings->node_timeout_ms,
                                 .tls_certificate = session->settings->tls_cert_file != NULL};
     if (checkup->node_timeout_ms == 0) checkup->node_timeout_ms = 50; /* the library's own, for any TTL from 1s up */
@@ -161,7 +164,8 @@ int checkup_take(struct session *session, const struct checkup *before, struct c
     if (samples == NULL) return REDLOCK_NO_MEMORY;
     session_connect(session);
     int result = REDLOCK_OK;
-    if (checkup->guarded && membership_look(session, &checkup->membership) != 0) result = REDLOCK_SYSTEM;
+    bool two; /* the records are asked for their quorums below */
+    if (checkup->guarded && membership_look_at_any(session, &checkup->membership, &two) != 0) result = REDLOCK_SYSTEM;
     if (result == REDLOCK_OK) result = take_samples(session, checkup->count, samples, samples_count);
     if (result == REDLOCK_OK) result = survey_all(session, checkup);
     if (result == REDLOCK_OK) knock(session, checkup);

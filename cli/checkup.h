@@ -40,6 +40,9 @@ struct checkup {
     int64_t node_timeout_ms;
     bool tls_certificate; /* we show a client certificate */
     bool guarded;
+    bool mode_open;      /* none was named, and so none is taken on nodes of a guarded quorum */
+    bool pinned;         /* GUARDED: the quorum that is meant was named */
+    bool allow_replicas; /* GUARDED */
     struct membership membership; /* GUARDED */
 };
 

@@ -24,12 +24,18 @@ struct doctor {
 
 enum { EXIT_UNFIT = 1 };
 
+/* The servers may be fit: what is configured here is not. */
+static bool is_of_configuration(const struct finding *finding) {
+    return strcmp(finding->name, "TWO-QUORUMS") == 0 || strcmp(finding->name, "GUARDED-NODES") == 0;
+}
+
 /* Where no node could be asked, nothing was found of the servers themselves: then it is as for any other command. */
 static int status_of(struct doctor *doctor) {
     bool only_absent = true;
     for (size_t i = 0; i < doctor->findings.count; i++) {
         const struct finding *finding = &doctor->findings.list[i];
         bool of_absence = strcmp(finding->name, "NO-QUORUM") == 0 || strcmp(finding->name, "PASSWORD") == 0;
+        if (is_of_configuration(finding)) return EXIT_CONFIG;
         if (finding->severity == SEVERITY_ERROR && !of_absence) only_absent = false;
     }
     for (size_t i = 0; i < doctor->now.count; i++) {

@@ -67,18 +67,27 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
 
 /* ---- one that does ---- */
 
-static void judge_role(const struct redlock_server *survey, size_t i, struct findings *findings) {
+static void judge_role(const struct checkup *checkup, size_t i, struct findings *findings) {
+    const struct redlock_server *survey = &checkup->nodes[i].survey;
+    const char *replicas = survey->replicas == 1 ? "" : "s";
     if (survey->role == REDLOCK_ROLE_REPLICA) {
         ERROR("IS-REPLICA", i, replica_cure,
               "It is a replica: it takes no locks itself, and what its master forgets it forgets too.");
     }
-    if (survey->replicas > 0) {
-        ERROR("REPLICAS", i, "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it.",
-              "It has %d replica%s: replication is asynchronous, so one that is promoted (FAILOVER) lacks the last "
-              "locks, "
-              "and gives them away again.",
-              survey->replicas, survey->replicas == 1 ? "" : "s");
+    if (survey->replicas <= 0) return;
+    if (checkup->guarded && checkup->allow_replicas) {
+        NOTE("REPLICAS", i, "Take them away, or see that nobody promotes one while this server lives.",
+             "It has %d replica%s, which is allowed here: one that is promoted lacks the last locks.", survey->replicas,
+             replicas);
+        return;
     }
+    const char *cure = "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it.";
+    if (checkup->guarded)
+        cure = "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it; or --allow-replicas.";
+    ERROR("REPLICAS", i, cure,
+          "It has %d replica%s: replication is asynchronous, so one that is promoted (FAILOVER) lacks the last locks, "
+          "and gives them away again%s.",
+          survey->replicas, replicas, checkup->guarded ? ". So this server does not vote" : "");
 }
 
 static void judge_memory(const struct redlock_server *survey, size_t i, struct findings *findings) {
@@ -252,6 +261,7 @@ static void judge_standing(const struct examined *node, size_t i, struct finding
               "It is no member of this quorum, or not any more, and never votes.");
         break;
     case REDLOCK_VERDICT_NO_RECORD:
+        if (node->survey.quorum[0] != '\0') break; /* it has one: NO-QUORUM or TWO-QUORUMS says what is wrong */
         ERROR("NO-RECORD", i, "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
               "It carries no record of a quorum, and does not vote.");
         break;
@@ -261,6 +271,26 @@ static void judge_standing(const struct examined *node, size_t i, struct finding
               node->status.text[0] != '\0' ? ": " : "", node->status.text);
         break;
     }
+}
+
+/* What a vote rests on, besides the record. */
+static void judge_watch(const struct examined *node, size_t i, struct findings *findings) {
+    const char *wait = "Wait: clients bring it back; redlock quorum status --wait tells when it is.";
+    const int stale = node->survey.stale > 0 ? node->survey.stale : 0;
+    if ((stale & REDLOCK_STALE_EVICTED) != 0) {
+        WARNING("EVICTED", i, wait,
+                "It has evicted keys since its record was written, perhaps locks: it does not vote before it has "
+                "recovered.");
+    }
+    if ((stale & REDLOCK_STALE_REPLICATION) != 0) {
+        WARNING("REPLICATION-ID", i, wait,
+                "Its replication id is not that of its record: it was a replica meanwhile, or got one, and its data may "
+                "be older. It does not vote before clients have seen to that.");
+    }
+    if (node->survey.announces != 0) return;
+    WARNING("UNANNOUNCED", i, "Allow this user +client|tracking (docs/acl.md); a proxy must pass RESP3 on.",
+            "It does not announce the loss of its data on the connection that carries votes: a demotion and promotion is "
+            "noticed up to a second late, and until then two can hold a lock.");
 }
 
 static void judge_scheme(const struct examined *node, size_t i, struct findings *findings) {
@@ -279,7 +309,8 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
         return;
     }
     if (checkup->guarded) judge_standing(node, i, findings);
-    judge_role(&node->survey, i, findings);
+    if (checkup->guarded) judge_watch(node, i, findings);
+    judge_role(checkup, i, findings);
     judge_memory(&node->survey, i, findings);
     if (!checkup->guarded) judge_persistence(&node->survey, i, findings);
     judge_disk(&node->survey, i, findings);
@@ -372,6 +403,28 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
             "The last change of members was interrupted: there can be no other before it is finished.");
 }
 
+/* Nodes of two quorums in one list; and nodes of any where nobody has said that locks are to be guarded. */
+static void judge_quorums(const struct checkup *checkup, struct findings *findings) {
+    const struct examined *first = NULL, *second = NULL;
+    for (size_t i = 0; i < checkup->count; i++) {
+        const struct examined *node = &checkup->nodes[i];
+        if (!is_served(node) || node->survey.quorum[0] == '\0') continue;
+        if (checkup->mode_open) {
+            ERROR("GUARDED-NODES", i,
+                  "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
+                  "It belongs to the guarded quorum %s, and no mode is set: no lock is taken there.",
+                  node->survey.quorum);
+        }
+        if (first == NULL) first = node;
+        if (second == NULL && strcmp(node->survey.quorum, first->survey.quorum) != 0) second = node;
+    }
+    if (second == NULL || checkup->pinned || !(checkup->guarded || checkup->mode_open)) return;
+    ERROR("TWO-QUORUMS", EVERY_NODE, "Leave the nodes of one of them out of the list, or name the quorum: --quorum ID.",
+          "%.100s belongs to quorum %s, %.100s to quorum %s: which of them has a lock would change with every node "
+          "that is down.",
+          first->status.url, first->survey.quorum, second->status.url, second->survey.quorum);
+}
+
 static void judge_majority(const struct checkup *checkup, struct findings *findings) {
     size_t served = 0;
     for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
@@ -407,6 +460,7 @@ void judge_set(const struct checkup *checkup, struct findings *findings) {
     } else {
         judge_majority(checkup, findings);
     }
+    judge_quorums(checkup, findings);
     judge_count(checkup, findings);
     if (checkup->count > 1) judge_hosts(checkup, findings);
 }

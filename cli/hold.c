@@ -278,6 +278,10 @@ static int adopt(struct session *session, const struct token *token, const char 
     int status = session_lock(session, resource, not_renewed, NULL, &lock);
     if (status != 0) return status;
     session_connect(session);
+    if ((status = session_check(session, resource)) != 0) {
+        redlock_lock_free(lock);
+        return status;
+    }
     const int64_t fence = session->mode == REDLOCK_MODE_GUARDED ? session->settings->fence : 0;
     int result = redlock_lock_adopt_fenced(lock, token->bytes, token->count, fence);
     status = result == REDLOCK_OK ? act(session, lock, resource) : session_failure(session, lock, resource, result);

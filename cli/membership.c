@@ -21,15 +21,24 @@ static enum membership_state state_of(const struct redlock_quorum *quorum, bool 
     return quorum->intact == quorum->members ? MEMBERSHIP_INTACT : MEMBERSHIP_DEGRADED;
 }
 
-int membership_look(struct session *session, struct membership *membership) {
+static int look(struct session *session, struct membership *membership) {
     *membership = (struct membership){.quorum.size = sizeof membership->quorum};
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) membership->members[i].size = sizeof membership->members[i];
     int result = redlock_quorum_look(session->client, &membership->quorum, membership->members, REDLOCK_NODES_MAX);
-    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) {
-        return session_failure(session, NULL, "the quorum", result);
-    }
-    membership->state = state_of(&membership->quorum, result == REDLOCK_OK);
-    return 0;
+    const struct redlock_quorum *quorum = &membership->quorum;
+    membership->state = state_of(quorum, quorum->intact >= quorum->votes_needed);
+    return result == REDLOCK_NO_QUORUM ? REDLOCK_OK : result;
+}
+
+int membership_look(struct session *session, struct membership *membership) {
+    int result = look(session, membership);
+    return result == REDLOCK_OK ? 0 : session_failure(session, NULL, "the quorum", result);
+}
+
+int membership_look_at_any(struct session *session, struct membership *membership, bool *two) {
+    int result = look(session, membership);
+    *two = result == REDLOCK_TWO_QUORUMS;
+    return result == REDLOCK_OK || *two ? 0 : session_failure(session, NULL, "the quorum", result);
 }
 
 static bool is_reached(const struct membership *membership, const char *id, int64_t *left_ms) {
@@ -148,7 +157,9 @@ static void print_standing(int verdict, const struct redlock_node_status *status
     } else if (status->url == NULL) {
         fputs("not in the list of nodes: update it\n", out);
     } else if (verdict == REDLOCK_VERDICT_NO_RECORD) {
-        fputs("no record: redlock quorum init or add makes one\n", out);
+        bool carries_none = strncmp(status->text, "it carries no record", 20) == 0 || status->text[0] == '\0';
+        fprintf(out, "%s\n", carries_none ? "no record: redlock quorum init or add makes one"
+                                          : printable(clean, sizeof clean, status->text, strlen(status->text)));
     } else {
         const char *detail = verdict == status->verdict ? status->text : "";
         fprintf(out, "%s%s%s%s\n", redlock_verdict_text(verdict), detail[0] != '\0' ? " (" : "",

@@ -28,6 +28,8 @@ struct membership {
 
 /* 0, or the exit status after a message. Too few intact members is no failure of looking. */
 int membership_look(struct session *session, struct membership *membership);
+/* The same where nodes of two quorums are no failure either, but *two. */
+int membership_look_at_any(struct session *session, struct membership *membership, bool *two);
 /* Until the member of that id (NULL: every one) is intact, or until then. False: it is not. `tell`: a
  * redlock_progress_fn. 0, or the exit status after a message. */
 int membership_await(struct session *session, struct membership *membership, const char *id, int64_t until_ns,

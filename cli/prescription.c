@@ -147,7 +147,9 @@ static json_t *node_json(const struct examined *node, bool guarded) {
     json_object_set_new(object, "clients_max", number_json(survey->clients_max));
     json_object_set_new(object, "scripts_refused",
                         is_served(node) ? json_boolean(node->status.uses_transactions) : json_null());
+    json_object_set_new(object, "quorum", text_json(survey->quorum));
     if (guarded) json_object_set_new(object, "standing", standing_json(&node->status));
+    if (guarded) json_object_set_new(object, "announces", truth_json(survey->announces));
     json_object_set_new(object, "clock", clock_json(node));
     json_object_set_new(object, "door", door_json(node));
     return object;

@@ -195,9 +195,13 @@ static void announce_init(struct task *task) {
 static int act_init(struct task *task, char **operands) {
     (void)operands;
     struct redlock_error error;
-    int status = open_and_look(task);
+    bool two = false;
+    int status = session_open(&task->session, task->settings);
     if (status != 0) return status;
+    session_connect(&task->session);
+    if ((status = membership_look_at_any(&task->session, &task->membership, &two)) != 0) return status;
     show_membership(task);
+    if (two) complain("there are records of two quorums: init takes over only what an interrupted init has left");
     const bool made = is_made_already(task);
     if (made && task->membership.state == MEMBERSHIP_INTACT) return finish(task, "nothing to do: the quorum is made");
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {

@@ -270,6 +270,24 @@ static bool names_two_quorums(struct session *session) {
     return redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX) == REDLOCK_TWO_QUORUMS;
 }
 
+/* Of the first two nodes that belong to two quorums. */
+static void report_quorums(struct session *session) {
+    struct redlock_server servers[REDLOCK_NODES_MAX];
+    const size_t count = redlock_client_nodes(session->client);
+    size_t first = count;
+    for (size_t i = 0; i < count; i++) servers[i].size = sizeof servers[i];
+    int result = redlock_survey(session->client, REDLOCK_SURVEY_ALL, servers, count);
+    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return;
+    for (size_t i = 0; i < count; i++) {
+        if (servers[i].quorum[0] == '\0') continue;
+        if (first == count) first = i;
+        if (strcmp(servers[i].quorum, servers[first].quorum) == 0) continue;
+        complain("%s belongs to quorum %s, %s to quorum %s", node_url(session, first), servers[first].quorum,
+                 node_url(session, i), servers[i].quorum);
+        return;
+    }
+}
+
 /* That too few nodes vote has a cause that waiting does not cure: what is configured is wrong. */
 static int cause_of(struct session *session, int result) {
     if (result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED) return result;
@@ -296,8 +314,8 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
         return EXIT_CONFIG;
     case REDLOCK_TWICE_LISTED: report_nodes(session, verdicts, count, false); return EXIT_CONFIG;
     case REDLOCK_TWO_QUORUMS:
-        report_nodes(session, verdicts, count, true);
-        complain("leave the nodes of one quorum out of the list, or name the quorum that is meant: --quorum ID");
+        report_quorums(session);
+        complain("leave the nodes of one of them out of the list, or name the quorum that is meant: --quorum ID");
         return EXIT_CONFIG;
     case REDLOCK_GUARDED_NODES:
         report_nodes(session, verdicts, count, true);
@@ -311,6 +329,11 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
     case REDLOCK_CONFLICT: return EXIT_HELD;
     default: return EXIT_SYSTEM;
     }
+}
+
+int session_check(struct session *session, const char *resource) {
+    int result = cause_of(session, REDLOCK_NO_QUORUM);
+    return result == REDLOCK_NO_QUORUM ? 0 : session_failure(session, NULL, resource, result);
 }
 
 int session_failure(struct session *session, struct redlock_lock *lock, const char *resource, int result) {

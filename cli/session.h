@@ -41,6 +41,9 @@ int session_lock(struct session *session, const char *resource, lock_options_fn 
 int session_failure(struct session *session, struct redlock_lock *lock, const char *resource, int result);
 /* The same for redlock_look(), whose views say what each node said. */
 int session_unseen(struct session *session, const struct redlock_view *views, const char *resource, int result);
+/* Nodes on which the session's mode, or its list, lets no lock be had, whatever they answer: the exit status after a message;
+ * else 0. For what takes no lock; taking one finds it out by itself. To be called when nodes are connected. */
+int session_check(struct session *session, const char *resource);
 
 /* Whether any node refuses our password. */
 bool session_is_refused(struct session *session);

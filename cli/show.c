@@ -255,6 +255,11 @@ int command_show(struct settings *settings, int argc, char **argv) {
     settings->only_looks = true;
     int status = session_open(&session, settings);
     if (status != 0) return status;
+    session_connect(&session);
+    if ((status = session_check(&session, argc > 0 ? argv[0] : "the list of locks")) != 0) {
+        session_close(&session);
+        return status;
+    }
     json_t *all = settings->json ? json_array() : NULL;
     if (argc == 0) status = show_all(&session, all);
     for (int i = 0; i < argc; i++) {

@@ -423,7 +423,7 @@ enum redlock_survey_refused {
 /* What redlock_survey() asks. */
 enum redlock_survey_what {
     REDLOCK_SURVEY_CLOCK = 1, /* TIME alone: the clock and the round trip */
-    REDLOCK_SURVEY_ALL = 2    /* all of the struct; 14 short commands in one round trip */
+    REDLOCK_SURVEY_ALL = 2    /* all of the struct; 15 short commands in one round trip */
 };
 
 /* What one server tells about itself. Numbers are -1 and texts "" while unknown. No field holds a secret. */
@@ -455,6 +455,17 @@ struct redlock_server {
     char bind[128];            /* addresses as configured, separated by spaces; cut to what fits */
     int bind_known;            /* 1: bind was told; then "" is no TCP at all, or (before version 7) every address */
     int64_t tcp_port;          /* with TLS or without; 0: Unix socket only */
+    char quorum[17];           /* the id of the quorum that its record names; "": it has no record, or does not say */
+    int announces;             /* guarded: 1: this connection is notified of the loss of its data before any later vote; 0: it is
+                                  not (an old server, or the user lacks permission): the guarantee is weaker, docs/guarded.md */
+    int stale;                 /* guarded: how what it is differs from what its record says, enum redlock_stale, ored; 0: it does
+                                  not; -1: it has no record, or that was not read */
+};
+/* A node whose record is stale recovers, for its data may lack locks. */
+enum redlock_stale {
+    REDLOCK_STALE_PROCESS = 1,     /* another server process: it was restarted */
+    REDLOCK_STALE_REPLICATION = 2, /* another replication id: it was a replica meanwhile, or has got one */
+    REDLOCK_STALE_EVICTED = 4      /* another number of evicted keys */
 };
 
 /* Asks every connected node once, on the connections there are; surveys[i] is node i, `count` at least
@@ -487,8 +498,8 @@ struct redlock_member {
     int64_t recovering_ms; /* as in struct redlock_node_status */
 };
 /* Waits for the nodes as acquiring does. OK: a majority of the members is intact; NO_QUORUM (all is filled the same);
- * TWO_QUORUMS (`known` is 0: the nodes' statuses say which is of which); BAD_ARGUMENT (count below the members; a classic
- * client), NO_MEMORY, FORKED. */
+ * TWO_QUORUMS (nodes of the list belong to two, and none is pinned; what is filled is that of the one that this client has
+ * taken, if it has); BAD_ARGUMENT (count below the members; a classic client), NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum,
                                                        struct redlock_member *members, size_t count);
 

@@ -41,7 +41,9 @@ static struct redlock_server unknown(void) {
                                    .clients_max = -1,
                                    .protected_mode = -1,
                                    .bind_known = -1,
-                                   .tcp_port = -1};
+                                   .tcp_port = -1,
+                                   .announces = -1,
+                                   .stale = -1};
 }
 
 /* ---- reading answers: other people's text, of any length ---- */
@@ -172,7 +174,9 @@ static int refusal_of(enum net_question question) {
 }
 
 static void take_answer(struct redlock_server *seen, enum net_question question, const struct net_reply *reply) {
-    if (question == NET_ASK_TIME)
+    if (question == NET_ASK_QUORUM) {
+        if (reply->items_count == 1) copy_text(reply->items[0], seen->quorum, sizeof seen->quorum);
+    } else if (question == NET_ASK_TIME)
         seen->clock_us = survey_clock_us(reply);
     else if (question <= NET_ASK_INFO_CLIENTS && reply->items_count == 1)
         read_info(seen, question, reply->items[0]);
@@ -193,7 +197,8 @@ void survey_reply(struct net_call *call, const struct net_reply *reply) {
     bool refused = reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
     if (question == NET_ASK_TIME && (told || refused)) seen->answered_ns = net_now(survey->client->net);
     if (told) take_answer(seen, question, reply);
-    if (refused) seen->refused |= refusal_of(question);
+    if (question == NET_ASK_QUORUM) refused = !told; /* whatever lies under that key says nothing of the server */
+    else if (refused) seen->refused |= refusal_of(question);
     if (!told && !refused)
         seen->verdict = reply->verdict;
     else if (seen->verdict == REDLOCK_VERDICT_NONE)
@@ -225,6 +230,15 @@ static struct survey *survey_new(struct redlock_client *client) {
     return survey;
 }
 
+static int stale_of(const struct rl_guard_node *node) {
+    const struct rl_record *record = &node->record;
+    if (!node->up || !node->stated || !node->read || !node->has_record || node->unreadable) return -1;
+    if (strcmp(record->run_id, node->run_id) != 0) return REDLOCK_STALE_PROCESS;
+    if (rl_record_fits(record, node->run_id, node->replid, node->evicted)) return 0;
+    return (strcmp(record->replid, node->replid) != 0 ? REDLOCK_STALE_REPLICATION : 0) |
+           (record->evicted != node->evicted ? REDLOCK_STALE_EVICTED : 0);
+}
+
 /* Some may have answered to the first questions and not to the last: what they told stays. */
 static void settle_verdicts(struct survey *survey) {
     struct redlock_client *client = survey->client;
@@ -235,6 +249,10 @@ static void settle_verdicts(struct survey *survey) {
         if (seen->verdict == REDLOCK_VERDICT_NONE)
             seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
         if (seen->run_id[0] == '\0') memcpy(seen->run_id, status.run_id, sizeof seen->run_id);
+        if (client->guard && status.connected) {
+            seen->announces = status.announces;
+            seen->stale = stale_of(&client->guard->machine.node[i]);
+        }
         if (seen->redis_version[0] != '\0') continue;
         memcpy(seen->redis_version, status.version, sizeof seen->redis_version);
         memcpy(seen->version, status.version, sizeof seen->version);
@@ -278,7 +296,7 @@ int redlock_survey(struct redlock_client *client, enum redlock_survey_what what,
     struct survey *survey = survey_new(client);
     unsigned told = 0;
     if (survey) {
-        survey_ask(survey, gather(client, gather_until(client)), what == REDLOCK_SURVEY_ALL ? NET_ASK_QUORUM : 1);
+        survey_ask(survey, gather(client, gather_until(client)), what == REDLOCK_SURVEY_ALL ? NET_QUESTIONS : 1);
         for (unsigned i = 0; i < client->nodes; i++) {
             if (survey->seen[i].writes_refused > 0) survey->seen[i].writes_refused = 1;
             surveys[i] = survey->seen[i];

@@ -19,6 +19,7 @@ from servers import Quorum, Server, until
 
 SAFE = ("--appendonly", "yes", "--appendfsync", "always")
 PASSWORD = "correct-horse"
+CONFIG = 78
 
 
 @contextlib.contextmanager
@@ -317,7 +318,7 @@ def test_guarded_and_fit(guarded):
     assert all(len(node["standing"]["member"]) == 16 for node in report["nodes"])
     table = Redlock(guarded.nodes)("doctor", "--mode", "guarded", "--samples", "1").stdout.decode()
     assert "STANDING" in table and table.count("intact") == 3 and max(map(len, table.splitlines())) <= 80
-    assert "standing" not in examine(guarded.nodes)[1]["nodes"][0]
+    assert "standing" not in examine(guarded.nodes, "--samples", "2", "--mode", "classic")[1]["nodes"][0]
 
 
 def test_a_node_that_lost_its_data_and_a_majority(guarded):
@@ -339,9 +340,17 @@ def test_a_node_that_lost_its_data_and_a_majority(guarded):
 def test_foreign_and_no_record(guarded):
     with servers(SAFE, SAFE) as (stranger, blank):
         assert Redlock(stranger.url)("quorum", "init", "--yes", "--never-used").returncode == 0
-        status, report = examine_guarded(f"{guarded.nodes},{stranger.url},{blank.url}")
+        everybody = f"{guarded.nodes},{stranger.url},{blank.url}"
+        status, report = examine(everybody, "--samples", "2", "--quorum", id_of(guarded))
         assert status == 1
         assert (found(report)["FOREIGN"], found(report)["NO-RECORD"]) == (("error", [4]), ("error", [5]))
+        assert "TWO-QUORUMS" not in found(report)
+        for mode in ("guarded", "auto"):
+            status, report = examine(everybody, "--samples", "2", "--mode", mode)
+            assert (status, found(report)["TWO-QUORUMS"]) == (CONFIG, ("error", [1, 2, 3, 4, 5]))
+            why = next(finding["why"] for finding in report["findings"] if finding["name"] == "TWO-QUORUMS")
+            assert f"{guarded[0].url} belongs to quorum {id_of(guarded)}, {stranger.url} to quorum" in why
+        assert "TWO-QUORUMS" not in found(examine(everybody, "--samples", "2", "--mode", "classic")[1])
         status, report = examine_guarded(blank.url)
         assert status == 1 and {"NO-QUORUM", "NO-RECORD", "FEW-NODES"} <= set(found(report))
 
@@ -365,6 +374,61 @@ def test_evicting_in_guarded_mode(guarded):
     guarded[0].ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     status, report = examine_guarded(guarded.nodes)
     assert status == 1 and found(report)["EVICTION"] == ("error", [1])
+
+
+def id_of(guarded):
+    return guarded[0].ask("HGET", "redlock:node", "quorum").decode()
+
+
+def test_no_mode_on_nodes_of_a_quorum(guarded):
+    status, report = examine(guarded.nodes)
+    assert (status, found(report)["GUARDED-NODES"]) == (CONFIG, ("error", [1, 2, 3]))
+    assert [node["quorum"] for node in report["nodes"]] == [id_of(guarded)] * 3
+    assert "GUARDED-NODES" not in found(examine(guarded.nodes, "--samples", "2", "--mode", "classic")[1])
+    assert "GUARDED-NODES" not in found(examine_guarded(guarded.nodes)[1])
+
+
+def test_replicas_in_guarded_mode(guarded):
+    with servers(SAFE) as (replica,):
+        replica.ask("REPLICAOF", "127.0.0.1", guarded[0].port)
+        until(lambda: b"connected_slaves:1" in guarded[0].ask("INFO", "replication"), what="the replica")
+        status, report = examine_guarded(guarded.nodes)
+        assert (status, found(report)["REPLICAS"]) == (1, ("error", [1]))
+        assert "this server does not vote" in next(f["why"] for f in report["findings"] if f["name"] == "REPLICAS")
+        for allow in (["--allow-replicas"], []):
+            done = Redlock(guarded.nodes)("doctor", "--json", "--samples", "2", "--mode", "guarded", *allow,
+                                          environ={} if allow else {"REDLOCK_ALLOW_REPLICAS": "1"})
+            assert found(json.loads(done.stdout))["REPLICAS"] == ("note", [1])
+        replica.ask("REPLICAOF", "NO", "ONE")
+        until(lambda: b"connected_slaves:0" in guarded[0].ask("INFO", "replication"), what="its end")
+        # A server draws a new replication id for its first replica: nobody can tell what it went through.
+        status, report = examine_guarded(guarded.nodes)
+        assert (status, found(report)["REPLICATION-ID"]) == (0, ("warning", [1]))
+        assert Redlock(guarded.nodes)("quorum", "status", "--wait=60s", "-q", environ={"REDLOCK_MODE": "guarded"}, timeout=90).returncode == 0
+        assert "REPLICATION-ID" not in found(examine_guarded(guarded.nodes)[1])
+
+
+def test_a_node_that_has_evicted(guarded):
+    node = guarded[2]
+    for i in range(100):
+        node.ask("SET", f"other{i}", "x" * 10000, "PX", "100000")
+    node.ask("CONFIG", "SET", "maxmemory-policy", "volatile-random")
+    used = int(re.search(rb"used_memory:(\d+)", node.ask("INFO", "memory")).group(1))
+    node.ask("CONFIG", "SET", "maxmemory", str(used - 200000))
+    until(lambda: b"evicted_keys:0" not in node.ask("INFO", "stats"), what="an eviction")
+    node.ask("CONFIG", "SET", "maxmemory", "0")
+    node.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    status, report = examine_guarded(guarded.nodes)
+    assert (status, found(report)["EVICTED"], found(report)["RECOVERING"]) == (0, ("warning", [3]), ("warning", [3]))
+
+
+def test_a_node_that_announces_nothing(guarded):
+    guarded[1].ask("ACL", "SETUSER", "silent", "on", ">geheim", "allkeys", "allchannels", "+@all", "-client|tracking")
+    nodes = guarded.nodes.replace(guarded[1].url, guarded[1].url.replace("//", "//silent:geheim@"))
+    status, report = examine_guarded(nodes)
+    assert (status, found(report)["UNANNOUNCED"]) == (0, ("warning", [2]))
+    assert [node["announces"] for node in report["nodes"]] == [True, False, True]
+    assert "UNANNOUNCED" not in found(examine_guarded(guarded.nodes)[1])
 
 
 # ---- permissions ----

@@ -43,6 +43,8 @@ static void all_is_told_and_the_clock_alone(void **state) {
         assert_string_equal(told->run_id, status.run_id);
         assert_string_equal(told->redis_version, status.version);
         assert_string_equal(told->eviction, "noeviction");
+        assert_string_equal(told->quorum, "");
+        assert_true(told->announces == -1 && told->stale == -1); /* in classic mode nobody looks */
         assert_int_equal(told->role, REDLOCK_ROLE_MASTER);
         assert_int_equal(told->replicas, 0);
         assert_int_equal(told->snapshots, 0);
