@@ -353,7 +353,7 @@ static void test_looks_on_the_second_connection(void **state) {
         fake_introduce(&second, fake.port);
         fake_say(&second, SUBSCRIBED, cut % sizeof(SUBSCRIBED));
         world_for(&world, 1);
-        fake_tell(&second, SUBSCRIBED + cut % sizeof(SUBSCRIBED));
+        fake_tell(&second, &SUBSCRIBED[cut % sizeof(SUBSCRIBED)]);
         while (net_watched(world.net) == 0) world_turn(&world, net_now(world.net) + RL_MS);
         assert_int_equal(world.changes, 1); /* any key may have changed before */
         ask_init(&look, NET_WATCH, "k", "", 0);
