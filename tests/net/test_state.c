@@ -175,7 +175,7 @@ static void test_what_a_server_should_not_say(void **state) {
         "role:master\r\nconnected_slaves:0\r\nmaster_replid:" REPLID "8\r\n",
         "role:master\r\nconnected_slaves:0\r\nmaster_replid:012\r\n",
         "role:master\r\nconnected_slaves:0\r\nmaster_replid:x" REPLID "\r\n",
-        "connected_slaves:0\r\nrole:master\r\nmaster_replid:0123456789abcdef0123456789ABCDEF012345x\r\n",
+        "connected_slaves:0\r\nrole:master\r\nmaster_replid:0123456789abcdef0123456789ABCDEF0123x\r\n",
     };
     static const char *const times[] = {
         "*2\r\n$1\r\nx\r\n$1\r\n0\r\n",
