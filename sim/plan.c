@@ -397,7 +397,7 @@ static void draw_step_forgotten(struct draw *draw) {
 /* Some clients say nothing of the mode, as a command without --mode. */
 static void draw_forgotten_modes(struct draw *draw) {
     struct world_options *options = &draw->plan->options;
-    bool any = chance(draw, 15);
+    bool any = chance(draw, 15) && draw->plan->broken == PLAN_BREAK_NOTHING; /* without records nobody can know */
     for (unsigned i = 1; i < options->clients && any; i++) {
         struct world_client_options *client = &options->client[i];
         if (!chance(draw, 50)) continue;

@@ -229,7 +229,8 @@ static void evict_when_seen(struct world *world, void *argument, int64_t number)
     const struct plan_action *action = &player->plan->actions[number & 0xffff];
     rl_ns *undisturbed = &player->undisturbed[action->node];
     (void)argument;
-    if (player->healed || *latest(player, action) != (uint32_t)(number >> 16)) return;
+    bool over = player->healed || *latest(player, action) != (uint32_t)(number >> 16);
+    if (over || !node_may_evict(world, action->node)) return; /* a new process has another policy */
     *undisturbed = node_is_in_touch(world, action->node) ? *undisturbed + POLICY_EVERY : 0;
     if (*undisturbed < POLICY_SEEN)
         world_at(world, world_now(world) + POLICY_EVERY, evict_when_seen, NULL, number);
@@ -346,6 +347,8 @@ static void run_healed(struct player *player) {
     while (!(all_content(player) && all_intact(player)) && world_now(world) < latest_end)
         world_run_until(world, world_now(world) + ttl / 4);
     world_run_until(world, world_now(world) + ttl * 5 / 4); /* what is left behind must end by itself */
+    while (!all_intact(player) && world_now(world) < latest_end) /* one is written down as recovering late, to be sure */
+        world_run_until(world, world_now(world) + ttl / 4);
 }
 
 static void begin(struct player *player, const struct plan *plan) {

@@ -186,6 +186,8 @@ void node_policy(struct world *world, unsigned node, bool may_evict) {
     server_write(server, HISTORY_NODE_POLICY, may_evict);
 }
 
+bool node_may_evict(const struct world *world, unsigned node) { return world->server[node].may_evict; }
+
 void node_delete_record(struct world *world, unsigned node) {
     const struct node_bytes name = {NET_KEY_RECORD, sizeof(NET_KEY_RECORD) - 1};
     struct server *server = &world->server[node];

@@ -142,6 +142,7 @@ void node_delete_record(struct world *world, unsigned node);          /* somebod
  * that keeps its keys, and no other node's record names a newer body. */
 bool node_is_intact(const struct world *world, unsigned node);
 bool node_is_up(const struct world *world, unsigned node);
+bool node_may_evict(const struct world *world, unsigned node);
 /* It works, and so does every client that is alive, and nothing delays what they say to each other. */
 bool node_is_in_touch(const struct world *world, unsigned node);
 void node_clock_step(struct world *world, unsigned node, rl_ns step);
