@@ -105,13 +105,14 @@ static unsigned count_empty(const struct rl_guard *guard) {
 }
 
 /* A client never changes its quorum. It takes one that is not pinned only when more than half of the nodes that it lists
- * carry its record, those without any record left out: of two clients with one list, each may reach other nodes, and both
- * must take the same. */
+ * carry its record: of two clients with one list, each may reach other nodes, and both must take the same. Nodes without a
+ * record are left out only when all others were read: an empty one may have lost the record of the other quorum. */
 static uint64_t choose_quorum(struct rl_guard *guard) {
     if (guard->known) return guard->quorum.quorum_id;
     if (guard->pinned) return guard->pinned;
     uint64_t id = only_quorum(guard);
-    return 2 * count_of(guard, id, false) > guard->nodes - count_empty(guard) ? id : 0;
+    unsigned count = count_of(guard, id, false);
+    return 2 * count > guard->nodes || count + count_empty(guard) == guard->nodes ? id : 0;
 }
 
 static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
