@@ -41,13 +41,14 @@ void server_state_new_process(struct server *server) {
     lose_data(server);
     server->may_evict = (server->world->options.may_evict & rl_bit(server->node)) != 0;
     server->evicted = 0;
-    server->replica = server->record_changed = false;
+    server->replica = server->promoted = server->record_changed = false;
 }
 
 void server_state_live_on(const struct server *server, struct server *old) {
     memcpy(old->replid, server->replid, sizeof(old->replid));
     old->sound = server->sound;
     old->replica = server->replica;
+    old->promoted = server->promoted;
     old->replicas = 0;
     old->may_evict = server->may_evict;
     old->evicted = server->evicted;
