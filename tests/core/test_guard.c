@@ -564,6 +564,7 @@ static void new_client(unsigned nodes, uint64_t pinned, rl_mask connected) {
     memset(&gw.agent[0], 0, sizeof gw.agent[0]);
     rl_guard_init(&gw.agent[0].guard, nodes, 10000, 2 * RL_MS);
     gw.agent[0].guard.pinned = pinned;
+    gw.agent[0].guard.unreachable = (rl_mask)~connected;
     gw.agent[0].random = random;
     gw.agent[0].wake_at = RL_NEVER;
     for (unsigned i = 0; i < nodes; i++)
@@ -607,6 +608,23 @@ static void test_half_of_the_list_is_not_enough(void **state) {
     assert_int_equal(world_intact(0), 0);
     new_client(5, 0, 0x07); /* whoever takes 78 with this list sees at most two of five */
     assert_int_equal(world_intact(0), 7);
+}
+
+/* Whether a list is refused does not depend on which answer is the first. */
+static void test_nobody_decides_before_a_stranger_is_read(void **state) {
+    (void)state;
+    begin_two_quorums();
+    new_client(4, 0, 0x07);
+    assert_int_equal(world_intact(0), 7); /* node 3 cannot be reached */
+    memset(&gw.agent[0], 0, sizeof gw.agent[0]);
+    rl_guard_init(&gw.agent[0].guard, 4, 10000, 2 * RL_MS);
+    gw.agent[0].wake_at = RL_NEVER;
+    for (unsigned i = 0; i < 3; i++) world_connect(0, i);
+    world_run(gw.now);
+    assert_int_equal(world_intact(0), 0); /* it may still be reached */
+    world_connect(0, 3);
+    world_run(gw.now);
+    assert_int_equal(gw.agent[0].guard.quorum.quorum_id + gw.agent[0].guard.other_quorum, 77 + 78);
 }
 
 static void test_pinned_quorum(void **state) {
@@ -818,6 +836,7 @@ int main(void) {
         cmocka_unit_test(test_step_is_over_when_every_lease_is),
         cmocka_unit_test(test_two_quorums_are_refused),
         cmocka_unit_test(test_half_of_the_list_is_not_enough),
+        cmocka_unit_test(test_nobody_decides_before_a_stranger_is_read),
         cmocka_unit_test(test_pinned_quorum),
         cmocka_unit_test(test_quorum_is_never_changed),
         cmocka_unit_test(test_first_format_is_brought_up),
