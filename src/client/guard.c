@@ -120,7 +120,7 @@ static void note_standings(struct guard *guard) {
     rl_mask voided = rl_guard_voided(&guard->machine);
     for (unsigned i = 0; i < guard->machine.nodes; i++)
         if ((guard->voided | voided) & rl_bit(i)) guard->node[i].voided_at = now; /* until now, or from now on */
-    guard->intact = rl_guard_intact(&guard->machine);
+    guard->intact = rl_guard_voters(&guard->machine);
     guard->voided = voided;
     guard->foreign = rl_guard_foreign(&guard->machine);
     guard->unread = guard->reread = 0;
@@ -316,7 +316,7 @@ rl_mask guard_settled(const struct guard *guard) {
 int guard_verdict(const struct guard *guard, unsigned node, int verdict) {
     if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
     switch (guard->machine.node[node].standing) {
-    case RL_STANDING_INTACT: return REDLOCK_VERDICT_GRANTED;
+    case RL_STANDING_INTACT: return guard->machine.decided ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_FOREIGN;
     case RL_STANDING_RECOVERING:
     case RL_STANDING_BEHIND: return REDLOCK_VERDICT_RECOVERING;
     case RL_STANDING_FOREIGN: return REDLOCK_VERDICT_FOREIGN;

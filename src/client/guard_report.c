@@ -54,7 +54,9 @@ void guard_text(const struct guard *guard, unsigned node, char *text, size_t siz
     case RL_STANDING_UNKNOWN:
         if (at->trouble) snprintf(text, size, "its record cannot be read: %s", redlock_verdict_text(at->trouble));
         break;
-    case RL_STANDING_INTACT: break;
+    case RL_STANDING_INTACT:
+        if (!guard->machine.decided) no_quorum_text(guard, node, text, size);
+        break;
     }
 }
 
@@ -75,7 +77,7 @@ static void report_node(struct guard *guard, unsigned node) {
     struct net_node_status status;
     guard_text(guard, node, text, sizeof text);
     net_node(guard->client->net, node, net_now(guard->client->net), &status);
-    if (standing == RL_STANDING_INTACT)
+    if (standing == RL_STANDING_INTACT && guard->machine.decided)
         client_log(guard->client, REDLOCK_LOG_INFO, "%s: intact: it votes", status.url);
     else
         client_log(guard->client, REDLOCK_LOG_WARNING, "%s: does not vote: %s", status.url, text);

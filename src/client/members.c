@@ -18,32 +18,17 @@ static int node_of(const struct rl_guard *machine, const struct rl_member *membe
 
 static void id_text(char text[17], uint64_t id) { snprintf(text, 17, "%016llx", (unsigned long long)id); }
 
-/* Where the quorum is not this client's own, for too few nodes carry a record, each record speaks for its node alone. */
-static int verdict_by_record(const struct rl_guard_node *node, uint64_t quorum_id, int verdict) {
-    if (verdict != REDLOCK_VERDICT_GRANTED || !node->read || !node->stated || node->unfit || node->unreadable)
-        return verdict;
-    if (node->has_record && node->record.quorum_id != quorum_id) return REDLOCK_VERDICT_FOREIGN;
-    bool intact = node->has_record && node->record.standing == RL_RECORD_INTACT &&
-                  rl_record_fits(&node->record, node->run_id, node->replid, node->evicted);
-    return intact ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_RECOVERING;
-}
-
-static void look_at(struct redlock_client *client, const struct rl_record *record, const struct rl_member *member,
-                    struct redlock_member *out) {
-    const struct rl_guard *machine = &client->guard->machine;
+static void look_at(struct redlock_client *client, const struct rl_member *member, struct redlock_member *out) {
     *out = (struct redlock_member){.size = sizeof *out, .verdict = REDLOCK_VERDICT_NONE};
     id_text(out->id, member->id);
     snprintf(out->url, sizeof out->url, "%s", member->url);
-    out->node = node_of(machine, member);
+    out->node = node_of(&client->guard->machine, member);
     if (out->node < 0) return;
     struct net_node_status status;
     unsigned node = (unsigned)out->node;
     net_node(client->net, node, net_now(client->net), &status);
     out->verdict = client_verdict(client, node, status.verdict);
-    if (!machine->known && out->verdict == REDLOCK_VERDICT_NO_RECORD)
-        out->verdict = verdict_by_record(&machine->node[node], record->quorum_id, status.verdict);
-    if (out->verdict != REDLOCK_VERDICT_RECOVERING) return;
-    out->recovering_ms = machine->known ? guard_recovering_ms(client->guard, node) : -1;
+    if (out->verdict == REDLOCK_VERDICT_RECOVERING) out->recovering_ms = guard_recovering_ms(client->guard, node);
 }
 
 static bool sizes_fit(const struct redlock_quorum *quorum, const struct redlock_member *members, size_t count) {
@@ -51,20 +36,6 @@ static bool sizes_fit(const struct redlock_quorum *quorum, const struct redlock_
     for (size_t i = 0; i < count; i++)
         if (members[i].size != sizeof members[i]) return false;
     return true;
-}
-
-/* Where too few nodes carry a record for this client to take the quorum as its own, a record still says what it was: an
- * operator wants to know. NULL: there is none, or they are of two quorums. */
-static const struct rl_record *find_record(const struct rl_guard *machine) {
-    const struct rl_record *found = NULL;
-    if (machine->known) return &machine->quorum;
-    for (unsigned i = 0; i < machine->nodes && !machine->other_quorum; i++) {
-        const struct rl_guard_node *node = &machine->node[i];
-        bool meant = !machine->pinned || node->record.quorum_id == machine->pinned;
-        if (!node->up || !node->read || !node->has_record || node->unreadable || !meant) continue;
-        if (!found || node->record.epoch > found->epoch) found = &node->record;
-    }
-    return found;
 }
 
 /* This client may have taken the one, for more than half of the nodes are of it; the list is wrong all the same. */
@@ -83,19 +54,19 @@ static bool names_two_quorums(const struct rl_guard *machine) {
 static int look_at_all(struct redlock_client *client, struct redlock_quorum *quorum, struct redlock_member *members,
                        size_t count) {
     const struct rl_guard *machine = &client->guard->machine;
-    const struct rl_record *record = find_record(machine);
-    struct redlock_quorum seen = {.size = sizeof seen, .known = record != NULL};
-    if (record) {
+    const struct rl_record *record = &machine->quorum;
+    struct redlock_quorum seen = {.size = sizeof seen, .known = machine->known};
+    if (machine->known) {
         if (count < record->members_count) return REDLOCK_BAD_ARGUMENT;
         id_text(seen.id, record->quorum_id);
         seen.epoch = record->epoch;
         seen.settled = machine->settled;
         seen.ttl_ms_max = record->ttl_max_ms;
         seen.members = record->members_count;
-        seen.votes_needed = rl_quorum(record->members_count);
+        seen.votes_needed = machine->votes_needed;
     }
     for (size_t i = 0; i < seen.members; i++) {
-        look_at(client, record, &record->members[i], &members[i]);
+        look_at(client, &record->members[i], &members[i]);
         seen.intact += members[i].verdict == REDLOCK_VERDICT_GRANTED;
     }
     *quorum = seen;

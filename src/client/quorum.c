@@ -100,7 +100,7 @@ static int begin(struct redlock_client *client, const struct redlock_quorum_opti
     const struct rl_guard *machine = &client->guard->machine;
     work->adding = -1;
     work->pinned = machine->pinned != 0;
-    work->quorum_id = machine->pinned ? machine->pinned : machine->known ? machine->quorum.quorum_id : 0;
+    work->quorum_id = machine->pinned ? machine->pinned : machine->decided ? machine->quorum.quorum_id : 0;
     client_leave(client);
     *out = work;
     return REDLOCK_OK;

@@ -26,7 +26,7 @@ struct quorum_work {
     struct redlock_quorum_options options;
     struct redlock_error error; /* of the last try */
     unsigned nodes;
-    uint64_t quorum_id; /* the one that is meant: pinned, or known to the client; 0: the only one that the records name */
+    uint64_t quorum_id; /* the one that is meant: pinned, or taken by the client; 0: the only one that the records name */
     bool pinned;
     int adding; /* which node a change is to add, whatever its record says; -1: none */
     bool no_memory; /* some question could not be asked for that */

@@ -181,10 +181,11 @@ struct rl_guard {
     bool watch_only;          /* reads, never writes: for looking */
     uint64_t pinned;          /* the quorum's id by the user's word; 0: whichever the nodes name, but only one */
     uint64_t other_quorum;    /* not 0: records of two quorums were found, `quorum.quorum_id` is the one and this the other, and
-                                 neither is known. Not once one is known: a client never changes its quorum */
+                                 neither is known. Not once one is decided: a client never changes its quorum */
     struct rl_guard_node node[RL_NODES_MAX];
     /* What the records say, as of now. */
-    bool known;               /* a quorum was found; its id stays */
+    bool known;               /* a quorum was found */
+    bool decided;             /* and is taken: its id stays. Before that no vote counts */
     struct rl_record quorum;  /* the newest intact record: id, epoch, members (with the newest bodies), ttl_max */
     unsigned votes_needed;    /* quorum of its members; of the nodes while not known */
     bool settled;             /* a majority of the members says that the epoch is */
@@ -199,6 +200,7 @@ void rl_guard_init(struct rl_guard *guard, unsigned nodes, uint32_t drift_ppm, r
 void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now, struct rl_guard_actions *actions);
 
 rl_mask rl_guard_intact(const struct rl_guard *guard);
+rl_mask rl_guard_voters(const struct rl_guard *guard); /* the same; none before the quorum is decided */
 /* Nodes that are known not to vote: neither intact nor merely unknown. */
 rl_mask rl_guard_voided(const struct rl_guard *guard);
 rl_mask rl_guard_foreign(const struct rl_guard *guard); /* of these: superseded, or no member */

@@ -105,14 +105,18 @@ static unsigned count_empty(const struct rl_guard *guard) {
 }
 
 /* A client never changes its quorum. It takes one that is not pinned only when more than half of the nodes that it lists
- * carry its record: of two clients with one list, each may reach other nodes, and both must take the same. Nodes without a
- * record are left out only when all others were read: an empty one may have lost the record of the other quorum. */
+ * carry its record, those without any record left out: of two clients with one list, each may reach other nodes, and both
+ * must take the same. Until then it only looks. */
 static uint64_t choose_quorum(struct rl_guard *guard) {
-    if (guard->known) return guard->quorum.quorum_id;
-    if (guard->pinned) return guard->pinned;
-    uint64_t id = only_quorum(guard);
-    unsigned count = count_of(guard, id, false);
-    return 2 * count > guard->nodes || count + count_empty(guard) == guard->nodes ? id : 0;
+    if (guard->decided) return guard->quorum.quorum_id;
+    uint64_t id = guard->pinned ? guard->pinned : only_quorum(guard);
+    if (id != 0 && guard->known && guard->quorum.quorum_id != id) guard->known = false;
+    return id;
+}
+
+static bool is_decided(const struct rl_guard *guard) {
+    if (guard->decided || guard->pinned) return true;
+    return 2 * count_of(guard, guard->quorum.quorum_id, false) > guard->nodes - count_empty(guard);
 }
 
 static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
@@ -138,12 +142,14 @@ static void merge(struct rl_guard *guard, const struct rl_record *from) {
 /* Where nobody is intact, what was known stands. */
 static void learn_quorum(struct rl_guard *guard) {
     uint64_t id = choose_quorum(guard);
+    if (guard->other_quorum) guard->known = false;
     if (id == 0) return;
     bool intact_only = count_of(guard, id, true) > 0;
     const struct rl_record *record = newest(guard, id, intact_only);
     if (!record || (guard->known && !intact_only)) return;
     guard->quorum = *record;
     guard->known = true;
+    guard->decided = is_decided(guard);
     guard->votes_needed = rl_quorum(guard->quorum.members_count);
     for (unsigned i = 0; i < guard->nodes; i++)
         if (is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == id)
@@ -273,6 +279,8 @@ static rl_mask that_stand(const struct rl_guard *guard, enum rl_standing standin
 
 rl_mask rl_guard_intact(const struct rl_guard *guard) { return that_stand(guard, RL_STANDING_INTACT); }
 
+rl_mask rl_guard_voters(const struct rl_guard *guard) { return guard->decided ? rl_guard_intact(guard) : 0; }
+
 rl_mask rl_guard_foreign(const struct rl_guard *guard) { return that_stand(guard, RL_STANDING_FOREIGN); }
 
 /* Votes are collected over some time. One that a superseded body or an earlier epoch gave must not be counted together with
@@ -296,11 +304,12 @@ bool standing_judge(struct rl_guard *guard) {
     unsigned votes_needed = guard->votes_needed;
     uint64_t id = guard->quorum.quorum_id;
     uint32_t epoch = guard->quorum.epoch;
+    bool decided = guard->decided;
     int64_t ttl_max_ms = guard->quorum.ttl_max_ms;
     learn_quorum(guard);
     place_nodes(guard);
     bool changed = votes_needed != guard->votes_needed || id != guard->quorum.quorum_id ||
-                   epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms;
+                   epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms || decided != guard->decided;
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
         if (move(node, of_node(guard, node))) changed = true;

@@ -159,11 +159,12 @@ static bool parse_number(struct net_bytes text, int64_t max, int64_t *number) {
 static bool is_nested_pairs(const struct reader *reader, size_t *pairs) {
     const struct reply_slot *slots = reader->slots;
     size_t count = reader->slots_count / 3;
-    if (slots[0].type != REPLY_ARRAY || slots[0].integer != (int64_t)count || reader->slots_count != 1 + 3 * count)
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer != (int64_t)count ||
+        reader->slots_count != 1 + 3 * count)
         return false;
     for (size_t i = 1; i < reader->slots_count; i += 3)
-        if (slots[i].type != REPLY_ARRAY || slots[i].integer != 2 || slots[i + 1].type != REPLY_STRING ||
-            slots[i + 2].type != REPLY_STRING)
+        if (slots[i].type != REPLY_ARRAY || slots[i].integer != 2 ||
+            slots[i + 1].type != REPLY_STRING || slots[i + 2].type != REPLY_STRING)
             return false;
     *pairs = count;
     return true;
@@ -187,9 +188,11 @@ static bool answer_fences(const struct reader *reader, int64_t *fences, struct n
     return true;
 }
 
-static bool answer_survey(enum net_question question, const struct reader *reader, struct net_reply *answer) {
+static bool answer_survey(enum net_question question, const struct reader *reader,
+                          struct net_reply *answer) {
     const struct reply_slot *slots = reader->slots;
-    bool many = slots[0].type == REPLY_ARRAY, none = question == NET_ASK_QUORUM && slots[0].type == REPLY_NIL;
+    bool many = slots[0].type == REPLY_ARRAY;
+    bool none = question == NET_ASK_QUORUM && slots[0].type == REPLY_NIL;
     answer->verdict = REDLOCK_VERDICT_GRANTED;
     if (none) return true;
     if (many && reader->slots_count != 1 + (size_t)slots[0].integer) return false;
@@ -200,7 +203,8 @@ static bool answer_survey(enum net_question question, const struct reader *reade
     return true;
 }
 
-static bool answer_state(unsigned nth, const struct reader *reader, struct net_state *state, struct net_reply *answer) {
+static bool answer_state(unsigned nth, const struct reader *reader, struct net_state *state,
+                         struct net_reply *answer) {
     bool sound;
     if (!state || !state_answer(nth, reader, state, &sound)) return false;
     answer->verdict = sound ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_PROTOCOL;
@@ -215,7 +219,8 @@ static bool answer_acquire(const struct net_request *request, unsigned nth, cons
                            : answer_script(request, reader, answer);
 }
 
-static bool answer_right(const struct net_request *request, unsigned nth, const struct reader *reader, struct answer_room room,
+static bool answer_right(const struct net_request *request, unsigned nth,
+                         const struct reader *reader, struct answer_room room,
                          struct net_reply *answer) {
     if (setnx_speaks(request))
         return net_op_is_write(request->op) ? answer_script(request, reader, answer) : setnx_answer(request, nth, reader, answer);
@@ -253,8 +258,8 @@ bool command_answer_plain(enum net_op op, const struct reader *reader, struct ne
     return true;
 }
 
-bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, struct answer_room room,
-                    struct net_reply *answer) {
+bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
+                    struct answer_room room, struct net_reply *answer) {
     if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
     /* The first of several replies that fails (or denies) is the answer; the others only have to be of the right kind.
      */

@@ -42,15 +42,16 @@ static inline bool command_is_plain(const struct net_request *request) {
 }
 /* What command_answer() makes of the ordinary replies to those, without a look at the request; false: another reply. */
 bool command_answer_plain(enum net_op op, const struct reader *reader, struct net_reply *answer);
-/* Where that is put which an answer only points to: the fences of NET_FENCES, RL_STRIPES of them; NET_STATE's state, which
- * stays from its first reply to its last. NULL: those are not asked for. */
+/* Where that is put which an answer only points to: the fences of NET_FENCES, RL_STRIPES of them;
+ * NET_STATE's state, which stays from its first reply to its last. NULL: neither is asked for. */
 struct answer_room {
     int64_t *fences;
     struct net_state *state;
 };
-/* Adds reply `nth` to the answer. False: not a reply to this request; the connection cannot be trusted. (answer.c) */
-bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader, struct answer_room room,
-                    struct net_reply *answer);
+/* Adds reply `nth` to the answer. False: not a reply to this request; the connection cannot be
+ * trusted. (answer.c) */
+bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
+                    struct answer_room room, struct net_reply *answer);
 
 /* Of what those who wait ask (tracking.c). */
 bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words, struct buffer *out,

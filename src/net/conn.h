@@ -69,7 +69,7 @@ struct conn {
     char refusal[80];        /* why it does not */
     char run_id[41];
     char quorum[17];
-    struct call_queue calls; /* expected replies, in order; of main, and of watch where it asks itself */
+    struct call_queue calls; /* expected replies, in order; of aux: in the node's transaction */
     unsigned replies;        /* of the first call, so far */
     struct net_reply answer; /* of the first call, so far */
     struct net_state state_told; /* the answer's */

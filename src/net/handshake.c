@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The first commands on a connection, all sent at once: who we are, which database, who the server is, and whether
- * it lets us run scripts (each is run with no keys, which also loads it). Server texts are shown only where they
- * cannot hold a secret: "unknown command" repeats the arguments, so nothing of an AUTH error is.
+ * The first commands on a connection, all sent at once: who we are, which database, who the server
+ * is, and whether it lets us run scripts (each is run with no keys, which also loads it). Server
+ * texts are shown only where they cannot hold a secret: "unknown command" repeats the arguments, so
+ * nothing of an AUTH error is.
  *
- * For guarded mode the server must be able to do, and we must be allowed, all that it takes: who cannot say which
- * process it is, or not raise a fence, has no vote that could be trusted. It is also asked to announce each change of
- * the node's record, and each loss of all data, on the connection on which it votes: from then on RESP3 is spoken there.
- * Where that is refused the guarantee is weaker; the connection works all the same.
+ * For guarded mode the server must be able to do, and we must be allowed, all that it takes: who
+ * cannot say which process it is, or not raise a fence, has no vote that could be trusted. It is
+ * also asked to announce each change of the node's record, and each loss of all data, on the
+ * connection on which it votes: from then on RESP3 is spoken there. Where that is refused the
+ * guarantee is weaker; the connection works all the same.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -53,8 +55,8 @@ static bool send_auth(struct conn *conn) {
     return send_step(conn, &words, STEP_AUTH);
 }
 
-/* The main connection is told of the record: NOLOOP, since what we write there ourselves is known. The one that is open
- * while somebody waits is told of the keys it looks at. */
+/* The main connection is told of the record: NOLOOP, since what we write there ourselves is known.
+ * The one that is open while somebody waits is told of the keys it looks at. */
 static bool send_hello(struct conn *conn) {
     struct words words;
     reader_expect_resp3(&conn->reader, true);
@@ -169,7 +171,8 @@ static void fail(struct conn *conn, const char *what, const struct net_bytes *er
         snprintf(text, sizeof(text),
                  "the server wants a password; put it in the URL, as in redis://user:password@host");
     else
-        snprintf(text, sizeof(text), "%s: %.*s", what, shown_bytes(error, 110), (const char *)error->data);
+        snprintf(text, sizeof(text), "%s: %.*s", what, shown_bytes(error, 110),
+                 (const char *)error->data);
     conn_fail(conn, verdict, text);
 }
 
@@ -199,8 +202,8 @@ static void auth_failed(struct conn *conn, const struct net_bytes *error) {
 /* ---- RESP3 and tracking ---- */
 
 static void note_refusal(struct conn *conn, const char *what, const struct net_bytes *error) {
-    snprintf(conn->refusal, sizeof(conn->refusal), "%s is refused: %.*s", what, shown_bytes(error, 40),
-             (const char *)error->data);
+    snprintf(conn->refusal, sizeof(conn->refusal), "%s is refused: %.*s", what,
+             shown_bytes(error, 40), (const char *)error->data);
 }
 
 static void hello_failed(struct conn *conn, const struct net_bytes *error) {
@@ -223,7 +226,9 @@ static void hello_answered(struct conn *conn) {
     const struct reader *reader = &conn->reader;
     for (size_t i = 0; i + 1 < reader->slots_count; i++) {
         const struct reply_slot *value = &reader->slots[i + 1];
-        if (reader_is_string(reader, i, "proto") && value->type == REPLY_INTEGER && value->integer == 3) return;
+        if (reader_is_string(reader, i, "proto") && value->type == REPLY_INTEGER &&
+            value->integer == 3)
+            return;
     }
     snprintf(conn->refusal, sizeof(conn->refusal), "HELLO 3 was answered in another protocol");
     if (conn->kind == CONN_WATCH) {
@@ -240,10 +245,11 @@ static void tracking_failed(struct conn *conn, const struct net_bytes *error) {
         note_refusal(conn, "CLIENT TRACKING", error);
 }
 
-/* In RESP2 nothing is announced, and tracking would be in the way of those who wait (tracking.c). */
+/* In RESP2 nothing is announced, and this tracking would exclude that of tracking.c. */
 static void tracking_granted(struct conn *conn) {
     conn->announces = conn->refusal[0] == '\0';
-    if (!conn->announces && !send_untrack(conn)) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    if (!conn->announces && !send_untrack(conn))
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
 }
 
 /* ---- who the server is ---- */
@@ -322,7 +328,8 @@ static void script_failed(struct conn *conn, const struct net_bytes *error) {
         fail(conn, "EVAL", error, verdict);
 }
 
-/* A value that is not ours is shown as well as it can be: what it is compared with is 16 hex digits. */
+/* A value that is not ours is shown as well as it can be: what it is compared with is 16 hex
+ * digits. */
 static void quorum_answered(struct conn *conn) {
     const struct net_bytes value = conn->reader.bytes[0];
     if (conn->reader.slots[0].type != REPLY_STRING) return;
@@ -365,8 +372,9 @@ void handshake_reply(struct conn *conn) {
     case STEP_UNTRACK: break;
     case STEP_QUORUM:
         if (failed)
-            net_log(conn->node->net, REDLOCK_LOG_DEBUG, "%s: whether it has a record is not told: %.*s",
-                    conn->node->url.text, shown_bytes(&error, 110), (const char *)error.data);
+            net_log(conn->node->net, REDLOCK_LOG_DEBUG,
+                    "%s: whether it has a record is not told: %.*s", conn->node->url.text,
+                    shown_bytes(&error, 110), (const char *)error.data);
         else
             quorum_answered(conn);
         break;

@@ -18,9 +18,11 @@ void info_value(struct net_bytes info, const char *field, char *value, size_t ca
     while (at < end) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         if (!line_end) line_end = end;
-        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 && at[length] == ':') {
+        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 &&
+            at[length] == ':') {
             size_t n = 0;
-            for (at += length + 1; at < line_end && isgraph((unsigned char)*at) && n + 1 < capacity; at++)
+            for (at += length + 1; at < line_end && isgraph((unsigned char)*at) && n + 1 < capacity;
+                 at++)
                 value[n++] = *at;
             value[n] = '\0';
             return;
@@ -56,7 +58,8 @@ static bool parse_number(struct net_bytes text, uint64_t max, uint64_t *number) 
 }
 
 static bool number_field(struct net_bytes info, const char *field, uint64_t max, uint64_t *number) {
-    char text[NUMBER_BYTES + 1]; /* one more than is allowed: too long a number is not cut to another */
+    char text[NUMBER_BYTES +
+              1]; /* one more than is allowed: too long a number is not cut to another */
     info_value(info, field, text, sizeof(text));
     return parse_number((struct net_bytes){text, strlen(text)}, max, number);
 }
@@ -77,7 +80,8 @@ static bool take_replication(struct net_bytes info, struct net_state *state) {
     info_value(info, "master_replid", replid, sizeof(replid));
     state->replica = strcmp(role, "slave") == 0;
     if (!state->replica && strcmp(role, "master") != 0) return false;
-    if (strspn(replid, "0123456789abcdefABCDEF") != REPLID_BYTES || replid[REPLID_BYTES] != '\0') return false;
+    if (strspn(replid, "0123456789abcdefABCDEF") != REPLID_BYTES || replid[REPLID_BYTES] != '\0')
+        return false;
     memcpy(state->replid, replid, sizeof(state->replid));
     info_value(info, "master_replid2", before, sizeof(before));
     state->promoted = strspn(before, "0") != REPLID_BYTES;
@@ -97,8 +101,9 @@ bool state_answer(unsigned nth, const struct reader *reader, struct net_state *s
     const struct reply_slot *slots = reader->slots;
     if (nth == 0) {
         memset(state, 0, sizeof(*state));
-        bool right = slots[0].type == REPLY_ARRAY && slots[0].integer == 2 && reader->slots_count == 3 &&
-                     slots[1].type == REPLY_STRING && slots[2].type == REPLY_STRING;
+        bool right = slots[0].type == REPLY_ARRAY && slots[0].integer == 2 &&
+                     reader->slots_count == 3 && slots[1].type == REPLY_STRING &&
+                     slots[2].type == REPLY_STRING;
         *sound = right && take_time(reader, state);
         return right;
     }
@@ -106,6 +111,7 @@ bool state_answer(unsigned nth, const struct reader *reader, struct net_state *s
     if (slots[0].type != REPLY_STRING) return false;
     if (nth == 1) *sound = take_replication(reader->bytes[0], state);
     if (nth == 2) *sound = take_memory(reader->bytes[0], state);
-    if (nth == 3) *sound = number_field(reader->bytes[0], "evicted_keys", UINT64_MAX, &state->evicted);
+    if (nth == 3)
+        *sound = number_field(reader->bytes[0], "evicted_keys", UINT64_MAX, &state->evicted);
     return true;
 }

@@ -167,9 +167,9 @@ struct net_handlers {
     /* What net_ready() or net_settled() says of a node has changed. */
     void (*node)(void *context, unsigned node);
     void (*log)(void *context, int level, const char *text);
-    /* A hint, which may be late, lost or false, or of what we did ourselves. `rank` below 0: the key may have changed on
-     * that node, or, when it is NULL, any key, and what net_watched() says of the node. Else so many stand before us in
-     * the key's line. */
+    /* A hint, which may be late, lost or false, or of what we did ourselves. `rank` below 0: the
+     * key may have changed on that node, or, when it is NULL, any key, and what net_watched() says
+     * of the node. Else so many stand before us in the key's line. */
     void (*wake)(void *context, unsigned node, struct net_bytes key, int rank);
     /* Guarded. The node's record, or all data of the server, may have changed. Where net_node() says `announces`, this comes
      * before the reply to any request that the server executed after a full resynchronisation or a flush. */
@@ -231,14 +231,15 @@ void net_reconnect(struct net *net, unsigned node, int verdict, const char *text
  * is not connected: it is kept until the connection is up again, or until `keep_until`, and then done with DISCONNECTED.
  * One whose connection is lost before the answer came is kept too, and sent again: what it then does not find it may have
  * deleted the first time, so ABSENT and DENIED become DISCONNECTED.
- * Order on one node is the order of net_send(), whatever way the node is spoken to. A WATCH alone may come before what was
- * sent earlier, or behind what is sent later. Nothing is written before net_flush() or the end of net_process(). */
+ * Order on one node is the order of net_send(), whatever way the node is spoken to; only a WATCH
+ * may come before what was sent earlier, or after what is sent later. Nothing is written before
+ * net_flush() or the end of net_process(). */
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due, rl_ns keep_until);
 void net_flush(struct net *net);
 
 /* Somebody waits for keys, or nobody does any more: nodes are asked, on a connection of its own, to tell of changes. */
 void net_watch(struct net *net, bool on);
-rl_mask net_watched(struct net *net);             /* nodes that tell: they, and where `announces` no others, take WATCH */
+rl_mask net_watched(struct net *net);             /* nodes that tell: they take WATCH */
 struct net_bytes net_waiter(struct net *net);     /* the token of this client in every line; none: {NULL, 0} */
 
 void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at); /* RL_NEVER disarms */

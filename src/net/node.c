@@ -54,7 +54,8 @@ static void log_silence(struct conn *conn) {
     bool silent = node->net->guarded && !conn->announces;
     if (silent && !node->logged_silence)
         net_log(node->net, REDLOCK_LOG_WARNING,
-                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello +client|tracking",
+                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello "
+                "+client|tracking",
                 node->url.text, conn->refusal);
     node->logged_silence = silent;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * hiredis hands each piece of a reply to one of the functions below. A piece's bytes are copied to the arena:
- * the reader's own buffer moves between the parts of a reply that comes in several reads. Slots and arena grow
- * only for a reply larger than any before on this connection (SCAN), up to fixed limits.
+ * hiredis hands each piece of a reply to one of the functions below. A piece's bytes are copied to
+ * the arena: the reader's own buffer moves between the parts of a reply that comes in several
+ * reads. Slots and arena grow only for a reply larger than any before on this connection (SCAN), up
+ * to fixed limits.
  *
- * Nearly all that a lock is ever answered is "+OK", ":1" or "$-1" ("_" in RESP3), whole and in one read with many of its
- * like. Those are taken as they lie there. Whatever else comes, and whatever is cut off, goes to hiredis or to resp3.c
- * from there on.
+ * Nearly all that a lock is ever answered is "+OK", ":1" or "$-1" ("_" in RESP3), whole and in one
+ * read with many of its like. Those are taken as they lie there. Whatever else comes, and whatever
+ * is cut off, goes to hiredis or to resp3.c from there on.
  */
 #include "net/reader.h"
 
@@ -52,7 +53,8 @@ bool reader_add_slot(struct reader *reader, enum reply_type type, int64_t intege
 }
 
 bool reader_add_bytes(struct reader *reader, const char *data, size_t bytes) {
-    reader->no_memory = reader->arena_capacity - reader->arena_bytes < bytes && !grow_arena(reader, bytes);
+    reader->no_memory =
+        reader->arena_capacity - reader->arena_bytes < bytes && !grow_arena(reader, bytes);
     if (reader->no_memory) return false;
     if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, data, bytes);
     reader->arena_bytes += bytes;
@@ -60,9 +62,11 @@ bool reader_add_bytes(struct reader *reader, const char *data, size_t bytes) {
 }
 
 /* hiredis only asks that an object is not NULL; the count of slots is not. */
-static void *new_slot(const redisReadTask *task, enum reply_type type, int64_t integer, size_t bytes) {
+static void *new_slot(const redisReadTask *task, enum reply_type type, int64_t integer,
+                      size_t bytes) {
     struct reader *reader = task->privdata;
-    return reader_add_slot(reader, type, integer, bytes) ? (void *)(uintptr_t)reader->slots_count : NULL;
+    if (!reader_add_slot(reader, type, integer, bytes)) return NULL;
+    return (void *)(uintptr_t)reader->slots_count;
 }
 
 /* What newer versions of hiredis know of RESP3. */
@@ -89,7 +93,9 @@ static void *on_elements(const redisReadTask *task, size_t elements) {
     return reader->oversized ? NULL : new_slot(task, REPLY_ARRAY, (int64_t)elements, 0);
 }
 
-static void *on_integer(const redisReadTask *task, long long value) { return new_slot(task, REPLY_INTEGER, value, 0); }
+static void *on_integer(const redisReadTask *task, long long value) {
+    return new_slot(task, REPLY_INTEGER, value, 0);
+}
 static void *on_nil(const redisReadTask *task) { return new_slot(task, REPLY_NIL, 0, 0); }
 static void on_free(void *object) { (void)object; }
 
@@ -180,7 +186,8 @@ static bool next_plain(struct reader *reader) {
     if (reader->pending > 0) return false;
     if (left >= 4 && at[0] == ':' && at[1] >= '0' && at[1] <= '9' && at[2] == '\r' && at[3] == '\n')
         return take_plain(reader, 4, REPLY_INTEGER, at[1] - '0');
-    if (left >= 3 && reader->resp3.on && memcmp(at, "_\r\n", 3) == 0) return take_plain(reader, 3, REPLY_NIL, 0);
+    if (left >= 3 && reader->resp3.on && memcmp(at, "_\r\n", 3) == 0)
+        return take_plain(reader, 3, REPLY_NIL, 0);
     if (left < 5) return false;
     if (memcmp(at, "+OK\r\n", 5) == 0) return take_plain(reader, 5, REPLY_STATUS, 0);
     if (memcmp(at, "$-1\r\n", 5) == 0) return take_plain(reader, 5, REPLY_NIL, 0);
@@ -233,8 +240,10 @@ enum reader_status reader_next(struct reader *reader) {
     return status;
 }
 
-static bool is_text(const struct reader *reader, size_t slot, enum reply_type type, const char *text) {
-    return slot < reader->slots_count && reader->slots[slot].type == type && reader->bytes[slot].bytes == strlen(text) &&
+static bool is_text(const struct reader *reader, size_t slot, enum reply_type type,
+                    const char *text) {
+    return slot < reader->slots_count && reader->slots[slot].type == type &&
+           reader->bytes[slot].bytes == strlen(text) &&
            memcmp(reader->bytes[slot].data, text, strlen(text)) == 0;
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * RESP3, as servers send it after HELLO 3: https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md
+ * RESP3, as servers send it after HELLO 3:
+ * https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md
  *
- * Each piece becomes the slot that RESP2 has for the same: a map is an array of its pairs, a set an array, a double or a
- * big number the string that writes it, a boolean 1 or 0, a verbatim string its text alone. An attribute is dropped.
- * Streamed strings and aggregates are not known: servers do not send them.
+ * Each piece becomes the slot that RESP2 has for the same: a map is an array of its pairs, a set an
+ * array, a double or a big number the string that writes it, a boolean 1 or 0, a verbatim string
+ * its text alone. An attribute is dropped. Streamed strings and aggregates are malformed: servers
+ * do not send them.
  *
- * The state lies between two bytes wherever the stream is cut. A line grows in the arena until it is whole; what is only
- * a number, or a part of an attribute, is taken off the arena again.
+ * The state is kept from one byte to the next, wherever the stream is cut. A line grows in the
+ * arena until it is whole; a mere number, or a part of an attribute, is taken off the arena again.
  */
 #include <limits.h>
 #include <string.h>
@@ -16,12 +18,11 @@
 
 enum { NUMBER_BYTES_MAX = 20, FORMAT_BYTES = 4 }; /* "txt:" */
 
-static bool is_aggregate(char type) { return type == '*' || type == '%' || type == '~' || type == '>' || type == '|'; }
-static bool is_string(char type) { return type == '$' || type == '!' || type == '='; }
-static bool is_text(char type) { return type == '+' || type == '-' || type == ',' || type == '('; }
-static bool is_known(char type) {
-    return is_aggregate(type) || is_string(type) || is_text(type) || type == ':' || type == '_' || type == '#';
-}
+static bool is_one_of(char type, const char *types) { return type != '\0' && strchr(types, type); }
+static bool is_aggregate(char type) { return is_one_of(type, "*%~>|"); }
+static bool is_string(char type) { return is_one_of(type, "$!="); }
+static bool is_text(char type) { return is_one_of(type, "+-,("); }
+static bool is_known(char type) { return is_one_of(type, "*%~>|$!=+-,(:_#"); }
 
 static void take(struct reader *reader, size_t bytes) {
     reader->direct += bytes;
@@ -62,13 +63,18 @@ static bool close_piece(struct resp3 *resp3) {
 /* The slot, with the bytes that lie in the arena for it. */
 static bool add(struct reader *reader, enum reply_type type, int64_t integer) {
     const struct resp3 *resp3 = &reader->resp3;
-    if (!resp3->hidden) return reader_add_slot(reader, type, integer, reader->arena_bytes - resp3->begin);
+    size_t bytes = reader->arena_bytes - resp3->begin;
+    if (!resp3->hidden) return reader_add_slot(reader, type, integer, bytes);
     reader->arena_bytes = resp3->begin;
     return true;
 }
 
+static enum reader_status why(const struct reader *reader) {
+    return reader->oversized ? READER_OVERSIZED : READER_NO_MEMORY;
+}
+
 static enum reader_status end_piece(struct reader *reader, enum reply_type type, int64_t integer) {
-    if (!add(reader, type, integer)) return reader->oversized ? READER_OVERSIZED : READER_NO_MEMORY;
+    if (!add(reader, type, integer)) return why(reader);
     return close_piece(&reader->resp3) ? READER_REPLY : READER_MORE;
 }
 
@@ -102,7 +108,7 @@ static enum reader_status begin_aggregate(struct reader *reader, int64_t count) 
         return READER_MORE;
     }
     if (pieces == 0) return end_piece(reader, REPLY_ARRAY, 0);
-    if (!add(reader, REPLY_ARRAY, (int64_t)pieces)) return reader->oversized ? READER_OVERSIZED : READER_NO_MEMORY;
+    if (!add(reader, REPLY_ARRAY, (int64_t)pieces)) return why(reader);
     return open_level(reader, pieces);
 }
 
@@ -125,8 +131,8 @@ static enum reader_status end_line(struct reader *reader) {
     int64_t number = 0;
     char type = resp3->type;
     if (is_text(type)) {
-        enum reply_type as = type == '+' ? REPLY_STATUS : type == '-' ? REPLY_ERROR : REPLY_STRING;
-        return end_piece(reader, as, 0);
+        enum reply_type other = type == '-' ? REPLY_ERROR : REPLY_STRING;
+        return end_piece(reader, type == '+' ? REPLY_STATUS : other, 0);
     }
     bool right = type == '_'   ? bytes == 0
                  : type == '#' ? bytes == 1 && (line[0] == 't' || line[0] == 'f')
@@ -192,8 +198,9 @@ enum reader_status resp3_next(struct reader *reader) {
         enum reader_status status = resp3->type == 0    ? begin_piece(reader)
                                     : resp3->in_payload ? read_payload(reader)
                                                         : read_line(reader);
-        if (status == READER_MORE && reader->pending <= READER_REPLY_BYTES_MAX + NUMBER_BYTES_MAX) continue;
-        if (status == READER_MORE) return READER_OVERSIZED;
+        bool too_much = reader->pending > READER_REPLY_BYTES_MAX + NUMBER_BYTES_MAX;
+        if (status == READER_MORE && too_much) return READER_OVERSIZED;
+        if (status == READER_MORE) continue;
         if (status != READER_REPLY) return status;
         reader->pending = 0;
         return resp3->push ? READER_PUSH : READER_REPLY;

@@ -2,7 +2,7 @@
  *
  * Calls on their way out, and their answers.
  *
- * Order on one node is the order of net_send(). Three things could break it. Two are kept from it, and one does no harm:
+ * Order on one node is the order of net_send(). Two things could break it, and are kept from it:
  * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after it. A release may
  *   (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind its own RELEASE would leave a key that
  *   nobody deletes; so where a later call of the same owner is queued, the call fails instead (verdict ERROR). The same
@@ -12,10 +12,10 @@
  *   two raises the later is compared with the earlier in whichever order they come; and a RECORD_WRITE that comes late
  *   does what one sent late would: votes under the old nonce went before it, and its nonce is compared where it lands.
  *   The nonce of the votes is read anew, and a vote under a newer nonce says no less.
- * - Of a WATCH that goes on a connection of its own (tracking.c) nothing depends: it only looks, and what it sees is a
- *   hint.
  * - Where transactions are used, a SET on the main connection could overtake a release that waits its turn on the
  *   other. A request that shares a key with a waiting transaction waits behind it, in the same queue.
+ * A WATCH alone has no place in this order where it goes on a connection of its own (tracking.c):
+ * it only looks, and what it sees is a hint.
  */
 #include <assert.h>
 

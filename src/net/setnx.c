@@ -42,8 +42,8 @@ static bool parse_fraction(const char *at, const char *end, int64_t unit, int64_
 }
 
 bool setnx_parse(struct net_bytes text, int64_t *over_us) {
-    const char *at = text.data, *end = at + text.bytes;
     if (text.bytes == 0 || text.bytes > STAMP_BYTES_MAX) return false;
+    const char *at = text.data, *end = at + text.bytes;
     while (at < end && *at == '0') at++;
     const char *first = at;
     int64_t whole = 0, fraction = 0;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Being told of changes: what makes a waiter sleep until a lock is free, and no longer. In RESP2 a connection that has
- * asked for keys cannot be told of them itself, so a second one, open only while somebody waits, subscribes to what the
- * server redirects to it; there the line of waiters tells a waiter, too, that its turn is near.
+ * Being told of changes: what makes a waiter sleep until a lock is free, and no longer. In RESP2 a
+ * connection that has asked for keys cannot be told of them itself, so a second one, open only
+ * while somebody waits, subscribes to what the server redirects to it; there the line of waiters
+ * tells a waiter, too, that its turn is near.
  *
- * The keys are named by looks: CLIENT CACHING YES marks the one PTTL behind it, which answers and arms at once. The
- * server tells once, also of keys that do not exist and whoever changes them, only not of what this connection itself
- * does. All of it is a hint. A server that refuses any of it is waited for by polling, and only the log tells.
+ * The keys are named by looks: CLIENT CACHING YES marks the one PTTL behind it, which answers and
+ * arms at once. The server tells once, also of keys that do not exist and whoever changes them,
+ * only not of what this connection itself does. All of it is a hint. A server that refuses any of
+ * it is waited for by polling, and only the log tells.
  *
- * A main connection that tracks the node's record (push.c) cannot track single keys, too. There the second connection
- * speaks RESP3 and does all of it: it looks, and is told. So it is told of what we ourselves do on the main one: of a
- * SET that was granted, and of a release of what was ours. A SET that is denied and a release that finds nothing change
- * no key; so a client hears of itself only where it was granted something, and does not keep itself awake.
+ * A main connection that tracks the node's record (push.c) cannot track single keys, too. There the
+ * second connection speaks RESP3 and does all of it: it looks, and is told. So it is told of what
+ * we ourselves do on the main one: of a SET that was granted, and of a release of what was ours. A
+ * SET that is denied and a release that finds nothing change no key; so a client hears of itself
+ * only where it was granted something, and does not keep itself awake.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -137,7 +140,8 @@ void tracking_step(struct conn *conn, bool failed) {
     const struct reply_slot *first = &conn->reader.slots[0];
     if (failed) {
         struct net_bytes error = conn->reader.bytes[0];
-        tracking_refused(conn, conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE", &error);
+        tracking_refused(conn, conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE",
+                         &error);
     } else if (first->type == REPLY_INTEGER) {
         node->tracking.id = (uint64_t)first->integer;
     } else if (first->type != REPLY_ARRAY) {
@@ -170,7 +174,7 @@ void tracking_answered(struct net *net, const struct net_call *call, const struc
 }
 
 void tracking_up(struct node *node) {
-    if (!node->main.announces) return; /* where that one asks, it has yet to be asked to (send_track()) */
+    if (!node->main.announces) return; /* send_track() comes first */
     node->tracking.live = true;
     tell_any(node);
 }
@@ -226,13 +230,29 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
     tell(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)}, rank);
 }
 
+static bool is_same(struct net_bytes one, struct net_bytes other) {
+    return one.bytes == other.bytes && memcmp(one.data, other.data, one.bytes) == 0;
+}
+
+/* Where the connection that asks is told, too, all comes in order: what is told before the answer
+ * to a look was so before the look, whose answer says more. It is mostly what we did ourselves on
+ * the main connection just before. */
+static bool is_being_looked_at(const struct conn *conn, struct net_bytes key) {
+    size_t answered = conn->replies / 2; /* of the first call */
+    for (const struct net_call *call = conn->calls.head; call; call = call->next, answered = 0)
+        for (size_t i = answered; i < call->request->keys_count; i++)
+            if (is_same(call->request->keys[i], key)) return true;
+    return false;
+}
+
 /* They begin at this slot; nil: all keys are gone. */
 static void take_keys(struct conn *conn, size_t at) {
     const struct reader *reader = &conn->reader;
     uint32_t generation = conn->generation;
     if (reader->slots[at].type != REPLY_ARRAY) tell_any(conn->node);
     for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++)
-        if (reader->slots[i].type == REPLY_STRING) tell(conn->node->net, conn->node->index, reader->bytes[i], -1);
+        if (reader->slots[i].type == REPLY_STRING && !is_being_looked_at(conn, reader->bytes[i]))
+            tell(conn->node->net, conn->node->index, reader->bytes[i], -1);
 }
 
 void tracking_message(struct conn *conn) {

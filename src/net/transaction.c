@@ -327,7 +327,9 @@ static bool take_commit(struct node *node) {
 static bool take_plain(struct node *node) {
     struct transaction *tx = &node->tx;
     const struct net_request *request = tx->calls.head->request;
-    if (!command_answer(request, tx->replies++, &node->aux.reader, (struct answer_room){NULL, NULL}, &tx->answer)) return false;
+    if (!command_answer(request, tx->replies++, &node->aux.reader, (struct answer_room){NULL, NULL},
+                        &tx->answer))
+        return false;
     if (tx->replies == tx->awaited) finish(node, &tx->answer);
     return true;
 }

@@ -193,7 +193,7 @@ void world_run(rl_ns until) {
     gw.now = until;
 }
 
-rl_mask world_intact(unsigned agent) { return rl_guard_intact(&gw.agent[agent].guard); }
+rl_mask world_intact(unsigned agent) { return rl_guard_voters(&gw.agent[agent].guard); }
 
 static void make_record(unsigned index) {
     struct world_node *node = &gw.node[index];

@@ -597,6 +597,12 @@ static void test_half_of_the_list_is_not_enough(void **state) {
     begin_two_quorums();
     new_client(6, 0, 0x07);
     assert_int_equal(world_intact(0), 0);
+    assert_true(gw.agent[0].guard.known); /* to be looked at */
+    assert_int_equal(gw.agent[0].guard.quorum.quorum_id, 77);
+    for (unsigned i = 3; i < 6; i++) world_connect(0, i);
+    world_run(gw.now);
+    assert_false(gw.agent[0].guard.known);
+    assert_int_equal(world_intact(0), 0);
     new_client(6, 0, 0x38);
     assert_int_equal(world_intact(0), 0);
     new_client(5, 0, 0x07); /* whoever takes 78 with this list sees at most two of five */

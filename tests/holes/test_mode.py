@@ -65,8 +65,6 @@ def test_mode_forgotten_connected(directory, told):
     def one_round(stage):
         nodes = stage.servers(3)
         early = stage.actor(urls(nodes), TTL, mode="default")
-        early.wins()
-        early.leaves()
         succeed(urls(nodes), "quorum", "init", "--yes", "--ttl-max", f"{TTL_MAX}ms")
         time.sleep(NOTICED)
         grant = early.tries()

@@ -16,8 +16,8 @@ CUT = 2.0
 NOTICED = 3.5  # after the cut: up to a second until the node is connected, and two looks
 STEP = 2.0
 TTL = int((CUT + NOTICED + STEP) * 1000)
-FAST_PPM = 11500  # within what drift allows in a second, and above it in the long run
-FAST_NOTICED = 15.0
+FAST_PPM = 10900  # within what drift allows in a second, and above it in the long run
+FAST_NOTICED = 20.0
 
 
 class Trio:
@@ -110,7 +110,7 @@ def test_step_by_step(directory, told):
         time.sleep(LOOKS)
         began = last = time.monotonic()
         while time.monotonic() - began < FAST_NOTICED:
-            time.sleep(0.05)
+            time.sleep(0.02)
             moment = time.monotonic()
             trio.second.jump((moment - last) * FAST_PPM / 1e6)
             last = moment

@@ -536,6 +536,72 @@ static void a_node_lost_meanwhile_is_named(void **state) {
     redlock_client_free(client);
 }
 
+static void ask_for_nothing(unsigned server, const char *command, int port) {
+    freeReplyObject(server_ask(&nodes.at[server], command, port));
+}
+
+static bool info_has(unsigned server, const char *section, const char *part) {
+    redisReply *reply = server_ask(&nodes.at[server], "INFO %s", section);
+    bool has = reply->type == REDIS_REPLY_STRING && strstr(reply->str, part);
+    freeReplyObject(reply);
+    return has;
+}
+
+/* Node 1 becomes the replica of its own promoted replica, and is promoted back: the same process, record and nonce. */
+static void round_trip(void) {
+    ask_for_nothing(3, "REPLICAOF 127.0.0.1 %d", nodes.at[1].port);
+    wait_until(info_has(3, "replication", "master_link_status:up"), 5000);
+    ask_for_nothing(3, "REPLICAOF NO ONE", 0);
+    ask_for_nothing(1, "REPLICAOF 127.0.0.1 %d", nodes.at[3].port);
+    wait_until(info_has(1, "replication", "master_link_status:up"), 5000);
+    ask_for_nothing(1, "REPLICAOF NO ONE", 0);
+}
+
+static void evict(void) {
+    ask_for_nothing(1, "CONFIG SET maxmemory-policy volatile-random", 0);
+    ask_for_nothing(1, "SET of_a_lock of_somebody PX 60000", 0);
+    ask_for_nothing(1, "CONFIG SET maxmemory 1", 0);
+    wait_until(!info_has(1, "stats", "evicted_keys:0"), 5000);
+    ask_for_nothing(1, "CONFIG SET maxmemory 0", 0);
+    ask_for_nothing(1, "CONFIG SET maxmemory-policy noeviction", 0);
+}
+
+static void (*happens)(void);
+
+static void happen_while_waiting(void *context, const char *text, int64_t left_ms) {
+    (void)context, (void)left_ms;
+    if (strncmp(text, "waiting", 7) != 0) return;
+    if (happens) happens();
+    happens = NULL;
+}
+
+/* Its data may be older than when the wait began, under a record that says nothing of it. */
+static void init_is_not_deceived_by(void (*what)(void)) {
+    start(4);
+    struct redlock_client *client = open_with("012", 0, 1);
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    options.progress = happen_while_waiting;
+    happens = what;
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_says(error, urls[1]);
+    assert_says(error, "it has not waited");
+    for (unsigned i = 0; i < 3; i++) assert_true(is_record(i, "standing", "recovering"));
+    init(client, 0);
+    assert_int_equal(intact(client), 3);
+    redlock_client_free(client);
+}
+
+static void a_round_trip_during_init_is_noticed(void **state) {
+    (void)state;
+    init_is_not_deceived_by(round_trip);
+}
+
+static void an_eviction_during_init_is_noticed(void **state) {
+    (void)state;
+    init_is_not_deceived_by(evict);
+}
+
 static void *init_soon(void *context) {
     struct redlock_quorum_options options = quorum_options();
     struct redlock_client *client = open_on("012");
@@ -1270,6 +1336,8 @@ int main(void) {
         cmocka_unit_test_teardown(an_interrupted_init_hands_on_how_long_to_wait, stop),
         cmocka_unit_test_teardown(shorter_options_are_understood, stop),
         cmocka_unit_test_teardown(a_node_lost_meanwhile_is_named, stop),
+        cmocka_unit_test_teardown(a_round_trip_during_init_is_noticed, stop),
+        cmocka_unit_test_teardown(an_eviction_during_init_is_noticed, stop),
         cmocka_unit_test_teardown(a_second_init_meanwhile_is_told, stop),
         cmocka_unit_test_teardown(init_is_killed_and_run_again, stop),
         cmocka_unit_test_teardown(killed_init_keeps_fences, stop),

@@ -9,7 +9,7 @@ struct fake {
     int listener, peer; /* peer -1: nobody is connected */
     int port;
     bool guarded; /* the client's net is: greeting is longer */
-    const char *hello; /* what it says to HELLO 3 and to CLIENT TRACKING; NULL: it speaks RESP3 and announces */
+    const char *hello; /* its answers to HELLO 3 and CLIENT TRACKING; NULL: FAKE_HELLO */
     size_t seen;  /* commands received from this peer */
     size_t bytes; /* of which this many bytes */
     char *input;  /* all of it */

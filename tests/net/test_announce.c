@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * The watch of the node's record on the voting connection: what a server announces comes before the votes that stand
- * behind it, wherever the stream is cut; and servers that refuse to announce. With a scripted node, and with real ones. */
+ * The watch of the node's record on the voting connection: what a server announces comes before the
+ * votes that stand behind it, wherever the stream is cut; and servers that refuse to announce. With
+ * a scripted node, and with real ones. */
 #include "fake.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,9 +68,9 @@ static void test_asked_at_once(void **state) {
     struct world world;
     (void)state;
     begin(&fake, &world);
-    static const char asked[] =
-        "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*7\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nBCAST\r\n$6\r\nPREFIX\r\n"
-        "$12\r\nredlock:node\r\n$6\r\nNOLOOP\r\n*2\r\n$4\r\nINFO\r\n";
+    static const char asked[] = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*7\r\n$6\r\nCLIENT\r\n$"
+                                "8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nBCAST\r\n$6\r\nPREFIX\r\n"
+                                "$12\r\nredlock:node\r\n$6\r\nNOLOOP\r\n*2\r\n$4\r\nINFO\r\n";
     assert_memory_equal(fake.input, asked, sizeof(asked) - 1);
     assert_true(world_node(&world, 0).announces);
     assert_int_equal(world.losses, 0);
@@ -83,7 +85,8 @@ static void test_asked_at_once(void **state) {
 }
 
 /* Two votes and three pushes in one stream, which is cut at every byte. */
-static void expect_order(const char *stream, size_t cut, unsigned before_first, unsigned before_second, unsigned all) {
+static void expect_order(const char *stream, size_t cut, unsigned before_first,
+                         unsigned before_second, unsigned all) {
     struct fake fake;
     struct world world;
     struct ask first, second;
@@ -117,11 +120,13 @@ static void test_a_push_comes_before_what_stands_behind_it(void **state) {
     expect_order("+OK\r\n:1\r\n_\r\n:0\r\n", 0, 0, 0, 0);
 }
 
-/* A push of another kind says nothing of the record; one during the handshake, nothing that matters yet. */
+/* A push of another kind says nothing of the record; one during the handshake, nothing that matters
+ * yet. */
 static void test_other_pushes(void **state) {
     (void)state;
-    expect_order("+OK\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n:1\r\n>1\r\n+future\r\n_\r\n>2\r\n:1\r\n$10\r\ninvalidate\r\n:0\r\n", 0, 0, 0,
-                 0);
+    expect_order("+OK\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n:1\r\n>1\r\n+future\r\n_\r\n>"
+                 "2\r\n:1\r\n$10\r\ninvalidate\r\n:0\r\n",
+                 0, 0, 0, 0);
     struct fake fake;
     struct world world;
     open_fake(&fake, &world);
@@ -247,13 +252,18 @@ static void test_refusals(void **state) {
     (void)state;
     expect_weaker("-ERR unknown command 'HELLO', with args beginning with: '3' \r\n+OK\r\n", true,
                   "HELLO is refused: ERR unknown command 'HELLO';");
-    expect_weaker("-NOPERM no hello\r\n-NOPERM no client\r\n", false, "HELLO is refused: NOPERM no hello;");
-    expect_weaker("-NOPROTO unsupported protocol version\r\n+OK\r\n", true, "HELLO is refused: NOPROTO");
-    expect_weaker("*2\r\n$5\r\nproto\r\n:2\r\n+OK\r\n", true, "HELLO 3 was answered in another protocol");
-    expect_weaker("+OK\r\n-ERR unknown command\r\n", false, "HELLO 3 was answered in another protocol");
+    expect_weaker("-NOPERM no hello\r\n-NOPERM no client\r\n", false,
+                  "HELLO is refused: NOPERM no hello;");
+    expect_weaker("-NOPROTO unsupported protocol version\r\n+OK\r\n", true,
+                  "HELLO is refused: NOPROTO");
+    expect_weaker("*2\r\n$5\r\nproto\r\n:2\r\n+OK\r\n", true,
+                  "HELLO 3 was answered in another protocol");
+    expect_weaker("+OK\r\n-ERR unknown command\r\n", false,
+                  "HELLO 3 was answered in another protocol");
     expect_weaker("%1\r\n$5\r\nproto\r\n:3\r\n-NOPERM no tracking\r\n", false,
                   "CLIENT TRACKING is refused: NOPERM no tracking;");
-    expect_weaker("%1\r\n$5\r\nproto\r\n:3\r\n-ERR Unknown subcommand or wrong number of arguments for 'TRACKING'. Try CLIENT HELP.\r\n",
+    expect_weaker("%1\r\n$5\r\nproto\r\n:3\r\n-ERR Unknown subcommand or wrong number of arguments "
+                  "for 'TRACKING'. Try CLIENT HELP.\r\n",
                   false, "CLIENT TRACKING is refused: ERR Unknown");
 }
 
@@ -284,7 +294,8 @@ static void test_not_about_hello(void **state) {
         int verdict;
     } table[] = {
         {"-DENIED Redis is running in protected mode\r\n", REDLOCK_VERDICT_AUTH},
-        {"-NOAUTH HELLO must be called with the client already authenticated\r\n", REDLOCK_VERDICT_AUTH},
+        {"-NOAUTH HELLO must be called with the client already authenticated\r\n",
+         REDLOCK_VERDICT_AUTH},
         {"-ERR max number of clients reached\r\n", REDLOCK_VERDICT_MAXCLIENTS},
         {"-LOADING Redis is loading the dataset in memory\r\n", REDLOCK_VERDICT_LOADING},
     };
@@ -302,17 +313,118 @@ static void test_not_about_hello(void **state) {
     }
 }
 
+/* ---- the connection that is open while somebody waits ---- */
+
+#define OK_TO_HELLO "%1\r\n$5\r\nproto\r\n:3\r\n+OK\r\n"
+#define SUBSCRIBED ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
+#define K_CHANGED ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
+#define J_CHANGED ">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\nj\r\n$1\r\nk\r\n"
+enum { WATCH_GREETED = 4 }; /* HELLO, CLIENT TRACKING, INFO, SUBSCRIBE */
+
+/* The second connection to the same node. */
+static struct fake begin_second(struct fake *fake, struct world *world) {
+    struct fake second = {.peer = -1};
+    begin(fake, world);
+    second.listener = fake->listener;
+    second.port = fake->port;
+    net_watch(world->net, true);
+    fake_accept(&second, world);
+    fake_await(&second, world, WATCH_GREETED);
+    return second;
+}
+
+static void end_second(struct fake *second, struct fake *fake, struct world *world) {
+    end(fake, world);
+    fake_hang_up(second);
+    free(second->input);
+}
+
+static void test_looks_on_the_second_connection(void **state) {
+    static const char answer[] = K_CHANGED "+OK\r\n" J_CHANGED ":5\r\n" K_CHANGED;
+    struct fake fake;
+    struct world world;
+    (void)state;
+    for (size_t cut = 1; cut < sizeof(answer); cut++) {
+        struct fake second = begin_second(&fake, &world);
+        struct ask look;
+        assert_true(was_sent(&second, "TRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n"));
+        assert_int_equal(net_watched(world.net), 0);
+        fake_tell(&second, OK_TO_HELLO);
+        fake_introduce(&second, fake.port);
+        fake_say(&second, SUBSCRIBED, cut % sizeof(SUBSCRIBED));
+        world_for(&world, 1);
+        fake_tell(&second, &SUBSCRIBED[cut % sizeof(SUBSCRIBED)]);
+        while (net_watched(world.net) == 0) world_turn(&world, net_now(world.net) + RL_MS);
+        assert_int_equal(world.changes, 1); /* any key may have changed before */
+        ask_init(&look, NET_WATCH, "k", "", 0);
+        assert_int_equal(ask_send(&world, &look, 1, 1000, 0), 1);
+        fake_await(&second, &world, WATCH_GREETED + 2);
+        assert_int_equal(fake.seen, GREETED);
+        fake_say(&second, answer, cut);
+        world_for(&world, 1);
+        fake_tell(&second, answer + cut);
+        world_until_done(&world, &look, 1);
+        world_for(&world, 1);
+        assert_int_equal(look.verdicts[0], REDLOCK_VERDICT_GRANTED);
+        assert_int_equal(look.remaining_ms, 5);
+        /* j, and k once: what was told of it before the answer, the answer knew. */
+        assert_int_equal(world.changes, 3);
+        assert_string_equal(world.key, "k");
+        assert_int_equal(world.losses, 0); /* that is of the other connection */
+        fake_tell(&second, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\n0 k\r\n" FLUSHED
+                           ">1\r\n$1\r\nx\r\n>2\r\n:1\r\n:2\r\n");
+        world_for(&world, 5);
+        assert_int_equal(world.ranks, 1);
+        assert_int_equal(world.changes, 4);
+        assert_string_equal(world.key, "");
+        assert_int_equal(net_watched(world.net), 1);
+        end_second(&second, &fake, &world);
+    }
+}
+
+static void expect_polling(const char *hello, int identity, const char *subscribed,
+                           const char *logged) {
+    struct fake fake;
+    struct world world;
+    struct fake second = begin_second(&fake, &world);
+    fake_tell(&second, hello);
+    fake_introduce(&second, identity ? identity : fake.port);
+    fake_tell(&second, subscribed);
+    fake_await_end(&second, &world);
+    assert_int_equal(net_watched(world.net), 0);
+    if (logged) assert_int_equal(times_logged(&world, logged), 1);
+    assert_int_equal(times_logged(&world, "waiting polls"), logged != NULL);
+    assert_true(world_node(&world, 0).announces);
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
+    end_second(&second, &fake, &world);
+}
+
+static void test_second_connections_that_do_not_tell(void **state) {
+    (void)state;
+    expect_polling("-NOPERM x\r\n-NOPERM x\r\n", 0, SUBSCRIBED,
+                   "waiting polls: HELLO is refused: NOPERM x");
+    expect_polling("*2\r\n$5\r\nproto\r\n:2\r\n+OK\r\n", 0, SUBSCRIBED, NULL);
+    expect_polling("%1\r\n$5\r\nproto\r\n:3\r\n-NOPERM y\r\n", 0, SUBSCRIBED,
+                   "waiting polls: CLIENT TRACKING is refused: NOPERM y");
+    expect_polling(OK_TO_HELLO, 0, "-NOPERM z\r\n",
+                   "waiting polls: SUBSCRIBE is refused: NOPERM z");
+    expect_polling(OK_TO_HELLO, 0, "+OK\r\n", NULL);
+    expect_polling(OK_TO_HELLO, 1, SUBSCRIBED, NULL); /* another server */
+}
+
 /* ---- real servers ---- */
 
 static void until_losses(struct world *world, unsigned losses) {
     rl_ns until = net_now(world->net) + 5000 * RL_MS;
     while (world->losses < losses) {
-        if (net_now(world->net) >= until) fail_msg("%u losses were announced, not %u", world->losses, losses);
+        if (net_now(world->net) >= until)
+            fail_msg("%u losses were announced, not %u", world->losses, losses);
         world_turn(world, until);
     }
 }
 
-static void open_server(struct server *server, struct world *world, const char *const *arguments, const char *userinfo) {
+static void open_server(struct server *server, struct world *world, const char *const *arguments,
+                        const char *userinfo) {
     char url[100];
     server_start(server, arguments);
     snprintf(url, sizeof(url), "redis://%s127.0.0.1:%d", userinfo, server->port);
@@ -341,14 +453,17 @@ static void test_changes_on_a_server(void **state) {
 }
 
 /* A vote before and one behind it, on one connection that is not read in between. */
-static void expect_told_before_the_vote(struct world *world, struct server *server, void (*lose)(struct server *)) {
+static void expect_told_before_the_vote(struct world *world, struct server *server,
+                                        void (*lose)(struct server *)) {
     struct ask before, behind;
     ask_vote(&before, "k");
-    assert_int_equal(ask_and_wait(world, &before), REDLOCK_VERDICT_STALE); /* there are no fences: it does not matter */
+    assert_int_equal(ask_and_wait(world, &before),
+                     REDLOCK_VERDICT_STALE); /* there are no fences: it does not matter */
     lose(server);
     ask_vote(&behind, "k");
     assert_int_equal(ask_and_wait(world, &behind), REDLOCK_VERDICT_STALE); /* the key is gone */
-    if (behind.lost_before[0] == before.lost_before[0]) fail_msg("a vote was counted before the loss was told");
+    if (behind.lost_before[0] == before.lost_before[0])
+        fail_msg("a vote was counted before the loss was told");
     server_ask_integer(server, "DEL k");
 }
 
@@ -371,7 +486,8 @@ static void resynchronise(struct server *server) {
 }
 
 static void test_losses_on_a_server(void **state) {
-    static const char *const plain[] = {"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", NULL};
+    static const char *const plain[] = {"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay",
+                                        "0", NULL};
     struct server server = {0};
     struct world world;
     (void)state;
@@ -404,10 +520,13 @@ static void expect_weaker_server(const char *const *arguments) {
 
 /* (Redis itself lets no ACL forbid HELLO.) */
 static void test_refused_by_a_server(void **state) {
-    static const char *const no_tracking[] = {"--user", "bob", "on", ">pw", "~*", "&*", "+@all", "-client|tracking", NULL};
-    static const char *const neither[] = {"--user", "bob", "on", ">pw", "~*", "&*", "+@all", "-client", "-hello",
-                                          "--rename-command", "HELLO", "", NULL};
-    static const char *const renamed[] = {"--user", "bob", "on", ">pw", "~*", "&*", "+@all", "--rename-command", "HELLO", "", NULL};
+    static const char *const no_tracking[] = {
+        "--user", "bob", "on", ">pw", "~*", "&*", "+@all", "-client|tracking", NULL};
+    static const char *const neither[] = {
+        "--user",           "bob",   "on", ">pw", "~*", "&*", "+@all", "-client", "-hello",
+        "--rename-command", "HELLO", "",   NULL};
+    static const char *const renamed[] = {
+        "--user", "bob", "on", ">pw", "~*", "&*", "+@all", "--rename-command", "HELLO", "", NULL};
     (void)state;
     expect_weaker_server(no_tracking);
     expect_weaker_server(neither);
@@ -424,6 +543,8 @@ int main(void) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_resp3_where_it_was_refused),
         cmocka_unit_test(test_not_about_hello),
+        cmocka_unit_test(test_looks_on_the_second_connection),
+        cmocka_unit_test(test_second_connections_that_do_not_tell),
         cmocka_unit_test(test_changes_on_a_server),
         cmocka_unit_test(test_losses_on_a_server),
         cmocka_unit_test(test_refused_by_a_server),

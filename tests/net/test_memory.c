@@ -38,6 +38,9 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     ask->done++;
 }
 static void on_node(void *context, unsigned node) { (void)context, (void)node; }
+static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    (void)context, (void)node, (void)key, (void)rank;
+}
 
 static void turn_until_done(struct net *net, struct ask *ask) {
     rl_ns end = net_now(net) + 5000 * RL_MS;
@@ -86,7 +89,7 @@ static int insist(struct net *net, enum net_op op, const char *keys) {
 static struct net *open_net(const char *url, bool guarded) {
     struct net_options options = {
         .nodes = url, .connect_timeout = 1000 * RL_MS, .stall_timeout = 5000 * RL_MS, .guarded = guarded};
-    struct net_handlers handlers = {.reply = on_reply, .node = on_node};
+    struct net_handlers handlers = {.reply = on_reply, .node = on_node, .wake = on_wake};
     struct net_error error = {0};
     struct net *net = NULL;
     int result = net_open(&net, &options, &handlers, &error);
@@ -136,6 +139,10 @@ static void one_guarded_life(const char *url, const char *keys) {
     lock.request.op = NET_RAISE;
     assert_int_equal(insist_on(net, &lock.request), REDLOCK_VERDICT_STALE);
     assert_int_equal(insist_on(net, &fences), REDLOCK_VERDICT_GRANTED);
+    struct net_request state = {.op = NET_STATE};
+    assert_int_equal(insist_on(net, &state), REDLOCK_VERDICT_GRANTED);
+    net_watch(net, true);
+    assert_int_equal(insist(net, NET_WATCH, keys), REDLOCK_VERDICT_GRANTED);
     int release = insist(net, NET_RELEASE, keys);
     assert_true(release == REDLOCK_VERDICT_GRANTED || (has_failed && release == REDLOCK_VERDICT_ABSENT));
     net_close(net, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * RESP3: the same slots as RESP2 has for the same, cut at every byte; pushes between the replies; malformed, too large;
- * and that both decoders say the same of RESP2. */
+ * RESP3: the same slots as RESP2 has for the same, cut at every byte; pushes between the replies;
+ * malformed, too large; and that both decoders say the same of RESP2. */
 #include "world.h"
 
 #include <stdio.h>
@@ -27,13 +27,16 @@ static void describe(const struct reader *reader, enum reader_status status, str
     if (status == READER_PUSH) add(text, ">", 1);
     for (size_t i = 0; i < reader->slots_count; i++) {
         static const char *const marks[] = {
-            [REPLY_NIL] = "_", [REPLY_INTEGER] = ":", [REPLY_STATUS] = "+", [REPLY_STRING] = "$", [REPLY_ERROR] = "-", [REPLY_ARRAY] = "*"};
+            [REPLY_NIL] = "_",    [REPLY_INTEGER] = ":", [REPLY_STATUS] = "+",
+            [REPLY_STRING] = "$", [REPLY_ERROR] = "-",   [REPLY_ARRAY] = "*"};
         char number[32];
         enum reply_type type = reader->slots[i].type;
         bool counts = type == REPLY_INTEGER || type == REPLY_ARRAY;
         add(text, marks[type], 1);
         if (counts)
-            add(text, number, (size_t)snprintf(number, sizeof(number), "%lld", (long long)reader->slots[i].integer));
+            add(text, number,
+                (size_t)snprintf(number, sizeof(number), "%lld",
+                                 (long long)reader->slots[i].integer));
         else
             add(text, reader->bytes[i].data, reader->bytes[i].bytes);
         add(text, " ", 1);
@@ -49,8 +52,10 @@ static void read_parts(const char *data, size_t bytes, size_t cut, bool resp3, s
     assert_true(reader_open(&reader));
     reader_expect_resp3(&reader, resp3);
     for (int part = 0; part < 2 && status == READER_MORE; part++) {
-        assert_true(reader_feed(&reader, part == 0 ? data : data + cut, part == 0 ? cut : bytes - cut));
-        while ((status = reader_next(&reader)) == READER_REPLY || status == READER_PUSH) describe(&reader, status, text);
+        assert_true(
+            reader_feed(&reader, part == 0 ? data : data + cut, part == 0 ? cut : bytes - cut));
+        while ((status = reader_next(&reader)) == READER_REPLY || status == READER_PUSH)
+            describe(&reader, status, text);
     }
     if (status != READER_MORE) add(text, status == READER_OVERSIZED ? "too large" : "malformed", 9);
     reader_close(&reader);
@@ -61,7 +66,8 @@ static void expect(const char *data, size_t bytes, const char *wanted, size_t wa
     for (size_t cut = 0; cut <= bytes; cut++) {
         read_parts(data, bytes, cut, true, &text);
         if (text.bytes != wanted_bytes || memcmp(text.at, wanted, text.bytes) != 0)
-            fail_msg("%s\ncut at %zu is: %.*s\nnot: %s", data, cut, (int)text.bytes, text.at, wanted);
+            fail_msg("%s\ncut at %zu is: %.*s\nnot: %s", data, cut, (int)text.bytes, text.at,
+                     wanted);
     }
     struct reader reader; /* byte by byte */
     assert_true(reader_open(&reader));
@@ -70,9 +76,11 @@ static void expect(const char *data, size_t bytes, const char *wanted, size_t wa
     text.bytes = 0;
     for (size_t i = 0; i < bytes && status == READER_MORE; i++) {
         assert_true(reader_feed(&reader, data + i, 1));
-        while ((status = reader_next(&reader)) == READER_REPLY || status == READER_PUSH) describe(&reader, status, &text);
+        while ((status = reader_next(&reader)) == READER_REPLY || status == READER_PUSH)
+            describe(&reader, status, &text);
     }
-    if (status != READER_MORE) add(&text, status == READER_OVERSIZED ? "too large" : "malformed", 9);
+    if (status != READER_MORE)
+        add(&text, status == READER_OVERSIZED ? "too large" : "malformed", 9);
     assert_int_equal(text.bytes, wanted_bytes);
     assert_memory_equal(text.at, wanted, text.bytes);
     reader_close(&reader);
@@ -98,8 +106,9 @@ static void test_shapes(void **state) {
 
 static void test_binary(void **state) {
     (void)state;
-    EXPECT("$6\r\na\0b\r\nc\r\n:-9223372036854775808\r\n:9223372036854775807\r\n$0\r\n\r\n+\r\n-\r\n",
-           "$a\0b\r\nc | :-9223372036854775808 | :9223372036854775807 | $ | + | - | ");
+    EXPECT(
+        "$6\r\na\0b\r\nc\r\n:-9223372036854775808\r\n:9223372036854775807\r\n$0\r\n\r\n+\r\n-\r\n",
+        "$a\0b\r\nc | :-9223372036854775808 | :9223372036854775807 | $ | + | - | ");
     EXPECT("+a\rb\nc\r\n", "+a\rb\nc | ");
 }
 
@@ -109,7 +118,8 @@ static void test_pushes(void **state) {
     EXPECT("+OK\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n:1\r\n", "+OK | >*2 $invalidate _ | :1 | ");
     EXPECT(">2\r\n$10\r\ninvalidate\r\n*1\r\n$12\r\nredlock:node\r\n_\r\n",
            ">*2 $invalidate *1 $redlock:node | _ | ");
-    EXPECT("_\r\n>3\r\n+message\r\n$1\r\nc\r\n$3\r\n0 k\r\n>1\r\n#t\r\n:0\r\n", "_ | >*3 +message $c $0 k | >*1 :1 | :0 | ");
+    EXPECT("_\r\n>3\r\n+message\r\n$1\r\nc\r\n$3\r\n0 k\r\n>1\r\n#t\r\n:0\r\n",
+           "_ | >*3 +message $c $0 k | >*1 :1 | :0 | ");
     EXPECT("*1\r\n:1\r\n>1\r\n$1\r\na\r\n*1\r\n:1\r\n", "*1 :1 | >*1 $a | *1 :1 | ");
 }
 
@@ -117,8 +127,11 @@ static void test_attributes_are_dropped(void **state) {
     (void)state;
     EXPECT("|1\r\n+ttl\r\n:3600\r\n$1\r\nv\r\n:1\r\n", "$v | :1 | ");
     EXPECT("|0\r\n+OK\r\n", "+OK | ");
-    EXPECT("*2\r\n:1\r\n|1\r\n+a\r\n%1\r\n$1\r\nb\r\n*2\r\n:2\r\n:3\r\n:4\r\n:5\r\n", "*2 :1 :4 | :5 | ");
-    EXPECT("|1\r\n|1\r\n+a\r\n+b\r\n$1\r\nc\r\n=5\r\ntxt:d\r\n*1\r\n|2\r\n_\r\n_\r\n_\r\n_\r\n:1\r\n", "*1 :1 | ");
+    EXPECT("*2\r\n:1\r\n|1\r\n+a\r\n%1\r\n$1\r\nb\r\n*2\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
+           "*2 :1 :4 | :5 | ");
+    EXPECT(
+        "|1\r\n|1\r\n+a\r\n+b\r\n$1\r\nc\r\n=5\r\ntxt:d\r\n*1\r\n|2\r\n_\r\n_\r\n_\r\n_\r\n:1\r\n",
+        "*1 :1 | ");
     EXPECT("|1\r\n+a\r\n+b\r\n>1\r\n+c\r\n+OK\r\n", ">*1 +c | +OK | ");
 }
 
@@ -126,10 +139,41 @@ static void test_attributes_are_dropped(void **state) {
 
 static void test_malformed(void **state) {
     static const char *const bad[] = {
-        "x\r\n", "\r\n", ":\r\n", ":abc\r\n", ":1 \r\n", ":-\r\n", ":--1\r\n", ":9223372036854775808\r\n", ":+1\r\n",
-        ":1\n\r\n", "$abc\r\n", "$-2\r\n", "$1\r\nabc\r\n", "$?\r\n", "*-2\r\n", "*?\r\n", "*1\r\n?", "%-1\r\n",
-        "%a\r\n", "~-1\r\n", "_x\r\n", "#\r\n", "#x\r\n", "#tf\r\n", "=3\r\ntxt\r\n", "=-1\r\n", "!-1\r\n", "|-1\r\n",
-        ">0\r\n", ">-1\r\n", "*1\r\n>1\r\n+a\r\n", "|1\r\n>1\r\n", "+OK\r\n;4\r\n", ".\r\n", "$123456789012345678901234567890\r\n",
+        "x\r\n",
+        "\r\n",
+        ":\r\n",
+        ":abc\r\n",
+        ":1 \r\n",
+        ":-\r\n",
+        ":--1\r\n",
+        ":9223372036854775808\r\n",
+        ":+1\r\n",
+        ":1\n\r\n",
+        "$abc\r\n",
+        "$-2\r\n",
+        "$1\r\nabc\r\n",
+        "$?\r\n",
+        "*-2\r\n",
+        "*?\r\n",
+        "*1\r\n?",
+        "%-1\r\n",
+        "%a\r\n",
+        "~-1\r\n",
+        "_x\r\n",
+        "#\r\n",
+        "#x\r\n",
+        "#tf\r\n",
+        "=3\r\ntxt\r\n",
+        "=-1\r\n",
+        "!-1\r\n",
+        "|-1\r\n",
+        ">0\r\n",
+        ">-1\r\n",
+        "*1\r\n>1\r\n+a\r\n",
+        "|1\r\n>1\r\n",
+        "+OK\r\n;4\r\n",
+        ".\r\n",
+        "$123456789012345678901234567890\r\n",
         "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"};
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -143,13 +187,21 @@ static void test_malformed(void **state) {
 
 /* Where RESP3 was not agreed on. */
 static void test_not_in_resp2(void **state) {
-    static const char *const bad[] = {"%1\r\n+a\r\n+b\r\n", "~1\r\n+a\r\n", ">1\r\n+a\r\n", ",1\r\n", "#t\r\n",
-                                      "(1\r\n", "=5\r\ntxt:a\r\n", "!1\r\na\r\n", "|1\r\n+a\r\n+b\r\n+c\r\n"};
+    static const char *const bad[] = {"%1\r\n+a\r\n+b\r\n",
+                                      "~1\r\n+a\r\n",
+                                      ">1\r\n+a\r\n",
+                                      ",1\r\n",
+                                      "#t\r\n",
+                                      "(1\r\n",
+                                      "=5\r\ntxt:a\r\n",
+                                      "!1\r\na\r\n",
+                                      "|1\r\n+a\r\n+b\r\n+c\r\n"};
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct text text;
         read_parts(bad[i], strlen(bad[i]), strlen(bad[i]), false, &text);
-        if (text.bytes != 9 || memcmp(text.at, "malformed", 9) != 0) fail_msg("%s: %.*s", bad[i], (int)text.bytes, text.at);
+        if (text.bytes != 9 || memcmp(text.at, "malformed", 9) != 0)
+            fail_msg("%s: %.*s", bad[i], (int)text.bytes, text.at);
     }
 }
 
@@ -188,8 +240,15 @@ static enum reader_status outcome(const char *begin, const char *again, size_t t
 }
 
 static void test_oversized(void **state) {
-    static const char *const large[] = {"$1048577\r\n", "=1048577\r\n", "!1048577\r\n", "*65537\r\n", "~65537\r\n",
-                                        ">65537\r\n", "%32769\r\n", "|32769\r\n", "*2\r\n+OK\r\n$2000000\r\n",
+    static const char *const large[] = {"$1048577\r\n",
+                                        "=1048577\r\n",
+                                        "!1048577\r\n",
+                                        "*65537\r\n",
+                                        "~65537\r\n",
+                                        ">65537\r\n",
+                                        "%32769\r\n",
+                                        "|32769\r\n",
+                                        "*2\r\n+OK\r\n$2000000\r\n",
                                         "*1\r\n*9223372036854775807\r\n"};
     (void)state;
     for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
@@ -197,12 +256,18 @@ static void test_oversized(void **state) {
     assert_int_equal(outcome("$1048576\r\n", "", 0), READER_MORE);
     assert_int_equal(outcome("$1048576\r\n", "x", 1048575), READER_MORE);
     assert_int_equal(outcome("*65535\r\n", ":1\r\n", 65535), READER_MORE);
-    assert_int_equal(outcome("*65536\r\n", ":1\r\n", 65536), READER_OVERSIZED); /* one slot is the array's own */
+    assert_int_equal(outcome("*65536\r\n", ":1\r\n", 65536),
+                     READER_OVERSIZED); /* one slot is the array's own */
     assert_int_equal(outcome("+", "0123456789abcdef", 65538), READER_OVERSIZED);
-    assert_int_equal(outcome(">2\r\n+invalidate\r\n+", "0123456789abcdef", 65538), READER_OVERSIZED);
-    assert_int_equal(outcome("*20000\r\n", "$64\r\n0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\r\n", 20000),
+    assert_int_equal(outcome(">2\r\n+invalidate\r\n+", "0123456789abcdef", 65538),
                      READER_OVERSIZED);
-    assert_int_equal(outcome("", "|0\r\n", 262150), READER_OVERSIZED); /* what is dropped is weighed, too */
+    assert_int_equal(
+        outcome("*20000\r\n",
+                "$64\r\n0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\r\n",
+                20000),
+        READER_OVERSIZED);
+    assert_int_equal(outcome("", "|0\r\n", 262150),
+                     READER_OVERSIZED); /* what is dropped is weighed, too */
     assert_int_equal(outcome("", "|1\r\n+a\r\n", 262150), READER_MALFORMED);
 }
 
@@ -219,7 +284,9 @@ static void write_reply(struct text *text, int depth) {
     size_t bytes = draw(12), count = draw(4);
     switch (draw(depth < 4 ? 8 : 6)) {
     case 0: add(text, "+OK\r\n", 5); return;
-    case 1: add(text, line, (size_t)snprintf(line, sizeof(line), ":%d\r\n", (int)draw(2000) - 1000)); return;
+    case 1:
+        add(text, line, (size_t)snprintf(line, sizeof(line), ":%d\r\n", (int)draw(2000) - 1000));
+        return;
     case 2: add(text, "$-1\r\n", 5); return;
     case 3: add(text, "-ERR no\r\n", 9); return;
     case 4: add(text, "*-1\r\n", 5); return;
@@ -244,7 +311,8 @@ static void test_both_decoders_agree(void **state) {
         read_parts(data.at, data.bytes, cut, false, &one);
         read_parts(data.at, data.bytes, cut, true, &other);
         if (one.bytes != other.bytes || memcmp(one.at, other.at, one.bytes) != 0)
-            fail_msg("%.*s\nis %.*s\nor %.*s", (int)data.bytes, data.at, (int)one.bytes, one.at, (int)other.bytes, other.at);
+            fail_msg("%.*s\nis %.*s\nor %.*s", (int)data.bytes, data.at, (int)one.bytes, one.at,
+                     (int)other.bytes, other.at);
     }
 }
 
@@ -265,7 +333,8 @@ static void test_garbage(void **state) {
 }
 
 static void test_ordinary_replies_grow_nothing(void **state) {
-    static const char data[] = "+OK\r\n:1\r\n_\r\n:0\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$12\r\nredlock:node\r\n=5\r\ntxt:a\r\n";
+    static const char data[] = "+OK\r\n:1\r\n_\r\n:0\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$"
+                               "12\r\nredlock:node\r\n=5\r\ntxt:a\r\n";
     struct reader reader;
     (void)state;
     assert_true(reader_open(&reader));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * What a server says of itself and of the quorum it is a member of: on real servers in RESP2 and RESP3, and by one that
- * says what it should not. */
+ * What a server says of itself and of the quorum it is a member of: on real servers in RESP2 and
+ * RESP3, and by one that says what it should not. */
 #include "fake.h"
 
 #include <stdio.h>
@@ -132,9 +132,9 @@ static void tell_state(struct fake *fake, struct world *world, struct answers an
     ask_init(&asked, NET_STATE, "", "", 0);
     ask_send(world, &asked, 1, 1000, 0);
     fake_await(fake, world, FAKE_GREETED_GUARDED + 4);
-    static const char commands[] =
-        "*1\r\n$4\r\nTIME\r\n*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n*2\r\n$4\r\nINFO\r\n$6\r\nmemory\r\n"
-        "*2\r\n$4\r\nINFO\r\n$5\r\nstats\r\n";
+    static const char commands[] = "*1\r\n$4\r\nTIME\r\n*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n*"
+                                   "2\r\n$4\r\nINFO\r\n$6\r\nmemory\r\n"
+                                   "*2\r\n$4\r\nINFO\r\n$5\r\nstats\r\n";
     size_t bytes = sizeof(commands) - 1;
     assert_memory_equal(fake->input + fake->input_bytes - bytes, commands, bytes);
     fake_tell(fake, answers.time);
@@ -149,8 +149,8 @@ static void expect_verdict(struct answers answers, int verdict, bool breaks) {
     struct world world;
     tell_state(&fake, &world, answers);
     if (asked.verdicts[0] != verdict)
-        fail_msg("%s %s %s %s: %d, not %d", answers.time, answers.replication, answers.memory, answers.stats,
-                 asked.verdicts[0], verdict);
+        fail_msg("%s %s %s %s: %d, not %d", answers.time, answers.replication, answers.memory,
+                 answers.stats, asked.verdicts[0], verdict);
     assert_int_equal(asked.has_state, verdict == REDLOCK_VERDICT_GRANTED);
     assert_int_equal(net_ready(world.net, net_now(world.net)), !breaks);
     world_close(&world);
@@ -174,7 +174,8 @@ static void test_what_a_server_should_not_say(void **state) {
         "role:master\r\nconnected_slaves:4294967296\r\nmaster_replid:" REPLID "\r\n",
         "role:master\r\nconnected_slaves:0\r\nmaster_replid:" REPLID "8\r\n",
         "role:master\r\nconnected_slaves:0\r\nmaster_replid:012\r\n",
-        "role:master\r\nconnected_slaves:0\r\nmaster_replid:x123456789abcdef0123456789abcdef01234567\r\n",
+        "role:master\r\nconnected_slaves:0\r\nmaster_replid:x" REPLID "\r\n",
+        "connected_slaves:0\r\nrole:master\r\nmaster_replid:0123456789abcdef0123456789ABCDEF0123x\r\n",
     };
     static const char *const times[] = {
         "*2\r\n$1\r\nx\r\n$1\r\n0\r\n",
@@ -202,17 +203,23 @@ static void test_what_a_server_should_not_say(void **state) {
         expect_malformed((struct answers){times[i], REPLICATION, MEMORY, STATS});
     expect_malformed((struct answers){TIME, REPLICATION, "", STATS});
     expect_malformed((struct answers){TIME, REPLICATION, "maxmemory_policy:\r\n", STATS});
-    expect_malformed((struct answers){TIME, REPLICATION, MEMORY, "evicted_keys:18446744073709551616\r\n"});
+    expect_malformed(
+        (struct answers){TIME, REPLICATION, MEMORY, "evicted_keys:18446744073709551616\r\n"});
     expect_malformed((struct answers){TIME, REPLICATION, MEMORY, "expired_keys:1\r\n"});
 
     /* An error is the verdict, whatever else is told. */
-    expect_verdict((struct answers){"-NOPERM x\r\n", REPLICATION, MEMORY, STATS}, REDLOCK_VERDICT_NOPERM, false);
-    expect_verdict((struct answers){TIME, "-LOADING x\r\n", "", ""}, REDLOCK_VERDICT_LOADING, false);
-    expect_verdict((struct answers){TIME, REPLICATION, MEMORY, "-BUSY x\r\n"}, REDLOCK_VERDICT_BUSY, false);
-    expect_verdict((struct answers){TIME, "", "-BUSY x\r\n", STATS}, REDLOCK_VERDICT_PROTOCOL, false);
+    expect_verdict((struct answers){"-NOPERM x\r\n", REPLICATION, MEMORY, STATS},
+                   REDLOCK_VERDICT_NOPERM, false);
+    expect_verdict((struct answers){TIME, "-LOADING x\r\n", "", ""}, REDLOCK_VERDICT_LOADING,
+                   false);
+    expect_verdict((struct answers){TIME, REPLICATION, MEMORY, "-BUSY x\r\n"}, REDLOCK_VERDICT_BUSY,
+                   false);
+    expect_verdict((struct answers){TIME, "", "-BUSY x\r\n", STATS}, REDLOCK_VERDICT_PROTOCOL,
+                   false);
     /* Another kind of reply is the end of the connection. */
     expect_verdict((struct answers){TIME, ":1\r\n", MEMORY, STATS}, REDLOCK_VERDICT_PROTOCOL, true);
-    expect_verdict((struct answers){"*1\r\n$1\r\n1\r\n", REPLICATION, MEMORY, STATS}, REDLOCK_VERDICT_PROTOCOL, true);
+    expect_verdict((struct answers){"*1\r\n$1\r\n1\r\n", REPLICATION, MEMORY, STATS},
+                   REDLOCK_VERDICT_PROTOCOL, true);
 }
 
 /* ---- the quorum ---- */
@@ -247,7 +254,8 @@ static void test_quorum_of_a_member(void **state) {
     expect_quorum(&server, "bob:pw@", ""); /* may not */
     expect_quorum(&server, "eve:pw@", "0123456789abcdef");
     expect_quorum(&server, "joe:pw@", "0123456789abcdef"); /* transactions */
-    server_ask_integer(&server, "HSET redlock:node quorum %b", "a b\0\nc\xffZ0123456789", (size_t)17);
+    server_ask_integer(&server, "HSET redlock:node quorum %b", "a b\0\nc\xffZ0123456789",
+                       (size_t)17);
     expect_quorum(&server, "", "a?b??c?Z01234567");
     server_ask_integer(&server, "HSET redlock:node quorum %s", "");
     expect_quorum(&server, "", "");
@@ -303,8 +311,10 @@ static void test_quorum_is_asked_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state_of_servers),          cmocka_unit_test(test_what_a_server_should_not_say),
-        cmocka_unit_test(test_quorum_of_a_member),        cmocka_unit_test(test_quorum_of_the_next_server),
+        cmocka_unit_test(test_state_of_servers),
+        cmocka_unit_test(test_what_a_server_should_not_say),
+        cmocka_unit_test(test_quorum_of_a_member),
+        cmocka_unit_test(test_quorum_of_the_next_server),
         cmocka_unit_test(test_quorum_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

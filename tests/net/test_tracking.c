@@ -59,7 +59,8 @@ static void watch(struct world *world) {
 static int look(struct world *world) { return ask_one(world, NET_WATCH, "k", "", 0); }
 
 static long long subscribers(void) {
-    return server_ask_integer(&server, "EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS', 'redlock:wake:*')");
+    return server_ask_integer(&server, "EVAL %s 0",
+                              "return #redis.call('PUBSUB', 'CHANNELS', 'redlock:wake:*')");
 }
 
 static void a_change_is_told_whoever_makes_it(void **state) {
@@ -131,7 +132,8 @@ static void a_try_in_vain_is_not_told(void **state) {
     world_close(&world);
 }
 
-/* The database of the URL is the one that is looked at; and one server is looked at, and not another. */
+/* The database of the URL is the one that is looked at; and one server is looked at, and not
+ * another. */
 static void a_look_is_at_the_right_place(void **state) {
     (void)state;
     struct world world;
@@ -227,7 +229,8 @@ static void a_lost_connection_is_made_again_and_told(void **state) {
         watch(&world);
         assert_int_equal(look(&world), REDLOCK_VERDICT_ABSENT);
         if (i < 2)
-            server_ask_integer(&server, i == 0 ? "CLIENT KILL TYPE pubsub" : "CLIENT KILL TYPE normal SKIPME yes");
+            server_ask_integer(&server, i == 0 ? "CLIENT KILL TYPE pubsub"
+                                               : "CLIENT KILL TYPE normal SKIPME yes");
         else
             net_reconnect(world.net, 0, REDLOCK_VERDICT_ERROR, "so the test says");
         until_watched(&world, 0);

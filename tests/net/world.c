@@ -67,8 +67,12 @@ struct net_options world_options(const char *nodes) {
 }
 
 void world_open(struct world *world, const struct net_options *options) {
-    struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .wake = on_wake,
-                                    .changed = on_changed, .context = world};
+    struct net_handlers handlers = {.reply = on_reply,
+                                    .node = on_node,
+                                    .log = on_log,
+                                    .wake = on_wake,
+                                    .changed = on_changed,
+                                    .context = world};
     struct net_error error = {0};
     memset(world, 0, sizeof(*world));
     if (net_open(&world->net, options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);

@@ -26,7 +26,7 @@ struct ask {
     unsigned order[RL_NODES_MAX]; /* the world's count of replies when this one came */
     unsigned lost_before[RL_NODES_MAX]; /* and its count of losses */
     int64_t remaining_ms;
-    unsigned char value[WORLD_VALUE_MAX]; /* of RECORD and SURVEY: the items, each with a space behind it */
+    unsigned char value[WORLD_VALUE_MAX]; /* of RECORD and SURVEY: items, each with a space behind */
     size_t value_bytes;
     bool truncated;
     unsigned items;
