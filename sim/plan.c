@@ -418,6 +418,9 @@ static void befall_others(struct draw *draw, unsigned first) {
         if (!action) return;
         action->node = (uint8_t)between(draw, first, draw->plan->options.nodes - 1);
         draw_details(draw, action);
+        /* At most one of them forgets that it is one: else there is no second quorum any more. */
+        if (action->kind == PLAN_NODE_FLUSH) action->node = (uint8_t)first;
+        if (action->kind == PLAN_NODE_CRASH) action->number = NODE_KEEPS_ALL;
     }
 }
 
