@@ -28,6 +28,7 @@ static void look_at(struct redlock_client *client, const struct rl_member *membe
     unsigned node = (unsigned)out->node;
     net_node(client->net, node, net_now(client->net), &status);
     out->verdict = client_verdict(client, node, status.verdict);
+    if (client->guard->machine.node[node].standing == RL_STANDING_INTACT) out->verdict = REDLOCK_VERDICT_GRANTED;
     if (out->verdict == REDLOCK_VERDICT_RECOVERING) out->recovering_ms = guard_recovering_ms(client->guard, node);
 }
 
@@ -71,7 +72,7 @@ static int look_at_all(struct redlock_client *client, struct redlock_quorum *quo
     }
     *quorum = seen;
     if (names_two_quorums(machine)) return REDLOCK_TWO_QUORUMS;
-    return seen.known && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    return machine->decided && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
 int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum, struct redlock_member *members,

@@ -105,8 +105,9 @@ static unsigned count_empty(const struct rl_guard *guard) {
 }
 
 /* A client never changes its quorum. It takes one that is not pinned only when more than half of the nodes that it lists
- * carry its record, those without any record left out: of two clients with one list, each may reach other nodes, and both
- * must take the same. Until then it only looks. */
+ * carry its record: of two clients with one list, each may reach other nodes, and both must take the same. Nodes without a
+ * record are left out only when all others were read: an empty one may have lost the record of the other quorum. Until then
+ * it only looks. */
 static uint64_t choose_quorum(struct rl_guard *guard) {
     if (guard->decided) return guard->quorum.quorum_id;
     uint64_t id = guard->pinned ? guard->pinned : only_quorum(guard);
@@ -116,7 +117,8 @@ static uint64_t choose_quorum(struct rl_guard *guard) {
 
 static bool is_decided(const struct rl_guard *guard) {
     if (guard->decided || guard->pinned) return true;
-    return 2 * count_of(guard, guard->quorum.quorum_id, false) > guard->nodes - count_empty(guard);
+    unsigned count = count_of(guard, guard->quorum.quorum_id, false);
+    return 2 * count > guard->nodes || count + count_empty(guard) == guard->nodes;
 }
 
 static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
