@@ -276,6 +276,8 @@ static void draw_details(struct draw *draw, struct plan_action *action) {
         action->number = log_between(draw, RL_MS, ttl);
         action->span = log_between(draw, RL_MS, ttl * 2);
         action->late = chance(draw, 50) ? 0 : between(draw, 1, action->span * 3 / 2);
+        action->many = ttl >= 1000 * RL_MS && chance(draw, 20);
+        if (action->many) action->span = between(draw, 2500, 8000) * RL_MS;
         break;
     case PLAN_NODE_POLICY: action->span = between(draw, 2500, 8000) * RL_MS; break;
     case PLAN_CUT:
@@ -416,6 +418,9 @@ static void befall_others(struct draw *draw, unsigned first) {
         if (!action) return;
         action->node = (uint8_t)between(draw, first, draw->plan->options.nodes - 1);
         draw_details(draw, action);
+        /* At most one of them forgets that it is one: else there is no second quorum any more. */
+        if (action->kind == PLAN_NODE_FLUSH) action->node = (uint8_t)first;
+        if (action->kind == PLAN_NODE_CRASH) action->number = NODE_KEEPS_ALL;
     }
 }
 

@@ -64,7 +64,7 @@ struct plan_action {
     rl_ns span;     /* how long the fault lasts; SESSION: how long the lock is held */
     int64_t number; /* enum node_keeps, a verdict, ppm, a step, a lag, enum link_way, a delay; SESSION: wait_ms */
     /* SESSION */
-    uint8_t many; /* acquires these resources, by bits, in one call; 0: the one */
+    uint8_t many; /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the replica does not lag */
     uint32_t updates;
     rl_ns think, late;
     rl_ns extend_at, cancel_at; /* after it was acquired, after it began; 0: never */

@@ -22,7 +22,7 @@ struct player {
     const struct plan *plan;
     bool healed;
     bool down[RL_NODES_MAX];
-    rl_ns undisturbed[RL_NODES_MAX]; /* for so long nothing kept clients from seeing a switched policy */
+    rl_ns undisturbed[RL_NODES_MAX]; /* for so long nothing kept clients from seeing what it is now */
     uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX][RL_NODES_MAX]; /* which fault of a kind is the latest there */
     uint64_t acquisitions;
     struct pursuit pursuits[WORLD_CLIENTS_MAX][WORLD_RESOURCES_MAX];
@@ -219,21 +219,23 @@ static bool is_too_much(const struct player *player, const struct plan_action *a
     return is_one_too_many(player, action->node);
 }
 
-/* Switched to a policy that evicts, a node may throw a key away once all clients have had the time to see it. That they
- * look about once a second is the client's promise; that nothing kept them from it is looked at here. */
-#define POLICY_SEEN (2200 * RL_MS)
-#define POLICY_EVERY (100 * RL_MS)
+/* Switched to a policy that evicts, or following another master, a node may lose a key once all clients have had the time
+ * to see it. That they look about once a second is the client's promise; that nothing kept them from it is looked at here. */
+#define CHANGE_SEEN (2200 * RL_MS)
+#define CHANGE_EVERY (100 * RL_MS)
 
-static void evict_when_seen(struct world *world, void *argument, int64_t number) {
+static void lose_when_seen(struct world *world, void *argument, int64_t number) {
     struct player *player = world_owner(world);
     const struct plan_action *action = &player->plan->actions[number & 0xffff];
     rl_ns *undisturbed = &player->undisturbed[action->node];
     (void)argument;
     bool over = player->healed || *latest(player, action) != (uint32_t)(number >> 16);
-    if (over || !node_may_evict(world, action->node)) return; /* a new process has another policy */
-    *undisturbed = node_is_in_touch(world, action->node) ? *undisturbed + POLICY_EVERY : 0;
-    if (*undisturbed < POLICY_SEEN)
-        world_at(world, world_now(world) + POLICY_EVERY, evict_when_seen, NULL, number);
+    if (over || !node_may_lose(world, action->node)) return; /* a new process is a master with its own policy */
+    *undisturbed = node_is_in_touch(world, action->node) ? *undisturbed + CHANGE_EVERY : 0;
+    if (*undisturbed < CHANGE_SEEN)
+        world_at(world, world_now(world) + CHANGE_EVERY, lose_when_seen, NULL, number);
+    else if (!is_one_too_many(player, action->node) && action->kind == PLAN_NODE_TRIP)
+        node_follows_deletion(world, action->node, action->resource);
     else if (!is_one_too_many(player, action->node))
         node_evict(world, action->node, action->resource);
 }
@@ -244,6 +246,15 @@ static void evict_apart(struct world *world, const struct plan_action *action) {
     node_policy(world, action->node, true);
     node_evict(world, action->node, action->resource);
     node_policy(world, action->node, false);
+}
+
+static void begin_trip(struct world *world, const struct plan_action *action) {
+    struct player *player = world_owner(world);
+    player->undisturbed[action->node] = 0;
+    if (action->many)
+        node_follow(world, action->node);
+    else
+        node_demote(world, action->node, action->number, action->late);
 }
 
 static void begin_fault(struct world *world, const struct plan_action *action) {
@@ -265,7 +276,7 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_NODE_SPLIT:
         if (!player->down[action->node]) node_split(world, action->node, action->number);
         break;
-    case PLAN_NODE_TRIP: node_demote(world, action->node, action->number, action->late); break;
+    case PLAN_NODE_TRIP: begin_trip(world, action); break;
     case PLAN_NODE_REPLICA: node_gets_replica(world, action->node); break;
     case PLAN_NODE_POLICY:
         node_policy(world, action->node, true);
@@ -300,8 +311,8 @@ static void act(struct world *world, void *argument, int64_t number) {
     uint32_t serial = ++*latest(player, action);
     if (action->span > 0)
         world_at(world, world_now(world) + action->span, end_fault, NULL, (int64_t)serial << 16 | number);
-    if (action->kind == PLAN_NODE_POLICY)
-        world_at(world, world_now(world) + POLICY_EVERY, evict_when_seen, NULL, (int64_t)serial << 16 | number);
+    if (action->kind == PLAN_NODE_POLICY || (action->kind == PLAN_NODE_TRIP && action->many))
+        world_at(world, world_now(world) + CHANGE_EVERY, lose_when_seen, NULL, (int64_t)serial << 16 | number);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------ */

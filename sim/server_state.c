@@ -131,6 +131,7 @@ void server_state_serve(struct server *server, struct message *request) {
 static void resync(struct server *server) {
     lose_data(server);
     new_replid(server);
+    server->promoted = false;
     server_go_back(server, server->world->now - server->resync_to);
     server_write(server, HISTORY_NODE_RESYNCED, 0);
     server_announce(server);
@@ -157,6 +158,24 @@ void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync) {
         resync(server);
     else
         world_at(world, world->now + sync, resync_later, NULL, (int64_t)server->resyncs << 8 | (int64_t)node);
+}
+
+void node_follow(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || server->replica) return;
+    server_write(server, HISTORY_NODE_DEMOTED, 0);
+    server->replica = server->promoted = true; /* it keeps the replication id that it had as its second one */
+    server->replicas = 0;
+    new_replid(server);
+}
+
+void node_follows_deletion(struct world *world, unsigned node, unsigned resource) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || !server->replica) return;
+    if (!node_evict_key(server->table, resource_key(resource))) return; /* as a loss, which it is to its holder */
+    server->sound = false;
+    tell_changed(server, resource, false);
+    server_guard_look(server);
 }
 
 void node_promote(struct world *world, unsigned node) {
@@ -187,7 +206,9 @@ void node_policy(struct world *world, unsigned node, bool may_evict) {
     server_write(server, HISTORY_NODE_POLICY, may_evict);
 }
 
-bool node_may_evict(const struct world *world, unsigned node) { return world->server[node].may_evict; }
+bool node_may_lose(const struct world *world, unsigned node) {
+    return world->server[node].may_evict || world->server[node].replica;
+}
 
 void node_delete_record(struct world *world, unsigned node) {
     const struct node_bytes name = {NET_KEY_RECORD, sizeof(NET_KEY_RECORD) - 1};

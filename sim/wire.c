@@ -246,7 +246,7 @@ static bool is_prompt(const struct channel *channel, rl_ns now) {
 
 bool node_is_in_touch(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
-    if (!server->up || server->paused || server_mode(server) != REDLOCK_VERDICT_GRANTED) return false;
+    if (!server->up || server->paused || server->mode != REDLOCK_VERDICT_GRANTED) return false;
     for (unsigned client = 0; client < world->options.clients; client++) {
         const struct actor *actor = &world->actor[client];
         for (unsigned slot = 0; slot < actor->slots && !actor->crashed; slot++) {

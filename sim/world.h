@@ -134,6 +134,10 @@ void node_old_ends(struct world *world, unsigned node);
 /* Its asynchronous replica, `lag` behind, is promoted, and the node becomes the replica of that one: `sync` later its data
  * are those of the replica. The process and its connections stay. Until node_promote(). */
 void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync);
+/* The same with a replica that does not lag: nothing is taken over but what is done there from now on, and no announcement
+ * says so. One such thing: a key is deleted there, by a client that the promoted replica has found. */
+void node_follow(struct world *world, unsigned node);
+void node_follows_deletion(struct world *world, unsigned node, unsigned resource);
 void node_promote(struct world *world, unsigned node);
 void node_gets_replica(struct world *world, unsigned node); /* its first one */
 void node_policy(struct world *world, unsigned node, bool may_evict); /* CONFIG SET maxmemory-policy */
@@ -142,7 +146,7 @@ void node_delete_record(struct world *world, unsigned node);          /* somebod
  * that keeps its keys, and no other node's record names a newer body. */
 bool node_is_intact(const struct world *world, unsigned node);
 bool node_is_up(const struct world *world, unsigned node);
-bool node_may_evict(const struct world *world, unsigned node);
+bool node_may_lose(const struct world *world, unsigned node); /* keys: by its policy, or as a replica */
 /* It works, and so does every client that is alive, and nothing delays what they say to each other. */
 bool node_is_in_touch(const struct world *world, unsigned node);
 void node_clock_step(struct world *world, unsigned node, rl_ns step);

@@ -113,7 +113,7 @@ static void state_came(struct rl_guard *guard, struct rl_guard_node *node, const
     /* A server also draws a new replication id when it gets its first replica, or has lost its last one for an hour. (A
      * replica takes over its master's deletions without a push, so one that was promoted is not vouched for.) */
     bool intact = node->standing == RL_STANDING_INTACT;
-    if (intact && event->watched && strcmp(node->replid, event->replid) != 0) node->vouched = true;
+    if (strcmp(node->replid, event->replid) != 0) node->vouched = intact && event->watched;
     memcpy(node->replid, event->replid, strlen(event->replid) + 1);
     node->evicted = event->evicted;
     node->unfit = event->unfit;
