@@ -439,6 +439,21 @@ static void test_new_replication_id_alone_is_no_loss(void **state) {
     for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 6);
 }
 
+/* Whoever vouches for data vouches for those that were there then: the record was not written yet, and now they went back. */
+static void test_data_vouched_for_go_back(void **state) {
+    (void)state;
+    begin(3, 1);
+    earlier = gw.node[0];
+    world_promote(0);
+    world_state(0, 0);
+    assert_int_equal(world_intact(0), 7);
+    world_fail(0, 0); /* the write of the new replication id */
+    go_back(0);
+    world_push(0);
+    world_run(gw.now + 200 * RL_MS);
+    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+}
+
 /* The wait began before the data went back: it is not this loss's. */
 static void test_round_trip_during_the_wait(void **state) {
     (void)state;
@@ -826,6 +841,7 @@ int main(void) {
         cmocka_unit_test(test_round_trip_is_seen_by_a_new_connection),
         cmocka_unit_test(test_round_trip_is_seen_by_the_next_look),
         cmocka_unit_test(test_new_replication_id_alone_is_no_loss),
+        cmocka_unit_test(test_data_vouched_for_go_back),
         cmocka_unit_test(test_round_trip_during_the_wait),
         cmocka_unit_test(test_answer_behind_a_push_is_not_believed),
         cmocka_unit_test(test_evicted_keys_are_a_loss),
