@@ -189,7 +189,6 @@ struct server {
     bool intact; /* as its record says, for this process and these data */
     /* What it says of itself. */
     char replid[41];
-    bool promoted;
     bool replica, may_evict;
     bool sound;          /* no data were lost since it was installed: what its record cannot know by itself */
     rl_ns resync_to;     /* as a replica: its data will be those of then */

@@ -41,14 +41,13 @@ void server_state_new_process(struct server *server) {
     lose_data(server);
     server->may_evict = (server->world->options.may_evict & rl_bit(server->node)) != 0;
     server->evicted = 0;
-    server->replica = server->promoted = server->record_changed = false;
+    server->replica = server->record_changed = false;
 }
 
 void server_state_live_on(const struct server *server, struct server *old) {
     memcpy(old->replid, server->replid, sizeof(old->replid));
     old->sound = server->sound;
     old->replica = server->replica;
-    old->promoted = server->promoted;
     old->replicas = 0;
     old->may_evict = server->may_evict;
     old->evicted = server->evicted;
@@ -119,7 +118,6 @@ void server_state_serve(struct server *server, struct message *request) {
         .evicted = server->evicted,
     };
     memcpy(state.replid, server->replid, sizeof(state.replid));
-    state.promoted = server->promoted;
     request->verdict = REDLOCK_VERDICT_GRANTED;
     request->body = body_new(server->world);
     body_add(request->body, &state, sizeof(state));
@@ -131,7 +129,6 @@ void server_state_serve(struct server *server, struct message *request) {
 static void resync(struct server *server) {
     lose_data(server);
     new_replid(server);
-    server->promoted = false;
     server_go_back(server, server->world->now - server->resync_to);
     server_write(server, HISTORY_NODE_RESYNCED, 0);
     server_announce(server);
@@ -164,7 +161,7 @@ void node_follow(struct world *world, unsigned node) {
     struct server *server = &world->server[node];
     if (!server->up || server->paused || server->replica) return;
     server_write(server, HISTORY_NODE_DEMOTED, 0);
-    server->replica = server->promoted = true; /* it keeps the replication id that it had as its second one */
+    server->replica = true; /* it keeps the replication id that it had as its second one */
     server->replicas = 0;
     new_replid(server);
 }
@@ -185,7 +182,6 @@ void node_promote(struct world *world, unsigned node) {
     server->replica = false;
     server->resyncs++;
     new_replid(server);
-    server->promoted = true;
     server_guard_look(server);
 }
 
@@ -195,7 +191,6 @@ void node_gets_replica(struct world *world, unsigned node) {
     server_write(server, HISTORY_NODE_REPLICA, 0);
     server->replicas = 1;
     new_replid(server);
-    server->promoted = false;
     server_guard_look(server);
 }
 

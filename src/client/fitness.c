@@ -16,6 +16,7 @@ void fitness_ask(struct fitness *fitness, rl_mask nodes) {
     for (unsigned i = 0; i < fitness->clocks.nodes; i++) {
         if (fitness->calls[i].busy) nodes &= (rl_mask)~rl_bit(i); /* its answer comes first as well */
         if (nodes & rl_bit(i)) fitness->asked[i] = now;
+        if (nodes & rl_bit(i)) fitness->stale &= (rl_mask)~rl_bit(i);
     }
     rl_ns due = now + fitness->guard->client->options.connect_timeout_ms * RL_MS;
     if (nodes) (void)net_send(net, nodes, &fitness->request, fitness->calls, due, now);
@@ -65,11 +66,20 @@ static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us)
     }
 }
 
+void fitness_changed(struct fitness *fitness, unsigned node) {
+    if (fitness->calls[node].busy) fitness->stale |= rl_bit(node);
+}
+
 void fitness_reply(struct net_call *call, const struct net_reply *reply) {
     struct fitness *fitness = call->owner;
     struct guard *guard = fitness->guard;
     const unsigned node = call->node;
     if (guard->closing) return;
+    if (fitness->stale & rl_bit(node)) {
+        fitness->stale &= (rl_mask)~rl_bit(node);
+        if (reply->verdict == REDLOCK_VERDICT_GRANTED) fitness_ask(fitness, rl_bit(node));
+        return;
+    }
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         char why[sizeof guard->node[node].unfit];
         fitness_judge(guard->client, reply->state, why, sizeof why);

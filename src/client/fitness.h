@@ -19,10 +19,12 @@ struct fitness {
     struct net_request request;
     struct net_call calls[RL_NODES_MAX];
     rl_ns asked[RL_NODES_MAX];
+    rl_mask stale; /* asked before a push: a part of the answer may be from before it */
 };
 
 void fitness_start(struct fitness *fitness, struct guard *guard);
 void fitness_ask(struct fitness *fitness, rl_mask nodes); /* once more, in front of what is sent next */
+void fitness_changed(struct fitness *fitness, unsigned node); /* the server has pushed that its data may be others */
 void fitness_reply(struct net_call *call, const struct net_reply *reply);
 #define FITNESS_TEXT_BYTES 120
 /* Why it may not vote; "" when it may. */

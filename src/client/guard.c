@@ -128,8 +128,10 @@ static void note_standings(struct guard *guard) {
         const struct rl_guard_node *node = &guard->machine.node[i];
         bool unknown = node->standing == RL_STANDING_UNKNOWN, intact = node->standing == RL_STANDING_INTACT;
         if (intact) guard->nonces[i] = node->record.nonce;
+        if (!intact && !unknown) guard->nonces[i] = 0;
         if (unknown && guard->node[i].trouble == 0) guard->unread |= rl_bit(i);
-        if (unknown && guard->node[i].trouble == 0 && node->up && guard->nonces[i] != 0) guard->reread |= rl_bit(i);
+        bool voted = guard->nonces[i] != 0 && rl_record_member(&guard->machine.quorum, node->id);
+        if (unknown && guard->node[i].trouble == 0 && node->up && voted) guard->reread |= rl_bit(i);
         /* Its wait covers whatever its clock did before. A node that is only behind does not wait. */
         if (node->standing == RL_STANDING_RECOVERING) rl_clocks_acted_on(&guard->fitness.clocks, i);
         if (node->up && !node->unfit && !unknown && !intact && !guard->node[i].announces) look = true;
@@ -233,11 +235,13 @@ void guard_stated(struct guard *guard, unsigned node, const struct net_state *st
                                         .replid = state->replid,
                                         .evicted = state->evicted,
                                         .unfit = unfit[0] != '\0',
-                                        .suspect = state->may_evict,
-                                        .watched = guard->node[node].announces && !state->promoted});
+                                        .suspect = state->may_evict});
 }
 
-void guard_changed(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_CHANGED, node); }
+void guard_changed(struct guard *guard, unsigned node) {
+    fitness_changed(&guard->fitness, node);
+    step_node(guard, RL_GUARD_CHANGED, node);
+}
 
 void guard_look(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_LOOK, node); }
 

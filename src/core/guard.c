@@ -83,7 +83,7 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     node->up = true;
     node->same_again = node->asked_again && strcmp(node->run_id, run_id) == 0;
     node->asked_again = false;
-    node->unfit = node->stated = node->read = node->reread = node->stale = node->vouched = false;
+    node->unfit = node->stated = node->read = node->reread = node->stale = false;
     if (strcmp(node->run_id, run_id) != 0) /* else its keys may be gone still */
         node->was_body = node->suspect = node->distrusted = false;
     memcpy(node->run_id, run_id, bytes + 1);
@@ -110,10 +110,6 @@ static void trust(struct rl_guard_node *node) { node->suspect = node->distrusted
 static void state_came(struct rl_guard *guard, struct rl_guard_node *node, const struct rl_guard_event *event, rl_ns now) {
     if (!node->up) return;
     assert(strlen(event->replid) < sizeof node->replid);
-    /* A server also draws a new replication id when it gets its first replica, or has lost its last one for an hour. (A
-     * replica takes over its master's deletions without a push, so one that was promoted is not vouched for.) */
-    bool intact = node->standing == RL_STANDING_INTACT;
-    if (strcmp(node->replid, event->replid) != 0) node->vouched = intact && event->watched;
     memcpy(node->replid, event->replid, strlen(event->replid) + 1);
     node->evicted = event->evicted;
     node->unfit = event->unfit;
@@ -124,7 +120,7 @@ static void state_came(struct rl_guard *guard, struct rl_guard_node *node, const
 /* What is asked already may have been answered before the change. */
 static void changed(struct rl_guard_node *node) {
     if (!node->up) return;
-    node->stated = node->read = node->vouched = false;
+    node->stated = node->read = false;
     if (node->errand == RL_ERRAND_READ) node->stale = true;
 }
 
@@ -156,7 +152,6 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
         return;
     }
     node->record = node->writing;
-    node->vouched = false;
     node->read = node->has_record = true;
     node->unreadable = false;
     if (node->record.standing == RL_RECORD_RECOVERING) trust(node); /* else it was on its way before */
@@ -448,7 +443,7 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
     switch (node->standing) {
     case RL_STANDING_INTACT:
         if (guard->leaving) break;
-        if (lacks_body(guard, node) || node->record.format < RL_RECORD_FORMAT || node->vouched) {
+        if (lacks_body(guard, node)) {
             register_bodies(guard, node, actions);
         } else if (guard->installing >= 0 && !(guard->sources & bit)) {
             node->errand = RL_ERRAND_FENCES;

@@ -69,7 +69,7 @@ struct rl_record {
     struct rl_change accepted; /* with accepted_ballot 0: the change that made this epoch, where the record says so */
 };
 /* Written for the server process that is there, and for the data that it has now: the same run_id, replication id and number
- * of evicted keys. (A record of format 1 says only the run_id.) */
+ * of evicted keys. (A record of format 1 does not say for which data: it fits none.) */
 bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid, uint64_t evicted);
 const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id); /* NULL: none */
 /* The record of the next epoch. False: it cannot be (a member already, not a member, too many, the last one; or the epochs
@@ -91,9 +91,7 @@ enum rl_guard_event_type {
     RL_GUARD_UP,      /* `node` is connected; `run_id` is its server's */
     RL_GUARD_DOWN,
     RL_GUARD_STATE,   /* `node` said what it is now: `replid` and `evicted`, whether it is `unfit` (refused until it says
-                         otherwise) and `suspect`: keys of locks may be gone there. Asked ahead of every read, and now and then.
-                         `watched`: had its data been replaced on this connection, CHANGED would have come first, and it
-                         was not promoted to what it is */
+                         otherwise) and `suspect`: keys of locks may be gone there. Asked ahead of every read, and now and then */
     RL_GUARD_CHANGED, /* pushed by `node`: its record, or all its data, may have changed. Nothing that it says counts before
                          STATE and RECORD have come */
     RL_GUARD_RECORD,  /* `node` answered a read: `record`, NULL: it has none */
@@ -111,7 +109,7 @@ enum rl_guard_event_type {
 struct rl_guard_event {
     enum rl_guard_event_type type;
     uint8_t node;
-    bool done, unfit, suspect, watched;
+    bool done, unfit, suspect;
     const char *run_id, *replid;
     uint64_t evicted;
     const struct rl_record *record;
@@ -141,7 +139,6 @@ struct rl_guard_node {
     bool unreadable, has_record;
     char run_id[RL_RUN_ID_BYTES], replid[RL_RUN_ID_BYTES];
     uint64_t evicted;
-    bool vouched;             /* it has another replid than its record, but no other data: we watched it all the time */
     struct rl_record record;  /* when read and has_record */
     enum rl_standing standing;
     uint64_t id;              /* which member it is; 0 unknown */
@@ -181,8 +178,8 @@ struct rl_guard {
     bool watch_only;          /* reads, never writes: for looking */
     rl_mask unreachable;      /* by the caller, ahead of each step: nodes whose last try to connect has failed */
     uint64_t pinned;          /* the quorum's id by the user's word; 0: whichever the nodes name, but only one */
-    uint64_t other_quorum;    /* not 0: records of two quorums were found, `quorum.quorum_id` is the one and this the other, and
-                                 neither is known. Not once one is decided: a client never changes its quorum */
+    uint64_t other_quorum;    /* not 0: records of two quorums are in the list, `quorum.quorum_id` is the one and this the other,
+                                 and none is pinned. No lock is taken then; the one that is decided stays */
     struct rl_guard_node node[RL_NODES_MAX];
     /* What the records say, as of now. */
     bool known;               /* a quorum was found */

@@ -20,8 +20,7 @@ void rl_body_follow(struct rl_body *body, const char *run_id) {
 }
 
 bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid, uint64_t evicted) {
-    if (strcmp(record->run_id, run_id) != 0) return false;
-    if (record->format == 1) return true;
+    if (record->format == 1 || strcmp(record->run_id, run_id) != 0) return false;
     return strcmp(record->replid, replid) == 0 && record->evicted == evicted;
 }
 

@@ -55,8 +55,7 @@ static bool readable(const struct rl_guard_node *node) {
 }
 
 bool standing_fits(const struct rl_guard_node *node) {
-    const char *replid = node->vouched ? node->record.replid : node->replid;
-    return rl_record_fits(&node->record, node->run_id, replid, node->evicted);
+    return rl_record_fits(&node->record, node->run_id, node->replid, node->evicted);
 }
 
 /* Intact by its own record: it may be of any quorum, behind, or superseded. */
@@ -78,41 +77,30 @@ static unsigned count_of(const struct rl_guard *guard, uint64_t quorum_id, bool 
 }
 
 /* Two different ids among the records, a mistake in the list: the one with more nodes today is the other one tomorrow, when
- * a node is down. So neither is taken. 0: there is no record, or there are two ids. */
-static uint64_t only_quorum(struct rl_guard *guard) {
-    uint64_t id = 0;
+ * a node is down. Returns the first id, 0: there is no record; and notes another one. */
+static uint64_t first_quorum(struct rl_guard *guard, uint64_t id) {
     guard->other_quorum = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *node = &guard->node[i];
         if (!readable(node) || node->record.quorum_id == id) continue;
-        if (id != 0) {
-            guard->quorum.quorum_id = id;
-            guard->other_quorum = node->record.quorum_id;
-            return 0;
-        }
-        id = node->record.quorum_id;
+        if (id != 0) guard->other_quorum = node->record.quorum_id;
+        if (id == 0) id = node->record.quorum_id;
     }
     return id;
-}
-
-static unsigned count_empty(const struct rl_guard *guard) {
-    unsigned count = 0;
-    for (unsigned i = 0; i < guard->nodes; i++) {
-        const struct rl_guard_node *node = &guard->node[i];
-        count += node->up && node->stated && node->read && !node->has_record && !node->unreadable;
-    }
-    return count;
 }
 
 /* A client never changes its quorum. It takes one that is not pinned only when more than half of the nodes that it lists
- * carry its record: of two clients with one list, each may reach other nodes, and both must take the same. Nodes without a
- * record are left out only when all others were read: an empty one may have lost the record of the other quorum. Until then
- * it only looks. */
+ * carry its record: of two clients with one list, each may reach other nodes, and both must take the same. Until then it
+ * only looks. */
 static uint64_t choose_quorum(struct rl_guard *guard) {
-    if (guard->decided) return guard->quorum.quorum_id;
-    uint64_t id = guard->pinned ? guard->pinned : only_quorum(guard);
-    if (id != 0 && guard->known && guard->quorum.quorum_id != id) guard->known = false;
-    return id;
+    if (guard->pinned) return guard->pinned;
+    if (guard->decided) return first_quorum(guard, guard->quorum.quorum_id);
+    uint64_t id = first_quorum(guard, 0);
+    if (id != 0 && guard->quorum.quorum_id != id) {
+        guard->known = false;
+        guard->quorum.quorum_id = id;
+    }
+    return guard->other_quorum ? 0 : id;
 }
 
 /* Read, not to be read, or where a member is expected. Where else a record is still to be read, it may be of another quorum,
@@ -129,8 +117,7 @@ static bool is_decided(const struct rl_guard *guard) {
     if (guard->decided || guard->pinned) return true;
     for (unsigned i = 0; i < guard->nodes; i++)
         if (!is_no_surprise(guard, &guard->node[i])) return false;
-    unsigned count = count_of(guard, guard->quorum.quorum_id, false);
-    return 2 * count > guard->nodes || count + count_empty(guard) == guard->nodes;
+    return 2 * count_of(guard, guard->quorum.quorum_id, false) > guard->nodes;
 }
 
 static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
@@ -156,7 +143,7 @@ static void merge(struct rl_guard *guard, const struct rl_record *from) {
 /* Where nobody is intact, what was known stands. */
 static void learn_quorum(struct rl_guard *guard) {
     uint64_t id = choose_quorum(guard);
-    if (guard->other_quorum) guard->known = false;
+    if (guard->other_quorum && !guard->decided) guard->known = false;
     if (id == 0) return;
     bool intact_only = count_of(guard, id, true) > 0;
     const struct rl_record *record = newest(guard, id, intact_only);
@@ -319,11 +306,12 @@ bool standing_judge(struct rl_guard *guard) {
     uint64_t id = guard->quorum.quorum_id;
     uint32_t epoch = guard->quorum.epoch;
     bool decided = guard->decided;
+    uint64_t other = guard->other_quorum;
     int64_t ttl_max_ms = guard->quorum.ttl_max_ms;
     learn_quorum(guard);
     place_nodes(guard);
     bool changed = votes_needed != guard->votes_needed || id != guard->quorum.quorum_id ||
-                   epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms || decided != guard->decided;
+                   epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms || decided != guard->decided || other != guard->other_quorum;
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
         if (move(node, of_node(guard, node))) changed = true;

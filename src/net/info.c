@@ -74,7 +74,7 @@ static bool take_time(const struct reader *reader, struct net_state *state) {
 }
 
 static bool take_replication(struct net_bytes info, struct net_state *state) {
-    char role[8], replid[REPLID_BYTES + 2], before[REPLID_BYTES + 2];
+    char role[8], replid[REPLID_BYTES + 2];
     uint64_t replicas;
     info_value(info, "role", role, sizeof(role));
     info_value(info, "master_replid", replid, sizeof(replid));
@@ -83,8 +83,6 @@ static bool take_replication(struct net_bytes info, struct net_state *state) {
     if (strspn(replid, "0123456789abcdefABCDEF") != REPLID_BYTES || replid[REPLID_BYTES] != '\0')
         return false;
     memcpy(state->replid, replid, sizeof(state->replid));
-    info_value(info, "master_replid2", before, sizeof(before));
-    state->promoted = strspn(before, "0") != REPLID_BYTES;
     if (!number_field(info, "connected_slaves", UINT32_MAX, &replicas)) return false;
     state->replicas = (uint32_t)replicas;
     return true;

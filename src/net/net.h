@@ -132,7 +132,6 @@ struct net_call {
 struct net_state {
     int64_t wall_us;      /* its wall clock */
     char replid[41];      /* the replication id: it changes when the server is promoted, or gets its first replica */
-    bool promoted;        /* it was a replica when it drew that id (master_replid2) */
     bool replica;         /* it is one, or becomes one */
     uint32_t replicas;    /* connected to it */
     bool may_evict;       /* its maxmemory-policy is not noeviction */

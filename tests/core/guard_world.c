@@ -60,8 +60,7 @@ void world_state(unsigned agent, unsigned index) {
                                               .replid = node->replid,
                                               .evicted = node->evicted,
                                               .unfit = node->unfit,
-                                              .suspect = node->suspect,
-                                              .watched = !node->unwatched});
+                                              .suspect = node->suspect});
 }
 
 void world_push(unsigned node) {

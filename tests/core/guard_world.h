@@ -22,7 +22,7 @@ struct world_node {
     bool up, has_record, has_fences;
     char run_id[RL_RUN_ID_BYTES], replid[RL_RUN_ID_BYTES];
     uint64_t evicted;
-    bool unfit, suspect, unwatched; /* as it says of itself */
+    bool unfit, suspect; /* as it says of itself */
     struct rl_record record;
     int64_t fences[RL_STRIPES];
     rl_ns lost_at;       /* its last loss */
