@@ -23,7 +23,7 @@ static rl_ns gain(const struct rl_clocks *clocks, rl_ns span) {
 }
 
 static void note_step(struct rl_clock *clock, rl_ns asked) {
-    if (!clock->stepped) clock->step_after = clock->asked;
+    clock->step_after = clock->asked; /* to act on the latest step is to act on those before it */
     clock->stepped = true;
     clock->step_before = clock->steady_since = asked;
 }

@@ -137,11 +137,19 @@ static void test_small_gains_add_up(void **state) {
     assert_int_equal(seen, 2);
 }
 
+/* Our own clock is slow by all that drift allows: a second of it is 1.0101 s of theirs. That does not add up to a step. */
+static void test_our_own_is_slow(void **state) {
+    (void)state;
+    begin();
+    for (int i = 0; i < 100; i++) assert_int_equal(second((int64_t[]){10101, 0, 0, 0, 0}), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steady),      cmocka_unit_test(test_alone),       cmocka_unit_test(test_all_is_none),
         cmocka_unit_test(test_reconnected), cmocka_unit_test(test_slow_answer),
         cmocka_unit_test(test_cut_off),     cmocka_unit_test(test_too_old),     cmocka_unit_test(test_small_gains_add_up),
+        cmocka_unit_test(test_our_own_is_slow),
     };
     return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);
 }

@@ -479,6 +479,24 @@ static void init_waits_for_the_longest_record(void **state) {
     redlock_client_free(client);
 }
 
+/* The one that is named takes a node over which another quorum has left: locks that this one gave may last as it says. */
+static void init_waits_for_records_of_any_quorum(void **state) {
+    (void)state;
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    start(3);
+    start_with_ttl_max(1200);
+    lose_data("01");
+    freeReplyObject(server_ask(&nodes.at[2], "HSET redlock:node run_id another"));
+    redlock_client_options_init(&options);
+    options.mode = REDLOCK_MODE_GUARDED;
+    options.quorum = "00000000000000bb";
+    assert_int_equal(redlock_client_open(some("012").text, &options, &client, NULL), REDLOCK_OK);
+    assert_true(init_within(client, TTL_MAX, 0) >= 1200);
+    assert_string_equal(look(client).quorum.id, "00000000000000bb");
+    redlock_client_free(client);
+}
+
 /* What the first run has written over told of a longer ttl_max than its own. */
 static void an_interrupted_init_hands_on_how_long_to_wait(void **state) {
     (void)state;
@@ -1335,6 +1353,7 @@ int main(void) {
         cmocka_unit_test_teardown(used_servers_are_not_never_used, stop),
         cmocka_unit_test_teardown(init_without_a_record_wants_a_ttl_max, stop),
         cmocka_unit_test_teardown(init_waits_for_the_longest_record, stop),
+        cmocka_unit_test_teardown(init_waits_for_records_of_any_quorum, stop),
         cmocka_unit_test_teardown(an_interrupted_init_hands_on_how_long_to_wait, stop),
         cmocka_unit_test_teardown(shorter_options_are_understood, stop),
         cmocka_unit_test_teardown(a_node_lost_meanwhile_is_named, stop),
