@@ -141,6 +141,17 @@ static void note_standings(struct guard *guard) {
         net_timer_set(net, &guard->look, net_now(net) + LOOK_EVERY);
 }
 
+/* Settled and not connected. One that is connected already is news to the machine perhaps. */
+static rl_mask unreachable(struct net *net) {
+    rl_mask nodes = net_settled(net);
+    for (unsigned i = 0; i < net_nodes(net); i++) {
+        struct net_node_status status;
+        net_node(net, i, net_now(net), &status);
+        if (status.connected) nodes &= (rl_mask)~rl_bit(i);
+    }
+    return nodes;
+}
+
 static void step_once(struct guard *guard, struct rl_guard_event event) {
     struct net *net = net_of(guard);
     struct rl_guard *machine = &guard->machine;
@@ -149,6 +160,7 @@ static void step_once(struct guard *guard, struct rl_guard_event event) {
     /* What is written needs random numbers; to look does not. */
     if (net_random(net, &event.random, sizeof event.random) != 0) machine->watch_only = true;
     rl_mask unread = guard->unread;
+    if (!machine->decided) machine->unreachable = unreachable(net);
     rl_guard_step(machine, &event, net_now(net), &actions);
     machine->watch_only = watch_only;
     note_standings(guard);
@@ -255,7 +267,10 @@ void guard_node_changed(struct guard *guard, unsigned node) {
     struct net_node_status status;
     net_node(net_of(guard), node, net_now(net_of(guard)), &status);
     if (at->up && (!status.connected || status.reconnects != at->reconnects)) went_down(guard, node);
-    if (!at->up && status.connected) came_up(guard, node, &status);
+    if (!at->up && status.connected)
+        came_up(guard, node, &status);
+    else if (!at->up && !guard->machine.decided)
+        step_node(guard, RL_GUARD_TICK, node);
     guard_report(guard);
 }
 

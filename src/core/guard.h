@@ -179,6 +179,7 @@ struct rl_guard {
     uint32_t drift_ppm;
     rl_ns drift_fixed;
     bool watch_only;          /* reads, never writes: for looking */
+    rl_mask unreachable;      /* by the caller, ahead of each step: nodes whose last try to connect has failed */
     uint64_t pinned;          /* the quorum's id by the user's word; 0: whichever the nodes name, but only one */
     uint64_t other_quorum;    /* not 0: records of two quorums were found, `quorum.quorum_id` is the one and this the other, and
                                  neither is known. Not once one is decided: a client never changes its quorum */

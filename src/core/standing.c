@@ -115,8 +115,20 @@ static uint64_t choose_quorum(struct rl_guard *guard) {
     return id;
 }
 
+/* Read, not to be read, or where a member is expected. Where else a record is still to be read, it may be of another quorum,
+ * and whether the list is refused must not depend on which answer is the first. */
+static bool is_no_surprise(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    if (node->up ? (node->stated && node->read) || node->unfit : guard->unreachable & rl_bit((unsigned)(node - guard->node)))
+        return true;
+    for (unsigned i = 0; i < guard->quorum.members_count; i++)
+        if (strcmp(node->url, guard->quorum.members[i].url) == 0) return true;
+    return false;
+}
+
 static bool is_decided(const struct rl_guard *guard) {
     if (guard->decided || guard->pinned) return true;
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (!is_no_surprise(guard, &guard->node[i])) return false;
     unsigned count = count_of(guard, guard->quorum.quorum_id, false);
     return 2 * count > guard->nodes || count + count_empty(guard) == guard->nodes;
 }

@@ -439,6 +439,21 @@ static void test_new_replication_id_alone_is_no_loss(void **state) {
     for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 6);
 }
 
+/* Whoever vouches for data vouches for those that were there then: the record was not written yet, and now they went back. */
+static void test_data_vouched_for_go_back(void **state) {
+    (void)state;
+    begin(3, 1);
+    earlier = gw.node[0];
+    world_promote(0);
+    world_state(0, 0);
+    assert_int_equal(world_intact(0), 7);
+    world_fail(0, 0); /* the write of the new replication id */
+    go_back(0);
+    world_push(0);
+    world_run(gw.now + 200 * RL_MS);
+    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+}
+
 /* The wait began before the data went back: it is not this loss's. */
 static void test_round_trip_during_the_wait(void **state) {
     (void)state;
@@ -564,6 +579,7 @@ static void new_client(unsigned nodes, uint64_t pinned, rl_mask connected) {
     memset(&gw.agent[0], 0, sizeof gw.agent[0]);
     rl_guard_init(&gw.agent[0].guard, nodes, 10000, 2 * RL_MS);
     gw.agent[0].guard.pinned = pinned;
+    gw.agent[0].guard.unreachable = (rl_mask)~connected;
     gw.agent[0].random = random;
     gw.agent[0].wake_at = RL_NEVER;
     for (unsigned i = 0; i < nodes; i++)
@@ -607,6 +623,23 @@ static void test_half_of_the_list_is_not_enough(void **state) {
     assert_int_equal(world_intact(0), 0);
     new_client(5, 0, 0x07); /* whoever takes 78 with this list sees at most two of five */
     assert_int_equal(world_intact(0), 7);
+}
+
+/* Whether a list is refused does not depend on which answer is the first. */
+static void test_nobody_decides_before_a_stranger_is_read(void **state) {
+    (void)state;
+    begin_two_quorums();
+    new_client(4, 0, 0x07);
+    assert_int_equal(world_intact(0), 7); /* node 3 cannot be reached */
+    memset(&gw.agent[0], 0, sizeof gw.agent[0]);
+    rl_guard_init(&gw.agent[0].guard, 4, 10000, 2 * RL_MS);
+    gw.agent[0].wake_at = RL_NEVER;
+    for (unsigned i = 0; i < 3; i++) world_connect(0, i);
+    world_run(gw.now);
+    assert_int_equal(world_intact(0), 0); /* it may still be reached */
+    world_connect(0, 3);
+    world_run(gw.now);
+    assert_int_equal(gw.agent[0].guard.quorum.quorum_id + gw.agent[0].guard.other_quorum, 77 + 78);
 }
 
 static void test_pinned_quorum(void **state) {
@@ -808,6 +841,7 @@ int main(void) {
         cmocka_unit_test(test_round_trip_is_seen_by_a_new_connection),
         cmocka_unit_test(test_round_trip_is_seen_by_the_next_look),
         cmocka_unit_test(test_new_replication_id_alone_is_no_loss),
+        cmocka_unit_test(test_data_vouched_for_go_back),
         cmocka_unit_test(test_round_trip_during_the_wait),
         cmocka_unit_test(test_answer_behind_a_push_is_not_believed),
         cmocka_unit_test(test_evicted_keys_are_a_loss),
@@ -818,6 +852,7 @@ int main(void) {
         cmocka_unit_test(test_step_is_over_when_every_lease_is),
         cmocka_unit_test(test_two_quorums_are_refused),
         cmocka_unit_test(test_half_of_the_list_is_not_enough),
+        cmocka_unit_test(test_nobody_decides_before_a_stranger_is_read),
         cmocka_unit_test(test_pinned_quorum),
         cmocka_unit_test(test_quorum_is_never_changed),
         cmocka_unit_test(test_first_format_is_brought_up),

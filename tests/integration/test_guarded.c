@@ -4,6 +4,7 @@
  * of a node that lost its data, of a record that changed under a lease, of a node that is no member.
  */
 #include "guarded.h"
+#include "proxy.h"
 
 #define TTL_MAX 1000
 
@@ -386,6 +387,35 @@ static void an_attempt_goes_on_when_the_record_was_read(void **state) {
     servers_stop(&one);
 }
 
+/* Of an answer that stands behind a push nobody knows whether the data are still those of the record: it is asked again,
+ * when the record has been read. */
+static void an_answer_behind_a_push_is_asked_for_again(void **state) {
+    (void)state;
+    struct servers one;
+    char url[64];
+    start_quorum(&one, 1, TTL_MAX);
+    struct proxy *proxy = proxy_start(one.at[0].port);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", proxy_port(proxy));
+    const struct redlock_client_options options = guarded_options();
+    struct redlock_client *client = open_guarded_at(url, &options);
+    struct redlock_lock_options unrenewed = lock_options(TTL_MAX);
+    unrenewed.renew = 0;
+    struct redlock_lock *lock = new_lock(client, "behind", &unrenewed);
+    assert_int_equal(nodes_ready(client), 1);
+    for (int extends = 0; extends < 2; extends++) {
+        proxy_delay(proxy, 40);
+        command(&one.at[0], "CONFIG RESETSTAT");
+        command(&one.at[0], "HSET redlock:node format 2"); /* the push is on its way when the request goes out */
+        assert_result(extends ? redlock_extend(lock, 0) : redlock_try(lock), REDLOCK_OK);
+        assert_int_equal(calls_of(&one.at[0], "evalsha"), extends ? 2 : 1); /* the raise; both extensions */
+        proxy_delay(proxy, 0);
+    }
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    proxy_stop(proxy);
+    servers_stop(&one);
+}
+
 static bool is_intact(struct server *server) {
     redisReply *reply = server_ask(server, "HGET redlock:node standing");
     bool intact = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "intact") == 0;
@@ -431,6 +461,22 @@ static void what_this_client_writes_itself_is_no_loss(void **state) {
     redlock_lock_free(lock);
     redlock_client_free(client);
     servers_stop(&mine);
+}
+
+/* It was a replica for a moment, too short for anybody to look, and took nothing over as a whole, so no push came: but its
+ * master may have deleted keys there. A client that watched all the time does not vouch for it. */
+static void a_server_that_was_promoted_recovers(void **state) {
+    (void)state;
+    struct servers three;
+    start_quorum(&three, 3, 500);
+    struct redlock_client *client = open_guarded(&three);
+    assert_int_equal(nodes_ready(client), 3);
+    command(&three.at[0], "REPLICAOF 127.0.0.1 1");
+    command(&three.at[0], "REPLICAOF NO ONE");
+    wait_until(!is_intact(&three.at[0]), 3000);
+    wait_until(nodes_ready(client) == 3, 6000);
+    redlock_client_free(client);
+    servers_stop(&three);
 }
 
 /* ---- what is refused ---- */
@@ -712,6 +758,58 @@ static void a_client_that_does_not_recover_leaves_nodes_alone(void **state) {
     servers_stop(&three);
 }
 
+/* A promoted replica may lack locks. */
+static void a_server_with_a_replica_is_refused_unless_allowed(void **state) {
+    (void)state;
+    struct servers three, spare;
+    start_quorum(&three, 3, TTL_MAX);
+    servers_start(&spare, 1);
+    struct redlock_client_options options = guarded_options();
+    struct redlock_client *strict = open_guarded_at(three.urls, &options);
+    options.allow_replicas = 1;
+    struct redlock_client *lenient = open_guarded_at(three.urls, &options);
+    freeReplyObject(server_ask(&spare.at[0], "REPLICAOF 127.0.0.1 %d", three.at[0].port));
+    wait_until(node_status(strict, 0).verdict == REDLOCK_VERDICT_UNFIT, 5000);
+    assert_non_null(strstr(node_status(strict, 0).text, "1 replica,"));
+    assert_verdict(node_status(lenient, 0).verdict, REDLOCK_VERDICT_GRANTED);
+    assert_true(is_intact(&three.at[0])); /* no loss: nobody wrote it down */
+    command(&spare.at[0], "REPLICAOF NO ONE");
+    wait_until(nodes_ready(strict) == 3, 5000);
+    redlock_client_free(strict);
+    redlock_client_free(lenient);
+    servers_stop(&spare);
+    servers_stop(&three);
+}
+
+/* ---- who has chosen no mode ---- */
+
+static void a_client_without_a_mode_takes_no_lock_of_a_quorum(void **state) {
+    (void)state;
+    struct servers three;
+    servers_start(&three, 3);
+    struct redlock_client *early = open_calm(&three);
+    const struct redlock_lock_options options = lock_options(TTL_MAX);
+    struct redlock_lock *lock = new_lock(early, "auto", &options);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    init_quorum(three.urls, TTL_MAX);
+    wait_until(redlock_try(lock) == REDLOCK_GUARDED_NODES || redlock_release(lock) != REDLOCK_OK, 3000);
+    assert_result(redlock_try(lock), REDLOCK_GUARDED_NODES);
+    struct redlock_client *late = open_calm(&three);
+    struct redlock_lock *other = new_lock(late, "auto", &options);
+    assert_result(redlock_try(other), REDLOCK_GUARDED_NODES); /* at once */
+    for (unsigned i = 0; i < 3; i++) command(&three.at[i], "FLUSHALL");
+    for (unsigned i = 0; i < 3; i++) command(&three.at[i], "CLIENT KILL TYPE normal");
+    nap_ms(1300); /* it has asked again, and found nothing */
+    assert_result(redlock_try(lock), REDLOCK_GUARDED_NODES);
+    assert_int_equal(servers_holding(&three, "auto"), 0);
+    redlock_lock_free(lock);
+    redlock_lock_free(other);
+    redlock_client_free(early);
+    redlock_client_free(late);
+    servers_stop(&three);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_acquisition_is_one_set_and_one_zadd_a_node),
@@ -728,7 +826,9 @@ int main(void) {
         cmocka_unit_test(an_extension_outlives_a_changed_nonce),
         cmocka_unit_test(an_acquisition_outlives_a_changed_nonce),
         cmocka_unit_test(an_attempt_goes_on_when_the_record_was_read),
+        cmocka_unit_test(an_answer_behind_a_push_is_asked_for_again),
         cmocka_unit_test(what_this_client_writes_itself_is_no_loss),
+        cmocka_unit_test(a_server_that_was_promoted_recovers),
         cmocka_unit_test(a_ttl_above_the_quorums_is_refused),
         cmocka_unit_test(guarded_modes_own_keys_are_no_resources),
         cmocka_unit_test(an_adopted_lock_needs_its_fence),
@@ -738,6 +838,8 @@ int main(void) {
         cmocka_unit_test(a_node_of_another_quorum_is_foreign),
         cmocka_unit_test(the_quorum_is_that_of_the_records),
         cmocka_unit_test(a_server_that_may_evict_locks_is_not_fit),
+        cmocka_unit_test(a_server_with_a_replica_is_refused_unless_allowed),
+        cmocka_unit_test(a_client_without_a_mode_takes_no_lock_of_a_quorum),
         cmocka_unit_test(a_client_that_does_not_recover_leaves_nodes_alone),
     };
     return cmocka_run_group_tests(tests, start_five, stop_five);

@@ -549,6 +549,8 @@ static bool info_has(unsigned server, const char *section, const char *part) {
 
 /* Node 1 becomes the replica of its own promoted replica, and is promoted back: the same process, record and nonce. */
 static void round_trip(void) {
+    ask_for_nothing(1, "CONFIG SET repl-diskless-sync-delay 0", 0);
+    ask_for_nothing(3, "CONFIG SET repl-diskless-sync-delay 0", 0);
     ask_for_nothing(3, "REPLICAOF 127.0.0.1 %d", nodes.at[1].port);
     wait_until(info_has(3, "replication", "master_link_status:up"), 5000);
     ask_for_nothing(3, "REPLICAOF NO ONE", 0);
