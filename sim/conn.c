@@ -103,12 +103,13 @@ static void lose_calls(struct conn *conn, struct calls *lost) {
 
 /* ---- the connection's life ---- */
 
-void conn_record(const struct conn *conn, enum history_kind kind) {
+void conn_record(const struct conn *conn, enum history_kind kind, int64_t value) {
     struct world *world = conn->net->world;
     if (!world->options.record_messages) return;
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)conn->net->client;
     record.node = (int8_t)link_at(conn)->node;
+    record.value = value;
     world_write(world, &record);
 }
 
@@ -138,7 +139,7 @@ void conn_fail(struct conn *conn, int verdict) {
     struct net *net = conn->net;
     if (!conn->leaving) conn->text[0] = '\0';
     bool was_up = conn->state == CONN_READY;
-    if (was_up) conn_record(conn, HISTORY_DISCONNECTED);
+    if (was_up) conn_record(conn, HISTORY_DISCONNECTED, 0);
     wire_reset(net->world, net->client, conn->slot);
     messages_drop(net->world, &conn->in);
     messages_drop(net->world, &conn->out);
@@ -307,7 +308,7 @@ void conn_up(struct conn *conn, const struct message *welcome) {
     conn->was_ready = true;
     conn->failed = false;
     conn->verdict = REDLOCK_VERDICT_GRANTED;
-    conn_record(conn, HISTORY_CONNECTED);
+    conn_record(conn, HISTORY_CONNECTED, 0);
     send_kept(conn);
 }
 

@@ -61,7 +61,7 @@ static inline struct link *link_at(const struct conn *conn) { return &actor_of(c
 void conn_init(struct conn *conn, struct net *net, unsigned slot);
 void conn_up(struct conn *conn, const struct message *welcome);
 void conn_fail(struct conn *conn, int verdict);
-void conn_record(const struct conn *conn, enum history_kind kind);
+void conn_record(const struct conn *conn, enum history_kind kind, int64_t value);
 void conn_post(struct conn *conn, struct net_call *call);
 void conn_keep(struct conn *conn, struct net_call *call); /* a release, until the connection is up */
 void conn_tell(struct conn *conn, rl_ns now);             /* what has changed of its standing */

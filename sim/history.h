@@ -73,7 +73,7 @@
     X(DISCONNECTED, "client's connection to node is gone")                                                             \
     X(WOKEN, "client hears what node told at `until`: resource has changed, or, if `value` >= 0, its rank in the line") \
     X(WAKE_LOST, "what node told client is lost")                                                                      \
-    X(ANNOUNCED, "client's connection brings the news that node's record or all its data changed")                     \
+    X(ANNOUNCED, "client's connection brings the news that node's record changed, or (`value` 1) all its data")        \
     /* the run */                                                                                                      \
     X(FAULTS_END, "no more faults from here on: somebody must acquire within the bound")                               \
     X(END, "the run is over")

@@ -80,6 +80,7 @@ struct message {
     uint8_t what, op;
     uint8_t keys_count, keys[WORLD_RESOURCES_MAX]; /* resources */
     uint8_t present;                               /* SCAN: resources whose keys exist */
+    bool all;                                      /* ANNOUNCEMENT: of all data */
     bool breaks;                                   /* lost: the connection breaks when it would arrive */
     int16_t verdict;
     int64_t ttl_ms, remaining_ms;
@@ -148,7 +149,7 @@ void wire_connect(struct world *world, unsigned client, unsigned slot);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
 void wire_tell(struct world *world, struct message *hint, rl_ns late); /* on a connection of its own */
-void wire_announce(struct world *world, unsigned client, unsigned slot);
+void wire_announce(struct world *world, unsigned client, unsigned slot, bool all); /* its data, not the record alone */
 /* The client gives the connection up: what has not arrived never does. */
 void wire_reset(struct world *world, unsigned client, unsigned slot);
 /* The process has ended, and what it was to be told with it. (A mere reset leaves that on its way: to hear of an

@@ -136,10 +136,10 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     call_done(net, call, &reply);
 }
 
-static void hear_announcement(struct conn *conn) {
+static void hear_announcement(struct conn *conn, const struct message *announcement) {
     struct net *net = conn->net;
     if (conn->state != CONN_READY || net->closing) return;
-    conn_record(conn, HISTORY_ANNOUNCED);
+    conn_record(conn, HISTORY_ANNOUNCED, announcement->all);
     if (net->handlers.changed) net->handlers.changed(net->handlers.context, conn->slot);
 }
 
@@ -158,7 +158,7 @@ static void take(struct conn *conn, struct message *message) {
         break;
     case MESSAGE_TRACK: watch_answered(conn, message); break;
     case MESSAGE_HINT: watch_hear(conn, message); break;
-    case MESSAGE_ANNOUNCEMENT: hear_announcement(conn); break;
+    case MESSAGE_ANNOUNCEMENT: hear_announcement(conn, message); break;
     }
 }
 

@@ -71,6 +71,8 @@
     X(SPLITS, "NODES fails|fail over to a replica DURATION behind and lives|live on")                                  \
     X(OLD_ENDS, "the old NODES ends|end")                                                                              \
     X(DEMOTED, "NODES becomes|become the replica of its|their promoted replica DURATION behind")                       \
+    X(FOLLOWS, "NODES follows|follow its|their promoted replica")                                                      \
+    X(FOLLOWS_DELETION, "job is deleted on the master of NODES")                                                       \
     X(PROMOTED, "NODES is|are promoted again")                                                                         \
     X(GETS_REPLICA, "NODES gets|get a first replica")                                                                  \
     X(POLICY_EVICTS, "NODES 's policy becomes volatile-random")                                                        \

@@ -44,6 +44,14 @@ static void do_old_ends(struct world *world, unsigned node, const struct scene_l
 static void do_demote(struct world *world, unsigned node, const struct scene_line *step) {
     node_demote(world, node, step->span, 0);
 }
+static void do_follow(struct world *world, unsigned node, const struct scene_line *step) {
+    (void)step;
+    node_follow(world, node);
+}
+static void do_follow_deletion(struct world *world, unsigned node, const struct scene_line *step) {
+    (void)step;
+    node_follows_deletion(world, node, JOB);
+}
 static void do_promote(struct world *world, unsigned node, const struct scene_line *step) {
     (void)step;
     node_promote(world, node);
@@ -140,6 +148,8 @@ static void befall_nodes(struct world *world, const struct scene_line *step) {
     case SCENE_STEP_SPLITS: on_nodes(world, step, do_split); break;
     case SCENE_STEP_OLD_ENDS: on_nodes(world, step, do_old_ends); break;
     case SCENE_STEP_DEMOTED: on_nodes(world, step, do_demote); break;
+    case SCENE_STEP_FOLLOWS: on_nodes(world, step, do_follow); break;
+    case SCENE_STEP_FOLLOWS_DELETION: on_nodes(world, step, do_follow_deletion); break;
     case SCENE_STEP_PROMOTED: on_nodes(world, step, do_promote); break;
     case SCENE_STEP_GETS_REPLICA: on_nodes(world, step, do_gets_replica); break;
     case SCENE_STEP_POLICY_EVICTS:

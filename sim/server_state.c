@@ -71,21 +71,21 @@ static bool listens_to_others(const struct server *server, const struct link *li
     return listens(server, link) && (link != server->changer || link->connection != server->changer_connection);
 }
 
-static void announce(struct server *server, link_is_fn *is) {
+static void announce(struct server *server, link_is_fn *is, bool all) {
     struct world *world = server->world;
     for (unsigned client = 0; client < world->options.clients; client++)
         for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-            if (is(server, &world->actor[client].link[slot])) wire_announce(world, client, slot);
+            if (is(server, &world->actor[client].link[slot])) wire_announce(world, client, slot, all);
 }
 
 void server_announce(struct server *server) {
-    if (server->world->options.guarded) announce(server, listens);
+    if (server->world->options.guarded) announce(server, listens, true);
 }
 
 static void announce_record(struct server *server) {
     if (!server->up || !server->record_changed) return;
     server->record_changed = false;
-    announce(server, listens_to_others);
+    announce(server, listens_to_others, false);
 }
 
 void server_state_resume(struct server *server) { announce_record(server); }

@@ -185,9 +185,38 @@ static void tell_woken(struct story *story, size_t index) {
     event->text[0] = (char)toupper((unsigned char)event->text[0]);
 }
 
+/* The clients that one node announces at about this time that all its data are others. */
+static void tell_announced(struct story *story, size_t index) {
+    const struct history *history = story->history;
+    const struct history_record *first = &history->records[index];
+    unsigned clients = 0, count = 0, said = 0;
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != HISTORY_ANNOUNCED || record->node != first->node || record->value != 1) continue;
+        clients |= 1u << record->client;
+        story->told[i] = 1;
+    }
+    struct story_event *event = story_add(story, index, "announces it");
+    event->nodes = rl_bit((unsigned)first->node);
+    struct phrase phrase;
+    phrase_begin(&phrase, event->text, sizeof event->text);
+    phrase_add(&phrase, "Node %d announces that all its data are others: to", first->node + 1);
+    for (unsigned i = 0; i < history->clients; i++) count += clients >> i & 1;
+    for (unsigned i = 0; i < history->clients; i++) {
+        if (!(clients >> i & 1)) continue;
+        phrase_add(&phrase, "%s %s", said == 0 ? "" : said + 1 == count ? " and" : ",", story_client(story, (int)i));
+        said++;
+    }
+    phrase_add(&phrase, ".");
+}
+
 void story_message_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->told[index] || record->client < 0 || record->node < 0) return;
+    if (record->kind == HISTORY_ANNOUNCED) {
+        if (record->value == 1) tell_announced(story, index);
+        return;
+    }
     if (record->kind == HISTORY_DISCONNECTED) {
         tell_disconnected(story, index);
         return;

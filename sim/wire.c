@@ -229,11 +229,12 @@ void wire_tell(struct world *world, struct message *hint, rl_ns late) {
     put(world, hint, WAY_HINTS, random_between(&link->hints_random, how->delay_min, how->delay_max) + late);
 }
 
-void wire_announce(struct world *world, unsigned client, unsigned slot) {
+void wire_announce(struct world *world, unsigned client, unsigned slot, bool all) {
     struct link *link = &world->actor[client].link[slot];
     const struct world_link *how = &world->options.link;
     struct message *announcement = message_new(world);
     announcement->what = MESSAGE_ANNOUNCEMENT;
+    announcement->all = all;
     announcement->client = (uint8_t)client;
     announcement->slot = (uint8_t)slot;
     announcement->connection = link->connection;
