@@ -119,15 +119,17 @@ int server_start(struct server *server, const char *program, pid_t group) {
 }
 
 void server_show_log(const struct server *server) {
-    char path[PATH_MAX + 16], text[1200];
+    char path[PATH_MAX + 16], line[1200];
     snprintf(path, sizeof path, "%s/redis.log", server->directory);
     FILE *file = fopen(path, "re");
     if (file == NULL) return;
     fseek(file, 0, SEEK_END);
     long size = ftell(file), from = size > 1000 ? size - 1000 : 0;
     fseek(file, from, SEEK_SET);
-    size_t got = fread(text, 1, sizeof text - 1, file);
+    complain("node-%u: the end of its log:", server->number);
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        complain("  %s", line);
+    }
     fclose(file);
-    text[got] = '\0';
-    complain("node-%u: the end of its log:\n%s", server->number, text);
 }
