@@ -113,9 +113,11 @@ static char *assignment(const char *name, const char *value) {
 static int start_command(struct up *up, char **argv) {
     char *added[] = {assignment("REDLOCK_NODES", up->servers.nodes),
                      assignment("REDLOCK_MODE", mode_name(up->servers.mode)),
-                     assignment("REDLOCK_UP_DIR", up->servers.directory)};
+                     assignment("REDLOCK_UP_DIR", up->servers.directory),
+                     assignment("REDISCLI_AUTH", up->servers.password)}; /* for redis-cli(1) */
     const size_t count = sizeof added / sizeof added[0];
-    bool whole = added[0] != NULL && added[1] != NULL && added[2] != NULL;
+    bool whole = true;
+    for (size_t i = 0; i < count; i++) whole = whole && added[i] != NULL;
     char **environment = whole ? environment_with(added, count) : NULL;
     int failed = EXIT_SYSTEM;
     up->terminal.lent = terminal_is_ours(&up->terminal);
@@ -203,6 +205,7 @@ static void print_environment(const struct up *up) {
     print_export("REDLOCK_NODES", up->servers.nodes);
     print_export("REDLOCK_MODE", mode_name(up->servers.mode));
     print_export("REDLOCK_UP_DIR", up->servers.directory);
+    print_export("REDISCLI_AUTH", up->servers.password);
     fflush(stdout);
     if (up->settings->quiet) return;
     for (size_t i = 0; i < up->servers.count; i++) {

@@ -3,7 +3,6 @@
 
 REDLOCK_BLOCKED_ROUNDS says how often each kind is tried; by hand: 100."""
 import contextlib
-import fcntl
 import functools
 import mmap
 import os
@@ -18,6 +17,7 @@ import time
 
 import pytest
 
+from blocked import fill
 from conftest import Redlock
 from servers import until
 
@@ -49,19 +49,6 @@ class Worked:
 
     def last(self):
         return struct.unpack("q", self.place[:8])[0] / 1e9
-
-
-def fill(descriptor):
-    """A write to it now waits for a reader."""
-    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_NONBLOCK)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(descriptor, b"x" * 4096)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(descriptor, b"x")
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
 
 
 def nothing():
