@@ -64,6 +64,18 @@ void complain(const char *format, ...) {
     diagnostics_write(line, length);
 }
 
+void print_export(const char *name, const char *value) {
+    printf("export %s='", name);
+    for (const char *at = value; *at != '\0'; at++) {
+        if (*at == '\'') {
+            fputs("'\\''", stdout);
+        } else {
+            putchar(*at);
+        }
+    }
+    fputs("'\n", stdout);
+}
+
 size_t utf8_length(const unsigned char *bytes, size_t count) {
     if (count == 0) return 0;
     const unsigned char first = bytes[0];

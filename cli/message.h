@@ -24,6 +24,9 @@ void end_passing_from_handler(void);
  */
 char *printable(char *out, size_t size, const void *bytes, size_t count);
 
+/* To standard output as shell code that sets the variable, whatever the value holds. */
+void print_export(const char *name, const char *value);
+
 /* Length of the well-formed UTF-8 sequence at the start of `bytes`, 0 if there is none. */
 size_t utf8_length(const unsigned char *bytes, size_t count);
 

@@ -188,19 +188,6 @@ static void end_group(struct up *up) {
     terminal_take(&up->terminal, up->child);
 }
 
-/* As shell code: a directory's name may hold a quote. */
-static void print_export(const char *name, const char *value) {
-    printf("export %s='", name);
-    for (const char *at = value; *at != '\0'; at++) {
-        if (*at == '\'') {
-            fputs("'\\''", stdout);
-        } else {
-            putchar(*at);
-        }
-    }
-    fputs("'\n", stdout);
-}
-
 static void print_environment(const struct up *up) {
     print_export("REDLOCK_NODES", up->servers.nodes);
     print_export("REDLOCK_MODE", mode_name(up->servers.mode));
