@@ -90,22 +90,9 @@ static int handle(void *context, const char *section, const char *name, const ch
     return 1;
 }
 
-static const char *config_path(void) {
-    const char *named = getenv("REDLOCK_CONFIG");
-    return named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
-}
-
-void config_check_secrecy(const struct settings *settings) {
-    const char *nodes = settings->config_nodes, *path = config_path();
-    struct stat status;
-    /* An '@' in a URL comes after a password: a user alone is refused. */
-    if (nodes == NULL || strchr(nodes, '@') == NULL) return;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || (status.st_mode & S_IROTH) == 0) return;
-    complain("%s holds a password, and all users of this machine can read it: chmod o-r %s", path, path);
-}
-
 int config_load(struct settings *settings, char *error, size_t error_size) {
-    const char *named = getenv("REDLOCK_CONFIG"), *path = config_path();
+    const char *named = getenv("REDLOCK_CONFIG");
+    const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
     FILE *file = fopen(path, "re");
     if (file == NULL) {
         if (errno == ENOENT && path != named) return 0;
@@ -131,4 +118,14 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
     settings->config_mode = settings->mode;
     settings->mode = MODE_UNSET; /* REDLOCK_MODE comes before the file */
     return 0;
+}
+
+void config_check_secrecy(const struct settings *settings) {
+    const char *named = getenv("REDLOCK_CONFIG"), *nodes = settings->config_nodes;
+    const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
+    struct stat status;
+    /* An '@' in a URL comes after a password: a user alone is refused. */
+    if (nodes == NULL || strchr(nodes, '@') == NULL) return;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || (status.st_mode & S_IROTH) == 0) return;
+    complain("%s holds a password, and all users of this machine can read it: chmod o-r %s", path, path);
 }

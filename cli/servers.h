@@ -19,9 +19,9 @@ struct servers {
     int mode;           /* enum redlock_mode */
     int64_t ttl_max_ms; /* GUARDED; 0: the library's */
     bool quiet, verbose;
-    char program[PATH_MAX], directory[PATH_MAX];
     char password[SERVER_PASSWORD_BYTES + 1]; /* of all of them, once started */
-    char nodes[72 * REDLOCK_NODES_MAX];       /* their URLs with it, once started */
+    char program[PATH_MAX], directory[PATH_MAX];
+    char nodes[64 * REDLOCK_NODES_MAX]; /* their URLs, once started */
 };
 
 /* Starts all, waits until they answer, and in guarded mode makes them a quorum. 0, or -1: after a message, or because

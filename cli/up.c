@@ -112,9 +112,9 @@ static char *assignment(const char *name, const char *value) {
 
 static int start_command(struct up *up, char **argv) {
     char *added[] = {assignment("REDLOCK_NODES", up->servers.nodes),
+                     assignment("REDISCLI_AUTH", up->servers.password), /* for redis-cli(1) */
                      assignment("REDLOCK_MODE", mode_name(up->servers.mode)),
-                     assignment("REDLOCK_UP_DIR", up->servers.directory),
-                     assignment("REDISCLI_AUTH", up->servers.password)}; /* for redis-cli(1) */
+                     assignment("REDLOCK_UP_DIR", up->servers.directory)};
     const size_t count = sizeof added / sizeof added[0];
     bool whole = true;
     for (size_t i = 0; i < count; i++) whole = whole && added[i] != NULL;
@@ -191,8 +191,8 @@ static void end_group(struct up *up) {
 static void print_environment(const struct up *up) {
     print_export("REDLOCK_NODES", up->servers.nodes);
     print_export("REDLOCK_MODE", mode_name(up->servers.mode));
-    print_export("REDLOCK_UP_DIR", up->servers.directory);
     print_export("REDISCLI_AUTH", up->servers.password);
+    print_export("REDLOCK_UP_DIR", up->servers.directory);
     fflush(stdout);
     if (up->settings->quiet) return;
     for (size_t i = 0; i < up->servers.count; i++) {

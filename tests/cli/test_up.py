@@ -256,9 +256,9 @@ def test_servers_let_in_only_those_who_know_the_password(up, room, tmp_path):
 def test_standard_error_that_nobody_reads_stops_nothing(up, room):
     ends = os.pipe()
     process = up.start("up", "-n", "3", "--mode", "classic", "--restart-after", "100ms", stderr=ends[1])
-    lines = [process.stdout.readline().decode() for _ in range(3)]
+    lines = [process.stdout.readline().decode() for _ in range(4)]
     ports = ports_in(lines[0])
-    directory = pathlib.Path(re.search("'(.*)'", lines[2]).group(1))
+    directory = pathlib.Path(re.search("'(.*)'", lines[3]).group(1))
     until(lambda: b"are up" in os.read(ends[0], 4096))
     fill(ends[1])
     kill_and_wait(directory / "node-1")
