@@ -171,7 +171,7 @@ def test_directory_is_kept(up, tmp_path):
 def test_shell_code_is_quoted(up, tmp_path):
     directory = tmp_path / "it's here"
     process = up.start("up", "-q", "-n", "1", "--dir", str(directory))
-    code = b"".join(process.stdout.readline() for _ in range(3))
+    code = b"".join(process.stdout.readline() for _ in range(4))
     process.terminate()
     assert process.wait(10) == 0
     told = subprocess.run(["sh", "-c", code.decode() + 'printf %s "$REDLOCK_UP_DIR"'], capture_output=True, check=True).stdout
