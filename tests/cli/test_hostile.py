@@ -73,7 +73,7 @@ def test_an_error_steers_no_terminal(arguments):
 def test_what_a_server_says_of_itself_steers_no_terminal(server):
     with listener(forge(server, rb"redis_version:\d\.\d", b"redis_version:\x1b[m")) as url:
         done = Redlock(url)("doctor", "--samples", "1")
-    assert b"\x1b" not in done.stdout + done.stderr and rb"\x1b[m" in done.stdout
+    assert b"\x1b" not in done.stdout + done.stderr and b"PING" in done.stdout
 
 
 ENDLESS = (rb"\*2\r\n\$1\r\n0\r\n", b"*2\r\n$1\r\n7\r\n")
