@@ -129,6 +129,16 @@ def test_held(bench):
     assert bytes_each is None or 100 < bytes_each < 20000  # no figure where a sanitizer has replaced malloc
 
 
+def test_held_beyond_what_can_be_renewed(bench):
+    """It says so early, and comes to its end."""
+    done = bench("-n", "3", "-t", "2s", "--held", "30000", "--only", "held", "--json")
+    assert done.returncode == 0, done.stderr
+    (side,) = json.loads(done.stdout)["measurements"][0]["sides"]
+    warning = re.search(rb"held: renewals (.*): 30000 locks with a TTL of 2.0 s take 45000 renewals a second, and here \d+ a second are "
+                        rb"done; try --ttl \d+m or --held \d+", done.stderr)
+    assert warning or side["lost"]["max"] == 0  # some machine keeps up
+
+
 def test_distinct(bench):
     _, found = measured(bench, "-n", "1", "--only", "distinct")
     sides, ratios = found["distinct"]["sides"], found["distinct"]["ratios"]
