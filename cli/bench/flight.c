@@ -65,17 +65,18 @@ static int start(struct slot *slot) {
     return REDLOCK_BAD_ARGUMENT;
 }
 
-/* A lock that was lost may have nothing to give back. */
-static bool is_counted_as_lost(struct flight *flight, int result) {
-    if (result != REDLOCK_LOST || flight->plan->lost == NULL) return false;
-    ++*flight->plan->lost;
+static bool is_counted_as_missed(struct flight *flight, int result) {
+    struct flight_misses *misses = flight->plan->misses;
+    if (misses == NULL || (result != REDLOCK_LOST && result != REDLOCK_NO_QUORUM)) return false;
+    misses->lost += result == REDLOCK_LOST;
+    misses->unanswered += result == REDLOCK_NO_QUORUM;
     return true;
 }
 
 static void begin(struct slot *slot) {
     struct flight *flight = slot->flight;
     int result = start(slot);
-    while (is_counted_as_lost(flight, result)) {
+    while (is_counted_as_missed(flight, result)) {
         flight->done++;
         if (flight->ending || !next(slot)) {
             stop(flight, "", REDLOCK_OK);
@@ -103,7 +104,7 @@ static void on_done(void *context, struct redlock_lock *lock, int result) {
     struct slot *slot = context;
     struct flight *flight = slot->flight;
     (void)lock;
-    if (is_counted_as_lost(flight, result)) result = REDLOCK_OK;
+    if (is_counted_as_missed(flight, result)) result = REDLOCK_OK;
     if (result != REDLOCK_OK) {
         stop(flight, names[flight->plan->work], result);
         return;

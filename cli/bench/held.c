@@ -54,17 +54,17 @@ static void begin_doing(struct held *held, const char *doing) {
 static void check_rate(struct held *held, unsigned done) {
     const double seconds = (double)(now_ns() - held->began_ns) / 1e9;
     const double rate = ((double)done + (double)(held->renewed - held->renewed_before)) / seconds;
-    if (seconds * 1e3 < RATE_AFTER_MS || rate <= 0) return;
+    if (rate <= 0 || (seconds * 1e3 < RATE_AFTER_MS && held->lost == 0)) return;
     if (held->lost > 0) {
         warn(held, "do not keep up, and locks are lost", rate);
-    } else if (done > 0 && rate < renewals_needed(held->settings)) {
+    } else if (held->doing == taking && rate < renewals_needed(held->settings)) {
         warn(held, "will not keep up", rate);
     }
 }
 
 static void watch(void *context, unsigned done) {
     struct held *held = context;
-    if (held->doing != giving) check_rate(held, done);
+    check_rate(held, done);
     if (held->settings->quiet) return;
     const long long left_s =
         (held->began_ns + held->settings->ttl_ms * MS / 2 - now_ns()) / (1000 * MS);
@@ -135,7 +135,7 @@ static int hold(struct bench *bench, struct redlock_client *client, struct held 
 static int take_hold_give(struct bench *bench, struct redlock_client *client, struct flight_plan *plan,
                           struct meter *meter, struct sample *sample) {
     struct held held = {.settings = bench->settings};
-    unsigned gone = 0;
+    struct flight_misses misses = {0};
     const double before = heap_bytes();
     int status = make_locks(bench, client, &held, plan);
     plan->work = FLIGHT_TAKE;
@@ -149,10 +149,13 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client, st
     sample->figures[FIGURE_BYTES] = bytes > 0 ? bytes / (double)plan->locks_count : NAN;
     if (status == 0) status = hold(bench, client, &held, meter, sample);
     plan->work = FLIGHT_GIVE;
-    plan->lost = &gone;
+    plan->misses = &misses;
     begin_doing(&held, giving);
     if (status == 0) status = flight_run(client, plan);
-    sample->figures[FIGURE_LOST] = fmax((double)held.lost, (double)gone);
+    sample->figures[FIGURE_LOST] = fmax((double)held.lost, (double)misses.lost);
+    if (misses.unanswered > 0) {
+        complain("held: too few nodes answered in time when %u locks were given back", misses.unanswered);
+    }
     for (unsigned i = 0; i < plan->locks_count; i++) redlock_lock_free(plan->locks[i]);
     return status;
 }
