@@ -64,8 +64,8 @@ static void print_one(const struct examined *node) {
     shift_text(node->offset_known, node->offset_ns, offset, sizeof offset);
     shift_text(node->change_known, node->change_ns, change, sizeof change);
     role_text(&node->survey, role, sizeof role);
-    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->survey.version, version), role, offset,
-           change, or_unknown(node->survey.run_id, run_id));
+    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->survey.version, version), role,
+           offset, change, or_unknown(node->survey.run_id, run_id));
 }
 
 /* A URL that is wider than most has a line for itself. */
@@ -142,8 +142,8 @@ static void print_how(const struct checkup *checkup) {
         clients_text(&node->survey, clients, sizeof clients);
         snprintf(first, sizeof first, "%s", remains[remains_after_restart(&node->survey)]);
         if (checkup->guarded) standing_text(&node->status, first, sizeof first);
-        printf("%2zu  %-13s  %-15s  %-11s  %-12s  %s\n", i + 1, first, or_unknown(node->survey.eviction, eviction),
-               memory, clients, door_text(node));
+        printf("%2zu  %-13s  %-15s  %-11s  %-12s  %s\n", i + 1, first,
+               or_unknown(node->survey.eviction, eviction), memory, clients, door_text(node));
     }
 }
 

@@ -126,6 +126,8 @@ void config_check_secrecy(const struct settings *settings) {
     struct stat status;
     /* An '@' in a URL comes after a password: a user alone is refused. */
     if (nodes == NULL || strchr(nodes, '@') == NULL) return;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || (status.st_mode & S_IROTH) == 0) return;
-    complain("%s holds a password, and all users of this machine can read it: chmod o-r %s", path, path);
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    if ((status.st_mode & S_IROTH) == 0) return;
+    complain("%s holds a password, and all users of this machine can read it: chmod o-r %s", path,
+             path);
 }

@@ -29,9 +29,11 @@ static struct {
     int64_t patience_ns, patience_at;
     size_t used;
     char texts[ROOM];
-} queue = {.mutex = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .written = PTHREAD_COND_INITIALIZER};
+} queue = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+           .filled = PTHREAD_COND_INITIALIZER,
+           .written = PTHREAD_COND_INITIALIZER};
 
-/* ---- the queue; its mutex is held ------------------------------------------------------------------------------- */
+/* ---- the queue; its mutex is held --------------------------------------------------------- */
 
 static bool has_room(size_t bytes) { return queue.used + sizeof bytes + bytes <= ROOM; }
 
@@ -43,7 +45,8 @@ static void put(const char *text, size_t bytes) {
 
 static void put_note_of_dropped(void) {
     char note[NOTE_BYTES];
-    int bytes = snprintf(note, sizeof note, "redlock: %llu messages were dropped here: standard error was not read\n",
+    int bytes = snprintf(note, sizeof note,
+                         "redlock: %llu messages were dropped here: standard error was not read\n",
                          (unsigned long long)queue.dropped);
     put(note, (size_t)bytes);
     queue.dropped = 0;
@@ -60,7 +63,8 @@ static bool put_or_drop(const char *text, size_t bytes) {
     return true;
 }
 
-/* The first text stays in the queue until it is written: an empty queue means that nothing is under way. */
+/* The first text stays in the queue until it is written: when the queue is empty, nothing is under
+ * way. */
 static size_t first(char *text) {
     size_t bytes;
     memcpy(&bytes, queue.texts, sizeof bytes);
@@ -81,7 +85,8 @@ static bool wait_until_progress(int64_t until) {
     const struct timespec at = {.tv_sec = until / (1000 * MS), .tv_nsec = until % (1000 * MS)};
     const uint64_t before = queue.progress;
     while (queue.progress == before && queue.used > 0) {
-        if (pthread_cond_clockwait(&queue.written, &queue.mutex, CLOCK_MONOTONIC, &at) == ETIMEDOUT) return false;
+        int result = pthread_cond_clockwait(&queue.written, &queue.mutex, CLOCK_MONOTONIC, &at);
+        if (result == ETIMEDOUT) return false;
     }
     return true;
 }
@@ -102,7 +107,7 @@ static void wait_with_patience(void) {
     queue.patience_at = now;
 }
 
-/* ---- the writer ------------------------------------------------------------------------------------------------- */
+/* ---- the writer --------------------------------------------------------------------------- */
 
 /* A descriptor that refuses for good gets nothing, and there is nowhere to report it. */
 static void write_all(const char *text, size_t bytes) {
@@ -156,8 +161,8 @@ static void prepare(void) {
     atexit(diagnostics_flush);
 }
 
-/* It leaves all signals to the others, but TTOU: whether a job in the background may write is for its terminal to say.
- */
+/* It leaves all signals to the others, except TTOU: the terminal decides whether a job in the
+ * background may write. */
 static bool start_writer(void) {
     pthread_t thread;
     sigset_t blocked, before;
@@ -171,7 +176,7 @@ static bool start_writer(void) {
     return queue.running;
 }
 
-/* ---- for the others --------------------------------------------------------------------------------------------- */
+/* ---- for the others ----------------------------------------------------------------------- */
 
 static void enqueue(const char *text, size_t bytes, bool passing) {
     if (bytes > DIAGNOSTIC_BYTES_MAX) bytes = DIAGNOSTIC_BYTES_MAX;

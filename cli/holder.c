@@ -103,7 +103,8 @@ static bool hold_is_over(struct holder *holder) {
 static void on_lost(struct holder *holder) {
     holder->lost = true;
     char hold[64];
-    const bool over = hold_is_over(holder), ends = holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore;
+    const bool over = hold_is_over(holder);
+    const bool ends = holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore;
     const char *then = holder->phase != PHASE_RUNNING     ? ""
                        : holder->settings->on_lost_ignore ? "; the command goes on without it"
                                                           : "; the command is ended";
@@ -161,7 +162,7 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
 
 static void start_command(struct holder *holder, bool lend) {
     int failed;
-    diagnostics_never_wait(); /* the loss of the lock is acted upon in time, whether or not anybody reads of it */
+    diagnostics_never_wait(); /* the loss of the lock is acted upon, whether or not anybody reads */
     const struct grant grant = {.nodes = holder->session.nodes,
                                 .mode = holder->session.mode,
                                 .token = redlock_token(holder->lock),

@@ -118,8 +118,10 @@ int member_named(struct session *session, const struct membership *membership, c
 }
 
 /* What only a record says of a member may be a stranger's. */
-static const char *clean_url(struct session *session, const struct redlock_member *member, char *out, size_t size) {
-    return member->node >= 0 ? member_url(session, member) : printable(out, size, member->url, strlen(member->url));
+static const char *clean_url(struct session *session, const struct redlock_member *member,
+                             char *out, size_t size) {
+    if (member->node >= 0) return member_url(session, member);
+    return printable(out, size, member->url, strlen(member->url));
 }
 
 char *membership_nodes(struct session *session, const struct membership *membership) {

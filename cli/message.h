@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* "redlock: ..." in one write, so that lines of several processes do not mix. A reader that does not read holds nobody
- * up (diagnostics.h). Controls in the text, which may come from a server or a file, become \xNN, newlines too. */
+/* "redlock: ..." in one write, so that lines of several processes do not mix. A reader that does
+ * not read holds nobody up (diagnostics.h). Controls in the text, which may come from a server or a
+ * file, become \xNN, newlines too. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* On a terminal, one line that the next word of ours takes the place of; elsewhere nothing. */

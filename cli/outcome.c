@@ -47,7 +47,8 @@ static int write_line(FILE *file, json_t *object) {
     return failed ? -1 : 0;
 }
 
-/* By a name that nobody can guess, and never through a link: others may be allowed to write in the directory. */
+/* By a name that nobody can guess, and never through a link: others may be allowed to write in the
+ * directory. */
 static char *open_draft(const char *path, int *fd) {
     uint64_t number;
     char *draft = NULL;

@@ -87,7 +87,8 @@ static int act_status(struct task *task, char **operands) {
 /* ---- before a change and after it --------------------------------------------------------- */
 
 static void show_membership(struct task *task) {
-    if (!task->settings->quiet || !task->settings->yes) membership_print(&task->session, &task->membership, diagnostics_stream());
+    if (!task->settings->quiet || !task->settings->yes)
+        membership_print(&task->session, &task->membership, diagnostics_stream());
 }
 
 static int confirm(struct task *task) {

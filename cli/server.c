@@ -69,12 +69,14 @@ bool server_listens(const struct server *server) {
 }
 
 /* What is on its standard input is read as its configuration, first of all. */
-static _Noreturn void become(const struct server *server, const char *program, int config, pid_t group, pid_t parent) {
+static _Noreturn void become(const struct server *server, const char *program, int config,
+                             pid_t group, pid_t parent) {
     char port[16];
     snprintf(port, sizeof port, "%d", server->port);
-    const char *arguments[] = {program,  "-",  "--port",       port, "--bind", "127.0.0.1",       "--daemonize", "no",
-                               "--save", "",   "--appendonly", "no", "--dir",  server->directory, "--logfile",
-                               "redis.log", NULL};
+    const char *arguments[] = {
+        program,     "-",  "--port", port, "--bind", "127.0.0.1",       "--daemonize",
+        "no",        "--save", "",   "--appendonly", "no", "--dir", server->directory,
+        "--logfile", "redis.log",    NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     setpgid(0, group);
@@ -97,8 +99,8 @@ static int write_number(const struct server *server, const char *name, long numb
     return fclose(file) != 0 || failed ? -1 : 0;
 }
 
-/* Any user of this machine can connect, and could end the server. What only its process and we know is on no disk and
- * on no command line. Returns the descriptor to read it from, or -1. */
+/* Any user of this machine can connect, and could end the server. The password is on no disk and on
+ * no command line. Returns the descriptor to read it from, or -1. */
 static int offer_config(const char *password) {
     char text[SERVER_PASSWORD_BYTES + 32];
     int ends[2];

@@ -26,7 +26,8 @@ struct server {
 int server_find_program(const char *named, char *program, size_t size);
 /* Takes a loopback port that the kernel gives. 0, or -1 after a message. */
 int server_reserve_port(struct server *server);
-/* Starts it in `group`, dying with us, for those who know the password. 0, or -1 after a message. */
+/* Starts it in `group`, dying with us, for clients that know the password. 0, or -1 after a
+ * message. */
 int server_start(struct server *server, const char *program, const char *password, pid_t group);
 /* Whether somebody accepts connections on its port. */
 bool server_listens(const struct server *server);

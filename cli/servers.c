@@ -20,8 +20,9 @@
 static void write_nodes(struct servers *servers) {
     size_t used = 0;
     for (size_t i = 0; i < servers->count; i++) {
-        used += (size_t)snprintf(servers->nodes + used, sizeof servers->nodes - used, "%sredis://:%s@127.0.0.1:%d",
-                                 i > 0 ? "," : "", servers->password, servers->list[i].port);
+        used += (size_t)snprintf(servers->nodes + used, sizeof servers->nodes - used,
+                                 "%sredis://:%s@127.0.0.1:%d", i > 0 ? "," : "", servers->password,
+                                 servers->list[i].port);
     }
 }
 
@@ -31,7 +32,8 @@ static int draw_password(struct servers *servers) {
         complain("cannot draw a password: %s", strerror(errno));
         return -1;
     }
-    for (size_t i = 0; i < sizeof bytes; i++) snprintf(servers->password + 2 * i, 3, "%02x", bytes[i]);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(servers->password + 2 * i, 3, "%02x", bytes[i]);
     return 0;
 }
 

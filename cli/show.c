@@ -238,7 +238,8 @@ static void report_left_out(struct session *session) {
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
         struct redlock_node_status status = {.size = sizeof status};
         if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
-        if (status.verdict == REDLOCK_VERDICT_PROTOCOL) complain("%s is left out: %s", status.url, status.text);
+        if (status.verdict == REDLOCK_VERDICT_PROTOCOL)
+            complain("%s is left out: %s", status.url, status.text);
     }
 }
 

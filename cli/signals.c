@@ -31,7 +31,7 @@ void signals_take(struct inherited_signals *inherited) {
     sigprocmask(SIG_BLOCK, &blocked, &inherited->mask);
     struct sigaction action = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &action, &inherited->pipe);
-    sigaction(SIGXFSZ, &action, &inherited->file_size); /* a file that may not grow is an error of write(2) */
+    sigaction(SIGXFSZ, &action, &inherited->file_size); /* write(2) says it, too */
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &inherited->child);
 }

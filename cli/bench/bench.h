@@ -123,8 +123,8 @@ struct flight_plan {
     struct redlock_lock **locks;
     unsigned locks_count, in_flight;
     struct meter *meter; /* cycles and extensions go on until it is over; each lock is taken or given back once */
-    /* FLIGHT_GIVE: counts the locks that had nothing to give back, and those that too few nodes answered for. NULL: that
-     * is a failure. */
+    /* FLIGHT_GIVE: counts the locks that had nothing to give back, and those that too few nodes
+     * answered for. NULL: that is a failure. */
     struct flight_misses {
         unsigned lost, unanswered;
     } *misses;

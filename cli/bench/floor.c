@@ -136,9 +136,11 @@ static int authenticate(int fd, const char *user, const char *password) {
     const bool named = user[0] != '\0';
     int bytes = snprintf(request, sizeof request, "*%d\r\n$4\r\nAUTH\r\n", named ? 3 : 2);
     if (named) {
-        bytes += snprintf(request + bytes, sizeof request - (size_t)bytes, "$%zu\r\n%s\r\n", strlen(user), user);
+        bytes += snprintf(request + bytes, sizeof request - (size_t)bytes, "$%zu\r\n%s\r\n",
+                          strlen(user), user);
     }
-    bytes += snprintf(request + bytes, sizeof request - (size_t)bytes, "$%zu\r\n%s\r\n", strlen(password), password);
+    bytes += snprintf(request + bytes, sizeof request - (size_t)bytes, "$%zu\r\n%s\r\n",
+                      strlen(password), password);
     return ask_for(fd, request, (size_t)bytes, "+OK\r\n");
 }
 
@@ -207,8 +209,8 @@ static int open_node(struct floor *floor, const char *url, size_t length) {
 /* By its number: its URL may hold a password. */
 static void refuse(unsigned node) {
     if (errno == EPROTONOSUPPORT) {
-        complain("the floor has no way to node %u, for it knows no databases, no TLS and no encoded passwords: "
-                 "redis://[[USER]:PASSWORD@]HOST[:PORT] or unix:///PATH",
+        complain("the floor has no way to node %u, for it knows no databases, no TLS and no encoded "
+                 "passwords: redis://[[USER]:PASSWORD@]HOST[:PORT] or unix:///PATH",
                  node);
         return;
     }

@@ -33,15 +33,16 @@ static double renewals_needed(const struct settings *settings) {
 }
 
 static void warn(struct held *held, const char *what, double rate) {
-    char ttl[64];
+    char text[64];
+    const struct settings *settings = held->settings;
+    const double locks = (double)settings->held, half = rate / 2; /* room for all else */
     if (held->warned) return;
     held->warned = true;
-    /* Half of what can be done leaves room for all else. */
-    complain("held: renewals %s: %lld locks with a TTL of %s take %.0f renewals a second, and here %.0f a second are done; "
-             "try --ttl %.0fm or --held %.0f",
-             what, (long long)held->settings->held, duration_text(ttl, sizeof ttl, held->settings->ttl_ms),
-             renewals_needed(held->settings), rate, ceil((double)held->settings->held * 6 / rate / 60),
-             floor(rate * (double)held->settings->ttl_ms / 6e3));
+    complain("held: renewals %s: %.0f locks with a TTL of %s take %.0f renewals a second, and here "
+             "%.0f a second are done; try --ttl %.0fm or --held %.0f",
+             what, locks, duration_text(text, sizeof text, settings->ttl_ms),
+             renewals_needed(settings), rate, ceil(locks * 3 / half / 60),
+             floor(half * (double)settings->ttl_ms / 3e3));
 }
 
 static void begin_doing(struct held *held, const char *doing) {
@@ -50,7 +51,8 @@ static void begin_doing(struct held *held, const char *doing) {
     held->renewed_before = held->renewed;
 }
 
-/* Taking a lock costs as much as renewing one, or a little more: what cannot keep up is known long before it is lost. */
+/* Taking a lock costs as much as renewing one, or a little more: that renewals will not keep up is
+ * known long before locks are lost. */
 static void check_rate(struct held *held, unsigned done) {
     const double seconds = (double)(now_ns() - held->began_ns) / 1e9;
     const double rate = ((double)done + (double)(held->renewed - held->renewed_before)) / seconds;
@@ -70,8 +72,8 @@ static void watch(void *context, unsigned done) {
         (held->began_ns + held->settings->ttl_ms * MS / 2 - now_ns()) / (1000 * MS);
     if (held->doing == holding) {
         tell_passing("held, %s: %llu renewals, %llu lost; %lld s left", held->doing,
-                     (unsigned long long)(held->renewed - held->renewed_before), (unsigned long long)held->lost,
-                     left_s > 0 ? left_s : 0);
+                     (unsigned long long)(held->renewed - held->renewed_before),
+                     (unsigned long long)held->lost, left_s > 0 ? left_s : 0);
     } else {
         tell_passing("held, %s: %u of %lld locks; %llu renewals, %llu lost", held->doing, done,
                      (long long)held->settings->held, (unsigned long long)held->renewed,
@@ -154,7 +156,8 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client, st
     if (status == 0) status = flight_run(client, plan);
     sample->figures[FIGURE_LOST] = fmax((double)held.lost, (double)misses.lost);
     if (misses.unanswered > 0) {
-        complain("held: too few nodes answered in time when %u locks were given back", misses.unanswered);
+        complain("held: too few nodes answered in time when %u locks were given back",
+                 misses.unanswered);
     }
     for (unsigned i = 0; i < plan->locks_count; i++) redlock_lock_free(plan->locks[i]);
     return status;

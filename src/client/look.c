@@ -284,9 +284,9 @@ static void tell_items(struct redlock_client *client, unsigned node, const struc
     }
 }
 
-/* A SCAN that works ends, and has no cursor twice. Cursors are compared with one that was kept a while ago, and longer each
- * time (Brent), so a circle of any size is found. One that always tells new cursors ends by their number: at 50 keys a
- * cursor, no server has so many. */
+/* A SCAN that works ends, and has no cursor twice. Cursors are compared with one that was kept a
+ * while ago, and longer each time (Brent), so a circle of any size is found. A SCAN with ever new
+ * cursors ends by their number: at 50 keys a cursor, no server has so many. */
 struct scan_end {
     uint64_t kept, count, keep_at;
 };
@@ -314,7 +314,8 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
         look_unref(scan);
         if (!told) return REDLOCK_NO_QUORUM;
         if (cursor != 0 && is_endless(&end, cursor)) {
-            net_reconnect(client->net, node, REDLOCK_VERDICT_PROTOCOL, "SCAN does not end: its cursor never returns to 0");
+            net_reconnect(client->net, node, REDLOCK_VERDICT_PROTOCOL,
+                          "SCAN does not end: its cursor never returns to 0");
             return REDLOCK_NO_QUORUM;
         }
     } while (cursor != 0);

@@ -60,8 +60,9 @@ def server():
     one.close()
 
 
-@pytest.mark.parametrize("arguments", [["acquire", "x"], ["acquire", "-v", "x"], ["run", "-n", "x", "--", "true"], ["show"], ["show", "x"],
-                                       ["doctor", "--samples", "1"], ["quorum", "status"]])
+@pytest.mark.parametrize("arguments", [
+    ["acquire", "x"], ["acquire", "-v", "x"], ["run", "-n", "x", "--", "true"], ["show"], ["show", "x"],
+    ["doctor", "--samples", "1"], ["quorum", "status"]])
 def test_an_error_steers_no_terminal(arguments):
     with listener(refuse_everything) as url:
         done = Redlock(url)(*arguments)
@@ -84,7 +85,8 @@ def test_a_scan_that_does_not_end(server):
     with listener(forge(server, *ENDLESS)) as url:
         done = Redlock(url)("show", timeout=20)
     assert done.returncode == 69
-    assert f"{url}: answer out of order, oversized or malformed (SCAN does not end" in done.stderr.decode()
+    reason = "answer out of order, oversized or malformed (SCAN does not end"
+    assert f"{url}: {reason}" in done.stderr.decode()
 
 
 def test_a_scan_that_does_not_end_on_one_of_three(server):
@@ -107,7 +109,8 @@ def test_the_draft_of_the_status_file_follows_no_link(locked, resource, tmp_path
     directory.mkdir()
     victim.write_text("precious")
     report = directory / "status"
-    script = f"for i in $(seq $(($PPID - 50)) $(($PPID + 50))); do ln -s {victim} {report}.$i.tmp; done"
+    names = "$(seq $(($PPID - 50)) $(($PPID + 50)))"
+    script = f"for i in {names}; do ln -s {victim} {report}.$i.tmp; done"
     done = locked("run", "--status-file", str(report), resource, "--", "bash", "-c", script)
     assert done.returncode == 0, done.stderr
     assert victim.read_text() == "precious"
@@ -117,7 +120,8 @@ def test_the_draft_of_the_status_file_follows_no_link(locked, resource, tmp_path
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
 def test_the_status_file_has_the_mode_that_the_umask_leaves(locked, resource, tmp_path, mask):
     report = tmp_path / "status"
-    done = locked("run", "--status-file", str(report), resource, "--", "true", preexec_fn=lambda: os.umask(mask))
+    done = locked("run", "--status-file", str(report), resource, "--", "true",
+                  preexec_fn=lambda: os.umask(mask))
     assert done.returncode == 0
     assert stat.S_IMODE(report.stat().st_mode) == 0o666 & ~mask
     assert [path.name for path in tmp_path.iterdir()] == ["status"]
@@ -138,6 +142,7 @@ def test_a_password_that_everybody_can_read(server, resource, tmp_path, mode, li
     redlock = Redlock(environ={"REDLOCK_CONFIG": str(path)})
     done = redlock("run", resource, "--", "true")
     assert done.returncode == 0, done.stderr
-    cure = f"redlock: {path} holds a password, and all users of this machine can read it: chmod o-r {path}\n".encode()
-    assert done.stderr == (cure if warned else b"")
+    warning = (f"redlock: {path} holds a password, and all users of this machine can read it: "
+               f"chmod o-r {path}\n")
+    assert done.stderr.decode() == (warning if warned else "")
     assert redlock("run", "-q", resource, "--", "true").stderr == b""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""run when nobody reads what it prints, and the disk is full: the command still ends before another client has the lock.
+"""run when nobody reads what it prints, and when the disk is full: the command still ends before
+another client has the lock.
 
 REDLOCK_BLOCKED_ROUNDS says how often each kind is tried; by hand: 100."""
 import contextlib
@@ -25,7 +26,8 @@ ROUNDS = int(os.environ.get("REDLOCK_BLOCKED_ROUNDS", "2"))
 AT_ONCE = 5  # lose their locks together: a round takes as long as its TTL
 LOST = 80
 TTL = 1.5
-# Works until it is killed, and leaves the time of its last work behind. A mapped file: no limit of size or disk stops it.
+# Works until it is killed, and leaves the time of its last work behind, in a mapped file: no limit
+# of size and no full disk stops it.
 COMMAND = """
 import mmap, signal, struct, sys, time
 if sys.argv[2] == "deaf":
@@ -58,7 +60,8 @@ def nothing():
 @contextlib.contextmanager
 def full_pipe(both=False):
     ends = os.pipe()
-    yield {"stderr": ends[1], "stdout": ends[1] if both else subprocess.DEVNULL}, lambda: fill(ends[1])
+    stdout = ends[1] if both else subprocess.DEVNULL
+    yield {"stderr": ends[1], "stdout": stdout}, lambda: fill(ends[1])
     for end in ends:
         os.close(end)
 
@@ -95,8 +98,8 @@ def full_disk_for_all():
         yield {**streams, "stderr": log}, nothing
 
 
-KINDS = {"pipe": full_pipe, "both-in-a-pipe": functools.partial(full_pipe, both=True), "terminal": stopped_terminal,
-         "closed": closed_reader, "disk": full_disk,
+KINDS = {"pipe": full_pipe, "both-in-a-pipe": functools.partial(full_pipe, both=True),
+         "terminal": stopped_terminal, "closed": closed_reader, "disk": full_disk,
          "disk-and-log": full_disk_for_all}
 
 
@@ -107,9 +110,9 @@ class Run:
         self.worked = Worked(directory / f"{name}.worked")
         streams, self.jam = stack.enter_context(KINDS[kind]())
         status = "/dev/full" if name.endswith("0") else str(self.report)
-        words = ["run", *(["-v"] if verbose else []), "-t", f"{int(TTL * 1000)}ms", "-k", "200ms", "--grace", "400ms",
-                 "--status-file", status, name, "--", sys.executable, "-c", COMMAND, str(self.worked.path),
-                 "deaf" if deaf else "hears"]
+        words = ["run", *(["-v"] if verbose else []), "-t", f"{int(TTL * 1000)}ms", "-k", "200ms",
+                 "--grace", "400ms", "--status-file", status, name, "--", sys.executable, "-c", COMMAND,
+                 str(self.worked.path), "deaf" if deaf else "hears"]
         self.process = Redlock(nodes).start(*words, **streams)
         stack.callback(self.close)
 
@@ -129,7 +132,8 @@ class Run:
 
 
 def start_runs(nodes, kind, verbose, deaf, count, resource, tmp_path, stack):
-    runs = [Run(nodes, kind, verbose, deaf, f"{resource}-{i}", tmp_path, stack) for i in range(count)]
+    names = [f"{resource}-{i}" for i in range(count)]
+    runs = [Run(nodes, kind, verbose, deaf, name, tmp_path, stack) for name in names]
     for run in runs:
         run.wait_working()
         run.jam()
@@ -163,15 +167,18 @@ def judge(wrong):
 @pytest.mark.parametrize("verbose", [False, True], ids=["quiet", "-v"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_ends_before_another_client_has_the_lock(own_quorum, resource, tmp_path, kind, verbose):
-    """A majority of the nodes is silent for longer than the TTL. The command ignores TERM, so it is killed."""
+    """A majority of the nodes is silent for longer than the TTL. The command ignores TERM: it is
+    killed."""
     wrong = []
     for first, count in batches():
         with contextlib.ExitStack() as stack:
-            runs = start_runs(own_quorum.nodes, kind, verbose, True, count, f"{resource}-{first}", tmp_path, stack)
+            runs = start_runs(own_quorum.nodes, kind, verbose, True, count, f"{resource}-{first}",
+                              tmp_path, stack)
             for server in own_quorum.servers[:3]:
                 server.pause()
             time.sleep(TTL)
-            others = [Redlock(own_quorum.nodes).start("acquire", "-t", "30s", "-w", "20s", run.name) for run in runs]
+            others = [Redlock(own_quorum.nodes).start("acquire", "-t", "30s", "-w", "20s", run.name)
+                      for run in runs]
             for server in own_quorum.servers[:3]:
                 server.resume()
             taken = wait_all(others)
@@ -185,11 +192,13 @@ def test_ends_before_another_client_has_the_lock(own_quorum, resource, tmp_path,
 @pytest.mark.parametrize("verbose", [False, True], ids=["quiet", "-v"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_ends_when_its_keys_are_taken_away(quorum, resource, tmp_path, kind, verbose):
-    """Nothing can stop a client that finds no key. The next renewal notices, so the command works for less than a TTL."""
+    """Nothing can stop a client that finds no key. The next renewal notices it, so the command works
+    for less than a TTL."""
     wrong = []
     for first, count in batches():
         with contextlib.ExitStack() as stack:
-            runs = start_runs(quorum.nodes, kind, verbose, False, count, f"{resource}-{first}", tmp_path, stack)
+            runs = start_runs(quorum.nodes, kind, verbose, False, count, f"{resource}-{first}",
+                              tmp_path, stack)
             begun = time.monotonic()
             for run in runs:
                 for server in quorum.servers:

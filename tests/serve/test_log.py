@@ -14,9 +14,9 @@ def test_a_log_that_nobody_reads_stops_no_client(own_quorum):
     ends = os.pipe()
     with tempfile.TemporaryDirectory(prefix="redlock-test-serve-") as directory:
         path = os.path.join(directory, "gateway.sock")
-        process = subprocess.Popen([BINARY, "serve", "-v", "-N", own_quorum.nodes, "--listen", f"unix://{path}"],
-                                   stdin=subprocess.DEVNULL, stderr=ends[1], env=CLEAN, start_new_session=True,
-                                   preexec_fn=die_with_us)
+        command = [BINARY, "serve", "-v", "-N", own_quorum.nodes, "--listen", f"unix://{path}"]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=ends[1], env=CLEAN,
+                                   start_new_session=True, preexec_fn=die_with_us)
         said = b""
         while b"redlock: ready" not in said:
             said += os.read(ends[0], 4096)
