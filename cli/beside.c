@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "diagnostics.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -26,6 +27,7 @@ static void try_in(const char *directory, const char *below, const char *command
     char program[2 * PATH_MAX];
     int length = snprintf(program, sizeof program, "%s/%sredlock-%s", directory, below, command);
     if (length < 0 || (size_t)length >= sizeof program) return;
+    diagnostics_flush();
     execv(program, argv);
     if (errno != ENOENT && errno != ENOTDIR) complain("cannot run %s: %s", program, strerror(errno));
 }

@@ -9,13 +9,19 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "message.h"
 
 #define URL_COLUMNS 21 /* an IPv4 address with its port */
 
 /* Without what is the same everywhere. */
 static const char *short_url(const char *url) { return strncmp(url, "redis://", 8) == 0 ? url + 8 : url; }
 
-static const char *or_unknown(const char *text) { return text[0] != '\0' ? text : "?"; }
+enum { WORD_BYTES = 64 };
+
+/* A server's word, made fit for a terminal. */
+static const char *or_unknown(const char *text, char *out) {
+    return text[0] != '\0' ? printable(out, WORD_BYTES, text, strlen(text)) : "?";
+}
 
 static void ping_text(const struct examined *node, char *out, size_t size) {
     if (node->ping_min_ns < 0) {
@@ -49,7 +55,7 @@ static void role_text(const struct redlock_server *survey, char *out, size_t siz
 }
 
 static void print_one(const struct examined *node) {
-    char ping[40], offset[40], change[40], role[24];
+    char ping[40], offset[40], change[40], role[24], version[WORD_BYTES], run_id[WORD_BYTES];
     if (!is_served(node)) {
         printf("%s\n", redlock_verdict_text(node->survey.verdict));
         return;
@@ -58,8 +64,8 @@ static void print_one(const struct examined *node) {
     shift_text(node->offset_known, node->offset_ns, offset, sizeof offset);
     shift_text(node->change_known, node->change_ns, change, sizeof change);
     role_text(&node->survey, role, sizeof role);
-    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->survey.version), role, offset, change,
-           or_unknown(node->survey.run_id));
+    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->survey.version, version), role,
+           offset, change, or_unknown(node->survey.run_id, run_id));
 }
 
 /* A URL that is wider than most has a line for itself. */
@@ -130,14 +136,14 @@ static void print_how(const struct checkup *checkup) {
            "MEMORY/MAX", "CLIENTS/MAX", "DOOR");
     for (size_t i = 0; i < checkup->count; i++) {
         const struct examined *node = &checkup->nodes[i];
-        char memory[56], clients[56], first[48];
+        char memory[56], clients[56], first[48], eviction[WORD_BYTES];
         if (!is_served(node)) continue;
         memory_text(&node->survey, memory, sizeof memory);
         clients_text(&node->survey, clients, sizeof clients);
         snprintf(first, sizeof first, "%s", remains[remains_after_restart(&node->survey)]);
         if (checkup->guarded) standing_text(&node->status, first, sizeof first);
-        printf("%2zu  %-13s  %-15s  %-11s  %-12s  %s\n", i + 1, first, or_unknown(node->survey.eviction), memory,
-               clients, door_text(node));
+        printf("%2zu  %-13s  %-15s  %-11s  %-12s  %s\n", i + 1, first,
+               or_unknown(node->survey.eviction, eviction), memory, clients, door_text(node));
     }
 }
 

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "message.h"
 #include "nearest.h"
 
 #define CONFIG_FILE "/etc/redlock.conf"
@@ -127,4 +129,16 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
     if (reading.failed) return -1;
     put_aside(settings);
     return 0;
+}
+
+void config_check_secrecy(const struct settings *settings) {
+    const char *named = getenv("REDLOCK_CONFIG"), *nodes = settings->config_nodes;
+    const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
+    struct stat status;
+    /* An '@' in a URL comes after a password: a user alone is refused. */
+    if (nodes == NULL || strchr(nodes, '@') == NULL) return;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    if ((status.st_mode & S_IROTH) == 0) return;
+    complain("%s holds a password, and all users of this machine can read it: chmod o-r %s", path,
+             path);
 }

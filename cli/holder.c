@@ -13,6 +13,7 @@
 
 #include "boottime.h"
 #include "child.h"
+#include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
 #include "job.h"
@@ -102,17 +103,18 @@ static bool hold_is_over(struct holder *holder) {
 static void on_lost(struct holder *holder) {
     holder->lost = true;
     char hold[64];
+    const bool over = hold_is_over(holder);
+    const bool ends = holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore;
     const char *then = holder->phase != PHASE_RUNNING     ? ""
                        : holder->settings->on_lost_ignore ? "; the command goes on without it"
                                                           : "; the command is ended";
-    if (hold_is_over(holder)) {
+    /* The job comes first, the words for it afterwards. */
+    if (ends) job_end(&holder->job, holder->validity_end);
+    if (over) {
         complain("the maximum hold of %s is over%s", duration_text(hold, sizeof hold, holder->settings->max_hold_ms),
                  then);
     } else {
         complain("the lock on '%.100s' is lost%s", holder->plan->resource, then);
-    }
-    if (holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore) {
-        job_end(&holder->job, holder->validity_end);
     }
 }
 
@@ -160,6 +162,7 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
 
 static void start_command(struct holder *holder, bool lend) {
     int failed;
+    diagnostics_never_wait(); /* the loss of the lock is acted upon, whether or not anybody reads */
     const struct grant grant = {.nodes = holder->session.nodes,
                                 .mode = holder->session.mode,
                                 .quorum = holder->session.quorum,

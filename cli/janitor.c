@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "boottime.h"
+#include "diagnostics.h"
 #include "message.h"
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk) {
@@ -54,6 +55,7 @@ static _Noreturn void watch(int pipe, const char *directory, bool remove) {
     if (group > 0) kill(-group, SIGKILL);
     kill(0, SIGTERM); /* our group: the servers. They have PDEATHSIG as well; this one is blocked here */
     if (remove) remove_tree(directory);
+    diagnostics_flush();
     _exit(0);
 }
 

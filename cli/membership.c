@@ -126,13 +126,22 @@ int member_named(struct session *session, const struct membership *membership, c
     return -1;
 }
 
+/* What only a record says of a member may be a stranger's. */
+static const char *clean_url(struct session *session, const struct redlock_member *member,
+                             char *out, size_t size) {
+    if (member->node >= 0) return member_url(session, member);
+    return printable(out, size, member->url, strlen(member->url));
+}
+
 char *membership_nodes(struct session *session, const struct membership *membership) {
     char *nodes = NULL;
     size_t size = 0;
     FILE *text = open_memstream(&nodes, &size);
     if (text == NULL) return NULL;
     for (size_t i = 0; i < membership->quorum.members; i++) {
-        fprintf(text, "%s%s", i > 0 ? "," : "", member_url(session, &membership->members[i]));
+        char clean[URL_BYTES];
+        fprintf(text, "%s%s", i > 0 ? "," : "",
+                clean_url(session, &membership->members[i], clean, sizeof clean));
     }
     if (fclose(text) == 0) return nodes;
     free(nodes);
@@ -177,8 +186,9 @@ static bool stands_for_a_member(const struct membership *membership, size_t node
 static void print_rows(struct session *session, const struct membership *membership, FILE *out) {
     const size_t nodes = redlock_client_nodes(session->client), members = membership->quorum.members;
     int width = (int)strlen("NODE");
+    char clean[URL_BYTES];
     for (size_t i = 0; i < members; i++) {
-        int length = (int)strlen(member_url(session, &membership->members[i]));
+        int length = (int)strlen(clean_url(session, &membership->members[i], clean, sizeof clean));
         if (length > width) width = length;
     }
     for (size_t i = 0; i < nodes; i++) {
@@ -189,7 +199,8 @@ static void print_rows(struct session *session, const struct membership *members
     for (size_t i = 0; i < members; i++) {
         const struct redlock_member *member = &membership->members[i];
         const struct redlock_node_status status = status_of(session, member->node);
-        fprintf(out, "  %-16s  %-*s  ", member->id, width, member_url(session, member));
+        fprintf(out, "  %-16s  %-*s  ", member->id, width,
+                clean_url(session, member, clean, sizeof clean));
         print_standing(member->verdict, &status, out);
     }
     for (size_t i = 0; i < nodes; i++) {

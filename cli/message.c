@@ -3,55 +3,77 @@
 
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "diagnostics.h"
+
+static const char clear[] = "\r\033[K";
 static volatile sig_atomic_t line_is_passing;
 
-/* Nothing better can be done when standard error itself is gone. */
-static void write_error(const char *text, size_t length) {
-    ssize_t written = write(STDERR_FILENO, text, length);
-    (void)written;
-}
+/* Controls and stray bytes become \xNN; the rest passes, but a backslash only if it `may`. */
+static size_t escape(char *out, size_t size, const void *bytes, size_t count, bool backslash_may);
 
 void end_passing(void) {
-    static const char clear[] = "\r\033[K";
     if (!line_is_passing) return;
     line_is_passing = 0;
-    write_error(clear, sizeof clear - 1);
+    diagnostics_write(clear, sizeof clear - 1);
+}
+
+void end_passing_from_handler(void) {
+    if (!line_is_passing) return;
+    line_is_passing = 0;
+    diagnostics_write_from_handler(clear, sizeof clear - 1);
 }
 
 void tell_passing(const char *format, ...) {
-    char line[512] = "\r\033[K";
-    const size_t head = strlen(line);
+    char text[512], line[512];
     struct winsize window = {.ws_col = 0};
     if (!isatty(STDERR_FILENO)) return;
     ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
-    /* A line that wraps could not be taken back. */
-    const size_t columns = window.ws_col > 1 ? window.ws_col - 1U : 79;
     va_list arguments;
     va_start(arguments, format);
-    int wanted =
-        vsnprintf(line + head, columns < sizeof line - head ? columns + 1 : sizeof line - head, format, arguments);
+    int wanted = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (wanted < 0) return;
+    /* A line that wraps could not be taken back. */
+    const size_t columns = window.ws_col > 1 ? window.ws_col - 1U : 79, head = sizeof clear - 1;
+    const size_t room = columns < sizeof line - head ? columns + 1 : sizeof line - head;
+    memcpy(line, clear, head);
+    size_t length = escape(line + head, room, text, strlen(text), true);
     line_is_passing = 1;
-    write_error(line, strlen(line));
+    diagnostics_write_passing(line, head + length);
 }
 
 void complain(const char *format, ...) {
-    char line[2048] = "redlock: ";
-    const size_t head = strlen(line);
+    char text[2048] = "redlock: ", line[DIAGNOSTIC_BYTES_MAX];
+    size_t head = strlen(text), length = 0;
     va_list arguments;
     va_start(arguments, format);
-    int wanted = vsnprintf(line + head, sizeof line - head - 1, format, arguments);
+    int wanted = vsnprintf(text + head, sizeof text - head, format, arguments);
     va_end(arguments);
     if (wanted < 0) return;
-    size_t length = strlen(line);
+    if (line_is_passing) {
+        line_is_passing = 0;
+        memcpy(line, clear, length = sizeof clear - 1);
+    }
+    length += escape(line + length, sizeof line - length - 1, text, strlen(text), true);
     line[length++] = '\n';
-    end_passing();
-    write_error(line, length);
+    diagnostics_write(line, length);
+}
+
+void print_export(const char *name, const char *value) {
+    printf("export %s='", name);
+    for (const char *at = value; *at != '\0'; at++) {
+        if (*at == '\'') {
+            fputs("'\\''", stdout);
+        } else {
+            putchar(*at);
+        }
+    }
+    fputs("'\n", stdout);
 }
 
 size_t utf8_length(const unsigned char *bytes, size_t count) {
@@ -73,17 +95,17 @@ size_t utf8_length(const unsigned char *bytes, size_t count) {
     return length;
 }
 
-static int is_control(const unsigned char *bytes, size_t length) {
-    if (length == 1) return bytes[0] < 0x20 || bytes[0] == 0x7f || bytes[0] == '\\';
+static bool is_control(const unsigned char *bytes, size_t length) {
+    if (length == 1) return bytes[0] < 0x20 || bytes[0] == 0x7f;
     return length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0; /* C1: some terminals obey them */
 }
 
-char *printable(char *out, size_t size, const void *bytes, size_t count) {
+static size_t escape(char *out, size_t size, const void *bytes, size_t count, bool backslash_may) {
     const unsigned char *in = bytes;
     size_t used = 0;
     for (size_t i = 0; i < count;) {
         size_t length = utf8_length(in + i, count - i);
-        if (length == 0 || is_control(in + i, length)) {
+        if (length == 0 || is_control(in + i, length) || (in[i] == '\\' && !backslash_may)) {
             if (used + 5 > size) break;
             used += (size_t)snprintf(out + used, size - used, "\\x%02x", in[i]);
             i++;
@@ -95,5 +117,10 @@ char *printable(char *out, size_t size, const void *bytes, size_t count) {
         i += length;
     }
     out[used] = '\0';
+    return used;
+}
+
+char *printable(char *out, size_t size, const void *bytes, size_t count) {
+    escape(out, size, bytes, count, false);
     return out;
 }

@@ -2,11 +2,14 @@
 #include "outcome.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,8 +39,7 @@ static json_t *outcome_json(const struct outcome *outcome) {
     return object;
 }
 
-static int write_line(const char *path, const char *mode, json_t *object) {
-    FILE *file = fopen(path, mode);
+static int write_line(FILE *file, json_t *object) {
     if (file == NULL) return -1;
     int failed = json_dumpf(object, file, JSON_COMPACT) != 0;
     failed |= putc('\n', file) == EOF;
@@ -45,13 +47,31 @@ static int write_line(const char *path, const char *mode, json_t *object) {
     return failed ? -1 : 0;
 }
 
-static int replace_file(const char *path, json_t *object) {
+/* By a name that nobody can guess, and never through a link: others may be allowed to write in the
+ * directory. */
+static char *open_draft(const char *path, int *fd) {
+    uint64_t number;
     char *draft = NULL;
-    if (asprintf(&draft, "%s.%ld.tmp", path, (long)getpid()) < 0) {
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return NULL;
+    if (asprintf(&draft, "%s.%016" PRIx64 ".tmp", path, number) < 0) {
         errno = ENOMEM;
-        return -1;
+        return NULL;
     }
-    int result = write_line(draft, "we", object);
+    *fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (*fd >= 0) return draft;
+    int error = errno;
+    free(draft);
+    errno = error;
+    return NULL;
+}
+
+static int replace_file(const char *path, json_t *object) {
+    int fd;
+    char *draft = open_draft(path, &fd);
+    if (draft == NULL) return -1;
+    FILE *file = fdopen(fd, "w");
+    if (file == NULL) close(fd);
+    int result = write_line(file, object);
     if (result == 0) result = rename(draft, path);
     int error = errno;
     if (result != 0) unlink(draft);
@@ -69,7 +89,7 @@ static bool is_replaceable(const char *path) {
 /* Behind /dev/stdout may be a file that holds what the command printed. */
 static int write_in_place(const char *path, json_t *object) {
     bool shared = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
-    return write_line(path, shared ? "ae" : "we", object);
+    return write_line(fopen(path, shared ? "ae" : "we"), object);
 }
 
 int outcome_write(const struct outcome *outcome, const char *path) {

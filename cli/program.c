@@ -30,6 +30,7 @@ int program_run(const struct command *command, int argc, char **argv) {
         complain("%s", config_error);
         status = EXIT_CONFIG;
     } else {
+        if (!settings.quiet) config_check_secrecy(&settings);
         status = command->main(&settings, argc - first, argv + first);
     }
     settings_free(&settings);

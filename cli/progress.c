@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "boottime.h"
+#include "diagnostics.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -17,15 +18,14 @@
  * process may end at any moment: whoever runs the command again finishes what it finds. */
 static void interrupted(int signal) {
     static const char text[] = "redlock: interrupted; nothing is broken: run it again to finish\n";
-    end_passing();
-    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)written;
+    end_passing_from_handler();
+    diagnostics_write_from_handler(text, sizeof text - 1);
     _exit(EXIT_BY_SIGNAL + signal);
 }
 
 /* What only looks ends by the signal, but on a line of its own. */
 static void stopped(int signal) {
-    end_passing();
+    end_passing_from_handler();
     raise(signal);
 }
 

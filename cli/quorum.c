@@ -10,6 +10,7 @@
 
 #include "boottime.h"
 #include "commands.h"
+#include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
 #include "membership.h"
@@ -86,7 +87,8 @@ static int act_status(struct task *task, char **operands) {
 /* ---- before a change and after it --------------------------------------------------------- */
 
 static void show_membership(struct task *task) {
-    if (!task->settings->quiet || !task->settings->yes) membership_print(&task->session, &task->membership, stderr);
+    if (!task->settings->quiet || !task->settings->yes)
+        membership_print(&task->session, &task->membership, diagnostics_stream());
 }
 
 static int confirm(struct task *task) {
@@ -96,7 +98,8 @@ static int confirm(struct task *task) {
         complain("nothing is done: there is no terminal to ask on; --yes says that it is to be done");
         return EXIT_USAGE_ERROR;
     }
-    fputs("Go on? [y/N] ", stderr);
+    fputs("Go on? [y/N] ", diagnostics_stream());
+    fflush(diagnostics_stream());
     if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y')) return 0;
     complain("nothing was done");
     return EXIT_DECLINED;
@@ -118,7 +121,7 @@ static int failure(struct task *task, int result, const struct redlock_error *er
 static int print_nodes(struct task *task) {
     char *nodes = membership_nodes(&task->session, &task->membership);
     if (nodes == NULL) return EXIT_SYSTEM;
-    printf("export REDLOCK_NODES='%s'\n", nodes);
+    print_export("REDLOCK_NODES", nodes);
     if (strchr(task->session.nodes, '@') != NULL && !task->settings->quiet) {
         complain("passwords are left out of this list");
     }
@@ -131,7 +134,7 @@ static int finish(struct task *task, const char *what) {
     if (status != 0) return status;
     if (!task->settings->quiet) {
         complain("%s", what);
-        membership_print(&task->session, &task->membership, stderr);
+        membership_print(&task->session, &task->membership, diagnostics_stream());
     }
     if (!task->settings->json) return print_nodes(task);
     print_json(task);

@@ -4,6 +4,7 @@
  */
 #include "../serve/serve.h"
 
+#include "diagnostics.h"
 #include "exit_codes.h"
 #include "message.h"
 #include "program.h"
@@ -23,6 +24,7 @@ static int serve(struct session *session) {
                                           .busy_poll = settings->busy_poll,
                                           .verbose = settings->verbose,
                                           .say = complain};
+    diagnostics_never_wait();
     switch (serve_run(&options)) {
     case SERVE_OK: return EXIT_OK;
     case SERVE_CONFIG: return EXIT_CONFIG;

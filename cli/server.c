@@ -68,17 +68,20 @@ bool server_listens(const struct server *server) {
     return listens;
 }
 
-static _Noreturn void become(const struct server *server, const char *program, pid_t group, pid_t parent) {
+/* What is on its standard input is read as its configuration, first of all. */
+static _Noreturn void become(const struct server *server, const char *program, int config,
+                             pid_t group, pid_t parent) {
     char port[16];
     snprintf(port, sizeof port, "%d", server->port);
     const char *arguments[] = {
-        program, "--port",       port, "--bind", "127.0.0.1",       "--daemonize", "no",        "--save",
-        "",      "--appendonly", "no", "--dir",  server->directory, "--logfile",   "redis.log", NULL};
+        program,     "-",  "--port", port, "--bind", "127.0.0.1",       "--daemonize",
+        "no",        "--save", "",   "--appendonly", "no", "--dir", server->directory,
+        "--logfile", "redis.log",    NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     setpgid(0, group);
     int null = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd <= 2; fd++) dup2(null, fd);
+    for (int fd = 0; fd <= 2; fd++) dup2(fd == 0 ? config : null, fd);
     close_range(3, ~0U, 0); /* descriptors our caller left open are not a server's to hold */
     sigset_t none;
     sigemptyset(&none);
@@ -96,7 +99,21 @@ static int write_number(const struct server *server, const char *name, long numb
     return fclose(file) != 0 || failed ? -1 : 0;
 }
 
-int server_start(struct server *server, const char *program, pid_t group) {
+/* Any user of this machine can connect, and could end the server. The password is on no disk and on
+ * no command line. Returns the descriptor to read it from, or -1. */
+static int offer_config(const char *password) {
+    char text[SERVER_PASSWORD_BYTES + 32];
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return -1;
+    int bytes = snprintf(text, sizeof text, "requirepass %s\n", password);
+    bool whole = write(ends[1], text, (size_t)bytes) == bytes; /* an empty pipe has room for it */
+    close(ends[1]);
+    if (whole) return ends[0];
+    close(ends[0]);
+    return -1;
+}
+
+int server_start(struct server *server, const char *program, const char *password, pid_t group) {
     if (mkdir(server->directory, 0700) != 0 && errno != EEXIST) {
         complain("cannot make %s: %s", server->directory, strerror(errno));
         return -1;
@@ -105,11 +122,14 @@ int server_start(struct server *server, const char *program, pid_t group) {
     server->reserved = -1;
     server->start_at = INT64_MAX;
     pid_t parent = getpid();
-    server->pid = fork();
-    if (server->pid == 0) become(server, program, group, parent);
+    int config = offer_config(password);
+    server->pid = config < 0 ? -1 : fork();
+    if (server->pid == 0) become(server, program, config, group, parent);
+    int error = errno;
+    if (config >= 0) close(config);
     if (server->pid < 0) {
         server->pid = 0;
-        complain("cannot start %s: %s", program, strerror(errno));
+        complain("cannot start %s: %s", program, strerror(error));
         return -1;
     }
     setpgid(server->pid, group);
@@ -119,15 +139,17 @@ int server_start(struct server *server, const char *program, pid_t group) {
 }
 
 void server_show_log(const struct server *server) {
-    char path[PATH_MAX + 16], text[1200];
+    char path[PATH_MAX + 16], line[1200];
     snprintf(path, sizeof path, "%s/redis.log", server->directory);
     FILE *file = fopen(path, "re");
     if (file == NULL) return;
     fseek(file, 0, SEEK_END);
     long size = ftell(file), from = size > 1000 ? size - 1000 : 0;
     fseek(file, from, SEEK_SET);
-    size_t got = fread(text, 1, sizeof text - 1, file);
+    complain("node-%u: the end of its log:", server->number);
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        complain("  %s", line);
+    }
     fclose(file);
-    text[got] = '\0';
-    complain("node-%u: the end of its log:\n%s", server->number, text);
 }

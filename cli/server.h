@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { SERVER_PASSWORD_BYTES = 32 };
+
 struct server {
     unsigned number; /* from 1: node-1 */
     pid_t pid;       /* 0: not running */
@@ -24,8 +26,9 @@ struct server {
 int server_find_program(const char *named, char *program, size_t size);
 /* Takes a loopback port that the kernel gives. 0, or -1 after a message. */
 int server_reserve_port(struct server *server);
-/* Starts it in `group`, dying with us. 0, or -1 after a message. */
-int server_start(struct server *server, const char *program, pid_t group);
+/* Starts it in `group`, dying with us, for clients that know the password. 0, or -1 after a
+ * message. */
+int server_start(struct server *server, const char *program, const char *password, pid_t group);
 /* Whether somebody accepts connections on its port. */
 bool server_listens(const struct server *server);
 /* The last lines of its log, to standard error. */

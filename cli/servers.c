@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "servers.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,9 +20,26 @@
 static void write_nodes(struct servers *servers) {
     size_t used = 0;
     for (size_t i = 0; i < servers->count; i++) {
-        used += (size_t)snprintf(servers->nodes + used, sizeof servers->nodes - used, "%sredis://127.0.0.1:%d",
-                                 i > 0 ? "," : "", servers->list[i].port);
+        used += (size_t)snprintf(servers->nodes + used, sizeof servers->nodes - used,
+                                 "%sredis://:%s@127.0.0.1:%d", i > 0 ? "," : "", servers->password,
+                                 servers->list[i].port);
     }
+}
+
+static int draw_password(struct servers *servers) {
+    unsigned char bytes[SERVER_PASSWORD_BYTES / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+        complain("cannot draw a password: %s", strerror(errno));
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(servers->password + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+/* `server` is one of them. */
+static int start_one(struct servers *servers, struct server *server) {
+    return server_start(server, servers->program, servers->password, servers->group);
 }
 
 static int reserve_ports(struct servers *servers) {
@@ -71,7 +91,7 @@ static int replace_dead(struct servers *servers) {
             server_show_log(server);
             return -1;
         }
-        if (server_reserve_port(server) != 0 || server_start(server, servers->program, servers->group) != 0) return -1;
+        if (server_reserve_port(server) != 0 || start_one(servers, server) != 0) return -1;
     }
     return 0;
 }
@@ -152,9 +172,9 @@ static int make_quorum(struct servers *servers) {
 }
 
 int servers_start(struct servers *servers, bool (*cancelled)(void *context), void *context) {
-    if (reserve_ports(servers) != 0) return -1;
+    if (draw_password(servers) != 0 || reserve_ports(servers) != 0) return -1;
     for (size_t i = 0; i < servers->count; i++) {
-        if (server_start(&servers->list[i], servers->program, servers->group) != 0) return -1;
+        if (start_one(servers, &servers->list[i]) != 0) return -1;
     }
     if (wait_ready(servers, cancelled, context) != 0) return -1;
     return make_quorum(servers);
@@ -187,7 +207,7 @@ void servers_restart_due(struct servers *servers) {
         struct server *server = &servers->list[i];
         if (server->start_at > now) continue;
         server->start_at = NEVER;
-        if (server_start(server, servers->program, servers->group) == 0 && servers->verbose) {
+        if (start_one(servers, server) == 0 && servers->verbose) {
             complain("node-%u (port %d) is started again", server->number, server->port);
         }
     }

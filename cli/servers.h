@@ -19,6 +19,7 @@ struct servers {
     int mode;           /* enum redlock_mode */
     int64_t ttl_max_ms; /* GUARDED; 0: the library's */
     bool quiet, verbose;
+    char password[SERVER_PASSWORD_BYTES + 1]; /* of all of them, once started */
     char program[PATH_MAX], directory[PATH_MAX];
     char nodes[64 * REDLOCK_NODES_MAX]; /* their URLs, once started */
     char quorum[17];                    /* GUARDED, once started: its id */

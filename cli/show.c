@@ -173,11 +173,13 @@ static int show_one(struct session *session, const char *resource, size_t bytes,
 
 /* ---- all there is -------------------------------------------------------------------- */
 
+enum { LOCKS_MAX = 1000000 };
+
 struct found {
     char **names;
     size_t *bytes;
     size_t count, room;
-    bool failed;
+    bool failed, cut;
 };
 
 static bool grow(struct found *found) {
@@ -212,6 +214,10 @@ static void add_found(void *context, const void *resource, size_t bytes) {
             low = middle + 1;
         }
     }
+    if (found->count >= LOCKS_MAX) {
+        found->cut = true;
+        return;
+    }
     char *copy = malloc(bytes + 1);
     if (copy == NULL || !grow(found)) {
         free(copy);
@@ -227,10 +233,25 @@ static void add_found(void *context, const void *resource, size_t bytes) {
     found->count++;
 }
 
+/* The others are enough; but what this node alone holds is not in the list. */
+static void report_left_out(struct session *session) {
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
+        if (status.verdict == REDLOCK_VERDICT_PROTOCOL)
+            complain("%s is left out: %s", status.url, status.text);
+    }
+}
+
 static int show_all(struct session *session, json_t *all) {
     struct found found = {0};
     int result = redlock_list(session->client, add_found, &found);
     int status = result == REDLOCK_OK ? EXIT_OK : session_failure(session, NULL, "the list of locks", result);
+    report_left_out(session);
+    if (found.cut) {
+        complain("there are more than %d locks: the list is not complete", LOCKS_MAX);
+        status = EXIT_SYSTEM;
+    }
     if (found.failed) {
         complain("out of memory: the list is not complete");
         status = EXIT_SYSTEM;

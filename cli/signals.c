@@ -31,12 +31,14 @@ void signals_take(struct inherited_signals *inherited) {
     sigprocmask(SIG_BLOCK, &blocked, &inherited->mask);
     struct sigaction action = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &action, &inherited->pipe);
+    sigaction(SIGXFSZ, &action, &inherited->file_size); /* write(2) says it, too */
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &inherited->child);
 }
 
 void signals_restore(const struct inherited_signals *inherited) {
     sigaction(SIGPIPE, &inherited->pipe, NULL);
+    sigaction(SIGXFSZ, &inherited->file_size, NULL);
     sigaction(SIGCHLD, &inherited->child, NULL);
     sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
 }

@@ -10,11 +10,11 @@
 
 struct inherited_signals {
     sigset_t mask;
-    struct sigaction pipe, child;
+    struct sigaction pipe, file_size, child;
     sigset_t watched; /* not what our caller ignores, as nohup(1) does with HUP: that stays ignored */
 };
 
-/* Blocks all that is passed on or waited for, SIGPIPE ignored, SIGCHLD as by default (a shell that ignored it would
+/* Blocks all that is passed on or waited for, SIGPIPE and SIGXFSZ ignored, SIGCHLD as by default (a shell that ignored it would
  * have taken our children's status away). */
 void signals_take(struct inherited_signals *inherited);
 /* For a child about to exec: everything as it was before signals_take(). Async-signal-safe. */

@@ -112,6 +112,7 @@ static char *assignment(const char *name, const char *value) {
 
 static int start_command(struct up *up, char **argv) {
     char *added[] = {assignment("REDLOCK_NODES", up->servers.nodes),
+                     assignment("REDISCLI_AUTH", up->servers.password), /* for redis-cli(1) */
                      assignment("REDLOCK_MODE", mode_name(up->servers.mode)),
                      assignment("REDLOCK_UP_DIR", up->servers.directory),
                      assignment("REDLOCK_QUORUM", up->servers.quorum)}; /* "": of a classic one, none */
@@ -188,22 +189,10 @@ static void end_group(struct up *up) {
     terminal_take(&up->terminal, up->child);
 }
 
-/* As shell code: a directory's name may hold a quote. */
-static void print_export(const char *name, const char *value) {
-    printf("export %s='", name);
-    for (const char *at = value; *at != '\0'; at++) {
-        if (*at == '\'') {
-            fputs("'\\''", stdout);
-        } else {
-            putchar(*at);
-        }
-    }
-    fputs("'\n", stdout);
-}
-
 static void print_environment(const struct up *up) {
     print_export("REDLOCK_NODES", up->servers.nodes);
     print_export("REDLOCK_MODE", mode_name(up->servers.mode));
+    print_export("REDISCLI_AUTH", up->servers.password);
     print_export("REDLOCK_UP_DIR", up->servers.directory);
     if (up->servers.mode == REDLOCK_MODE_GUARDED) print_export("REDLOCK_QUORUM", up->servers.quorum);
     fflush(stdout);

@@ -405,7 +405,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_look(struct redlock_client *client, c
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_look_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
                                                       redlock_done_fn *done, void *context);
 /* Calls `each` once for every string key with a TTL that begins with the client's prefix on any node (resource without
- * the prefix; a key may be told more than once). Reads by SCAN, so it sees what was there throughout. */
+ * the prefix; a key may be told more than once). Reads by SCAN, so it sees what was there throughout. A node whose SCAN
+ * does not end is left out, with the verdict PROTOCOL: OK, or NO_QUORUM. */
 typedef void redlock_resource_fn(void *context, const void *resource, size_t bytes);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void *context);
 

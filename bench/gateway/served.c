@@ -36,7 +36,7 @@ static _Noreturn void become_gateway(const struct served *served, pid_t parent) 
     snprintf(listen, sizeof listen, "unix://%s", served->address.sun_path);
     snprintf(connections, sizeof connections, "%u", served->connections_max);
     /* A node that answers late on a busy machine makes a slow cycle, and not one whose end is not known. */
-    execlp(served->program, served->program, "serve", "-N", served->nodes, "--node-timeout", "1s", "--connections",
+    execlp(served->program, served->program, "serve", "--node-timeout", "1s", "--connections",
            connections, "--listen", listen, (char *)NULL);
     fprintf(stderr, "gateway_load: %s: %s\n", served->program, strerror(errno));
     _exit(127);

@@ -123,6 +123,14 @@ struct flight_plan {
     struct redlock_lock **locks;
     unsigned locks_count, in_flight;
     struct meter *meter; /* cycles and extensions go on until it is over; each lock is taken or given back once */
+    /* FLIGHT_GIVE: counts the locks that had nothing to give back, and those that too few nodes
+     * answered for. NULL: that is a failure. */
+    struct flight_misses {
+        unsigned lost, unanswered;
+    } *misses;
+    /* Called about four times a second with the number of locks that are done; may be NULL. */
+    void (*watch)(void *context, unsigned done);
+    void *context;
 };
 int flight_run(struct redlock_client *client, const struct flight_plan *plan);
 /* Until then. */

@@ -7,7 +7,12 @@
 #include "exit_codes.h"
 #include "message.h"
 
-enum { WAIT_MS = 20000, TURN_MS = 1000 };
+enum { WAIT_MS = 20000, TURN_MS = 250 };
+
+static const char *const names[] = {[FLIGHT_CYCLES] = "a cycle",
+                                    [FLIGHT_EXTENSIONS] = "extending",
+                                    [FLIGHT_TAKE] = "acquiring",
+                                    [FLIGHT_GIVE] = "releasing"};
 
 struct flight;
 
@@ -21,7 +26,7 @@ struct slot {
 struct flight {
     const struct flight_plan *plan;
     struct slot *slots;
-    unsigned busy;
+    unsigned busy, done;
     bool ending;
     const char *what; /* failed */
     int result;
@@ -38,33 +43,6 @@ static void stop(struct flight *flight, const char *what, int result) {
     flight->ending = true;
 }
 
-static void begin(struct slot *slot) {
-    struct flight *flight = slot->flight;
-    const struct flight_plan *plan = flight->plan;
-    struct redlock_lock *lock = plan->locks[slot->at];
-    int result = REDLOCK_OK;
-    const char *what = "acquiring";
-    switch (plan->work) {
-    case FLIGHT_CYCLES: result = redlock_acquire_start(lock, WAIT_MS, on_acquired, slot); break;
-    case FLIGHT_TAKE: result = redlock_acquire_start(lock, WAIT_MS, on_done, slot); break;
-    case FLIGHT_EXTENSIONS:
-        what = "extending";
-        result = redlock_extend_start(lock, 0, on_done, slot);
-        break;
-    case FLIGHT_GIVE:
-        what = "releasing";
-        result = redlock_release_start(lock, on_done, slot);
-        break;
-    }
-    if (result != REDLOCK_OK) stop(flight, what, result);
-}
-
-static void on_acquired(void *context, struct redlock_lock *lock, int result) {
-    struct slot *slot = context;
-    if (result == REDLOCK_OK) result = redlock_release_start(lock, on_done, slot);
-    if (result != REDLOCK_OK) stop(slot->flight, "acquiring", result);
-}
-
 /* Whether there is another lock for it. */
 static bool next(struct slot *slot) {
     const struct flight_plan *plan = slot->flight->plan;
@@ -76,14 +54,62 @@ static bool next(struct slot *slot) {
     return !once;
 }
 
+static int start(struct slot *slot) {
+    struct redlock_lock *lock = slot->flight->plan->locks[slot->at];
+    switch (slot->flight->plan->work) {
+    case FLIGHT_CYCLES: return redlock_acquire_start(lock, WAIT_MS, on_acquired, slot);
+    case FLIGHT_TAKE: return redlock_acquire_start(lock, WAIT_MS, on_done, slot);
+    case FLIGHT_EXTENSIONS: return redlock_extend_start(lock, 0, on_done, slot);
+    case FLIGHT_GIVE: return redlock_release_start(lock, on_done, slot);
+    }
+    return REDLOCK_BAD_ARGUMENT;
+}
+
+static bool is_counted_as_missed(struct flight *flight, int result) {
+    struct flight_misses *misses = flight->plan->misses;
+    if (misses == NULL || (result != REDLOCK_LOST && result != REDLOCK_NO_QUORUM)) return false;
+    misses->lost += result == REDLOCK_LOST;
+    misses->unanswered += result == REDLOCK_NO_QUORUM;
+    return true;
+}
+
+static void begin(struct slot *slot) {
+    struct flight *flight = slot->flight;
+    int result = start(slot);
+    while (is_counted_as_missed(flight, result)) {
+        flight->done++;
+        if (flight->ending || !next(slot)) {
+            stop(flight, "", REDLOCK_OK);
+            return;
+        }
+        result = start(slot);
+    }
+    if (result != REDLOCK_OK) stop(flight, names[flight->plan->work], result);
+}
+
+static void on_acquired(void *context, struct redlock_lock *lock, int result) {
+    struct slot *slot = context;
+    if (result == REDLOCK_OK) result = redlock_release_start(lock, on_done, slot);
+    if (result != REDLOCK_OK) stop(slot->flight, "acquiring", result);
+}
+
+static void watch(const struct flight *flight, int64_t *again_at) {
+    const struct flight_plan *plan = flight->plan;
+    if (plan->watch == NULL || now_ns() < *again_at) return;
+    plan->watch(plan->context, flight->done);
+    *again_at = now_ns() + TURN_MS * MS;
+}
+
 static void on_done(void *context, struct redlock_lock *lock, int result) {
     struct slot *slot = context;
     struct flight *flight = slot->flight;
     (void)lock;
+    if (is_counted_as_missed(flight, result)) result = REDLOCK_OK;
     if (result != REDLOCK_OK) {
-        stop(flight, "a cycle", result);
+        stop(flight, names[flight->plan->work], result);
         return;
     }
+    flight->done++;
     int64_t now = now_ns();
     if (flight->plan->meter != NULL) meter_cycle(flight->plan->meter, slot->since, now);
     slot->since = now;
@@ -112,8 +138,10 @@ int flight_run(struct redlock_client *client, const struct flight_plan *plan) {
         begin(&flight.slots[i]);
     }
     int driven = REDLOCK_OK;
+    int64_t watch_at = 0;
     while (flight.busy > 0 && driven == REDLOCK_OK) {
         driven = turn(client, NEVER);
+        watch(&flight, &watch_at);
         if (plan->meter != NULL && !meter_turn(plan->meter, now_ns())) flight.ending = true;
     }
     free(flight.slots);

@@ -114,20 +114,68 @@ static int dial_tcp(const char *host, const char *port) {
     return fd;
 }
 
-/* Left out: TLS, passwords, databases, IPv6 addresses in brackets. */
+/* Sends the request and compares the answer. */
+static int ask_for(int fd, const char *request, size_t bytes, const char *expected) {
+    char answer[16];
+    size_t got = 0, wanted = strlen(expected);
+    if (send(fd, request, bytes, MSG_NOSIGNAL) != (ssize_t)bytes) return -1;
+    while (got < wanted) {
+        ssize_t more = recv(fd, answer + got, wanted - got, 0);
+        if (more < 0) return -1;
+        if (more == 0 || answer[0] != expected[0]) break;
+        got += (size_t)more;
+    }
+    if (got == wanted && memcmp(answer, expected, wanted) == 0) return 0;
+    errno = EACCES;
+    return -1;
+}
+
+/* `user` may be empty. */
+static int authenticate(int fd, const char *user, const char *password) {
+    char request[512];
+    const bool named = user[0] != '\0';
+    int bytes = snprintf(request, sizeof request, "*%d\r\n$4\r\nAUTH\r\n", named ? 3 : 2);
+    if (named) {
+        bytes += snprintf(request + bytes, sizeof request - (size_t)bytes, "$%zu\r\n%s\r\n",
+                          strlen(user), user);
+    }
+    bytes += snprintf(request + bytes, sizeof request - (size_t)bytes, "$%zu\r\n%s\r\n",
+                      strlen(password), password);
+    return ask_for(fd, request, (size_t)bytes, "+OK\r\n");
+}
+
+static int dial_with_password(char *user, char *host, const char *port) {
+    char *password = strchr(user, ':');
+    if (password == NULL) {
+        errno = EPROTONOSUPPORT;
+        return -1;
+    }
+    *password++ = '\0';
+    int fd = dial_tcp(host, port);
+    if (fd < 0 || authenticate(fd, user, password) == 0) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Left out: TLS, databases, IPv6 addresses in brackets, and passwords that have to be encoded. */
 static int dial(const char *url, size_t length) {
-    char text[256], *port;
+    char text[256], *host, *port;
     if (length >= sizeof text) return -1;
     memcpy(text, url, length);
     text[length] = '\0';
     if (strncmp(text, "unix://", 7) == 0) return dial_unix(text + 7);
-    if (strncmp(text, "redis://", 8) != 0 || strpbrk(text + 8, "@/[?") != NULL) {
+    if (strncmp(text, "redis://", 8) != 0 || strpbrk(text + 8, "/[?%") != NULL) {
         errno = EPROTONOSUPPORT;
         return -1;
     }
-    port = strchr(text + 8, ':');
+    host = strrchr(text + 8, '@');
+    if (host != NULL) *host++ = '\0';
+    port = strchr(host != NULL ? host : text + 8, ':');
     if (port != NULL) *port++ = '\0';
-    return dial_tcp(text + 8, port != NULL ? port : "6379");
+    const char *number = port != NULL ? port : "6379";
+    return host != NULL ? dial_with_password(text + 8, host, number) : dial_tcp(text + 8, number);
 }
 
 static int load_script(struct floor *floor, int fd, enum said said) {
@@ -161,8 +209,8 @@ static int open_node(struct floor *floor, const char *url, size_t length) {
 /* By its number: its URL may hold a password. */
 static void refuse(unsigned node) {
     if (errno == EPROTONOSUPPORT) {
-        complain("the floor has no way to node %u, for it knows no passwords, databases or TLS: redis://HOST[:PORT] or "
-                 "unix:///PATH",
+        complain("the floor has no way to node %u, for it knows no databases, no TLS and no encoded "
+                 "passwords: redis://[[USER]:PASSWORD@]HOST[:PORT] or unix:///PATH",
                  node);
         return;
     }

@@ -23,7 +23,8 @@ struct floor_work {
 
 struct floor;
 
-/* Connects to redis://HOST[:PORT] or unix:///PATH of a list separated by commas. 0, or -1 after a message. */
+/* Connects to redis://[[USER]:PASSWORD@]HOST[:PORT] or unix:///PATH of a list separated by commas.
+ * 0, or -1 after a message. */
 int floor_open(const char *nodes, struct floor **floor);
 /* Runs until the meter is over, then until no reply is owed. 0, or -1 after a message. */
 int floor_run(struct floor *floor, const struct floor_work *work, struct meter *meter);

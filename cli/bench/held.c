@@ -10,14 +10,76 @@
 
 #include "bench.h"
 #include "boottime.h"
+#include "duration.h"
 #include "exit_codes.h"
 #include "message.h"
 
-enum { IN_FLIGHT = 256, SETTLE_MS = 500 };
+enum { IN_FLIGHT = 256, SETTLE_MS = 500, WATCH_MS = 250, RATE_AFTER_MS = 500 };
+
+static const char taking[] = "taking", holding[] = "holding", giving[] = "giving back";
 
 struct held {
+    const struct settings *settings;
     uint64_t renewed, unsure, lost;
+    const char *doing;
+    int64_t began_ns;        /* of what it is doing */
+    uint64_t renewed_before; /* when that began */
+    bool warned;
 };
+
+/* Each is renewed after a third of its TTL. */
+static double renewals_needed(const struct settings *settings) {
+    return (double)settings->held * 3e3 / (double)settings->ttl_ms;
+}
+
+static void warn(struct held *held, const char *what, double rate) {
+    char text[64];
+    const struct settings *settings = held->settings;
+    const double locks = (double)settings->held, half = rate / 2; /* room for all else */
+    if (held->warned) return;
+    held->warned = true;
+    complain("held: renewals %s: %.0f locks with a TTL of %s take %.0f renewals a second, and here "
+             "%.0f a second are done; try --ttl %.0fm or --held %.0f",
+             what, locks, duration_text(text, sizeof text, settings->ttl_ms),
+             renewals_needed(settings), rate, ceil(locks * 3 / half / 60),
+             floor(half * (double)settings->ttl_ms / 3e3));
+}
+
+static void begin_doing(struct held *held, const char *doing) {
+    held->doing = doing;
+    held->began_ns = now_ns();
+    held->renewed_before = held->renewed;
+}
+
+/* Taking a lock costs as much as renewing one, or a little more: that renewals will not keep up is
+ * known long before locks are lost. */
+static void check_rate(struct held *held, unsigned done) {
+    const double seconds = (double)(now_ns() - held->began_ns) / 1e9;
+    const double rate = ((double)done + (double)(held->renewed - held->renewed_before)) / seconds;
+    if (rate <= 0 || (seconds * 1e3 < RATE_AFTER_MS && held->lost == 0)) return;
+    if (held->lost > 0) {
+        warn(held, "do not keep up, and locks are lost", rate);
+    } else if (held->doing == taking && rate < renewals_needed(held->settings)) {
+        warn(held, "will not keep up", rate);
+    }
+}
+
+static void watch(void *context, unsigned done) {
+    struct held *held = context;
+    check_rate(held, done);
+    if (held->settings->quiet) return;
+    const long long left_s =
+        (held->began_ns + held->settings->ttl_ms * MS / 2 - now_ns()) / (1000 * MS);
+    if (held->doing == holding) {
+        tell_passing("held, %s: %llu renewals, %llu lost; %lld s left", held->doing,
+                     (unsigned long long)(held->renewed - held->renewed_before),
+                     (unsigned long long)held->lost, left_s > 0 ? left_s : 0);
+    } else {
+        tell_passing("held, %s: %u of %lld locks; %llu renewals, %llu lost", held->doing, done,
+                     (long long)held->settings->held, (unsigned long long)held->renewed,
+                     (unsigned long long)held->lost);
+    }
+}
 
 static void on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
     struct held *held = context;
@@ -45,13 +107,23 @@ static int make_locks(struct bench *bench, struct redlock_client *client, struct
     return 0;
 }
 
+static int idle(struct redlock_client *client, struct held *held, int64_t until) {
+    int status = 0;
+    for (int64_t now = now_ns(); status == 0 && now < until; now = now_ns()) {
+        status = flight_idle(client, now + WATCH_MS * MS < until ? now + WATCH_MS * MS : until);
+        watch(held, 0);
+    }
+    return status;
+}
+
 /* Long enough that each is renewed, and some twice. */
 static int hold(struct bench *bench, struct redlock_client *client, struct held *held, struct meter *meter,
                 struct sample *sample) {
     const uint64_t before = held->renewed;
+    begin_doing(held, holding);
     meter->began = now_ns();
     meter->cpu_began = cpu_ns(RUSAGE_SELF);
-    int status = flight_idle(client, meter->began + bench->settings->ttl_ms * MS / 2);
+    int status = idle(client, held, meter->began + bench->settings->ttl_ms * MS / 2);
     meter->cpu_ended = cpu_ns(RUSAGE_SELF);
     meter->ended = now_ns();
     const double renewals = (double)(held->renewed - before), wall = (double)(meter->ended - meter->began),
@@ -64,20 +136,29 @@ static int hold(struct bench *bench, struct redlock_client *client, struct held 
 
 static int take_hold_give(struct bench *bench, struct redlock_client *client, struct flight_plan *plan,
                           struct meter *meter, struct sample *sample) {
-    struct held held = {0};
+    struct held held = {.settings = bench->settings};
+    struct flight_misses misses = {0};
     const double before = heap_bytes();
     int status = make_locks(bench, client, &held, plan);
     plan->work = FLIGHT_TAKE;
+    plan->watch = watch;
+    plan->context = &held;
+    begin_doing(&held, taking);
     if (status == 0) status = flight_run(client, plan);
     /* At rest: the last nodes' answers to the last of them are in. */
     if (status == 0) status = flight_idle(client, now_ns() + SETTLE_MS * MS);
     const double bytes = heap_bytes() - before;
     sample->figures[FIGURE_BYTES] = bytes > 0 ? bytes / (double)plan->locks_count : NAN;
     if (status == 0) status = hold(bench, client, &held, meter, sample);
-    sample->figures[FIGURE_LOST] = (double)held.lost;
     plan->work = FLIGHT_GIVE;
-    /* A lost one has nothing to give back. */
-    if (status == 0 && held.lost == 0) status = flight_run(client, plan);
+    plan->misses = &misses;
+    begin_doing(&held, giving);
+    if (status == 0) status = flight_run(client, plan);
+    sample->figures[FIGURE_LOST] = fmax((double)held.lost, (double)misses.lost);
+    if (misses.unanswered > 0) {
+        complain("held: too few nodes answered in time when %u locks were given back",
+                 misses.unanswered);
+    }
     for (unsigned i = 0; i < plan->locks_count; i++) redlock_lock_free(plan->locks[i]);
     return status;
 }

@@ -259,6 +259,8 @@ int redlock_look_start(struct redlock_lock *lock, struct redlock_view *views, si
 
 /* ---- listing ---- */
 
+enum { SCANS_MAX = 4000000 };
+
 /* Whether one node holds a string with a TTL there. The mutex is held. */
 static bool is_lock_at(struct redlock_client *client, unsigned node, struct net_bytes key) {
     size_t prefix = client->options.key_prefix_bytes;
@@ -282,8 +284,25 @@ static void tell_items(struct redlock_client *client, unsigned node, const struc
     }
 }
 
+/* A SCAN that works ends, and has no cursor twice. Cursors are compared with one that was kept a
+ * while ago, and longer each time (Brent), so a circle of any size is found. A SCAN with ever new
+ * cursors ends by their number: at 50 keys a cursor, no server has so many. */
+struct scan_end {
+    uint64_t kept, count, keep_at;
+};
+
+static bool is_endless(struct scan_end *end, uint64_t cursor) {
+    if (cursor == end->kept || end->count >= SCANS_MAX) return true;
+    if (++end->count >= end->keep_at) {
+        end->kept = cursor;
+        end->keep_at *= 2;
+    }
+    return false;
+}
+
 static int scan_node(struct redlock_client *client, unsigned node, redlock_resource_fn *each, void *context) {
     uint64_t cursor = 0;
+    struct scan_end end = {.keep_at = 1};
     do {
         struct look *scan = look_new(client, NET_SCAN, "", 0);
         if (!scan) return REDLOCK_NO_MEMORY;
@@ -294,6 +313,11 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
         cursor = scan->cursor;
         look_unref(scan);
         if (!told) return REDLOCK_NO_QUORUM;
+        if (cursor != 0 && is_endless(&end, cursor)) {
+            net_reconnect(client->net, node, REDLOCK_VERDICT_PROTOCOL,
+                          "SCAN does not end: its cursor never returns to 0");
+            return REDLOCK_NO_QUORUM;
+        }
     } while (cursor != 0);
     return REDLOCK_OK;
 }

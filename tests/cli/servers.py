@@ -33,11 +33,28 @@ class ServerError(Exception):
     pass
 
 
-class Server:
+class Asking:
+    """A server on a port of this machine, to be asked."""
+
+    def __init__(self, port, password=None):
+        self.port = port
+        self.password = password
+
+    def ask(self, *words):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+            stream = connection.makefile("rwb")
+            if self.password is not None:
+                _send(stream, "AUTH", self.password)
+                _receive(stream)
+            _send(stream, *words)
+            return _receive(stream)
+
+
+class Server(Asking):
     def __init__(self, *arguments, environ=None):
         self.arguments = arguments
         self.environ = {**os.environ, **(environ or {})}
-        self.password = None
+        super().__init__(None)
         self.directory = tempfile.mkdtemp(prefix="redlock-test-server-")
         self.process = None
         for _ in range(5):
@@ -73,15 +90,6 @@ class Server:
     @property
     def url(self):
         return f"redis://127.0.0.1:{self.port}"
-
-    def ask(self, *words):
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
-            stream = connection.makefile("rwb")
-            if self.password is not None:
-                _send(stream, "AUTH", self.password)
-                _receive(stream)
-            _send(stream, *words)
-            return _receive(stream)
 
     def pause(self):
         os.kill(self.process.pid, signal.SIGSTOP)

@@ -129,6 +129,16 @@ def test_held(bench):
     assert bytes_each is None or 100 < bytes_each < 20000  # no figure where a sanitizer has replaced malloc
 
 
+def test_held_beyond_what_can_be_renewed(bench):
+    """It says so early, and comes to its end."""
+    done = bench("-n", "3", "-t", "2s", "--held", "30000", "--only", "held", "--json")
+    assert done.returncode == 0, done.stderr
+    (side,) = json.loads(done.stdout)["measurements"][0]["sides"]
+    warning = re.search(rb"held: renewals (.*): 30000 locks with a TTL of 2.0 s take 45000 renewals a second, and here \d+ a second are "
+                        rb"done; try --ttl \d+m or --held \d+", done.stderr)
+    assert warning or side["lost"]["max"] == 0  # some machine keeps up
+
+
 def test_distinct(bench):
     _, found = measured(bench, "-n", "1", "--only", "distinct")
     sides, ratios = found["distinct"]["sides"], found["distinct"]["ratios"]
@@ -206,7 +216,8 @@ def test_list_names_what_can_be_chosen(bench):
     (["-N", ","], 78, "bench wants 1 to 15 nodes, not 0"),
     (["-N", "redis://127.0.0.1:1", "--only", "nodes-3"], 64, "nodes-3 wants 3 nodes, and -N lists 1"),
     (["-N", "redis://127.0.0.1:1", "--only", "blocking"], 69, "Connection refused"),
-    (["-N", "redis://u:geheim@127.0.0.1:1", "--only", "blocking"], 69, "the floor has no way to node 1, for it knows no passwords"),
+    (["-N", "redis://u:geheim@127.0.0.1:1", "--only", "blocking"], 69, "Connection refused"),
+    (["-N", "redis://127.0.0.1:1/3", "--only", "blocking"], 69, "the floor has no way to node 1, for it knows no databases"),
 ])
 def test_errors(bench, arguments, status, message):
     done = bench(*arguments)
@@ -242,3 +253,12 @@ def test_nothing_is_left_after_a_signal(room, name, what, count):
     assert process.wait(10) == -number
     until(lambda: all(gone(pid) for pid in started), what="the end of every process")
     assert room.leftovers() == []
+
+
+def test_floor_with_a_password(bench):
+    with Quorum(1) as servers:
+        servers[0].ask("CONFIG", "SET", "requirepass", "geheim")
+        wrong = bench(*SHORT, "-N", f"redis://:falsch@127.0.0.1:{servers[0].port}", "--only", "blocking")
+        assert wrong.returncode == 69 and b"the floor cannot use node 1: Permission denied" in wrong.stderr
+        done = bench(*SHORT, "-N", f"redis://default:geheim@127.0.0.1:{servers[0].port}", "--only", "blocking")
+        assert done.returncode == 0, done.stderr

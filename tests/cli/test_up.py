@@ -2,6 +2,7 @@
 """up: a quorum that works, and nothing of it left however it ends."""
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -11,7 +12,8 @@ import time
 import pytest
 
 from conftest import BINARY, Redlock
-from servers import until
+from blocked import fill
+from servers import Asking, ServerError, until
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def listens(port):
 
 
 def ports_in(nodes):
-    return re.findall(r"redis://127\.0\.0\.1:(\d+)", nodes)
+    return re.findall(r"redis://:[0-9a-f]{32}@127\.0\.0\.1:(\d+)", nodes)
 
 
 def begin(up, path, *arguments, script="sleep 60", **more):
@@ -169,7 +171,7 @@ def test_directory_is_kept(up, tmp_path):
 def test_shell_code_is_quoted(up, tmp_path):
     directory = tmp_path / "it's here"
     process = up.start("up", "-q", "-n", "1", "--dir", str(directory))
-    code = b"".join(process.stdout.readline() for _ in range(3))
+    code = b"".join(process.stdout.readline() for _ in range(4))
     process.terminate()
     assert process.wait(10) == 0
     told = subprocess.run(["sh", "-c", code.decode() + 'printf %s "$REDLOCK_UP_DIR"'], capture_output=True, check=True).stdout
@@ -224,3 +226,46 @@ def test_server_that_does_not_start(up, room, tmp_path):
     assert done.returncode == 71
     assert b"does not start" in done.stderr
     nothing_left(room, [])
+
+
+def kill_and_wait(node):
+    """Until the server is started again."""
+    before = (node / "pid").read_text()
+    os.kill(int(before), signal.SIGKILL)
+    until(lambda: (node / "pid").read_text() not in ("", before), what=f"{node.name}, again")
+
+
+def test_servers_let_in_only_those_who_know_the_password(up, room, tmp_path):
+    """Any user of the machine can connect to a port of it."""
+    process, ports = begin(up, tmp_path / "nodes", "-n", "2", "--mode", "classic", "--restart-after", "50ms",
+                           script='echo "$REDISCLI_AUTH"; echo "$REDLOCK_UP_DIR"; sleep 60')
+    password, directory = (process.stdout.readline().decode().strip() for _ in range(2))
+    assert re.search(f"redis://:{password}@", (tmp_path / "nodes").read_text())
+    kill_and_wait(pathlib.Path(directory) / "node-2")
+    until(lambda: listens(ports[1]), what="the second server, again")
+    for port in ports:
+        stranger, client = Asking(port), Asking(port, password)
+        with pytest.raises(ServerError, match="NOAUTH"):
+            stranger.ask("SHUTDOWN", "NOSAVE")
+        assert client.ask("PING") == b"PONG"
+    assert not any(password in line for line in room.processes().values())
+    process.terminate()
+    assert process.wait(10) == 128 + signal.SIGTERM
+    nothing_left(room, ports)
+
+
+def test_standard_error_that_nobody_reads_stops_nothing(up, room):
+    ends = os.pipe()
+    process = up.start("up", "-n", "3", "--mode", "classic", "--restart-after", "100ms", stderr=ends[1])
+    lines = [process.stdout.readline().decode() for _ in range(4)]
+    ports = ports_in(lines[0])
+    directory = pathlib.Path(re.search("'(.*)'", lines[3]).group(1))
+    until(lambda: b"are up" in os.read(ends[0], 4096))
+    fill(ends[1])
+    kill_and_wait(directory / "node-1")
+    kill_and_wait(directory / "node-2")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+    nothing_left(room, ports)
+    for end in ends:
+        os.close(end)
