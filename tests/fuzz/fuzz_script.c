@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *at = (const char *)data, *end = at + size;
     const struct script_bytes text = cut(&at, end), choices = cut(&at, end);
     char sha[SCRIPT_SHA_BYTES + 1], error[512] = "";
-    if (!scripts_load(scripts, text.data, text.bytes, sha, error, sizeof error)) {
+    if (!script_load(scripts, text.data, text.bytes, sha, error, sizeof error)) {
         must(*error != '\0' && strpbrk(error, "\r\n") == NULL, "a refusal without a sentence");
         return 0;
     }

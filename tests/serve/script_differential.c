@@ -123,7 +123,7 @@ static void compare(struct scripts *scripts, redisContext *redis, const char *te
 static void compare_names(struct scripts *scripts, redisContext *redis, const char *text) {
     char sha[SCRIPT_SHA_BYTES + 1], error[512];
     redisReply *there = redisCommand(redis, "SCRIPT LOAD %s", text);
-    const bool taken = scripts_load(scripts, text, strlen(text), sha, error, sizeof error);
+    const bool taken = script_load(scripts, text, strlen(text), sha, error, sizeof error);
     const bool same =
         taken ? there->type == REDIS_REPLY_STRING && strcmp(there->str, sha) == 0
               : there->type == REDIS_REPLY_ERROR && strncmp(there->str + 4, error, strlen("Error compiling")) == 0;
@@ -149,7 +149,7 @@ static void compare_all(struct scripts *scripts, redisContext *redis, const char
 static void expect_refusal(struct scripts *scripts, const char *text) {
     char sha[SCRIPT_SHA_BYTES + 1], error[512] = "";
     count.scripts++;
-    const bool taken = scripts_load(scripts, text, strlen(text), sha, error, sizeof error);
+    const bool taken = script_load(scripts, text, strlen(text), sha, error, sizeof error);
     count.differences += taken;
     printf("%s: %s\n", taken ? "taken" : "refused", taken ? text : error);
 }

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "scripted.h"
 
+#include "script_name.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 struct script_bytes text_bytes(const char *text) {
     return (struct script_bytes){text, strlen(text)};
+}
+
+bool script_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error, size_t error_size) {
+    const bool named = script_name((struct script_bytes){text, bytes}, sha);
+    assert(named);
+    return named && scripts_load(scripts, sha, text, bytes, error, error_size);
 }
 
 static struct script_value integer(int64_t value) {
@@ -63,7 +71,7 @@ struct ending script_ending(struct scripts *scripts, const char *text, const cha
     struct script_bytes words[64];
     size_t count = 0;
     char sha[SCRIPT_SHA_BYTES + 1], error[512];
-    if (!scripts_load(scripts, text, strlen(text), sha, error, sizeof error)) {
+    if (!script_load(scripts, text, strlen(text), sha, error, sizeof error)) {
         snprintf(ending.text, sizeof ending.text, "ERR %s", error);
         ending.value.bytes.bytes = strlen(ending.text);
         return ending;
