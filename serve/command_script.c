@@ -43,12 +43,12 @@ static const char *failure_of(enum worker_failure failure) {
 static bool ask_to_run(struct connection *connection) {
     struct worker_task *task = &connection->script.task;
     const struct request_reader *reader = &connection->reader;
-    const struct script_bytes *kept = texts_use(connection->gateway->texts, connection->script.sha);
+    const struct text *kept = texts_use(connection->gateway->texts, connection->script.sha);
     struct wire_message message = {.kind = WIRE_RUN, .key = reader->words[3], .argument_count = reader->count - 4};
     /* Others may have made it be forgotten while this one waited for its turn. */
     const bool is_text = command_is(reader->words[0], "eval");
     if (kept == NULL && !is_text) return false;
-    message.text = kept != NULL ? *kept : reader->words[1];
+    message.text = kept != NULL ? kept->bytes : reader->words[1];
     memcpy(message.sha, connection->script.sha, sizeof message.sha);
     memcpy(message.arguments, &reader->words[4], message.argument_count * sizeof *message.arguments);
     return task_ask(task, &connection->gateway->workers, &message);
@@ -103,11 +103,26 @@ static void over(struct turn *turn, const struct script_value *result) {
     connection_answered(connection);
 }
 
+/* Of a script that is known by heart. */
+static enum script_step known_program(struct turn *turn, const struct script_value *answer, struct script_call *call,
+                                      struct script_value *result) {
+    return known_step(&connection_of(turn)->script.known, answer, call, result);
+}
+
+static bool is_known(struct connection *connection) {
+    struct script *script = &connection->script;
+    const struct request_reader *reader = &connection->reader;
+    const struct text *kept = texts_use(connection->gateway->texts, script->sha);
+    return kept != NULL &&
+           known_begin(&script->known, &kept->known, script->sha, &reader->words[4], reader->count - 4);
+}
+
 static void run(struct connection *connection) {
+    turn_program *const runs = is_known(connection) ? known_program : program;
     connection->busy = true;
     connection->script.task.heard = heard_of_run;
     connection->script.deaths = 0;
-    if (turn_begin(&connection->turn, connection->gateway, connection->reader.words[3], NULL, program, over)) return;
+    if (turn_begin(&connection->turn, connection->gateway, connection->reader.words[3], NULL, runs, over)) return;
     reply_error(&connection->reply, "OOM out of memory");
     connection_answered(connection);
 }
@@ -178,7 +193,8 @@ static void load(struct connection *connection) {
         return;
     }
     connection->busy = true;
-    if (texts_use(connection->gateway->texts, script->sha) != NULL) {
+    const bool has = texts_use(connection->gateway->texts, script->sha) != NULL;
+    if (has || (known_find(text).program != NULL && texts_keep(connection->gateway->texts, script->sha, text))) {
         loaded(connection);
         return;
     }

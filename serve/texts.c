@@ -8,36 +8,36 @@
 #include <strings.h>
 #include <sys/queue.h>
 
-struct text {
-    TAILQ_ENTRY(text) used; /* from the one unused for longest */
+struct kept {
+    TAILQ_ENTRY(kept) used; /* from the one unused for longest */
     char sha[SCRIPT_SHA_BYTES + 1];
-    struct script_bytes bytes; /* behind the struct */
+    struct text text; /* its bytes are behind the struct */
 };
 
 struct texts {
-    TAILQ_HEAD(text_queue, text) used;
+    TAILQ_HEAD(kept_queue, kept) used;
     void *by_sha; /* tsearch(3) */
     size_t count, count_max;
 };
 
 static int compare(const void *a, const void *b) {
-    const struct text *one = a, *other = b;
+    const struct kept *one = a, *other = b;
     return strcasecmp(one->sha, other->sha);
 }
 
-static struct text *find(const struct texts *texts, const char *sha) {
-    struct text key;
+static struct kept *find(const struct texts *texts, const char *sha) {
+    struct kept key;
     if (strnlen(sha, SCRIPT_SHA_BYTES + 1) != SCRIPT_SHA_BYTES) return NULL;
     memcpy(key.sha, sha, sizeof key.sha);
-    struct text *const *found = tfind(&key, &texts->by_sha, compare);
+    struct kept *const *found = tfind(&key, &texts->by_sha, compare);
     return found != NULL ? *found : NULL;
 }
 
-static void forget(struct texts *texts, struct text *text) {
-    tdelete(text, &texts->by_sha, compare);
-    TAILQ_REMOVE(&texts->used, text, used);
+static void forget(struct texts *texts, struct kept *kept) {
+    tdelete(kept, &texts->by_sha, compare);
+    TAILQ_REMOVE(&texts->used, kept, used);
     texts->count--;
-    free(text);
+    free(kept);
 }
 
 struct texts *texts_new(size_t count_max) {
@@ -61,12 +61,13 @@ void texts_free(struct texts *texts) {
 
 bool texts_keep(struct texts *texts, const char *sha, struct script_bytes text) {
     if (texts_use(texts, sha) != NULL) return true;
-    struct text *kept = malloc(sizeof *kept + text.bytes);
+    struct kept *kept = malloc(sizeof *kept + text.bytes);
     if (kept == NULL) return false;
     memcpy(kept->sha, sha, SCRIPT_SHA_BYTES);
     kept->sha[SCRIPT_SHA_BYTES] = '\0';
-    kept->bytes = (struct script_bytes){(char *)(kept + 1), text.bytes};
     if (text.bytes > 0) memcpy(kept + 1, text.data, text.bytes);
+    kept->text.bytes = (struct script_bytes){(char *)(kept + 1), text.bytes};
+    kept->text.known = known_find(text);
     if (tsearch(kept, &texts->by_sha, compare) == NULL) {
         free(kept);
         return false;
@@ -78,10 +79,10 @@ bool texts_keep(struct texts *texts, const char *sha, struct script_bytes text) 
 
 bool texts_have(const struct texts *texts, const char *sha) { return find(texts, sha) != NULL; }
 
-const struct script_bytes *texts_use(struct texts *texts, const char *sha) {
-    struct text *text = find(texts, sha);
-    if (text == NULL) return NULL;
-    TAILQ_REMOVE(&texts->used, text, used);
-    TAILQ_INSERT_TAIL(&texts->used, text, used);
-    return &text->bytes;
+const struct text *texts_use(struct texts *texts, const char *sha) {
+    struct kept *kept = find(texts, sha);
+    if (kept == NULL) return NULL;
+    TAILQ_REMOVE(&texts->used, kept, used);
+    TAILQ_INSERT_TAIL(&texts->used, kept, used);
+    return &kept->text;
 }

@@ -28,6 +28,8 @@ struct ending {
 struct ending script_ending(struct scripts *scripts, const char *text, const char *const *arguments,
                             struct key_now *key);
 
+/* The same where the text is known by heart, without the interpreter. False: it is not, or the arguments are for that. */
+bool known_ending(const char *text, const char *const *arguments, struct key_now *key, struct ending *ending);
 /* As SCRIPT LOAD: names the text, and keeps it if it is taken. `sha` gets 40 digits and a NUL. */
 bool script_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error, size_t error_size);
 
