@@ -13,8 +13,9 @@
 #include "texts.h"
 
 enum { TEXT_BYTES_MAX = 16 * 1024 };
-/* A worker that died under a script may have been ended by somebody else, or by what another script of the connection has
- * done to it: so the script has another try, if it has not done anything yet. */
+/* A worker that died under a script may have been ended by somebody else, or by what another script
+ * of the connection has done to it: so the script has another try, if it has not done anything yet.
+ */
 enum { DEATHS_MAX = 2 };
 
 static const char no_script[] = "NOSCRIPT No matching script. Please use EVAL.";
@@ -30,7 +31,9 @@ static struct connection *connection_of_task(struct worker_task *task) {
 static const char *failure_of(enum worker_failure failure) {
     switch (failure) {
     case WORKER_OVERDUE: return "ERR the script takes too long: it does not come to an end";
-    case WORKER_NONE: return "ERR this gateway runs no scripts at the moment: there is no process for them, see its log";
+    case WORKER_NONE:
+        return "ERR this gateway runs no scripts at the moment: there is no process for them, see "
+               "its log";
     case WORKER_WORKED:
     case WORKER_DIED: break;
     }
@@ -44,13 +47,15 @@ static bool ask_to_run(struct connection *connection) {
     struct worker_task *task = &connection->script.task;
     const struct request_reader *reader = &connection->reader;
     const struct text *kept = texts_use(connection->gateway->texts, connection->script.sha);
-    struct wire_message message = {.kind = WIRE_RUN, .key = reader->words[3], .argument_count = reader->count - 4};
+    struct wire_message message = {
+        .kind = WIRE_RUN, .key = reader->words[3], .argument_count = reader->count - 4};
     /* Others may have made it be forgotten while this one waited for its turn. */
     const bool is_text = command_is(reader->words[0], "eval");
     if (kept == NULL && !is_text) return false;
     message.text = kept != NULL ? kept->bytes : reader->words[1];
     memcpy(message.sha, connection->script.sha, sizeof message.sha);
-    memcpy(message.arguments, &reader->words[4], message.argument_count * sizeof *message.arguments);
+    memcpy(message.arguments, &reader->words[4],
+           message.argument_count * sizeof *message.arguments);
     return task_ask(task, &connection->gateway->workers, &message);
 }
 
@@ -66,23 +71,26 @@ static enum script_step begin(struct connection *connection, struct script_value
 static enum script_step begin_after(struct connection *connection, enum worker_failure failure,
                                     struct script_value *result) {
     struct script *script = &connection->script;
-    if (failure == WORKER_DIED && !script->changed && ++script->deaths < DEATHS_MAX) return begin(connection, result);
+    if (failure == WORKER_DIED && !script->changed && ++script->deaths < DEATHS_MAX)
+        return begin(connection, result);
     *result = error_value(failure_of(failure));
     return SCRIPT_ENDS;
 }
 
 /* A run that begins anew has done nothing yet. */
-static enum script_step program(struct turn *turn, const struct script_value *answer, struct script_call *call,
-                                struct script_value *result) {
+static enum script_step program(struct turn *turn, const struct script_value *answer,
+                                struct script_call *call, struct script_value *result) {
     struct connection *connection = connection_of(turn);
     (void)call;
     if (answer == NULL) return begin(connection, result);
     const struct wire_message message = {.kind = WIRE_ANSWER, .value = *answer};
-    if (task_ask(&connection->script.task, &connection->gateway->workers, &message)) return SCRIPT_WAITS;
+    if (task_ask(&connection->script.task, &connection->gateway->workers, &message))
+        return SCRIPT_WAITS;
     return begin_after(connection, connection->script.task.failure, result);
 }
 
-static void heard_of_run(struct worker_task *task, const struct wire_message *message, enum worker_failure failure) {
+static void heard_of_run(struct worker_task *task, const struct wire_message *message,
+                         enum worker_failure failure) {
     struct connection *connection = connection_of_task(task);
     struct script_value result;
     if (message == NULL) {
@@ -104,8 +112,8 @@ static void over(struct turn *turn, const struct script_value *result) {
 }
 
 /* Of a script that is known by heart. */
-static enum script_step known_program(struct turn *turn, const struct script_value *answer, struct script_call *call,
-                                      struct script_value *result) {
+static enum script_step known_program(struct turn *turn, const struct script_value *answer,
+                                      struct script_call *call, struct script_value *result) {
     return known_step(&connection_of(turn)->script.known, answer, call, result);
 }
 
@@ -113,8 +121,8 @@ static bool is_known(struct connection *connection) {
     struct script *script = &connection->script;
     const struct request_reader *reader = &connection->reader;
     const struct text *kept = texts_use(connection->gateway->texts, script->sha);
-    return kept != NULL &&
-           known_begin(&script->known, &kept->known, script->sha, &reader->words[4], reader->count - 4);
+    return kept != NULL && known_begin(&script->known, &kept->known, script->sha, &reader->words[4],
+                                       reader->count - 4);
 }
 
 static void run(struct connection *connection) {
@@ -122,7 +130,9 @@ static void run(struct connection *connection) {
     connection->busy = true;
     connection->script.task.heard = heard_of_run;
     connection->script.deaths = 0;
-    if (turn_begin(&connection->turn, connection->gateway, connection->reader.words[3], NULL, runs, over)) return;
+    if (turn_begin(&connection->turn, connection->gateway, connection->reader.words[3], NULL, runs,
+                   over))
+        return;
     reply_error(&connection->reply, "OOM out of memory");
     connection_answered(connection);
 }
@@ -130,7 +140,9 @@ static void run(struct connection *connection) {
 /* ---- loading ---- */
 
 /* EVAL has its text in words[1], SCRIPT LOAD in words[2]. */
-static bool is_eval(const struct connection *connection) { return command_is(connection->reader.words[0], "eval"); }
+static bool is_eval(const struct connection *connection) {
+    return command_is(connection->reader.words[0], "eval");
+}
 
 static struct script_bytes text_of(const struct connection *connection) {
     return connection->reader.words[is_eval(connection) ? 1 : 2];
@@ -163,11 +175,13 @@ static void not_loaded_for(struct connection *connection, const char *why) {
     not_loaded(connection, (struct script_bytes){why, strlen(why)});
 }
 
-static void heard_of_load(struct worker_task *task, const struct wire_message *message, enum worker_failure failure) {
+static void heard_of_load(struct worker_task *task, const struct wire_message *message,
+                          enum worker_failure failure) {
     struct connection *connection = connection_of_task(task);
     struct script *script = &connection->script;
     if (message == NULL) {
-        if (failure == WORKER_DIED && ++script->deaths < DEATHS_MAX && ask_to_load(connection)) return;
+        if (failure == WORKER_DIED && ++script->deaths < DEATHS_MAX && ask_to_load(connection))
+            return;
         not_loaded_for(connection, failure_of(failure));
     } else if (message->kind == WIRE_REFUSED) {
         not_loaded(connection, message->text);
@@ -185,7 +199,8 @@ static void load(struct connection *connection) {
     const struct script_bytes text = text_of(connection);
     if (text.bytes > TEXT_BYTES_MAX) {
         connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
-        reply_error(&connection->reply, "ERR the script is too long: this gateway takes %d bytes", TEXT_BYTES_MAX);
+        reply_error(&connection->reply, "ERR the script is too long: this gateway takes %d bytes",
+                    TEXT_BYTES_MAX);
         return;
     }
     if (!script_name(text, script->sha)) {
@@ -194,7 +209,8 @@ static void load(struct connection *connection) {
     }
     connection->busy = true;
     const bool has = texts_use(connection->gateway->texts, script->sha) != NULL;
-    if (has || (known_find(text).program != NULL && texts_keep(connection->gateway->texts, script->sha, text))) {
+    if (has || (known_find(text).program != NULL &&
+                texts_keep(connection->gateway->texts, script->sha, text))) {
         loaded(connection);
         return;
     }
@@ -253,7 +269,8 @@ void command_script(struct connection *connection) {
     } else if (command_is(reader->words[1], "exists") && reader->count > 2) {
         reply_array(reply, reader->count - 2);
         for (size_t i = 2; i < reader->count; i++)
-            reply_integer(reply, read_sha(reader->words[i], sha) && texts_have(connection->gateway->texts, sha));
+            reply_integer(reply, read_sha(reader->words[i], sha) &&
+                                     texts_have(connection->gateway->texts, sha));
     } else if (command_is(reader->words[1], "flush")) {
         texts_forget(connection->gateway->texts);
         reply_status(reply, "OK");

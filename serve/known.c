@@ -5,108 +5,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "known_programs.h"
 #include "script_lexer.h"
 
 /* As of the interpreter's runs: the key may change hands meanwhile, then it begins again. */
-enum { TRIES_MAX = 4, TEXT_BYTES_MAX = 1024, TTL_DIGITS_MAX = 13, NO_CALL = -1 };
-
-/* What is done once it is known what the key holds. */
-enum act { RETURN, DELETE, EXTEND, TAKE, TRY_TO_TAKE, ASK_PTTL, ASK_TTL, EXTEND_LEFT };
-/* What is made of the answer to that, or of nothing. */
-enum outcome { ANSWER, NUMBER, FLAG, POSITIVE, OK, WRONG };
-
-struct known_branch {
-    enum act act;
-    int call; /* which of the text's calls */
-    enum outcome outcome;
-    int64_t number;
-    bool quiet; /* an error is an answer, as redis.pcall has it */
-};
-
-struct known_program {
-    const char *text;
-    enum script_command first; /* GET or EXISTS, the first call of the text */
-    bool has_ttl;
-    struct known_branch same, absent, other; /* the value is ARGV[1], there is none, it is another */
-};
-
-#define IS(n) {RETURN, NO_CALL, NUMBER, (n), false}
-#define IS_WRONG {RETURN, NO_CALL, WRONG, 0, false}
-
-static const struct known_program programs[] = {
-    /* Releases. The first is that of Redis's documentation, redlock-py, pottery, rslock and many others. */
-    {"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
-     SCRIPT_GET, false, {DELETE, 1, ANSWER, 0, false}, IS(0), IS(0)},
-    {"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0",
-     SCRIPT_GET, false, {DELETE, 1, ANSWER, 0, false}, IS(0), IS(0)},
-    /* redis-py */
-    {"local token = redis.call('get', KEYS[1]) if not token or token ~= ARGV[1] then return 0 end "
-     "redis.call('del', KEYS[1]) return 1",
-     SCRIPT_GET, false, {DELETE, 1, NUMBER, 1, false}, IS(0), IS(0)},
-    /* redsync */
-    {"local val = redis.call('GET', KEYS[1]) if val == ARGV[1] then return redis.call('DEL', KEYS[1]) "
-     "elseif val == false then return -1 else return 0 end",
-     SCRIPT_GET, false, {DELETE, 1, ANSWER, 0, false}, IS(-1), IS(0)},
-    /* node-redlock */
-    {"local count = 0 for i, key in ipairs(KEYS) do if redis.call('get', key) == ARGV[1] then "
-     "redis.pcall('del', key) count = count + 1 end end return count",
-     SCRIPT_GET, false, {DELETE, 1, NUMBER, 1, true}, IS(0), IS(0)},
-    /* redis-semaphore */
-    {"local key = KEYS[1] local identifier = ARGV[1] if redis.call('get', key) == identifier then "
-     "return redis.call('del', key) end return 0",
-     SCRIPT_GET, false, {DELETE, 1, ANSWER, 0, false}, IS(0), IS(0)},
-    /* aioredlock */
-    {"local identifier = redis.call('get', KEYS[1]) if not identifier then return redis.status_reply('OK') "
-     "elseif identifier == ARGV[1] then return redis.call('del', KEYS[1]) else return redis.error_reply('ERROR') end",
-     SCRIPT_GET, false, {DELETE, 1, ANSWER, 0, false}, {RETURN, NO_CALL, OK, 0, false}, IS_WRONG},
-    /* Extensions. The first is redsync's, pottery's and many others'. */
-    {"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end",
-     SCRIPT_GET, true, {EXTEND, 1, ANSWER, 0, false}, IS(0), IS(0)},
-    {"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0",
-     SCRIPT_GET, true, {EXTEND, 1, ANSWER, 0, false}, IS(0), IS(0)},
-    /* redis-py */
-    {"local token = redis.call('get', KEYS[1]) if not token or token ~= ARGV[1] then return 0 end "
-     "redis.call('pexpire', KEYS[1], ARGV[2]) return 1",
-     SCRIPT_GET, true, {EXTEND, 1, NUMBER, 1, false}, IS(0), IS(0)},
-    {"local token = redis.call('get', KEYS[1]) if not token or token ~= ARGV[1] then return 0 end "
-     "local expiration = redis.call('pttl', KEYS[1]) if not expiration then expiration = 0 end "
-     "if expiration < 0 then return 0 end local newttl = ARGV[2] "
-     "if ARGV[3] == '0' then newttl = ARGV[2] + expiration end redis.call('pexpire', KEYS[1], newttl) return 1",
-     SCRIPT_GET, true, {EXTEND_LEFT, 1, NUMBER, 1, false}, IS(0), IS(0)},
-    /* redsync */
-    {"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) "
-     "elseif redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then return 1 else return 0 end",
-     SCRIPT_GET, true, {EXTEND, 1, ANSWER, 0, false}, {TRY_TO_TAKE, 2, FLAG, 0, false}, {TRY_TO_TAKE, 2, FLAG, 0, false}},
-    /* node-redlock */
-    {"for i, key in ipairs(KEYS) do if redis.call('get', key) ~= ARGV[1] then return 0 end end "
-     "for i, key in ipairs(KEYS) do redis.call('set', key, ARGV[1], 'PX', ARGV[2]) end return #KEYS",
-     SCRIPT_GET, true, {EXTEND, 1, NUMBER, 1, false}, IS(0), IS(0)},
-    /* redis-semaphore */
-    {"local key = KEYS[1] local identifier = ARGV[1] local lockTimeout = ARGV[2] local value = redis.call('get', key) "
-     "if value == identifier then redis.call('pexpire', key, lockTimeout) return 1 end return 0",
-     SCRIPT_GET, true, {EXTEND, 1, NUMBER, 1, false}, IS(0), IS(0)},
-    /* rslock */
-    {"if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 else "
-     "if redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) ~= nil then return 1 else return 0 end end",
-     SCRIPT_GET, true, {EXTEND, 1, NUMBER, 1, false}, IS(0), IS(0)},
-    /* Acquisitions: node-redlock, aioredlock */
-    {"for i, key in ipairs(KEYS) do if redis.call('exists', key) == 1 then return 0 end end "
-     "for i, key in ipairs(KEYS) do redis.call('set', key, ARGV[1], 'PX', ARGV[2]) end return #KEYS",
-     SCRIPT_EXISTS, true, IS(0), {TAKE, 1, NUMBER, 1, false}, IS(0)},
-    {"local identifier = redis.call('get', KEYS[1]) if not identifier or identifier == ARGV[1] then "
-     "return redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) else return redis.error_reply('ERROR') end",
-     SCRIPT_GET, true, {EXTEND, 1, OK, 0, false}, {TAKE, 1, OK, 0, false}, IS_WRONG},
-    /* Questions: pottery, aioredlock */
-    {"if redis.call('get', KEYS[1]) == ARGV[1] then local pttl = redis.call('pttl', KEYS[1]) "
-     "return (pttl > 0) and pttl or 0 else return 0 end",
-     SCRIPT_GET, false, {ASK_PTTL, 1, POSITIVE, 0, false}, IS(0), IS(0)},
-    {"local identifier = redis.call('get', KEYS[1]) if not identifier then return redis.error_reply('ERROR') "
-     "elseif identifier == ARGV[1] then return redis.call('TTL', KEYS[1]) else return redis.error_reply('ERROR') end",
-     SCRIPT_GET, false, {ASK_TTL, 1, ANSWER, 0, false}, IS_WRONG, IS_WRONG},
-};
-enum { PROGRAMS = sizeof programs / sizeof programs[0] };
-
-const char *known_text(size_t index) { return index < PROGRAMS ? programs[index].text : NULL; }
+enum { TRIES_MAX = 4, TEXT_BYTES_MAX = 1024, TTL_DIGITS_MAX = 13 };
 
 /* ---- the text ---- */
 
@@ -123,12 +26,15 @@ static bool is_plain(struct script_bytes text) {
 
 /* Behind a name and a bracket there are only the names of commands in upper or lower case, here. */
 static bool same_token(const struct token *one, const struct token *other, bool any_case) {
-    if (one->kind != other->kind || one->bytes != other->bytes || one->bytes > TOKEN_TEXT_MAX) return false;
-    return any_case ? strcasecmp(one->text, other->text) == 0 : memcmp(one->text, other->text, one->bytes) == 0;
+    if (one->kind != other->kind || one->bytes != other->bytes || one->bytes > TOKEN_TEXT_MAX)
+        return false;
+    return any_case ? strcasecmp(one->text, other->text) == 0
+                    : memcmp(one->text, other->text, one->bytes) == 0;
 }
 
 /* A bracket on the next line Lua does not take for a call. */
-static bool matches(struct script_bytes text, const struct known_program *program, unsigned lines[KNOWN_CALLS_MAX]) {
+static bool matches(struct script_bytes text, const struct known_program *program,
+                    unsigned lines[KNOWN_CALLS_MAX]) {
     struct lexer here, there;
     struct token last = {.kind = TOKEN_END}, callee = last, token, known;
     unsigned calls = 0;
@@ -138,8 +44,10 @@ static bool matches(struct script_bytes text, const struct known_program *progra
         token = lexer_next(&here);
         known = lexer_next(&there);
         const bool opens = token_is(&token, "(");
-        const bool commands = token_is(&last, "(") && (token_is_name(&callee, "call") || token_is_name(&callee, "pcall"));
-        if (!same_token(&token, &known, commands) || (opens && token.line != last.line)) return false;
+        const bool commands = token_is(&last, "(") &&
+                              (token_is_name(&callee, "call") || token_is_name(&callee, "pcall"));
+        if (!same_token(&token, &known, commands) || (opens && token.line != last.line))
+            return false;
         if (commands && calls == KNOWN_CALLS_MAX) return false;
         if (commands) lines[calls++] = last.line;
         if (opens) callee = last;
@@ -151,15 +59,17 @@ static bool matches(struct script_bytes text, const struct known_program *progra
 struct known known_find(struct script_bytes text) {
     struct known known = {.program = NULL};
     if (!is_plain(text)) return known;
-    for (size_t i = 0; i < PROGRAMS && known.program == NULL; i++) {
-        if (matches(text, &programs[i], known.lines)) known.program = &programs[i];
+    const struct known_program *program;
+    for (size_t i = 0; known.program == NULL && (program = known_program_at(i)) != NULL; i++) {
+        if (matches(text, program, known.lines)) known.program = program;
     }
     return known;
 }
 
 /* ---- a run ---- */
 
-/* As it is written if it is a number: no zero in front, no sign; and far from what a server refuses. */
+/* As it is written if it is a number: no zero in front, no sign; and far from what a server
+ * refuses. */
 static bool read_ttl(struct script_bytes word, int64_t *ttl_ms) {
     *ttl_ms = 0;
     if (word.bytes == 0 || word.bytes > TTL_DIGITS_MAX || word.data[0] == '0') return false;
@@ -170,8 +80,8 @@ static bool read_ttl(struct script_bytes word, int64_t *ttl_ms) {
     return true;
 }
 
-bool known_begin(struct known_run *run, const struct known *known, const char *sha, const struct script_bytes *arguments,
-                 size_t count) {
+bool known_begin(struct known_run *run, const struct known *known, const char *sha,
+                 const struct script_bytes *arguments, size_t count) {
     run->known = *known;
     run->sha = sha;
     run->begun = 0;
@@ -183,7 +93,8 @@ bool known_begin(struct known_run *run, const struct known *known, const char *s
     return !known->program->has_ttl || read_ttl(arguments[1], &run->ttl_ms);
 }
 
-static enum script_step ask(struct known_run *run, enum script_command command, struct script_call *call) {
+static enum script_step ask(struct known_run *run, enum script_command command,
+                            struct script_call *call) {
     const bool takes = command == SCRIPT_TAKE;
     run->call = (struct script_call){.command = command};
     if (takes) run->call.value = run->value;
@@ -202,20 +113,22 @@ static enum script_step fail(struct known_run *run, struct script_value *result)
     for (char *at = run->error; *at != '\0'; at++) {
         if (*at == '\r' || *at == '\n') *at = ' ';
     }
-    *result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {run->error, strlen(run->error)}};
+    *result =
+        (struct script_value){.kind = SCRIPT_ERROR, .bytes = {run->error, strlen(run->error)}};
     return SCRIPT_ENDS;
 }
 
 /* In Redis's form: what went wrong, in which script, on which of its lines. */
-static enum script_step fail_in_call(struct known_run *run, int number, const struct script_value *answer,
+static enum script_step fail_in_call(struct known_run *run, unsigned number,
+                                     const struct script_value *answer,
                                      struct script_value *result) {
     const size_t most = sizeof run->error / 2;
     char sha[SCRIPT_SHA_BYTES + 1] = "";
     for (int i = 0; i < SCRIPT_SHA_BYTES; i++)
         sha[i] = run->sha[i] >= 'A' && run->sha[i] <= 'Z' ? (char)(run->sha[i] + 32) : run->sha[i];
     snprintf(run->error, sizeof run->error, "%.*s script: %s, on @user_script:%u.",
-             (int)(answer->bytes.bytes < most ? answer->bytes.bytes : most), answer->bytes.data, sha,
-             run->known.lines[number]);
+             (int)(answer->bytes.bytes < most ? answer->bytes.bytes : most), answer->bytes.data,
+             sha, run->known.lines[number]);
     return fail(run, result);
 }
 
@@ -232,46 +145,52 @@ static struct script_value integer(int64_t number) {
 static enum script_step finish(const struct known_branch *branch, const struct script_value *answer,
                                struct script_value *result) {
     switch (branch->outcome) {
-    case ANSWER: return end(result, *answer);
-    case NUMBER: return end(result, integer(branch->number));
-    case FLAG: return end(result, integer(answer->kind != SCRIPT_NIL));
-    case POSITIVE: return end(result, integer(answer->integer > 0 ? answer->integer : 0));
-    case OK: return end(result, (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}});
-    case WRONG: break;
+    case KNOWN_ANSWER: return end(result, *answer);
+    case KNOWN_NUMBER: return end(result, integer(branch->number));
+    case KNOWN_FLAG: return end(result, integer(answer->kind != SCRIPT_NIL));
+    case KNOWN_POSITIVE: return end(result, integer(answer->integer > 0 ? answer->integer : 0));
+    case KNOWN_OK:
+        return end(result, (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}});
+    case KNOWN_ERROR: break;
     }
     return end(result, (struct script_value){.kind = SCRIPT_ERROR, .bytes = {"ERR ERROR", 9}});
 }
 
-static enum script_step act(struct known_run *run, struct script_call *call, struct script_value *result) {
+static enum script_step act(struct known_run *run, struct script_call *call,
+                            struct script_value *result) {
     run->step = 1;
     switch (run->branch->act) {
-    case RETURN: break;
-    case DELETE: return ask(run, SCRIPT_DELETE, call);
-    case EXTEND: return ask(run, SCRIPT_EXTEND, call);
-    case TAKE:
-    case TRY_TO_TAKE: return ask(run, SCRIPT_TAKE, call);
-    case ASK_PTTL:
-    case ASK_TTL:
-    case EXTEND_LEFT: return ask(run, SCRIPT_PTTL, call);
+    case KNOWN_NOTHING: break;
+    case KNOWN_DELETE: return ask(run, SCRIPT_DELETE, call);
+    case KNOWN_EXTEND: return ask(run, SCRIPT_EXTEND, call);
+    case KNOWN_TAKE:
+    case KNOWN_TRY: return ask(run, SCRIPT_TAKE, call);
+    case KNOWN_PTTL:
+    case KNOWN_TTL:
+    case KNOWN_EXTEND_LEFT: return ask(run, SCRIPT_PTTL, call);
     }
     return finish(run->branch, NULL, result);
 }
 
-static enum script_step choose(struct known_run *run, const struct script_value *answer, struct script_call *call,
-                               struct script_value *result) {
+static enum script_step choose(struct known_run *run, const struct script_value *answer,
+                               struct script_call *call, struct script_value *result) {
     const struct known_program *program = run->known.program;
     const bool asks = program->first == SCRIPT_EXISTS;
     const bool absent = asks ? answer->integer == 0 : answer->kind == SCRIPT_NIL;
     const bool same = asks || (answer->bytes.bytes == run->value.bytes &&
-                               (run->value.bytes == 0 || memcmp(answer->bytes.data, run->value.data, run->value.bytes) == 0));
+                               (run->value.bytes == 0 || memcmp(answer->bytes.data, run->value.data,
+                                                                run->value.bytes) == 0));
     run->branch = absent ? &program->absent : same ? &program->same : &program->other;
     return act(run, call, result);
 }
 
-/* Of what it has seen in the key it is certain: where it is otherwise, another has changed it meanwhile. */
-static enum script_step begin_again(struct known_run *run, struct script_call *call, struct script_value *result) {
+/* Of what it has seen in the key it is certain: where it is otherwise, another has changed it
+ * meanwhile. */
+static enum script_step begin_again(struct known_run *run, struct script_call *call,
+                                    struct script_value *result) {
     if (!run->changed && run->begun < TRIES_MAX) return begin(run, call);
-    snprintf(run->error, sizeof run->error, "ERR the key was changed by another client while the script ran");
+    snprintf(run->error, sizeof run->error,
+             "ERR the key was changed by another client while the script ran");
     return fail(run, result);
 }
 
@@ -280,8 +199,8 @@ static struct script_value seconds(const struct script_value *answer) {
 }
 
 /* redis-py: what is left is added, or only looked at. */
-static enum script_step extend_left(struct known_run *run, int64_t left_ms, struct script_call *call,
-                                    struct script_value *result) {
+static enum script_step extend_left(struct known_run *run, int64_t left_ms,
+                                    struct script_call *call, struct script_value *result) {
     if (left_ms < 0) return end(result, integer(0));
     run->step = 2;
     ask(run, SCRIPT_EXTEND, call);
@@ -290,23 +209,25 @@ static enum script_step extend_left(struct known_run *run, int64_t left_ms, stru
     return SCRIPT_CALLS;
 }
 
-enum script_step known_step(struct known_run *run, const struct script_value *answer, struct script_call *call,
-                            struct script_value *result) {
+enum script_step known_step(struct known_run *run, const struct script_value *answer,
+                            struct script_call *call, struct script_value *result) {
     if (answer == NULL) {
         run->begun = 0;
         run->changed = false;
         return begin(run, call);
     }
     const bool is_error = answer->kind == SCRIPT_ERROR;
-    if (run->step == 0) return is_error ? fail_in_call(run, 0, answer, result) : choose(run, answer, call, result);
+    if (run->step == 0)
+        return is_error ? fail_in_call(run, 0, answer, result) : choose(run, answer, call, result);
     const struct known_branch *branch = run->branch;
     if (is_error && branch->quiet) return finish(branch, answer, result);
-    if (is_error) return fail_in_call(run, branch->call + (int)run->step - 1, answer, result);
-    if (branch->act == EXTEND_LEFT && run->step == 1) return extend_left(run, answer->integer, call, result);
+    if (is_error) return fail_in_call(run, branch->call + run->step - 1, answer, result);
+    if (branch->act == KNOWN_EXTEND_LEFT && run->step == 1)
+        return extend_left(run, answer->integer, call, result);
     const bool done = answer->kind == SCRIPT_STATUS || answer->integer != 0;
     const bool changes = run->call.command >= SCRIPT_DELETE;
-    if (changes && branch->act != TRY_TO_TAKE && !done) return begin_again(run, call, result);
+    if (changes && branch->act != KNOWN_TRY && !done) return begin_again(run, call, result);
     run->changed = run->changed || (changes && done);
     const struct script_value in_seconds = seconds(answer);
-    return finish(branch, branch->act == ASK_TTL ? &in_seconds : answer, result);
+    return finish(branch, branch->act == KNOWN_TTL ? &in_seconds : answer, result);
 }

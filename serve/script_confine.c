@@ -44,8 +44,8 @@ static bool limit(int what, rlim_t most) {
 
 /* A sanitizer reserves terabytes, and has deeper frames. */
 bool confine_limits(void) {
-    bool all = limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_NOFILE, 0) && limit(RLIMIT_NPROC, 0) &&
-               limit(RLIMIT_MEMLOCK, 0) && limit(RLIMIT_MSGQUEUE, 0);
+    bool all = limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_NOFILE, 0) &&
+               limit(RLIMIT_NPROC, 0) && limit(RLIMIT_MEMLOCK, 0) && limit(RLIMIT_MSGQUEUE, 0);
 #ifndef SCRIPT_SANITIZED
     all = all && limit(RLIMIT_AS, MEMORY_BYTES_MAX) && limit(RLIMIT_STACK, STACK_BYTES_MAX);
 #endif
@@ -74,7 +74,8 @@ bool confine_limits(void) {
 bool confine_system_calls(void) { return false; }
 #else
 
-#ifdef SCRIPT_SANITIZED /* it reports what it found by calls that are not listed here; they fail, and the report is there */
+#ifdef SCRIPT_SANITIZED /* it reports what it found by calls that are not listed here; they fail,  \
+                           and the report is there */
 #define REFUSED (SECCOMP_RET_ERRNO | 1)
 #else
 #define REFUSED SECCOMP_RET_KILL_PROCESS
@@ -91,12 +92,14 @@ bool confine_system_calls(void) { return false; }
 #define ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (what))
 #define ALLOW(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1), ANSWER(SECCOMP_RET_ALLOW)
 /* Where it is this call, its argument decides, and nothing behind it is looked at. */
-#define ALLOW_ON(number, descriptor)                                                                                  \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 4), LOAD(ARGUMENT(0)),                                           \
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (descriptor), 0, 1), ANSWER(SECCOMP_RET_ALLOW), ANSWER(REFUSED)
-#define ALLOW_WITHOUT(number, argument, bits)                                                                         \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 4), LOAD(ARGUMENT(argument)),                                    \
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), 1, 0), ANSWER(SECCOMP_RET_ALLOW), ANSWER(REFUSED)
+#define ALLOW_ON(number, descriptor)                                                               \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 4), LOAD(ARGUMENT(0)),                        \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (descriptor), 0, 1), ANSWER(SECCOMP_RET_ALLOW),        \
+        ANSWER(REFUSED)
+#define ALLOW_WITHOUT(number, argument, bits)                                                      \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 4), LOAD(ARGUMENT(argument)),                 \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), 1, 0), ANSWER(SECCOMP_RET_ALLOW),             \
+        ANSWER(REFUSED)
 
 static const struct sock_filter filter[] = {
     LOAD(offsetof(struct seccomp_data, arch)),
@@ -117,7 +120,7 @@ static const struct sock_filter filter[] = {
 #else
     ALLOW_ON(__NR_write, 0),
 #endif
-    /* Memory that scripts fill must not become code: there is no mprotect(2) either. */
+/* Memory that scripts fill must not become code: there is no mprotect(2) either. */
 #ifdef __NR_mmap2
     ALLOW_WITHOUT(__NR_mmap2, 2, PROT_EXEC),
 #else

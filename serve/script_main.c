@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock-script: the gateway starts it once, and it starts the processes that run scripts, when the gateway says so. It
- * is small and has nothing of the gateway's but this one channel, descriptor 0: so a new process is there in no time,
- * and knows nothing. It runs no script itself, and only it waits for its children: a process that it ends is the one
- * that it started.
+ * redlock-script: the gateway starts it once, and it starts the processes that run scripts, when
+ * the gateway says so. It is small and has nothing of the gateway's but this one channel,
+ * descriptor 0: so a new process is there in no time, and knows nothing. It runs no script itself,
+ * and only it waits for its children: a process that it ends is the one that it started.
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,8 +33,10 @@ static bool receive(struct spawner_packet *packet, int *channel) {
         char bytes[CMSG_SPACE(sizeof *channel)];
     } control;
     struct iovec piece = {.iov_base = packet, .iov_len = sizeof *packet};
-    struct msghdr message = {
-        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
     ssize_t count;
     do count = recvmsg(0, &message, MSG_CMSG_CLOEXEC);
     while (count < 0 && errno == EINTR);
@@ -47,7 +49,8 @@ static bool receive(struct spawner_packet *packet, int *channel) {
 }
 
 static _Noreturn void become_worker(int channel, pid_t parent) {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent || dup2(channel, 0) != 0) _exit(1);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent || dup2(channel, 0) != 0)
+        _exit(1);
     script_worker_run();
 }
 
@@ -68,7 +71,8 @@ static void end(unsigned slot) {
     workers[slot] = 0;
 }
 
-/* Whoever wants to end the gateway, by a signal to the whole group, leaves it the time to answer what is under way. */
+/* Whoever wants to end the gateway, by a signal to the whole group, leaves it the time to answer
+ * what is under way. */
 static void leave_signals_to_the_gateway(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) signal(numbers[i], SIG_IGN);
@@ -79,14 +83,16 @@ int main(int argc, char **argv) {
     int type = 0, channel;
     socklen_t length = sizeof type;
     (void)argv;
-    if (argc > 1 || getsockopt(0, SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_SEQPACKET) {
+    if (argc > 1 || getsockopt(0, SOL_SOCKET, SO_TYPE, &type, &length) != 0 ||
+        type != SOCK_SEQPACKET) {
         fputs("redlock-script runs the scripts of `redlock serve`, which starts it\n", stderr);
         return 64;
     }
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return 1;
     confine_descriptors();
     leave_signals_to_the_gateway();
-    if (setpriority(PRIO_PROCESS, 0, NICE) != 0) { /* where it may not, it shares the processor evenly */
+    if (setpriority(PRIO_PROCESS, 0, NICE) !=
+        0) { /* where it may not, it shares the processor evenly */
     }
     while (receive(&packet, &channel)) {
         if (packet.order == SPAWNER_START)

@@ -17,7 +17,9 @@ static void put(struct writer *writer, const void *data, size_t bytes) {
     writer->bytes += bytes;
 }
 
-static void put_number(struct writer *writer, int64_t number) { put(writer, &number, sizeof number); }
+static void put_number(struct writer *writer, int64_t number) {
+    put(writer, &number, sizeof number);
+}
 
 static void put_bytes(struct writer *writer, struct script_bytes bytes) {
     const uint32_t count = (uint32_t)bytes.bytes;
@@ -131,7 +133,8 @@ static void get_run(struct reader *reader, struct wire_message *message) {
     get_script(reader, message);
     message->key = get_bytes(reader);
     message->argument_count = (size_t)get_number(reader, 0, WIRE_ARGUMENTS_MAX);
-    for (size_t i = 0; i < message->argument_count && reader->good; i++) message->arguments[i] = get_bytes(reader);
+    for (size_t i = 0; i < message->argument_count && reader->good; i++)
+        message->arguments[i] = get_bytes(reader);
 }
 
 /* Of a time to live that is not positive no call is made: it deletes, or is an error. */

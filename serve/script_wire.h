@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the gateway and a worker send each other: frames of a head and a body. Both are of one build on one machine, so
- * numbers are as the processor has them. The gateway trusts nothing that a worker sends: whatever is read is checked for
- * its bounds and for its meaning.
+ * What the gateway and a worker send each other: frames of a head and a body. Both are of one build
+ * on one machine, so numbers are as the processor has them. The gateway trusts nothing that a
+ * worker sends: whatever is read is checked for its bounds and for its meaning.
  *
  *   worker   READY                 once, before anything else
  *   gateway  LOAD     worker  LOADED or REFUSED
@@ -14,7 +14,16 @@
 
 #include "script.h"
 
-enum wire_kind { WIRE_READY, WIRE_LOAD, WIRE_LOADED, WIRE_REFUSED, WIRE_RUN, WIRE_CALL, WIRE_ANSWER, WIRE_END };
+enum wire_kind {
+    WIRE_READY,
+    WIRE_LOAD,
+    WIRE_LOADED,
+    WIRE_REFUSED,
+    WIRE_RUN,
+    WIRE_CALL,
+    WIRE_ANSWER,
+    WIRE_END
+};
 
 #define WIRE_HEAD_BYTES 8
 /* More than a request and a text have, and than a run's memory can hold. */
@@ -24,11 +33,11 @@ enum wire_kind { WIRE_READY, WIRE_LOAD, WIRE_LOADED, WIRE_REFUSED, WIRE_RUN, WIR
 
 struct wire_message {
     enum wire_kind kind;
-    int64_t pid;                     /* READY */
-    bool limited, filtered;          /* READY: it has resource limits, a filter of system calls */
-    char sha[SCRIPT_SHA_BYTES + 1];  /* LOAD, RUN */
-    struct script_bytes text;        /* LOAD, RUN: the script. REFUSED: why, in one sentence */
-    struct script_bytes key;         /* RUN */
+    int64_t pid;                    /* READY */
+    bool limited, filtered;         /* READY: it has resource limits, a filter of system calls */
+    char sha[SCRIPT_SHA_BYTES + 1]; /* LOAD, RUN */
+    struct script_bytes text;       /* LOAD, RUN: the script. REFUSED: why, in one sentence */
+    struct script_bytes key;        /* RUN */
     struct script_bytes arguments[WIRE_ARGUMENTS_MAX];
     size_t argument_count;
     struct script_call call;   /* CALL */

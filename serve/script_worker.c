@@ -13,9 +13,10 @@
 
 enum { PROGRAMS_MAX = 64, TEXT_BYTES_MAX = 128 * 1024 };
 
-/* What the gateway wants next may be read in the midst of a run: one frame is kept, and what is sent is put together in
- * the other. */
-static char received[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX], sent[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX];
+/* What the gateway wants next may be read in the midst of a run: one frame is kept, and what is
+ * sent is put together in the other. */
+static char received[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX],
+    sent[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX];
 
 /* ---- frames ---- */
 
@@ -53,9 +54,12 @@ static void send_message(const struct wire_message *message) {
 /* ---- what is asked ---- */
 
 /* False: `line` is the error, as the client sees it. */
-static bool load(struct scripts *scripts, const struct wire_message *message, char line[WIRE_ERROR_BYTES]) {
+static bool load(struct scripts *scripts, const struct wire_message *message,
+                 char line[WIRE_ERROR_BYTES]) {
     char error[WIRE_ERROR_BYTES - 4];
-    if (scripts_load(scripts, message->sha, message->text.data, message->text.bytes, error, sizeof error)) return true;
+    if (scripts_load(scripts, message->sha, message->text.data, message->text.bytes, error,
+                     sizeof error))
+        return true;
     snprintf(line, WIRE_ERROR_BYTES, "ERR %s", error);
     return false;
 }
@@ -86,13 +90,14 @@ static struct script_run *begin(struct scripts *scripts, const struct wire_messa
         end_with_error(line);
         return NULL;
     }
-    struct script_run *run =
-        script_run_new(scripts, message->sha, message->key, message->arguments, message->argument_count);
+    struct script_run *run = script_run_new(scripts, message->sha, message->key, message->arguments,
+                                            message->argument_count);
     if (run == NULL) end_with_error("OOM out of memory");
     return run;
 }
 
-/* To its end, or until something else than an answer comes: that is in *message then, and true is returned. */
+/* To its end, or until something else than an answer comes: that is in *message then, and true is
+ * returned. */
 static bool run_script(struct scripts *scripts, struct wire_message *message) {
     struct wire_message call = {.kind = WIRE_CALL};
     struct script_value result;
@@ -121,7 +126,8 @@ static void confine_and_say_so(void) {
 
 /* Before it is ready it has all the memory that most scripts need. */
 static void warm_up(struct scripts *scripts) {
-    static const char text[] = "return {ok = string.format('%d', #KEYS) .. tostring(redis.call('get', KEYS[1]))}";
+    static const char text[] =
+        "return {ok = string.format('%d', #KEYS) .. tostring(redis.call('get', KEYS[1]))}";
     static const char name[] = "0000000000000000000000000000000000000000";
     char error[128];
     struct script_call call;

@@ -46,7 +46,8 @@ static int start_program(pid_t *pid, const char *path, int channel) {
         posix_spawnattr_setsigdefault(&attributes, &all);
         posix_spawnattr_setsigmask(&attributes, &none);
         result = posix_spawn_file_actions_adddup2(&actions, channel, 0);
-        if (result == 0) result = posix_spawn(pid, path, &actions, &attributes, arguments, environment);
+        if (result == 0)
+            result = posix_spawn(pid, path, &actions, &attributes, arguments, environment);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&actions);
@@ -65,7 +66,8 @@ bool spawner_open(struct spawner *spawner) {
     char path[PATH_MAX];
     int ends[2];
     *spawner = (struct spawner){.channel = -1, .started_ns = gateway_now_ns()};
-    if (!find_program(path, sizeof path) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    if (!find_program(path, sizeof path) ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     ends[1] = above_zero(ends[1]);
     const int result = ends[1] >= 0 ? start_program(&spawner->pid, path, ends[1]) : errno;
@@ -88,8 +90,10 @@ void spawner_close(struct spawner *spawner) {
     *spawner = (struct spawner){.channel = -1};
 }
 
-/* A few packets lie in the channel at most: one that has no room means that it is not read any more. */
-static bool order(const struct spawner *spawner, enum spawner_order what, unsigned slot, int channel) {
+/* A few packets lie in the channel at most: one that has no room means that it is not read any
+ * more. */
+static bool order(const struct spawner *spawner, enum spawner_order what, unsigned slot,
+                  int channel) {
     struct spawner_packet packet = {.order = what, .slot = slot};
     union {
         struct cmsghdr head;
@@ -101,19 +105,22 @@ static bool order(const struct spawner *spawner, enum spawner_order what, unsign
     if (channel >= 0) {
         message.msg_control = &control;
         message.msg_controllen = sizeof control;
-        control.head = (struct cmsghdr){
-            .cmsg_len = CMSG_LEN(sizeof channel), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof channel),
+                                        .cmsg_level = SOL_SOCKET,
+                                        .cmsg_type = SCM_RIGHTS};
         memcpy(CMSG_DATA(&control.head), &channel, sizeof channel);
     }
-    return sendmsg(spawner->channel, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof packet;
+    return sendmsg(spawner->channel, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+           (ssize_t)sizeof packet;
 }
 
 int spawner_start(struct spawner *spawner, unsigned slot) {
     int ends[2];
-    if (spawner->pid == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return -1;
+    if (spawner->pid == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return -1;
     const int flags = fcntl(ends[0], F_GETFL);
-    const bool sent =
-        flags >= 0 && fcntl(ends[0], F_SETFL, flags | O_NONBLOCK) == 0 && order(spawner, SPAWNER_START, slot, ends[1]);
+    const bool sent = flags >= 0 && fcntl(ends[0], F_SETFL, flags | O_NONBLOCK) == 0 &&
+                      order(spawner, SPAWNER_START, slot, ends[1]);
     close(ends[1]);
     if (sent) return ends[0];
     close(ends[0]);

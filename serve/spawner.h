@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The gateway's side of redlock-script: the process that starts and ends the workers. To start a process takes
- * milliseconds from a program as large as the gateway, and would copy what the gateway knows; from a small one, which
- * knows nothing, a tenth of one.
+ * The gateway's side of redlock-script: the process that starts and ends the workers. To start a
+ * process takes milliseconds from a program as large as the gateway, and would copy what the
+ * gateway knows; from a small one, which knows nothing, a tenth of one.
  */
 #ifndef SERVE_SPAWNER_H
 #define SERVE_SPAWNER_H

@@ -43,7 +43,8 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
         workers_lost(worker);
         return;
     }
-    const ssize_t count = read(fd, worker->frame + worker->frame_bytes, worker->frame_capacity - worker->frame_bytes);
+    const ssize_t count =
+        read(fd, worker->frame + worker->frame_bytes, worker->frame_capacity - worker->frame_bytes);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count > 0) worker->frame_bytes += (size_t)count;
     const bool has_head = worker->frame_bytes >= WIRE_HEAD_BYTES;
@@ -84,7 +85,9 @@ void worker_send(struct worker *worker, struct evbuffer *frame) {
     if (evbuffer_add_buffer(worker->out, frame) == 0) write_out(worker);
 }
 
-int64_t worker_consumed_ns(const struct worker *worker) { return processor_ns(worker) - worker->consumed_ns; }
+int64_t worker_consumed_ns(const struct worker *worker) {
+    return processor_ns(worker) - worker->consumed_ns;
+}
 
 /* ---- its time ---- */
 
@@ -95,7 +98,8 @@ static void on_time(evutil_socket_t fd, short what, void *context) {
 }
 
 void worker_watch(struct worker *worker, int64_t after_ns) {
-    const struct timeval after = {.tv_sec = after_ns / 1000000000, .tv_usec = after_ns % 1000000000 / 1000};
+    const struct timeval after = {.tv_sec = after_ns / 1000000000,
+                                  .tv_usec = after_ns % 1000000000 / 1000};
     event_add(worker->timer, &after);
 }
 
@@ -115,8 +119,8 @@ bool worker_open(struct worker *worker, int channel) {
     worker->writable = event_new(base, channel, EV_WRITE, on_writable, worker);
     worker->timer = event_new(base, -1, 0, on_time, worker);
     worker->out = evbuffer_new();
-    if (worker->readable != NULL && worker->writable != NULL && worker->timer != NULL && worker->out != NULL &&
-        event_add(worker->readable, NULL) == 0)
+    if (worker->readable != NULL && worker->writable != NULL && worker->timer != NULL &&
+        worker->out != NULL && event_add(worker->readable, NULL) == 0)
         return true;
     worker_close(worker);
     return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One worker, a process that runs scripts: its channel, and how long it has been computing. It computes from the frame
- * that it is sent until a whole frame has come back; at any other time nothing may come from it.
+ * One worker, a process that runs scripts: its channel, and how long it has been computing. It
+ * computes from the frame that it is sent until a whole frame has come back; at any other time
+ * nothing may come from it.
  */
 #ifndef SERVE_WORKER_H
 #define SERVE_WORKER_H
@@ -38,8 +39,9 @@ struct worker {
     clockid_t clock;     /* of its processor time */
     int64_t began_ns;    /* computing: when, */
     int64_t consumed_ns; /* and what its processor time was */
-    bool overtaken;      /* computing: it has been at it for so long that others do not wait for its end */
-    uint64_t used;       /* larger: later */
+    bool overtaken; /* computing: it has been at it for so long that others do not wait for its end
+                     */
+    uint64_t used;  /* larger: later */
 };
 
 /* ---- for workers.c ---- */
@@ -47,7 +49,8 @@ struct worker {
 /* On a channel that spawner_start() made, which it takes over. False: out of memory. */
 bool worker_open(struct worker *worker, int channel);
 void worker_close(struct worker *worker);
-/* Sends a frame, which is emptied. From here on it computes. If it is gone, its channel says so soon. */
+/* Sends a frame, which is emptied. From here on it computes. If it is gone, its channel says so
+ * soon. */
 void worker_send(struct worker *worker, struct evbuffer *frame);
 /* Processor time that it has taken since the frame was sent. */
 int64_t worker_consumed_ns(const struct worker *worker);

@@ -18,7 +18,8 @@ static void leave_queue(struct worker_task *task) {
     task->waits = false;
 }
 
-/* Of those that can be served now, the one whose scripts have cost the least; the first of several. */
+/* Of those that can be served now, the one whose scripts have cost the least; the first of several.
+ */
 static struct worker_task *choose(struct workers *workers) {
     const bool spare = workers_spare(workers) != NULL;
     struct worker_task *task, *chosen = NULL;
@@ -44,7 +45,8 @@ static void serve(struct workers *workers, struct worker_task *task) {
 void tasks_advance(struct workers *workers) {
     struct worker_task *task;
     unsigned waiting = 0;
-    while (workers->computing < workers->computing_max && (task = choose(workers)) != NULL) serve(workers, task);
+    while (workers->computing < workers->computing_max && (task = choose(workers)) != NULL)
+        serve(workers, task);
     TAILQ_FOREACH(task, &workers->queue, queued) waiting += task->worker == NULL;
     workers_provide(workers, waiting);
     if (waiting > 0 && workers_are_absent(workers)) event_active(workers->refuses, 0, 0);
@@ -76,7 +78,9 @@ static bool write_frame(struct worker_task *task, const struct wire_message *mes
     struct evbuffer_iovec room;
     if (bytes > WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX) return false;
     if (task->frame == NULL) task->frame = evbuffer_new();
-    if (task->frame == NULL || evbuffer_reserve_space(task->frame, (ev_ssize_t)bytes, &room, 1) != 1) return false;
+    if (task->frame == NULL ||
+        evbuffer_reserve_space(task->frame, (ev_ssize_t)bytes, &room, 1) != 1)
+        return false;
     wire_write(message, room.iov_base);
     room.iov_len = bytes;
     return evbuffer_commit_space(task->frame, &room, 1) == 0;
@@ -87,7 +91,8 @@ static void forget_heard(struct worker_task *task) {
     task->heard_frame = NULL;
 }
 
-bool task_ask(struct worker_task *task, struct workers *workers, const struct wire_message *message) {
+bool task_ask(struct worker_task *task, struct workers *workers,
+              const struct wire_message *message) {
     const bool begins = message->kind != WIRE_ANSWER;
     assert(!task->waits);
     if (!begins && !task->running) return false;

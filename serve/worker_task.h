@@ -2,9 +2,9 @@
  *
  * What a connection has of the workers: one script at a time.
  *
- * No more workers compute at a time than the machine can bear. Of the connections that wait, the one goes first whose
- * scripts have taken the least time so far. So what one client's scripts cost is its own delay; others wait for the end
- * of the step that is being computed, at most.
+ * No more workers compute at a time than the machine can bear. Of the connections that wait, the
+ * one goes first whose scripts have taken the least time so far. So what one client's scripts cost
+ * is its own delay; others wait for the end of the step that is being computed, at most.
  */
 #ifndef SERVE_WORKER_TASK_H
 #define SERVE_WORKER_TASK_H
@@ -34,18 +34,22 @@ struct worker_task {
     bool waits; /* in the queue, with this question: */
     enum wire_kind question;
     struct evbuffer *frame;
-    bool running;                  /* a script is under way, and its worker has its state; else why not: */
+    bool running; /* a script is under way, and its worker has its state; else why not: */
     enum worker_failure failure;
-    int64_t share_ns, run_ns;      /* what its scripts have cost, and this one */
-    char *heard_frame;             /* what `message` is in */
+    int64_t share_ns, run_ns; /* what its scripts have cost, and this one */
+    char *heard_frame;        /* what `message` is in */
     struct wire_message message;
-    /* What came of a question. `message` lives until the next one, or task_end(). NULL: `failure` says why. */
-    void (*heard)(struct worker_task *task, const struct wire_message *message, enum worker_failure failure);
+    /* What came of a question. `message` lives until the next one, or task_end(). NULL: `failure`
+     * says why. */
+    void (*heard)(struct worker_task *task, const struct wire_message *message,
+                  enum worker_failure failure);
 };
 
-/* Asks for a load or a run, or gives an answer. What comes of it is heard later, never before this returns. False: out of
- * memory; or, for an answer, the worker is gone with the script: `failure` says why. */
-bool task_ask(struct worker_task *task, struct workers *workers, const struct wire_message *message);
+/* Asks for a load or a run, or gives an answer. What comes of it is heard later, never before this
+ * returns. False: out of memory; or, for an answer, the worker is gone with the script: `failure`
+ * says why. */
+bool task_ask(struct worker_task *task, struct workers *workers,
+              const struct wire_message *message);
 /* The script is over, or nobody wants to know. */
 void task_end(struct worker_task *task);
 /* The connection is gone. */
@@ -61,7 +65,8 @@ void tasks_refuse(struct workers *workers);
 void task_charge(struct worker_task *task, int64_t cost_ns);
 /* Its worker is gone, which was computing for it or not. */
 void task_lost(struct worker_task *task, bool computed, enum worker_failure failure);
-/* The frame that its worker has sent, which is the task's from now on. False: it is no answer to the question. */
+/* The frame that its worker has sent, which is the task's from now on. False: it is no answer to
+ * the question. */
 bool task_read(struct worker_task *task, char *frame, size_t bytes);
 void task_hear(struct worker_task *task);
 

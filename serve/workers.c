@@ -11,7 +11,8 @@
 #include "gateway.h"
 #include "worker_task.h"
 
-/* So many starts in a row may come to nothing, then there are no workers for a while: who needs one is not kept waiting. */
+/* So many starts in a row may come to nothing, then there are no workers for a while: who needs one
+ * is not kept waiting. */
 enum { FAILURES_MAX = 3, RETRY_MS = 1000, COMPUTING_MAX = 4 };
 /* What it costs to start another in the place of one that had to be ended is charged, too. */
 #define START_NS (GATEWAY_MS / 2)
@@ -135,7 +136,8 @@ static unsigned count_unowned(const struct workers *workers) {
 }
 
 void workers_provide(struct workers *workers, unsigned waiting) {
-    for (unsigned have = count_unowned(workers); have < waiting + 1 && !workers_are_absent(workers);) {
+    for (unsigned have = count_unowned(workers);
+         have < waiting + 1 && !workers_are_absent(workers);) {
         struct worker *place = absent(workers);
         if (place == NULL && have < waiting && (place = idle(workers)) != NULL) workers_end(place);
         if (place == NULL) return;
@@ -145,7 +147,8 @@ void workers_provide(struct workers *workers, unsigned waiting) {
 
 /* ---- what they say ---- */
 
-/* Nobody runs scripts of strangers in a process that could do something else, unless that is asked for. */
+/* Nobody runs scripts of strangers in a process that could do something else, unless that is asked
+ * for. */
 static bool is_confined(struct workers *workers, const struct wire_message *ready) {
     if (ready->limited && ready->filtered) return true;
     complain(workers, "this system cannot confine the process that would run them (seccomp)");
@@ -156,7 +159,8 @@ static bool is_confined(struct workers *workers, const struct wire_message *read
 static void hear_ready(struct worker *worker, const char *frame, size_t bytes) {
     struct workers *workers = worker->workers;
     struct wire_message message;
-    if (!wire_read(frame, bytes, &message) || message.kind != WIRE_READY || !is_confined(workers, &message) ||
+    if (!wire_read(frame, bytes, &message) || message.kind != WIRE_READY ||
+        !is_confined(workers, &message) ||
         clock_getcpuclockid((pid_t)message.pid, &worker->clock) != 0) {
         workers_lost(worker);
         return;
@@ -179,7 +183,8 @@ static void lose(struct worker *worker, enum worker_failure failure) {
     struct workers *workers = worker->workers;
     struct worker_task *task = worker->task;
     const bool computed = worker->state == WORKER_COMPUTES;
-    if (worker->state == WORKER_STARTING) note_failure(workers, "redlock-script ends again and again");
+    if (worker->state == WORKER_STARTING)
+        note_failure(workers, "redlock-script ends again and again");
     workers_end(worker);
     if (task != NULL) task_lost(task, computed, failure);
     tasks_advance(workers);
@@ -214,15 +219,17 @@ void workers_heard(struct worker *worker, char *frame, size_t bytes) {
 void workers_lost(struct worker *worker) {
     struct worker_task *task = worker->task;
     worker->workers->count.died++;
-    if (worker->state == WORKER_COMPUTES) task_charge(task, gateway_now_ns() - worker->began_ns + START_NS);
+    if (worker->state == WORKER_COMPUTES)
+        task_charge(task, gateway_now_ns() - worker->began_ns + START_NS);
     lose(worker, WORKER_DIED);
 }
 
-/* Its wall-clock time is a hint, since others may have the processor: what counts is its own. Meanwhile the next one may
- * compute as well. */
+/* Its wall-clock time is a hint, since others may have the processor: what counts is its own.
+ * Meanwhile the next one may compute as well. */
 void workers_overdue(struct worker *worker) {
     struct workers *workers = worker->workers;
-    const int64_t left_ns = WORKERS_RUN_MS * GATEWAY_MS - worker->task->run_ns - worker_consumed_ns(worker);
+    const int64_t left_ns =
+        WORKERS_RUN_MS * GATEWAY_MS - worker->task->run_ns - worker_consumed_ns(worker);
     const int64_t elapsed_ns = gateway_now_ns() - worker->began_ns;
     if (left_ns <= 0 || elapsed_ns >= WORKERS_STEP_MS * GATEWAY_MS) {
         task_charge(worker->task, elapsed_ns + START_NS);

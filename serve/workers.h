@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The processes that run clients' scripts. A worker belongs to one connection from its first script on: whatever a script
- * does to the interpreter, no other client's script runs in that process. There are few, so one that is not needed ends
- * when another connection needs one; a spare is kept ready.
+ * The processes that run clients' scripts. A worker belongs to one connection from its first script
+ * on: whatever a script does to the interpreter, no other client's script runs in that process.
+ * There are few, so one that is not needed ends when another connection needs one; a spare is kept
+ * ready.
  */
 #ifndef SERVE_WORKERS_H
 #define SERVE_WORKERS_H
@@ -18,8 +19,9 @@ struct event;
 struct gateway;
 struct worker_task;
 
-/* Processor time of one script, compiling it included; scripts of the field need some 20 us, sanitizers make them slower. And
- * how long one step of it may last where others take the processor, or where the process does nothing. */
+/* Processor time of one script, compiling it included; scripts of the field need some 20 us,
+ * sanitizers make them slower. And how long one step of it may last where others take the
+ * processor, or where the process does nothing. */
 #ifdef SCRIPT_SANITIZED
 #define WORKERS_RUN_MS 100
 #else

@@ -7,6 +7,7 @@
  * script_shapes.h. --refused: none of them may be taken here, and each refusal is printed.
  */
 #include "known.h"
+#include "known_programs.h"
 #include "script_shapes.h"
 #include "scripted.h"
 #include "servers.h"
@@ -192,7 +193,7 @@ static void compare_given(struct scripts *scripts, char **paths) {
     if (redis == NULL || redis->err != 0) exit(1);
     for (char **path = paths; *path != NULL; path++) compare_all(scripts, redis, read_text(*path));
     for (size_t i = 0; *paths == NULL && script_shapes[i] != NULL; i++) compare_all(scripts, redis, script_shapes[i]);
-    for (size_t i = 0; *paths == NULL && known_text(i) != NULL; i++) compare_all(scripts, redis, known_text(i));
+    for (size_t i = 0; *paths == NULL && known_program_at(i) != NULL; i++) compare_all(scripts, redis, known_program_at(i)->text);
     redisFree(redis);
     server_stop(&server);
 }
