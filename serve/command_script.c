@@ -16,7 +16,7 @@ enum { TEXT_BYTES_MAX = 16 * 1024 };
 /* A worker that died under a script may have been ended by somebody else, or by what another script
  * of the connection has done to it: so the script has another try, if it has not done anything yet.
  */
-enum { DEATHS_MAX = 2 };
+enum { DEATHS_MAX = 3 };
 
 static const char no_script[] = "NOSCRIPT No matching script. Please use EVAL.";
 

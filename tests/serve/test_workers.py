@@ -39,6 +39,7 @@ def test_the_gateway_has_no_interpreter(own):
 def test_a_worker_can_reach_nothing(own, key):
     with own.connect() as client:
         assert client("EVAL", COUNTS, 1, key) == 55
+        until(lambda: all(processes.status(pid)["Seccomp"] == "2" for pid in processes.workers(own)), what="they are confined")
         for pid in processes.workers(own):
             files = [int(entry) for entry in os.listdir(f"/proc/{pid}/fd")]
             assert files == ([0, 2] if SANITIZED else [0])
