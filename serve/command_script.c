@@ -126,7 +126,10 @@ static bool is_known(struct connection *connection) {
 }
 
 static void run(struct connection *connection) {
-    turn_program *const runs = is_known(connection) ? known_program : program;
+    const bool by_heart = is_known(connection);
+    turn_program *const runs = by_heart ? known_program : program;
+    struct workers_count *count = &connection->gateway->workers.count;
+    *(by_heart ? &count->known : &count->runs) += 1;
     connection->busy = true;
     connection->script.task.heard = heard_of_run;
     connection->script.deaths = 0;

@@ -13,7 +13,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
-#define MEMORY_BYTES_MAX ((rlim_t)64 * 1024 * 1024)
+#define MEMORY_BYTES_MAX ((rlim_t)32 * 1024 * 1024)
 #define STACK_BYTES_MAX ((rlim_t)1024 * 1024)
 #define FILES_PROBED 65536
 

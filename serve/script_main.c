@@ -89,6 +89,7 @@ int main(int argc, char **argv) {
         return 64;
     }
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return 1;
+    prctl(PR_SET_NAME, "redlock-script"); /* it is started through a descriptor */
     confine_descriptors();
     leave_signals_to_the_gateway();
     if (setpriority(PRIO_PROCESS, 0, NICE) !=

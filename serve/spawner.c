@@ -12,8 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gateway.h"
-
 #define PROGRAM "redlock-script"
 
 /* Next to the program that runs, so that an installed tree can be moved. */
@@ -62,13 +60,29 @@ static int above_zero(int fd) {
     return other;
 }
 
-bool spawner_open(struct spawner *spawner) {
+void spawner_init(struct spawner *spawner) {
+    *spawner = (struct spawner){.channel = -1, .program = -1};
+}
+
+void spawner_free(struct spawner *spawner) {
+    if (spawner->program >= 0) close(spawner->program);
+    spawner->program = -1;
+}
+
+static bool open_program(struct spawner *spawner) {
     char path[PATH_MAX];
+    if (spawner->program >= 0) return true;
+    if (find_program(path, sizeof path)) spawner->program = open(path, O_PATH | O_CLOEXEC);
+    return spawner->program >= 0;
+}
+
+bool spawner_open(struct spawner *spawner) {
+    char path[64];
     int ends[2];
-    *spawner = (struct spawner){.channel = -1, .started_ns = gateway_now_ns()};
-    if (!find_program(path, sizeof path) ||
+    if (!open_program(spawner) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", spawner->program);
     ends[1] = above_zero(ends[1]);
     const int result = ends[1] >= 0 ? start_program(&spawner->pid, path, ends[1]) : errno;
     if (ends[1] >= 0) close(ends[1]);
@@ -87,7 +101,8 @@ void spawner_close(struct spawner *spawner) {
     close(spawner->channel);
     kill(spawner->pid, SIGKILL);
     while (waitpid(spawner->pid, NULL, 0) < 0 && errno == EINTR) continue;
-    *spawner = (struct spawner){.channel = -1};
+    spawner->pid = 0;
+    spawner->channel = -1;
 }
 
 /* A few packets lie in the channel at most: one that has no room means that it is not read any

@@ -8,7 +8,6 @@
 #define SERVE_SPAWNER_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "spawner_wire.h"
@@ -16,8 +15,12 @@
 struct spawner {
     pid_t pid; /* 0: it does not run */
     int channel;
-    int64_t started_ns;
+    int program; /* the file, so that one installed later in its place is not taken for it; -1 */
 };
+
+void spawner_init(struct spawner *spawner);
+/* After spawner_close(). */
+void spawner_free(struct spawner *spawner);
 
 /* False: errno says why it could not be started. It may still end at once. */
 bool spawner_open(struct spawner *spawner);

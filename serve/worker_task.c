@@ -108,7 +108,6 @@ bool task_ask(struct worker_task *task, struct workers *workers,
     if (task->share_ns < workers->share_ns) task->share_ns = workers->share_ns;
     task->waits = true;
     TAILQ_INSERT_TAIL(&workers->queue, task, queued);
-    if (message->kind == WIRE_RUN) workers->count.runs++;
     tasks_advance(workers);
     return true;
 }

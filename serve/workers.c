@@ -26,7 +26,7 @@ static void complain(struct workers *workers, const char *why) {
 }
 
 bool workers_are_absent(const struct workers *workers) {
-    return workers->unconfined || workers->failures >= FAILURES_MAX;
+    return workers->none || workers->failures >= FAILURES_MAX;
 }
 
 static void note_failure(struct workers *workers, const char *why) {
@@ -126,6 +126,13 @@ static struct worker *absent(struct workers *workers) {
     return NULL;
 }
 
+unsigned workers_running(const struct workers *workers) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < SPAWNER_SLOTS; i++)
+        count += workers->slots[i].state != WORKER_ABSENT;
+    return count;
+}
+
 static unsigned count_unowned(const struct workers *workers) {
     unsigned count = 0;
     for (unsigned i = 0; i < SPAWNER_SLOTS; i++) {
@@ -147,13 +154,21 @@ void workers_provide(struct workers *workers, unsigned waiting) {
 
 /* ---- what they say ---- */
 
-/* Nobody runs scripts of strangers in a process that could do something else, unless that is asked
+#define NOT_CONFINED "this system cannot confine the process that runs them (seccomp)"
+
+/* Scripts of clients are not run in a process that could do something else, unless that is asked
  * for. */
 static bool is_confined(struct workers *workers, const struct wire_message *ready) {
+    const struct serve_options *options = workers->gateway->options;
     if (ready->limited && ready->filtered) return true;
-    complain(workers, "this system cannot confine the process that would run them (seccomp)");
-    workers->unconfined = true;
-    return false;
+    if (options->scripts != SERVE_SCRIPTS_UNCONFINED) {
+        complain(workers, NOT_CONFINED "; see --scripts");
+        workers->none = true;
+        return false;
+    }
+    if (!workers->complained) options->say("scripts run all the same: " NOT_CONFINED);
+    workers->complained = true;
+    return true;
 }
 
 static void hear_ready(struct worker *worker, const char *frame, size_t bytes) {
@@ -253,7 +268,8 @@ static unsigned processors(void) {
 bool workers_open(struct gateway *gateway) {
     struct workers *workers = &gateway->workers;
     workers->gateway = gateway;
-    workers->spawner.channel = -1;
+    workers->none = gateway->options->scripts == SERVE_SCRIPTS_KNOWN;
+    spawner_init(&workers->spawner);
     workers->computing_max = processors();
     TAILQ_INIT(&workers->queue);
     for (unsigned i = 0; i < SPAWNER_SLOTS; i++) {
@@ -272,6 +288,7 @@ void workers_close(struct gateway *gateway) {
     if (workers->gateway == NULL) return;
     for (unsigned i = 0; i < SPAWNER_SLOTS; i++) worker_close(&workers->slots[i]);
     drop_spawner(workers);
+    spawner_free(&workers->spawner);
     if (workers->refuses != NULL) event_free(workers->refuses);
     if (workers->retries != NULL) event_free(workers->retries);
 }

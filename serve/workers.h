@@ -30,7 +30,8 @@ struct worker_task;
 #define WORKERS_STEP_MS 1000
 
 struct workers_count {
-    uint64_t runs;    /* of scripts, by a worker */
+    uint64_t known;   /* runs of scripts that are known by heart */
+    uint64_t runs;    /* by a worker */
     uint64_t overdue; /* workers that were ended since a script took too long */
     uint64_t died;    /* workers that ended by themselves */
     uint64_t started;
@@ -46,9 +47,13 @@ struct workers {
     unsigned computing, computing_max;
     int64_t share_ns;  /* what the scripts have cost of the connection that was served last */
     unsigned failures; /* starts in a row that came to nothing */
-    bool complained, unconfined;
+    bool complained;
+    bool none; /* for good */
     struct workers_count count;
 };
+
+/* Those that there are at the moment. */
+unsigned workers_running(const struct workers *workers);
 
 bool workers_open(struct gateway *gateway);
 void workers_close(struct gateway *gateway);

@@ -10,6 +10,7 @@ import time
 import pytest
 
 import processes
+import unfiltered
 from conftest import BINARY, RELEASE
 from resp import Error
 from servers import until
@@ -51,7 +52,7 @@ def test_a_worker_can_reach_nothing(own, key):
             for name in ("Max open files", "Max processes", "Max core file size", "Max file size", "Max locked memory"):
                 assert limits[name] == ("0", "0"), name
             if not SANITIZED:
-                assert limits["Max address space"] == (str(64 << 20), str(64 << 20))
+                assert limits["Max address space"] == (str(32 << 20), str(32 << 20))
 
 
 def test_the_process_that_starts_them_knows_nothing(start, quorum):
@@ -168,6 +169,57 @@ def test_without_the_program_known_scripts_are_served(start, quorum, key, tmp_pa
         assert "runs no scripts" in str(client.error("SCRIPT", "LOAD", COUNTS))
     told = [line for line in gateway.said if "by heart" in line]
     assert len(told) == 1 and "redlock-script" in told[0], gateway.said
+
+
+def serves_known_scripts_alone(client, key):
+    assert client("SET", key, "v", "NX", "PX", 20000) == "OK"
+    assert "runs no scripts" in str(client.error("EVAL", COUNTS, 1, key))
+    assert client("EVAL", RELEASE, 1, key, "v") == 1
+
+
+def test_where_there_are_no_filters_scripts_are_refused(start, quorum, key):
+    if not unfiltered.KNOWN:
+        pytest.skip("the number of prctl is not known here")
+    gateway = start(quorum.nodes, preexec=unfiltered.forbid_filters)
+    with gateway.connect() as client:
+        serves_known_scripts_alone(client, key)
+        serves_known_scripts_alone(client, key)
+    told = [line for line in gateway.said if "seccomp" in line]
+    assert len(told) == 1 and "--scripts" in told[0], gateway.said
+
+
+def test_unconfined_they_have_their_limits_all_the_same(start, quorum, key):
+    if not unfiltered.KNOWN:
+        pytest.skip("the number of prctl is not known here")
+    gateway = start(quorum.nodes, "--scripts", "unconfined", preexec=unfiltered.forbid_filters)
+    with gateway.connect() as client:
+        for _ in range(3):
+            assert client("EVAL", COUNTS, 1, key) == 55
+        pid = processes.workers(gateway)[0]
+        assert processes.limits(pid)["Max open files"] == ("0", "0")
+    assert len([line for line in gateway.said if "seccomp" in line]) == 1, gateway.said
+
+
+def test_known_scripts_alone_if_that_is_wanted(start, quorum, key):
+    gateway = start(quorum.nodes, "--scripts", "known")
+    with gateway.connect() as client:
+        serves_known_scripts_alone(client, key)
+    assert processes.children(gateway.process.pid) == []
+
+
+def test_another_program_in_its_place_is_not_taken_for_it(start, quorum, key, tmp_path):
+    """As a package does that is upgraded while the gateway runs."""
+    source = pathlib.Path(BINARY).resolve().parent
+    for name in ("redlock", "redlock-serve", "redlock-script"):
+        (tmp_path / name).write_bytes((source / name).read_bytes())
+        (tmp_path / name).chmod(0o755)
+    gateway = start(quorum.nodes, binary=str(tmp_path / "redlock"))
+    with gateway.connect() as client:
+        assert client("EVAL", COUNTS, 1, key) == 55
+        (tmp_path / "redlock-script").unlink()
+        (tmp_path / "redlock-script").write_text("#!/bin/sh\nexit 1\n")
+        processes.kill(processes.spawner(gateway))
+        assert client("EVAL", COUNTS, 1, key) == 55
 
 
 def cycles(gateway, key, number, ends, counts):
