@@ -32,8 +32,8 @@ static const char *failure_of(enum worker_failure failure) {
     switch (failure) {
     case WORKER_OVERDUE: return "ERR the script takes too long: it does not come to an end";
     case WORKER_NONE:
-        return "ERR this gateway runs no scripts at the moment: there is no process for them, see "
-               "its log";
+        return "ERR this gateway runs no scripts but those that it knows by heart: it has no process for "
+               "others, as its log says, or --scripts";
     case WORKER_WORKED:
     case WORKER_DIED: break;
     }

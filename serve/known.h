@@ -4,7 +4,7 @@
  * it needs no interpreter. A text is known when it has the words of one of these, in their order;
  * blanks, line ends, comments, the kind of quotes and the case of commands make no difference. The
  * effect, the result and the errors are those that the interpreter would have; where that is not
- * certain (an argument is missing, a time is no plain number) it does the work.
+ * certain (an argument is missing, a time is not a plain number) it does the work.
  */
 #ifndef SERVE_KNOWN_H
 #define SERVE_KNOWN_H

@@ -120,7 +120,7 @@ static const struct sock_filter filter[] = {
 #else
     ALLOW_ON(__NR_write, 0),
 #endif
-/* Memory that scripts fill must not become code: there is no mprotect(2) either. */
+/* Memory that scripts fill must not become code: mprotect(2) is not allowed either. */
 #ifdef __NR_mmap2
     ALLOW_WITHOUT(__NR_mmap2, 2, PROT_EXEC),
 #else

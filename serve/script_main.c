@@ -71,8 +71,8 @@ static void end(unsigned slot) {
     workers[slot] = 0;
 }
 
-/* Whoever wants to end the gateway, by a signal to the whole group, leaves it the time to answer
- * what is under way. */
+/* A signal to the whole group is meant for the gateway, which answers what is under way before it
+ * ends. */
 static void leave_signals_to_the_gateway(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) signal(numbers[i], SIG_IGN);

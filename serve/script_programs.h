@@ -25,7 +25,7 @@ bool scripts_has(const struct scripts *scripts, const char *sha);
 void scripts_flush(struct scripts *scripts);
 
 /* One run of one script on one key. Bounded in memory (64 KiB beside what it is given), in instructions (10,000, fewer
- * for who gives much) and in calls (64). An answer that cannot be after what the script has seen (its key is gone when
+ * where much is given) and in calls (64). An answer that cannot be after what the script has seen (its key is gone when
  * it extends, taken when it found it absent) tells that the key was changed by another meanwhile, which inside of a
  * Redis cannot happen: the run begins again, by itself, a few times and only if it has changed nothing before. */
 struct script_run;

@@ -49,7 +49,7 @@ size_t wire_bytes(const struct wire_message *message);
 /* Writes so many bytes. */
 void wire_write(const struct wire_message *message, char *frame);
 
-/* Of the body. More than WIRE_BODY_BYTES_MAX: it is no head. */
+/* Of the body. More than WIRE_BODY_BYTES_MAX: it is not a head. */
 size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]);
 /* A whole frame; what *message points to is in it. False: it means nothing. */
 bool wire_read(const char *frame, size_t bytes, struct wire_message *message);

@@ -60,7 +60,7 @@ static struct worker_task *first_without(struct workers *workers) {
     return NULL;
 }
 
-/* Whoever asks again meanwhile is behind those that are counted here. */
+/* One that asks again meanwhile is behind those that are counted here. */
 void tasks_refuse(struct workers *workers) {
     struct worker_task *task;
     unsigned waiting = 0;
@@ -104,7 +104,7 @@ bool task_ask(struct worker_task *task, struct workers *workers,
     task->workers = workers;
     task->question = message->kind;
     task->running = true;
-    /* Who comes late has no claim to what others have had before. */
+    /* One that comes late has no claim to what others have had before. */
     if (task->share_ns < workers->share_ns) task->share_ns = workers->share_ns;
     task->waits = true;
     TAILQ_INSERT_TAIL(&workers->queue, task, queued);

@@ -59,13 +59,13 @@ void task_close(struct worker_task *task);
 
 /* Lets those compute whose turn it is. */
 void tasks_advance(struct workers *workers);
-/* Whoever waits for a worker of its own hears that there is none. */
+/* Those that wait for a worker of their own hear that there is none. */
 void tasks_refuse(struct workers *workers);
 /* Its worker has computed, and it has cost so much. */
 void task_charge(struct worker_task *task, int64_t cost_ns);
 /* Its worker is gone, which was computing for it or not. */
 void task_lost(struct worker_task *task, bool computed, enum worker_failure failure);
-/* The frame that its worker has sent, which is the task's from now on. False: it is no answer to
+/* The frame that its worker has sent, which is the task's from now on. False: it does not answer
  * the question. */
 bool task_read(struct worker_task *task, char *frame, size_t bytes);
 void task_hear(struct worker_task *task);

@@ -11,8 +11,8 @@
 #include "gateway.h"
 #include "worker_task.h"
 
-/* So many starts in a row may come to nothing, then there are no workers for a while: who needs one
- * is not kept waiting. */
+/* After so many starts in a row that came to nothing there are no workers for a while, and scripts
+ * are refused at once. */
 enum { FAILURES_MAX = 3, RETRY_MS = 1000, COMPUTING_MAX = 4 };
 /* What it costs to start another in the place of one that had to be ended is charged, too. */
 #define START_NS (GATEWAY_MS / 2)

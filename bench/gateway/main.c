@@ -8,7 +8,7 @@
  *   --pairs N         (5) a quiet measurement and one beside the others, in alternating order
  *   --memory MIB      (32) so much may the others cost the gateway
  *   --scripts N       (0) in place of those, N that send scripts which mean harm
- *   --kill-every MS   (0) beside these: ends one of the processes that run scripts, at random
+ *   --kill-every MS   (0) meanwhile: ends one of the processes that run scripts, at random
  *   --check           short, and the times are not judged: for tests
  * Exit status 1: something is wrong, as the last lines say.
  */

@@ -109,7 +109,7 @@ struct question {
     const char *const *arguments;
 };
 
-/* `path` says who ran it here. */
+/* `path` says how it was run here. */
 static void compare_ending(redisContext *redis, const struct question *question, const char *path,
                            const struct ending *here, const struct key_now *key, const redisReply *there) {
     const char *const *arguments = question->arguments;

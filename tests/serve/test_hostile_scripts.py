@@ -61,6 +61,23 @@ def test_costly_scripts_delay_nobody_else(gateway, client, key, name, connection
     assert is_alive(gateway, client)
 
 
+def test_costly_scripts_are_their_senders_delay(gateway, client, key):
+    """Another client's script waits for the end of one of them, and not for its turn behind all of them."""
+    requests = b"".join(encode("EVAL", text, 1, f"{key}-hostile", "7" * 100) for text in COSTLY.values()) * 20
+    hostile = [gateway.connect() for _ in range(8)]
+    for one in hostile:
+        one.socket.setblocking(False)
+        one.socket.send(requests)
+    took = []
+    for number in range(100):
+        began = time.monotonic()
+        assert client("EVAL", "return #ARGV + ARGV[1]", 1, key, number) == number + 1
+        took.append(time.monotonic() - began)
+    for one in hostile:
+        one.close()
+    assert sorted(took)[50] < 0.1 and max(took) < 1, sorted(took)[::10]
+
+
 @pytest.mark.parametrize("name", COSTLY)
 def test_each_is_ended(gateway, client, key, name):
     began = time.monotonic()

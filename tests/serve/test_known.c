@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Scripts that are known by heart: they ask for the same, and end the same, as where the
- * interpreter runs them, whatever the answers are; and what is no such script is not taken for one.
+ * interpreter runs them, whatever the answers are; and other scripts are not taken for them.
  */
 #include "known.h"
 #include "known_programs.h"

@@ -167,8 +167,8 @@ def test_without_the_program_known_scripts_are_served(start, quorum, key, tmp_pa
         assert "runs no scripts" in str(client.error("EVAL", COUNTS, 1, key))
         assert client("EVAL", RELEASE, 1, key, "v") == 1
         assert "runs no scripts" in str(client.error("SCRIPT", "LOAD", COUNTS))
-    told = [line for line in gateway.said if "by heart" in line]
-    assert len(told) == 1 and "redlock-script" in told[0], gateway.said
+    said = [line for line in gateway.said if "by heart" in line]
+    assert len(said) == 1 and "redlock-script" in said[0], gateway.said
 
 
 def serves_known_scripts_alone(client, key):
@@ -184,8 +184,8 @@ def test_where_there_are_no_filters_scripts_are_refused(start, quorum, key):
     with gateway.connect() as client:
         serves_known_scripts_alone(client, key)
         serves_known_scripts_alone(client, key)
-    told = [line for line in gateway.said if "seccomp" in line]
-    assert len(told) == 1 and "--scripts" in told[0], gateway.said
+    said = [line for line in gateway.said if "seccomp" in line]
+    assert len(said) == 1 and "--scripts" in said[0], gateway.said
 
 
 def test_unconfined_they_have_their_limits_all_the_same(start, quorum, key):
@@ -223,7 +223,7 @@ def test_another_program_in_its_place_is_not_taken_for_it(start, quorum, key, tm
 
 
 def cycles(gateway, key, number, ends, counts):
-    """Takes and gives back by scripts that a worker runs; who is told to have the lock has it alone."""
+    """Takes and gives back by scripts that a worker runs; a client that is granted the lock has it alone."""
     with gateway.connect(timeout=30) as client:
         value = f"v{number}"
         while not ends.is_set():
