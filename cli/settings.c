@@ -290,6 +290,18 @@ SETTER(set_busy_poll) {
     return 0;
 }
 
+/* In the order of enum serve_scripts. */
+SETTER(set_scripts) {
+    static const char *const names[] = {"confined", "unconfined", "known"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(value, names[i]) != 0) continue;
+        s->scripts = i;
+        return 0;
+    }
+    snprintf(error, size, "'%.60s' is not confined, unconfined or known", value);
+    return -1;
+}
+
 SETTER(set_retry_delay) {
     char least[64];
     const char *dash = strchr(value, '-');
@@ -361,6 +373,8 @@ const struct option_entry option_entries[] = {
     {"connections", 0, "N", COMMAND_SERVE, true, set_connections, "how many clients at once (1000)"},
     {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics, "serve /metrics for Prometheus there"},
     {"busy-poll", 0, "yes|no", COMMAND_SERVE, true, set_busy_poll, "stay awake for 0.1 ms after a message, for the next (yes)"},
+    {"scripts", 0, "WHICH", COMMAND_SERVE, true, set_scripts,
+     "run scripts that are confined, unconfined, or only known ones (confined)"},
     {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
     {"node-timeout", 0, "DURATION", ASKERS, true, set_node_timeout, "wait for one node (ttl/20, at most 50ms)"},
     {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout, "wait for a connection to a node (1s)"},

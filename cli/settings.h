@@ -60,6 +60,7 @@ struct settings {
     int64_t await_ms;          /* until all members are intact. WAIT_UNSET: do not wait */
     bool confirm, never_used, yes;
     bool busy_poll; /* serve */
+    int scripts;    /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command leaves it to others to bring nodes back */
     bool on_lost_ignore, quiet, verbose, json, tokens, list, help;
 };

@@ -1,7 +1,7 @@
 # What `cmake --install` puts where; the command line's own files are in cli/. Everything is found relative to the prefix, so a tree can be moved.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS redlock-sim redlock-serve RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
+install(TARGETS redlock-sim redlock-serve redlock-script RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
 install(FILES ${PROJECT_SOURCE_DIR}/include/redlock.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set_target_properties(redlock_shared PROPERTIES EXPORT_NAME redlock)

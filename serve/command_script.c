@@ -2,57 +2,229 @@
  *
  * EVAL and its like: a script runs within one turn of its key.
  */
+#include "command_script.h"
+
 #include <string.h>
 
 #include "command.h"
 #include "connection.h"
 #include "gateway.h"
+#include "script_name.h"
+#include "texts.h"
+
+enum { TEXT_BYTES_MAX = 16 * 1024 };
+/* A worker that died under a script may have been ended by somebody else, or by what another script
+ * of the connection has done to it: so the script has another try, if it has not done anything yet.
+ */
+enum { DEATHS_MAX = 3 };
 
 static const char no_script[] = "NOSCRIPT No matching script. Please use EVAL.";
 
-/* The text of EVAL, or the digest, is words[1]; then the number of keys, the key, the arguments. */
-static struct script_run *run_new(struct connection *connection) {
-    const struct request_reader *reader = &connection->reader;
-    struct scripts *scripts = connection->gateway->scripts;
-    char error[512];
-    /* Others may have made it be forgotten while this one waited for its turn. */
-    if (!scripts_has(scripts, connection->script) && command_is(reader->words[0], "eval"))
-        scripts_load(scripts, reader->words[1].data, reader->words[1].bytes, connection->script, error, sizeof error);
-    return script_run_new(scripts, connection->script, reader->words[3], &reader->words[4], reader->count - 4);
+static struct script_value error_value(const char *text) {
+    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, strlen(text)}};
 }
 
-static void no_run(const struct connection *connection, struct script_value *result) {
-    const char *text = scripts_has(connection->gateway->scripts, connection->script) ? "OOM out of memory" : no_script;
-    *result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, strlen(text)}};
+static struct connection *connection_of_task(struct worker_task *task) {
+    return (struct connection *)(void *)((char *)task - offsetof(struct connection, script.task));
+}
+
+static const char *failure_of(enum worker_failure failure) {
+    switch (failure) {
+    case WORKER_OVERDUE: return "ERR the script takes too long: it does not come to an end";
+    case WORKER_NONE:
+        return "ERR this gateway runs no scripts but those that it knows by heart: it has no process for "
+               "others, as its log says, or --scripts";
+    case WORKER_WORKED:
+    case WORKER_DIED: break;
+    }
+    return "ERR the script ended the process that ran it";
+}
+
+/* ---- running ---- */
+
+/* The text of EVAL, or the digest, is words[1]; then the number of keys, the key, the arguments. */
+static bool ask_to_run(struct connection *connection) {
+    struct worker_task *task = &connection->script.task;
+    const struct request_reader *reader = &connection->reader;
+    const struct text *kept = texts_use(connection->gateway->texts, connection->script.sha);
+    struct wire_message message = {
+        .kind = WIRE_RUN, .key = reader->words[3], .argument_count = reader->count - 4};
+    /* Others may have made it be forgotten while this one waited for its turn. */
+    const bool is_text = command_is(reader->words[0], "eval");
+    if (kept == NULL && !is_text) return false;
+    message.text = kept != NULL ? kept->bytes : reader->words[1];
+    memcpy(message.sha, connection->script.sha, sizeof message.sha);
+    memcpy(message.arguments, &reader->words[4],
+           message.argument_count * sizeof *message.arguments);
+    return task_ask(task, &connection->gateway->workers, &message);
+}
+
+static enum script_step begin(struct connection *connection, struct script_value *result) {
+    connection->script.changed = false;
+    if (ask_to_run(connection)) return SCRIPT_WAITS;
+    const bool is_known = texts_have(connection->gateway->texts, connection->script.sha);
+    *result = error_value(is_known ? "OOM out of memory" : no_script);
+    return SCRIPT_ENDS;
+}
+
+/* The script has been lost. */
+static enum script_step begin_after(struct connection *connection, enum worker_failure failure,
+                                    struct script_value *result) {
+    struct script *script = &connection->script;
+    if (failure == WORKER_DIED && !script->changed && ++script->deaths < DEATHS_MAX)
+        return begin(connection, result);
+    *result = error_value(failure_of(failure));
+    return SCRIPT_ENDS;
 }
 
 /* A run that begins anew has done nothing yet. */
-static enum script_step program(struct turn *turn, const struct script_value *answer, struct script_call *call,
-                                struct script_value *result) {
+static enum script_step program(struct turn *turn, const struct script_value *answer,
+                                struct script_call *call, struct script_value *result) {
     struct connection *connection = connection_of(turn);
-    if (answer == NULL) {
-        script_run_free(connection->run);
-        connection->run = run_new(connection);
+    (void)call;
+    if (answer == NULL) return begin(connection, result);
+    const struct wire_message message = {.kind = WIRE_ANSWER, .value = *answer};
+    if (task_ask(&connection->script.task, &connection->gateway->workers, &message))
+        return SCRIPT_WAITS;
+    return begin_after(connection, connection->script.task.failure, result);
+}
+
+static void heard_of_run(struct worker_task *task, const struct wire_message *message,
+                         enum worker_failure failure) {
+    struct connection *connection = connection_of_task(task);
+    struct script_value result;
+    if (message == NULL) {
+        const enum script_step step = begin_after(connection, failure, &result);
+        if (step == SCRIPT_ENDS) turn_said(&connection->turn, SCRIPT_ENDS, NULL, &result);
+    } else if (message->kind == WIRE_CALL) {
+        if (message->call.command >= SCRIPT_DELETE) connection->script.changed = true;
+        turn_said(&connection->turn, SCRIPT_CALLS, &message->call, NULL);
+    } else {
+        turn_said(&connection->turn, SCRIPT_ENDS, NULL, &message->value);
     }
-    if (connection->run != NULL) return script_run_step(connection->run, answer, call, result);
-    no_run(connection, result);
-    return SCRIPT_ENDS;
 }
 
 static void over(struct turn *turn, const struct script_value *result) {
     struct connection *connection = connection_of(turn);
     if (connection->wire != NULL) reply_value(&connection->reply, result);
-    script_run_free(connection->run);
-    connection->run = NULL;
+    task_end(&connection->script.task);
     connection_answered(connection);
 }
 
+/* Of a script that is known by heart. */
+static enum script_step known_program(struct turn *turn, const struct script_value *answer,
+                                      struct script_call *call, struct script_value *result) {
+    return known_step(&connection_of(turn)->script.known, answer, call, result);
+}
+
+static bool is_known(struct connection *connection) {
+    struct script *script = &connection->script;
+    const struct request_reader *reader = &connection->reader;
+    const struct text *kept = texts_use(connection->gateway->texts, script->sha);
+    return kept != NULL && known_begin(&script->known, &kept->known, script->sha, &reader->words[4],
+                                       reader->count - 4);
+}
+
 static void run(struct connection *connection) {
+    const bool by_heart = is_known(connection);
+    turn_program *const runs = by_heart ? known_program : program;
+    struct workers_count *count = &connection->gateway->workers.count;
+    *(by_heart ? &count->known : &count->runs) += 1;
     connection->busy = true;
-    if (turn_begin(&connection->turn, connection->gateway, connection->reader.words[3], NULL, program, over)) return;
+    connection->script.task.heard = heard_of_run;
+    connection->script.deaths = 0;
+    if (turn_begin(&connection->turn, connection->gateway, connection->reader.words[3], NULL, runs,
+                   over))
+        return;
     reply_error(&connection->reply, "OOM out of memory");
     connection_answered(connection);
 }
+
+/* ---- loading ---- */
+
+/* EVAL has its text in words[1], SCRIPT LOAD in words[2]. */
+static bool is_eval(const struct connection *connection) {
+    return command_is(connection->reader.words[0], "eval");
+}
+
+static struct script_bytes text_of(const struct connection *connection) {
+    return connection->reader.words[is_eval(connection) ? 1 : 2];
+}
+
+static bool ask_to_load(struct connection *connection) {
+    struct wire_message message = {.kind = WIRE_LOAD, .text = text_of(connection)};
+    memcpy(message.sha, connection->script.sha, sizeof message.sha);
+    return task_ask(&connection->script.task, &connection->gateway->workers, &message);
+}
+
+/* On to what was to be done with it; what a client that has gone has asked for is not begun. */
+static void loaded(struct connection *connection) {
+    if (connection->wire != NULL && is_eval(connection)) {
+        run(connection);
+        return;
+    }
+    if (connection->wire != NULL) reply_text(&connection->reply, connection->script.sha);
+    connection_answered(connection);
+}
+
+static void not_loaded(struct connection *connection, struct script_bytes why) {
+    connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
+    if (connection->wire != NULL) reply_error(&connection->reply, "%.*s", (int)why.bytes, why.data);
+    task_end(&connection->script.task);
+    connection_answered(connection);
+}
+
+static void not_loaded_for(struct connection *connection, const char *why) {
+    not_loaded(connection, (struct script_bytes){why, strlen(why)});
+}
+
+static void heard_of_load(struct worker_task *task, const struct wire_message *message,
+                          enum worker_failure failure) {
+    struct connection *connection = connection_of_task(task);
+    struct script *script = &connection->script;
+    if (message == NULL) {
+        if (failure == WORKER_DIED && ++script->deaths < DEATHS_MAX && ask_to_load(connection))
+            return;
+        not_loaded_for(connection, failure_of(failure));
+    } else if (message->kind == WIRE_REFUSED) {
+        not_loaded(connection, message->text);
+    } else if (texts_keep(connection->gateway->texts, script->sha, text_of(connection))) {
+        task_end(task);
+        loaded(connection);
+    } else {
+        not_loaded_for(connection, "OOM out of memory");
+    }
+}
+
+/* Names the text, and lets a worker compile and judge it if it is not known yet. */
+static void load(struct connection *connection) {
+    struct script *script = &connection->script;
+    const struct script_bytes text = text_of(connection);
+    if (text.bytes > TEXT_BYTES_MAX) {
+        connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
+        reply_error(&connection->reply, "ERR the script is too long: this gateway takes %d bytes",
+                    TEXT_BYTES_MAX);
+        return;
+    }
+    if (!script_name(text, script->sha)) {
+        reply_error(&connection->reply, "ERR SHA1 cannot be computed");
+        return;
+    }
+    connection->busy = true;
+    const bool has = texts_use(connection->gateway->texts, script->sha) != NULL;
+    if (has || (known_find(text).program != NULL &&
+                texts_keep(connection->gateway->texts, script->sha, text))) {
+        loaded(connection);
+        return;
+    }
+    script->task.heard = heard_of_load;
+    script->deaths = 0;
+    if (ask_to_load(connection)) return;
+    reply_error(&connection->reply, "OOM out of memory");
+    connection_answered(connection);
+}
+
+/* ---- the commands ---- */
 
 /* Exactly one: what a script may do here is about one lock. */
 static bool has_one_key(struct connection *connection) {
@@ -70,17 +242,8 @@ static bool has_one_key(struct connection *connection) {
     return false;
 }
 
-/* False after an error. */
-static bool load(struct connection *connection, struct script_bytes text, char *sha) {
-    char error[512];
-    if (scripts_load(connection->gateway->scripts, text.data, text.bytes, sha, error, sizeof error)) return true;
-    connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
-    reply_error(&connection->reply, "ERR %s", error);
-    return false;
-}
-
 void command_eval(struct connection *connection) {
-    if (has_one_key(connection) && load(connection, connection->reader.words[1], connection->script)) run(connection);
+    if (has_one_key(connection)) load(connection);
 }
 
 static bool read_sha(struct script_bytes word, char *sha) {
@@ -92,8 +255,8 @@ static bool read_sha(struct script_bytes word, char *sha) {
 
 void command_evalsha(struct connection *connection) {
     if (!has_one_key(connection)) return;
-    if (read_sha(connection->reader.words[1], connection->script) &&
-        scripts_has(connection->gateway->scripts, connection->script)) {
+    if (read_sha(connection->reader.words[1], connection->script.sha) &&
+        texts_have(connection->gateway->texts, connection->script.sha)) {
         run(connection);
         return;
     }
@@ -105,13 +268,14 @@ void command_script(struct connection *connection) {
     struct reply *reply = &connection->reply;
     char sha[SCRIPT_SHA_BYTES + 1];
     if (command_is(reader->words[1], "load") && reader->count == 3) {
-        if (load(connection, reader->words[2], sha)) reply_text(reply, sha);
+        load(connection);
     } else if (command_is(reader->words[1], "exists") && reader->count > 2) {
         reply_array(reply, reader->count - 2);
         for (size_t i = 2; i < reader->count; i++)
-            reply_integer(reply, read_sha(reader->words[i], sha) && scripts_has(connection->gateway->scripts, sha));
+            reply_integer(reply, read_sha(reader->words[i], sha) &&
+                                     texts_have(connection->gateway->texts, sha));
     } else if (command_is(reader->words[1], "flush")) {
-        scripts_flush(connection->gateway->scripts);
+        texts_forget(connection->gateway->texts);
         reply_status(reply, "OK");
     } else {
         command_refuse(connection, "SCRIPT", "it takes LOAD, EXISTS and FLUSH");

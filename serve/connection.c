@@ -15,8 +15,9 @@
 #include "step.h"
 #include "transaction.h"
 
-/* Of one client's requests in a row, before others have their turn; and what is read at a time. */
+/* Of one client's requests in a row, before others have their turn, and how long; and what is read at a time. */
 enum { REQUESTS_AT_ONCE = 64, READ_BYTES = 16 * 1024 };
+#define SHARE_NS (GATEWAY_MS / 2)
 
 /* ---- the end ---- */
 
@@ -25,7 +26,7 @@ static void connection_free(struct connection *connection) {
     if (connection->next != NULL) connection->next->self = connection->self;
     request_close(&connection->reader);
     transaction_free(connection);
-    script_run_free(connection->run);
+    task_close(&connection->script.task);
     free(connection);
 }
 
@@ -131,7 +132,11 @@ static void go_on(struct connection *connection) {
     bool more = true;
     if (connection->working) return;
     connection->working = true;
-    for (int i = 0; i < REQUESTS_AT_ONCE && more && may_go_on(connection); i++) more = next_request(connection);
+    const int64_t until_ns = gateway_now_ns() + SHARE_NS;
+    for (int i = 0; i < REQUESTS_AT_ONCE && more && may_go_on(connection); i++) {
+        more = next_request(connection);
+        if (gateway_now_ns() >= until_ns) break;
+    }
     if (may_go_on(connection) && !more && connection->ended) connection_finish(connection);
     connection_flush(connection);
     /* What held it up may have been written by now. */

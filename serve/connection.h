@@ -13,9 +13,9 @@
 #include "address.h"
 #include "channel.h"
 #include "command.h"
+#include "command_script.h"
 #include "reply.h"
 #include "request.h"
-#include "script.h"
 #include "turn.h"
 
 #define CONNECTION_OUTPUT_MAX (256 * 1024)        /* a client with more unread answers is closed */
@@ -48,9 +48,8 @@ struct connection {
     char peer[ADDRESS_TEXT_BYTES];
     unsigned channels;
     struct turn turn;
-    struct job job;         /* the request under way */
-    struct script_run *run; /* its script; NULL: none */
-    char script[SCRIPT_SHA_BYTES + 1];
+    struct job job; /* the request under way */
+    struct script script;
     struct transaction *transaction; /* NULL: neither WATCH nor MULTI */
 };
 

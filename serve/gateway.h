@@ -15,6 +15,7 @@
 #include "metrics.h"
 #include "serve.h"
 #include "turn.h"
+#include "workers.h"
 
 #define GATEWAY_MS INT64_C(1000000)
 
@@ -22,8 +23,8 @@ struct connection;
 struct event;
 struct event_base;
 struct listener;
-struct scripts;
 struct subscription;
+struct texts;
 
 struct gateway {
     const struct serve_options *options;
@@ -37,7 +38,8 @@ struct gateway {
     struct subscription *subscriptions;
     struct keys keys;
     struct turns turns;
-    struct scripts *scripts;
+    struct texts *texts;
+    struct workers workers;
     struct metrics metrics;
     char *password; /* NULL: none is asked for */
     char run_id[41];

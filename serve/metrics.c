@@ -89,6 +89,20 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
                             metrics->refusals[i]);
 }
 
+static void write_scripts(const struct gateway *gateway, struct evbuffer *out) {
+    const struct workers *workers = &gateway->workers;
+    const struct workers_count *count = &workers->count;
+    static const char lost[] = "redlock_serve_script_processes_lost_total";
+    head(out, "redlock_serve_scripts_total", "counter", "Scripts run, by heart or by a process.");
+    evbuffer_add_printf(out, "redlock_serve_scripts_total{by=\"heart\"} %" PRIu64 "\n", count->known);
+    evbuffer_add_printf(out, "redlock_serve_scripts_total{by=\"process\"} %" PRIu64 "\n", count->runs);
+    number(out, "redlock_serve_script_processes", "gauge", workers_running(workers),
+           "Processes that run scripts.");
+    head(out, lost, "counter", "Processes that a script kept for too long, or that ended by themselves.");
+    evbuffer_add_printf(out, "%s{reason=\"time\"} %" PRIu64 "\n", lost, count->overdue);
+    evbuffer_add_printf(out, "%s{reason=\"itself\"} %" PRIu64 "\n", lost, count->died);
+}
+
 /* Both series for each node; the URL is without its password. */
 static void write_nodes(const struct gateway *gateway, struct evbuffer *out) {
     for (int series = 0; series < 2; series++) {
@@ -136,6 +150,7 @@ static void on_page(struct evhttp_request *request, void *context) {
                         gateway->options->guarded ? "guarded" : "classic");
     write_locks(gateway, out);
     write_clients(gateway, out);
+    write_scripts(gateway, out);
     write_nodes(gateway, out);
     write_library(gateway, out);
     evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",

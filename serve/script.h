@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Scripts as lock clients send them: "if it is my value, delete it", "if it is my value, let it live longer". The
- * gateway runs them as they are, in Lua 5.1 as Redis does, and serves what they call: so it does not matter how one is
- * written. What a script may call is the few commands that a quorum can answer, on one key; it is refused, before it
- * runs, when its text calls anything else, or calls in a way that cannot be seen in the text.
- *
- * No I/O and no clock here: a run stops at each call, and goes on when it is given the answer.
+ * What a script and the gateway say to each other: the calls that a script makes, the answers, the result. Lock commands
+ * and transactions are served as the same calls. Scripts run in Lua 5.1 as Redis runs them, in a process of their own
+ * (workers.h); what one may call is the few commands that a quorum can answer, on one key.
  */
 #ifndef SERVE_SCRIPT_H
 #define SERVE_SCRIPT_H
@@ -14,17 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A script is named by the SHA1 of its text, in hexadecimal. */
 #define SCRIPT_SHA_BYTES 40
-
-/* Texts by their SHA1, in hexadecimal, as SCRIPT LOAD names them. Bounded: the one unused for longest makes room. */
-struct scripts;
-struct scripts *scripts_new(size_t count_max, size_t text_bytes_max);
-void scripts_free(struct scripts *scripts);
-/* Keeps a text; `sha` gets 40 digits and a NUL. False: it is refused, and `error` says why in one sentence. */
-bool scripts_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error, size_t error_size);
-/* `sha` in either case of letters. */
-bool scripts_has(const struct scripts *scripts, const char *sha);
-void scripts_flush(struct scripts *scripts);
 
 struct script_bytes {
     const char *data;
@@ -54,22 +42,10 @@ struct script_value {
     struct script_bytes bytes; /* BYTES, STATUS, ERROR (without the dash) */
 };
 
-enum script_step { SCRIPT_CALLS, SCRIPT_ENDS };
-
-/* One run of one script on one key. Bounded in memory (64 KiB beside what it is given), in instructions (10,000, fewer
- * for who gives much) and in calls (64). An answer that cannot be after what the script has seen (its key is gone when
- * it extends, taken when it found it absent) tells that the key was changed by another meanwhile, which inside of a
- * Redis cannot happen: the run begins again, by itself, a few times and only if it has changed nothing before. */
-struct script_run;
-/* NULL: out of memory, or no such script. Key and arguments are copied. Freed before `scripts` are; the script's text
- * may be forgotten earlier. */
-struct script_run *script_run_new(struct scripts *scripts, const char *sha, struct script_bytes key,
-                                  const struct script_bytes *arguments, size_t count);
-/* Goes on: with `answer` NULL at first, then with the answer to the call. CALLS: *call says what is wanted. ENDS:
- * *result is what the script returns, or an error. What they point to lives until the next step or script_run_free().
- */
-enum script_step script_run_step(struct script_run *run, const struct script_value *answer, struct script_call *call,
-                                 struct script_value *result);
-void script_run_free(struct script_run *run);
+enum script_step {
+    SCRIPT_CALLS,
+    SCRIPT_ENDS,
+    SCRIPT_WAITS /* what comes next is computed elsewhere, and said later; of a turn's program only */
+};
 
 #endif

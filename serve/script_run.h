@@ -6,8 +6,8 @@
 #ifndef SERVE_SCRIPT_RUN_H
 #define SERVE_SCRIPT_RUN_H
 
-#include "script.h"
 #include "script_arena.h"
+#include "script_programs.h"
 #include "script_text.h"
 
 #include <lua.h>
@@ -66,7 +66,7 @@ bool call_learn(struct script_run *run, const struct script_value *answer);
 /* Pushes {err=text} or {ok=text}. */
 void call_push_reply(lua_State *state, const char *field, const char *text, size_t bytes);
 
-/* Memory for runs, a few blocks of which are kept for the next ones (script.c). NULL: there is none. */
+/* Memory for runs, a few blocks of which are kept for the next ones (script_programs.c). NULL: there is none. */
 struct script_run *script_block_take(struct scripts *scripts, size_t bytes);
 void script_block_give(struct script_run *run);
 struct script_program {

@@ -69,6 +69,20 @@ static int table_insert(lua_State *thread) {
     return 0;
 }
 
+/* Lua's own counts the results in an int, and asks whether that has overflowed in a way that compilers optimise away. Some
+ * counts then pass as small, and it writes beyond its stack. Here the difference of two ints fits. */
+static int unpack(lua_State *thread) {
+    luaL_checktype(thread, 1, LUA_TTABLE);
+    const int64_t first = luaL_optint(thread, 2, 1);
+    const int64_t last = lua_isnoneornil(thread, 3) ? (int64_t)lua_objlen(thread, 1) : luaL_checkint(thread, 3);
+    if (first > last) return 0;
+    const int64_t count = last - first + 1;
+    if (count >= LUAI_MAXCSTACK || !lua_checkstack(thread, (int)count))
+        return luaL_error(thread, "too many results to unpack");
+    for (int64_t i = first; i <= last; i++) lua_rawgeti(thread, 1, (int)i);
+    return (int)count;
+}
+
 static void open_library(lua_State *state, lua_CFunction open) {
     lua_pushcfunction(state, open);
     lua_pushliteral(state, "");
@@ -105,6 +119,7 @@ static void give_libraries(lua_State *state, const struct script_uses *uses) {
         copy_named(state, script_base_names);
         lua_pop(state, 1);
         give_function(state, "tostring", to_string);
+        give_function(state, "unpack", unpack);
     }
     if (uses->table) {
         give_library(state, "table", luaopen_table, script_table_names);

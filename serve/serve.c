@@ -16,11 +16,11 @@
 #include "connection.h"
 #include "gateway.h"
 #include "listen.h"
+#include "texts.h"
 
 enum {
     DRAIN_MS = 5000,
-    SCRIPTS_MAX = 256,
-    SCRIPT_BYTES_MAX = 16 * 1024,
+    TEXTS_MAX = 256,
     DESCRIPTORS_BESIDE = 128,
     PASSWORD_BYTES_MAX = 512,
     VAIN_MAX = 6
@@ -145,7 +145,8 @@ static void close_all(struct gateway *gateway) {
     connections_close(gateway);
     keys_close(gateway);
     turns_close(gateway);
-    scripts_free(gateway->scripts);
+    workers_close(gateway);
+    texts_free(gateway->texts);
     struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->signal_events[0],
                               gateway->signal_events[1]};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
@@ -203,8 +204,8 @@ static bool make_room(const struct gateway *gateway) {
 
 static enum serve_result open_all(struct gateway *gateway) {
     signal(SIGPIPE, SIG_IGN);
-    gateway->scripts = scripts_new(SCRIPTS_MAX, SCRIPT_BYTES_MAX);
-    if (gateway->scripts == NULL || !make_run_id(gateway) || !open_loop(gateway)) {
+    gateway->texts = texts_new(TEXTS_MAX);
+    if (gateway->texts == NULL || !make_run_id(gateway) || !open_loop(gateway) || !workers_open(gateway)) {
         gateway->options->say("cannot begin: %s", strerror(errno));
         return SERVE_SYSTEM;
     }

@@ -12,6 +12,13 @@
 
 struct redlock_client;
 
+/* Which scripts of clients are run, apart from those that are known by heart. */
+enum serve_scripts {
+    SERVE_SCRIPTS_CONFINED,   /* all, where the process that runs them can be confined */
+    SERVE_SCRIPTS_UNCONFINED, /* all */
+    SERVE_SCRIPTS_KNOWN       /* none */
+};
+
 struct serve_options {
     struct redlock_client *client; /* opened without a service thread */
     bool guarded;
@@ -22,6 +29,7 @@ struct serve_options {
     const char *password_file;  /* its first line; NULL: none */
     const char *metrics;        /* HOST:PORT; NULL: none */
     size_t connections_max;
+    enum serve_scripts scripts;
     bool busy_poll; /* stay awake for a moment after each message, for the next */
     bool verbose;
     void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2))); /* for whoever runs it */

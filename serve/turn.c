@@ -120,19 +120,35 @@ static void give_back(struct turn *turn, const struct script_value *result) {
     turn->over(turn, result);
 }
 
-void turn_go(struct turn *turn, const struct script_value *answer) {
-    struct script_call call;
-    struct script_value result, reached;
-    while (turn->program(turn, answer, &call, &result) == SCRIPT_CALLS) {
+/* The call, or the result, is in both cases the caller's. */
+static void go_on(struct turn *turn, enum script_step step, struct script_call *call, struct script_value *result) {
+    struct script_value reached;
+    while (step == SCRIPT_CALLS) {
         if (++turn->calls > CALLS_MAX) {
             static const char text[] = "ERR the script calls more often than a script about a lock should";
-            result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, sizeof text - 1}};
+            *result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, sizeof text - 1}};
             break;
         }
-        if (!step_call(turn, &call, &reached)) return;
-        answer = &reached;
+        if (!step_call(turn, call, &reached)) return;
+        step = turn->program(turn, &reached, call, result);
     }
-    give_back(turn, &result);
+    if (step != SCRIPT_WAITS) give_back(turn, result);
+}
+
+void turn_go(struct turn *turn, const struct script_value *answer) {
+    struct script_call call;
+    struct script_value result;
+    const enum script_step step = turn->program(turn, answer, &call, &result);
+    go_on(turn, step, &call, &result);
+}
+
+void turn_said(struct turn *turn, enum script_step step, const struct script_call *call,
+               const struct script_value *result) {
+    struct script_call next = {.command = SCRIPT_GET};
+    struct script_value end = {.kind = SCRIPT_NIL};
+    if (call != NULL) next = *call;
+    if (result != NULL) end = *result;
+    go_on(turn, step, &next, &end);
 }
 
 void turn_late(struct turn *turn, const struct script_value *answer) {

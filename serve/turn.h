@@ -21,7 +21,8 @@ struct gateway;
 struct key;
 struct turn;
 
-/* What is done: a call, or the end with its result. `answer` is that to the last call; NULL: begin, or begin anew. */
+/* What is done: a call, or the end with its result. `answer` is that to the last call; NULL: begin, or begin anew. WAITS: it
+ * is said later, by turn_said(). */
 typedef enum script_step turn_program(struct turn *turn, const struct script_value *answer, struct script_call *call,
                                       struct script_value *result);
 /* The turn is given back already; `result` lives until this returns. */
@@ -57,6 +58,9 @@ void turns_close(struct gateway *gateway);
 /* Asks for a turn; it may be over before this returns. *sight is what WATCH has seen, or NULL. False: out of memory. */
 bool turn_begin(struct turn *turn, struct gateway *gateway, struct script_bytes key, const struct sight *watched,
                 turn_program *program, turn_over *over);
+/* What the program that said WAITS wants to be done. */
+void turn_said(struct turn *turn, enum script_step step, const struct script_call *call,
+               const struct script_value *result);
 /* Nobody waits for it any more: true when it had not begun and is forgotten, false when it goes on to its end. */
 bool turn_abandon(struct turn *turn);
 

@@ -35,6 +35,9 @@ int served_end(struct served *served, int number, int ms, int64_t *took_ns);
 void served_close(struct served *served);
 /* A stream to it; -1: it is not there, or has no room. */
 int served_connect(const struct served *served);
+/* Ends one of the processes that run scripts, by SIGKILL, any of them; false: there is none at the moment. */
+bool served_kill_worker(const struct served *served);
+bool served_runs(const struct served *served);
 /* In KiB, of /proc: "VmRSS:", "VmHWM:". */
 long served_memory(const struct served *served, const char *which);
 
@@ -85,6 +88,9 @@ struct crowd {
     char last_error[160];
     struct nuisance *nuisances;
     unsigned nuisances_count;
+    uint64_t scripts; /* bytes of answers to those that mean harm */
+    int64_t kill_every_ns, kill_next_ns; /* a process that runs scripts; 0: none */
+    uint64_t killed;
 };
 
 void crowd_open(struct crowd *crowd);
@@ -102,7 +108,12 @@ void worker_value(const struct worker *worker, char *out);
 
 /* ---- nuisance.c: the others ---- */
 
-enum nuisance_kind { NUISANCE_READS_SLOWLY, NUISANCE_WRITES_SLOWLY, NUISANCE_TALKS_GARBAGE };
+enum nuisance_kind {
+    NUISANCE_READS_SLOWLY,
+    NUISANCE_WRITES_SLOWLY,
+    NUISANCE_TALKS_GARBAGE,
+    NUISANCE_RUNS_SCRIPTS
+};
 
 struct nuisance {
     enum nuisance_kind kind;
@@ -111,9 +122,17 @@ struct nuisance {
     int64_t next_ns;
 };
 
-void nuisances_open(struct crowd *crowd, unsigned slow, unsigned garbage);
+struct nuisances_wanted {
+    unsigned slow, garbage, scripts;
+};
+void nuisances_open(struct crowd *crowd, const struct nuisances_wanted *wanted);
 void nuisances_close(struct crowd *crowd);
 /* Does what is due; called a hundred times a second. */
 void nuisances_do(struct crowd *crowd, int64_t now);
+
+/* ---- hostile.c: scripts that mean harm ---- */
+
+/* Sends as many as there is room for, of all kinds in turn, and reads what has come. False: the connection is over. */
+bool hostile_do(struct crowd *crowd, struct nuisance *nuisance);
 
 #endif

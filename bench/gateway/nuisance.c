@@ -16,6 +16,7 @@ enum { ECHO_BYTES = 8192, READ_BYTES = 8, GARBAGE_BYTES = 3000 };
 #define READ_EVERY (1000 * MS)
 #define BYTE_EVERY (50 * MS)
 #define GARBAGE_EVERY (100 * MS)
+#define SCRIPTS_EVERY (10 * MS)
 
 static uint64_t random_below(uint64_t limit) { return (uint64_t)random() % limit; }
 
@@ -84,7 +85,25 @@ static bool talk_garbage(struct nuisance *nuisance) {
     return say(nuisance, bytes, count) && hear(nuisance, sizeof bytes);
 }
 
+static bool goes_on(struct crowd *crowd, struct nuisance *nuisance) {
+    switch (nuisance->kind) {
+    case NUISANCE_READS_SLOWLY: return read_slowly(nuisance);
+    case NUISANCE_WRITES_SLOWLY: return write_slowly(nuisance);
+    case NUISANCE_TALKS_GARBAGE: return talk_garbage(nuisance);
+    case NUISANCE_RUNS_SCRIPTS: break;
+    }
+    nuisance->next_ns = now_ns() + SCRIPTS_EVERY;
+    return hostile_do(crowd, nuisance);
+}
+
+static void kill_now_and_then(struct crowd *crowd, int64_t now) {
+    if (crowd->kill_every_ns == 0 || now < crowd->kill_next_ns) return;
+    crowd->kill_next_ns = now + crowd->kill_every_ns;
+    if (served_kill_worker(crowd->served)) crowd->killed++;
+}
+
 void nuisances_do(struct crowd *crowd, int64_t now) {
+    if (crowd->nuisances_count > 0) kill_now_and_then(crowd, now);
     for (unsigned i = 0; i < crowd->nuisances_count; i++) {
         struct nuisance *nuisance = &crowd->nuisances[i];
         if (now < nuisance->next_ns) continue;
@@ -93,22 +112,21 @@ void nuisances_do(struct crowd *crowd, int64_t now) {
             nuisance->next_ns = now + GARBAGE_EVERY;
             continue;
         }
-        bool goes_on = nuisance->kind == NUISANCE_READS_SLOWLY    ? read_slowly(nuisance)
-                       : nuisance->kind == NUISANCE_WRITES_SLOWLY ? write_slowly(nuisance)
-                                                                  : talk_garbage(nuisance);
-        if (!goes_on) put_out(nuisance);
+        if (!goes_on(crowd, nuisance)) put_out(nuisance);
     }
 }
 
 /* Half of the slow ones read slowly, and half write slowly; they do not all come in the same moment. */
-void nuisances_open(struct crowd *crowd, unsigned slow, unsigned garbage) {
+void nuisances_open(struct crowd *crowd, const struct nuisances_wanted *wanted) {
     const int64_t now = now_ns();
-    crowd->nuisances_count = slow + garbage;
+    crowd->nuisances_count = wanted->slow + wanted->garbage + wanted->scripts;
     crowd->nuisances = calloc(crowd->nuisances_count + 1, sizeof *crowd->nuisances);
     if (crowd->nuisances == NULL) give_up("out of memory");
     for (unsigned i = 0; i < crowd->nuisances_count; i++) {
         enum nuisance_kind slowness = i % 2 == 0 ? NUISANCE_READS_SLOWLY : NUISANCE_WRITES_SLOWLY;
-        crowd->nuisances[i] = (struct nuisance){.fd = -1, .kind = i < slow ? slowness : NUISANCE_TALKS_GARBAGE};
+        enum nuisance_kind kind = i < wanted->slow ? slowness : NUISANCE_TALKS_GARBAGE;
+        if (i >= wanted->slow + wanted->garbage) kind = NUISANCE_RUNS_SCRIPTS;
+        crowd->nuisances[i] = (struct nuisance){.fd = -1, .kind = kind};
         crowd->nuisances[i].next_ns = now + (int64_t)random_below((uint64_t)GARBAGE_EVERY);
     }
 }

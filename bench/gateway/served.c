@@ -15,7 +15,7 @@
 
 #include <redlock.h>
 
-enum { START_MS = 15000 };
+enum { START_MS = 15000, WORKERS_MAX = 32 };
 
 void give_up(const char *format, ...) {
     va_list arguments;
@@ -41,6 +41,27 @@ static _Noreturn void become_gateway(const struct served *served, pid_t parent) 
     fprintf(stderr, "gateway_load: %s: %s\n", served->program, strerror(errno));
     _exit(127);
 }
+
+/* The children of a process, as the kernel lists them. */
+static unsigned children(pid_t pid, pid_t *found, unsigned most) {
+    char path[64];
+    unsigned count = 0;
+    int child;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && count < most && fscanf(file, "%d", &child) == 1) found[count++] = child;
+    if (file != NULL) fclose(file);
+    return count;
+}
+
+bool served_kill_worker(const struct served *served) {
+    pid_t spawner, workers[WORKERS_MAX];
+    if (children(served->pid, &spawner, 1) == 0) return false;
+    const unsigned count = children(spawner, workers, WORKERS_MAX);
+    return count > 0 && kill(workers[(unsigned long)random() % count], SIGKILL) == 0;
+}
+
+bool served_runs(const struct served *served) { return waitpid(served->pid, NULL, WNOHANG) == 0; }
 
 int served_connect(const struct served *served) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -88,6 +88,10 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W 'term ignore' -- "$current")
         return
         ;;
+    --scripts)
+        mapfile -t COMPREPLY < <(compgen -W 'confined unconfined known' -- "$current")
+        return
+        ;;
     --busy-poll)
         mapfile -t COMPREPLY < <(compgen -W 'yes no' -- "$current")
         return

@@ -14,6 +14,7 @@ BAD_FILES = [
     ("ttl = 5s\nttl =\n", "2: 'ttl' has no value"),
     ("ttl = 5s\nwhat is this\n", "2: not a `name = value` line"),
     ("[section]\nttl = 5s\n", "2: section [section]: this file has no sections"),
+    ("scripts = all\n", "1: scripts: 'all' is not confined, unconfined or known"),
     ("busy-poll = perhaps\n", "1: busy-poll: 'perhaps' is neither yes nor no"),
     ("on-lost = maybe\n", "1: on-lost: 'maybe' is neither term nor ignore"),
     ("mode = strict\n", "1: mode: 'strict' is none of auto, classic and guarded"),

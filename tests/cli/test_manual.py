@@ -105,6 +105,7 @@ def test_completion(redlock):
     assert complete("redlock", "run", "--on-lost", "") == ["term", "ignore"]
     assert complete("redlock", "serve", "--l") == ["--listen"]
     assert complete("redlock", "serve", "--busy-poll", "") == ["yes", "no"]
+    assert complete("redlock", "serve", "--scripts", "") == ["confined", "unconfined", "known"]
     assert "/etc/passwd" in complete("redlock", "serve", "--password-file", "/etc/passw")
     assert complete("redlock", "run", "--mode", "g") == ["guarded"]
     assert complete("redlock", "run", "--mode", "a") == ["auto"]

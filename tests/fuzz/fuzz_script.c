@@ -3,6 +3,7 @@
  * Any text as a script, any answers to its calls. An input is the text, a NUL, a byte for each answer, a NUL, and the
  * arguments with NULs between them.
  */
+#include "known.h"
 #include "script_run.h" /* a refusal, which a script cannot feign there */
 #include "scripted.h"
 
@@ -90,8 +91,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *at = (const char *)data, *end = at + size;
     const struct script_bytes text = cut(&at, end), choices = cut(&at, end);
     char sha[SCRIPT_SHA_BYTES + 1], error[512] = "";
-    if (!scripts_load(scripts, text.data, text.bytes, sha, error, sizeof error)) {
+    const bool known = known_find(text).program != NULL;
+    if (!script_load(scripts, text.data, text.bytes, sha, error, sizeof error)) {
         must(*error != '\0' && strpbrk(error, "\r\n") == NULL, "a refusal without a sentence");
+        must(!known, "known by heart, and no script");
         return 0;
     }
     must(scripts_has(scripts, sha), "loaded and not there");

@@ -31,15 +31,16 @@ EXTEND = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpi
 class Gateway:
     """A process on a Unix socket of its own; what it says on standard error is in `said`."""
 
-    def __init__(self, nodes, *arguments, socket=None, environ=None, listen=True):
+    def __init__(self, nodes, *arguments, socket=None, environ=None, listen=True, binary=BINARY,
+                 preexec=None):
         self.directory = tempfile.mkdtemp(prefix="redlock-test-serve-")
         self.path = socket or os.path.join(self.directory, "gateway.sock")
         # The machine may be busy with other tests: a node is waited for longer than by default.
         patience = [] if "--node-timeout" in arguments else ["--node-timeout", "250ms"]
-        command = [BINARY, "serve", "-v", "-N", nodes, *patience, *(["--listen", f"unix://{self.path}"] if listen else []), *arguments]
+        command = [binary, "serve", "-v", "-N", nodes, *patience, *(["--listen", f"unix://{self.path}"] if listen else []), *arguments]
         self.said = []
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**CLEAN, **(environ or {})},
-                                        start_new_session=True, preexec_fn=die_with_us)
+                                        start_new_session=True, preexec_fn=lambda: (die_with_us(), preexec and preexec()))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Each script, here and in a real redis-server, on the same key and with the same arguments: the same SHA1, the same
- * result or error, word for word, and the same key afterwards.
+ * result or error, word for word, and the same key afterwards. One that is known by heart is run in both ways.
  *
  * usage: serve_script_differential [--refused] [FILE...]: the scripts in these files; without any, those of
  * script_shapes.h. --refused: none of them may be taken here, and each refusal is printed.
  */
+#include "known.h"
+#include "known_programs.h"
 #include "script_shapes.h"
 #include "scripted.h"
 #include "servers.h"
@@ -34,7 +36,7 @@ static const char *const argument_cases[][5] = {{"mine", "900400", "0", "yes", N
                                                 {"", "900400", NULL},
                                                 {NULL}};
 
-static struct { unsigned scripts, runs, differences; } count;
+static struct { unsigned scripts, runs, differences, known; } count;
 
 static void fill_server(redisContext *redis, const struct key_case *key) {
     freeReplyObject(redisCommand(redis, "DEL resource"));
@@ -101,21 +103,38 @@ static bool same_key(redisContext *redis, const struct key_now *here) {
     return same;
 }
 
-static void compare(struct scripts *scripts, redisContext *redis, const char *text, const struct key_case *key_case,
-                    const char *const *arguments) {
+struct question {
+    const char *text;
+    const struct key_case *key;
+    const char *const *arguments;
+};
+
+/* `path` says how it was run here. */
+static void compare_ending(redisContext *redis, const struct question *question, const char *path,
+                           const struct ending *here, const struct key_now *key, const redisReply *there) {
+    const char *const *arguments = question->arguments;
+    const bool equal = same_result(here, there);
+    if (same_key(redis, key) && equal) return;
+    count.differences++;
+    printf("differs %s: %s\nwith the key %s and '%s', '%s'\nthere: %s %lld %s\nhere: kind %d, %" PRId64 " %s\n", path,
+           question->text, question->key->name, arguments[0] != NULL ? arguments[0] : "",
+           arguments[0] != NULL ? arguments[1] : "", kind_there(there), there->integer,
+           there->str != NULL ? there->str : "", (int)here->value.kind, here->value.integer, here->text);
+}
+
+static void compare(struct scripts *scripts, redisContext *redis, const struct question *question) {
     struct key_now key;
-    key_fill(&key, key_case->value, key_case->pttl);
-    fill_server(redis, key_case);
-    const struct ending here = script_ending(scripts, text, arguments, &key);
-    redisReply *there = run_there(redis, text, strlen(text), arguments);
+    struct ending known;
+    key_fill(&key, question->key->value, question->key->pttl);
+    fill_server(redis, question->key);
+    const struct ending here = script_ending(scripts, question->text, question->arguments, &key);
+    redisReply *there = run_there(redis, question->text, strlen(question->text), question->arguments);
     count.runs++;
-    const bool equal = same_result(&here, there);
-    if (!same_key(redis, &key) || !equal) {
-        count.differences++;
-        printf("differs: %s\nwith the key %s and '%s', '%s'\nthere: %s %lld %s\nhere: kind %d, %" PRId64 " %s\n", text,
-               key_case->name, arguments[0] != NULL ? arguments[0] : "", arguments[0] != NULL ? arguments[1] : "",
-               kind_there(there), there->integer, there->str != NULL ? there->str : "", (int)here.value.kind,
-               here.value.integer, here.text);
+    compare_ending(redis, question, "interpreted", &here, &key, there);
+    key_fill(&key, question->key->value, question->key->pttl);
+    if (known_ending(question->text, question->arguments, &key, &known)) {
+        count.known++;
+        compare_ending(redis, question, "by heart", &known, &key, there);
     }
     freeReplyObject(there);
 }
@@ -123,7 +142,7 @@ static void compare(struct scripts *scripts, redisContext *redis, const char *te
 static void compare_names(struct scripts *scripts, redisContext *redis, const char *text) {
     char sha[SCRIPT_SHA_BYTES + 1], error[512];
     redisReply *there = redisCommand(redis, "SCRIPT LOAD %s", text);
-    const bool taken = scripts_load(scripts, text, strlen(text), sha, error, sizeof error);
+    const bool taken = script_load(scripts, text, strlen(text), sha, error, sizeof error);
     const bool same =
         taken ? there->type == REDIS_REPLY_STRING && strcmp(there->str, sha) == 0
               : there->type == REDIS_REPLY_ERROR && strncmp(there->str + 4, error, strlen("Error compiling")) == 0;
@@ -141,7 +160,8 @@ static void compare_all(struct scripts *scripts, redisContext *redis, const char
     if (count.differences != before) return;
     for (size_t i = 0; i < sizeof key_cases / sizeof key_cases[0]; i++) {
         for (size_t k = 0; k < sizeof argument_cases / sizeof argument_cases[0]; k++) {
-            compare(scripts, redis, text, &key_cases[i], argument_cases[k]);
+            const struct question question = {text, &key_cases[i], argument_cases[k]};
+            compare(scripts, redis, &question);
         }
     }
 }
@@ -149,7 +169,7 @@ static void compare_all(struct scripts *scripts, redisContext *redis, const char
 static void expect_refusal(struct scripts *scripts, const char *text) {
     char sha[SCRIPT_SHA_BYTES + 1], error[512] = "";
     count.scripts++;
-    const bool taken = scripts_load(scripts, text, strlen(text), sha, error, sizeof error);
+    const bool taken = script_load(scripts, text, strlen(text), sha, error, sizeof error);
     count.differences += taken;
     printf("%s: %s\n", taken ? "taken" : "refused", taken ? text : error);
 }
@@ -173,6 +193,7 @@ static void compare_given(struct scripts *scripts, char **paths) {
     if (redis == NULL || redis->err != 0) exit(1);
     for (char **path = paths; *path != NULL; path++) compare_all(scripts, redis, read_text(*path));
     for (size_t i = 0; *paths == NULL && script_shapes[i] != NULL; i++) compare_all(scripts, redis, script_shapes[i]);
+    for (size_t i = 0; *paths == NULL && known_program_at(i) != NULL; i++) compare_all(scripts, redis, known_program_at(i)->text);
     redisFree(redis);
     server_stop(&server);
 }
@@ -186,6 +207,7 @@ int main(int argc, char **argv) {
         compare_given(scripts, argv + 1);
     }
     scripts_free(scripts);
-    printf("%u scripts, %u runs, %u differences\n", count.scripts, count.runs, count.differences);
+    printf("%u scripts, %u runs, %u differences; %u of the runs by heart, too\n", count.scripts, count.runs, count.differences,
+           count.known);
     return count.differences != 0;
 }

@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "scripted.h"
 
+#include "known.h"
+#include "script_name.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { WORDS_MAX = 64 };
+
 struct script_bytes text_bytes(const char *text) {
     return (struct script_bytes){text, strlen(text)};
+}
+
+bool script_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error, size_t error_size) {
+    const bool named = script_name((struct script_bytes){text, bytes}, sha);
+    assert(named);
+    return named && scripts_load(scripts, sha, text, bytes, error, error_size);
 }
 
 static struct script_value integer(int64_t value) {
@@ -57,25 +68,53 @@ static void note_end(struct ending *ending) {
     ending->value.bytes.data = NULL;
 }
 
+static size_t read_arguments(const char *const *arguments, struct script_bytes words[WORDS_MAX]) {
+    size_t count = 0;
+    for (; arguments != NULL && arguments[count] != NULL; count++) words[count] = text_bytes(arguments[count]);
+    return count;
+}
+
+static void note_call(struct ending *ending, const struct script_call *call) {
+    ending->calls++;
+    ending->changes += call->command >= SCRIPT_DELETE;
+}
+
+bool known_ending(const char *text, const char *const *arguments, struct key_now *key, struct ending *ending) {
+    static struct known_run run;
+    struct script_bytes words[WORDS_MAX];
+    char sha[SCRIPT_SHA_BYTES + 1];
+    const struct known known = known_find(text_bytes(text));
+    const size_t count = read_arguments(arguments, words);
+    if (!script_name(text_bytes(text), sha) || !known_begin(&run, &known, sha, words, count)) return false;
+    struct script_value answer, *given = NULL;
+    struct script_call call;
+    *ending = (struct ending){.calls = 0};
+    while (known_step(&run, given, &call, &ending->value) == SCRIPT_CALLS) {
+        note_call(ending, &call);
+        answer = key_serve(key, &call);
+        given = &answer;
+    }
+    note_end(ending);
+    return true;
+}
+
 struct ending script_ending(struct scripts *scripts, const char *text, const char *const *arguments,
                             struct key_now *key) {
     struct ending ending = {.value = {.kind = SCRIPT_ERROR}};
-    struct script_bytes words[64];
-    size_t count = 0;
+    struct script_bytes words[WORDS_MAX];
     char sha[SCRIPT_SHA_BYTES + 1], error[512];
-    if (!scripts_load(scripts, text, strlen(text), sha, error, sizeof error)) {
+    if (!script_load(scripts, text, strlen(text), sha, error, sizeof error)) {
         snprintf(ending.text, sizeof ending.text, "ERR %s", error);
         ending.value.bytes.bytes = strlen(ending.text);
         return ending;
     }
-    for (; arguments != NULL && arguments[count] != NULL; count++) words[count] = text_bytes(arguments[count]);
+    const size_t count = read_arguments(arguments, words);
     struct script_run *run = script_run_new(scripts, sha, text_bytes("resource"), words, count);
     assert(run != NULL);
     struct script_value answer, *given = NULL;
     struct script_call call;
     while (script_run_step(run, given, &call, &ending.value) == SCRIPT_CALLS) {
-        ending.calls++;
-        ending.changes += call.command >= SCRIPT_DELETE;
+        note_call(&ending, &call);
         answer = key_serve(key, &call);
         given = &answer;
     }

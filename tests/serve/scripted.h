@@ -5,7 +5,7 @@
 #ifndef TESTS_SCRIPTED_H
 #define TESTS_SCRIPTED_H
 
-#include "script.h"
+#include "script_programs.h"
 
 struct key_now {
     bool there;
@@ -27,6 +27,11 @@ struct ending {
  * error, and without a call. */
 struct ending script_ending(struct scripts *scripts, const char *text, const char *const *arguments,
                             struct key_now *key);
+
+/* The same where the text is known by heart, without the interpreter. False: it is not, or the arguments are for that. */
+bool known_ending(const char *text, const char *const *arguments, struct key_now *key, struct ending *ending);
+/* As SCRIPT LOAD: names the text, and keeps it if it is taken. `sha` gets 40 digits and a NUL. */
+bool script_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error, size_t error_size);
 
 struct script_bytes text_bytes(const char *text);
 #endif

@@ -52,6 +52,8 @@ def test_numbers_of_what_was_done(measured, quorum, key):
         client("EVAL", RELEASE, 1, f"{key}-2", "v")
         client("GET", key)
         client.error("FLUSHALL")
+        assert client("EVAL", "return 1 + #ARGV", 1, key) == 1
+        client.error("EVAL", "while true do end", 1, key)
         now = samples(page(measured))
         client("DEL", f"{key}-0", f"{key}-1")
     assert now["redlock_serve_locks_held", None] == 2
@@ -62,10 +64,14 @@ def test_numbers_of_what_was_done(measured, quorum, key):
     assert now["redlock_serve_releases_total", 'outcome="released"'] == 1
     assert now["redlock_serve_refusals_total", 'reason="request"'] == 1
     assert now["redlock_serve_connections", None] == 1
-    assert now["redlock_serve_requests_total", None] == 8
+    assert now["redlock_serve_scripts_total", 'by="heart"'] == 1
+    assert now["redlock_serve_scripts_total", 'by="process"'] == 2
+    assert now["redlock_serve_script_processes", None] >= 1
+    assert ("redlock_serve_script_processes_lost_total", 'reason="time"') in now
+    assert now["redlock_serve_requests_total", None] == 10
     assert now["redlock_serve_round_trip_seconds_count", 'step="take"'] == 3
     assert now["redlock_serve_round_trip_seconds_count", 'step="look"'] == 1
-    assert now["redlock_serve_wait_seconds_count", None] == 7
+    assert now["redlock_serve_wait_seconds_count", None] == 9
     assert now["redlock_votes_total", 'vote="granted"'] >= 9
     for server in quorum.servers:
         assert now["redlock_node_up", f'node="{server.url}"'] == 1

@@ -37,7 +37,7 @@ static void start(struct stage *stage, const char *text, const char *one, const 
     char sha[SCRIPT_SHA_BYTES + 1], error[512] = "";
     const struct script_bytes arguments[] = {text_bytes(one), text_bytes(two)};
     script_run_free(stage->run);
-    if (!scripts_load(stage->scripts, text, strlen(text), sha, error, sizeof error)) fail_msg("%s: %s", text, error);
+    if (!script_load(stage->scripts, text, strlen(text), sha, error, sizeof error)) fail_msg("%s: %s", text, error);
     stage->run = script_run_new(stage->scripts, sha, text_bytes("resource"), arguments, 2);
     assert_non_null(stage->run);
     stage->step = script_run_step(stage->run, NULL, &stage->call, &stage->result);
@@ -267,7 +267,7 @@ static void bytes_are_bytes(void **state) {
     char sha[SCRIPT_SHA_BYTES + 1], why[256];
     static const char text[] = "local v = redis.call('get', KEYS[1]) if v == ARGV[1] then return #v end";
     const struct script_bytes argument = {"a\0b", 3};
-    assert_true(scripts_load(stage->scripts, text, sizeof text - 1, sha, why, sizeof why));
+    assert_true(script_load(stage->scripts, text, sizeof text - 1, sha, why, sizeof why));
     stage->run = script_run_new(stage->scripts, sha, (struct script_bytes){"k\0k", 3}, &argument, 1);
     stage->step = script_run_step(stage->run, NULL, &stage->call, &stage->result);
     answer(stage, (struct script_value){.kind = SCRIPT_BYTES, .bytes = {"a\0b", 3}});

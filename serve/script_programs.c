@@ -12,8 +12,6 @@
 #include <strings.h>
 #include <sys/queue.h>
 
-#include <openssl/evp.h>
-
 #define BLOCK_BYTES ((size_t)96 * 1024)
 #define BLOCKS_KEPT 8
 
@@ -79,15 +77,6 @@ static void touch(struct scripts *scripts, struct script *script) {
     TAILQ_INSERT_TAIL(&scripts->used, script, used);
 }
 
-static bool name(const char *text, size_t bytes, char *sha) {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    if (EVP_Digest(text, bytes, digest, &length, EVP_sha1(), NULL) != 1) return false;
-    assert(length * 2 == SCRIPT_SHA_BYTES);
-    for (unsigned i = 0; i < length; i++) snprintf(sha + (size_t)i * 2, 3, "%02x", digest[i]);
-    return true;
-}
-
 static bool refuse(char *error, size_t error_size, const char *why) {
     snprintf(error, error_size, "%s", why);
     return false;
@@ -96,7 +85,7 @@ static bool refuse(char *error, size_t error_size, const char *why) {
 static bool keep(struct scripts *scripts, const char *sha, const struct script_program *program, char *code) {
     struct script *script = calloc(1, sizeof *script);
     if (script == NULL) return false;
-    memcpy(script->sha, sha, sizeof script->sha);
+    memcpy(script->sha, sha, SCRIPT_SHA_BYTES);
     script->program = *program;
     script->code = code;
     if (tsearch(script, &scripts->by_sha, compare) == NULL) {
@@ -109,14 +98,14 @@ static bool keep(struct scripts *scripts, const char *sha, const struct script_p
     return true;
 }
 
-bool scripts_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error, size_t error_size) {
+bool scripts_load(struct scripts *scripts, const char *sha, const char *text, size_t bytes, char *error,
+                  size_t error_size) {
     struct script_program program = {0};
     char *code = NULL;
     if (bytes > scripts->text_bytes_max) {
         snprintf(error, error_size, "the script is too long: this gateway takes %zu bytes", scripts->text_bytes_max);
         return false;
     }
-    if (!name(text, bytes, sha)) return refuse(error, error_size, "SHA1 cannot be computed");
     struct script *known = find(scripts, sha);
     if (known != NULL) {
         touch(scripts, known);

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "known.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "known_programs.h"
+#include "script_lexer.h"
+
+/* As of the interpreter's runs: the key may change hands meanwhile, then it begins again. */
+enum { TRIES_MAX = 4, TEXT_BYTES_MAX = 1024, TTL_DIGITS_MAX = 13 };
+
+/* ---- the text ---- */
+
+/* Of other texts it is not certain that Lua reads them as our lexer does. */
+static bool is_plain(struct script_bytes text) {
+    if (text.bytes > TEXT_BYTES_MAX) return false;
+    for (size_t i = 0; i < text.bytes; i++) {
+        const char c = text.data[i], next = i + 1 < text.bytes ? text.data[i + 1] : ' ';
+        if (c != '\t' && c != '\n' && (c < ' ' || c > '~')) return false;
+        if (c == '\\' || (c == '[' && (next == '[' || next == '='))) return false;
+    }
+    return true;
+}
+
+/* Behind a name and a bracket there are only the names of commands in upper or lower case, here. */
+static bool same_token(const struct token *one, const struct token *other, bool any_case) {
+    if (one->kind != other->kind || one->bytes != other->bytes || one->bytes > TOKEN_TEXT_MAX)
+        return false;
+    return any_case ? strcasecmp(one->text, other->text) == 0
+                    : memcmp(one->text, other->text, one->bytes) == 0;
+}
+
+/* A bracket on the next line Lua does not take for a call. */
+static bool matches(struct script_bytes text, const struct known_program *program,
+                    unsigned lines[KNOWN_CALLS_MAX]) {
+    struct lexer here, there;
+    struct token last = {.kind = TOKEN_END}, callee = last, token, known;
+    unsigned calls = 0;
+    lexer_start(&here, text.data, text.bytes);
+    lexer_start(&there, program->text, strlen(program->text));
+    do {
+        token = lexer_next(&here);
+        known = lexer_next(&there);
+        const bool opens = token_is(&token, "(");
+        const bool commands = token_is(&last, "(") &&
+                              (token_is_name(&callee, "call") || token_is_name(&callee, "pcall"));
+        if (!same_token(&token, &known, commands) || (opens && token.line != last.line))
+            return false;
+        if (commands && calls == KNOWN_CALLS_MAX) return false;
+        if (commands) lines[calls++] = last.line;
+        if (opens) callee = last;
+        last = token;
+    } while (token.kind != TOKEN_END);
+    return true;
+}
+
+struct known known_find(struct script_bytes text) {
+    struct known known = {.program = NULL};
+    if (!is_plain(text)) return known;
+    const struct known_program *program;
+    for (size_t i = 0; known.program == NULL && (program = known_program_at(i)) != NULL; i++) {
+        if (matches(text, program, known.lines)) known.program = program;
+    }
+    return known;
+}
+
+/* ---- a run ---- */
+
+/* As it is written if it is a number: no zero in front, no sign; and far from what a server
+ * refuses. */
+static bool read_ttl(struct script_bytes word, int64_t *ttl_ms) {
+    *ttl_ms = 0;
+    if (word.bytes == 0 || word.bytes > TTL_DIGITS_MAX || word.data[0] == '0') return false;
+    for (size_t i = 0; i < word.bytes; i++) {
+        if (word.data[i] < '0' || word.data[i] > '9') return false;
+        *ttl_ms = *ttl_ms * 10 + (word.data[i] - '0');
+    }
+    return true;
+}
+
+bool known_begin(struct known_run *run, const struct known *known, const char *sha,
+                 const struct script_bytes *arguments, size_t count) {
+    run->known = *known;
+    run->sha = sha;
+    run->begun = 0;
+    run->changed = false;
+    run->ttl_ms = 0;
+    if (known->program == NULL || count < (known->program->has_ttl ? 2 : 1)) return false;
+    run->value = arguments[0];
+    run->adds = count > 2 && arguments[2].bytes == 1 && arguments[2].data[0] == '0';
+    return !known->program->has_ttl || read_ttl(arguments[1], &run->ttl_ms);
+}
+
+static enum script_step ask(struct known_run *run, enum script_command command,
+                            struct script_call *call) {
+    const bool takes = command == SCRIPT_TAKE;
+    run->call = (struct script_call){.command = command};
+    if (takes) run->call.value = run->value;
+    if (takes || command == SCRIPT_EXTEND) run->call.ttl_ms = run->ttl_ms;
+    *call = run->call;
+    return SCRIPT_CALLS;
+}
+
+static enum script_step begin(struct known_run *run, struct script_call *call) {
+    run->begun++;
+    run->step = 0;
+    return ask(run, run->known.program->first, call);
+}
+
+static enum script_step fail(struct known_run *run, struct script_value *result) {
+    for (char *at = run->error; *at != '\0'; at++) {
+        if (*at == '\r' || *at == '\n') *at = ' ';
+    }
+    *result =
+        (struct script_value){.kind = SCRIPT_ERROR, .bytes = {run->error, strlen(run->error)}};
+    return SCRIPT_ENDS;
+}
+
+/* In Redis's form: what went wrong, in which script, on which of its lines. */
+static enum script_step fail_in_call(struct known_run *run, unsigned number,
+                                     const struct script_value *answer,
+                                     struct script_value *result) {
+    const size_t most = sizeof run->error / 2;
+    char sha[SCRIPT_SHA_BYTES + 1] = "";
+    for (int i = 0; i < SCRIPT_SHA_BYTES; i++)
+        sha[i] = run->sha[i] >= 'A' && run->sha[i] <= 'Z' ? (char)(run->sha[i] + 32) : run->sha[i];
+    snprintf(run->error, sizeof run->error, "%.*s script: %s, on @user_script:%u.",
+             (int)(answer->bytes.bytes < most ? answer->bytes.bytes : most), answer->bytes.data,
+             sha, run->known.lines[number]);
+    return fail(run, result);
+}
+
+static enum script_step end(struct script_value *result, struct script_value value) {
+    *result = value;
+    return SCRIPT_ENDS;
+}
+
+static struct script_value integer(int64_t number) {
+    return (struct script_value){.kind = SCRIPT_INTEGER, .integer = number};
+}
+
+/* `answer` is that to the branch's call, where it has one. */
+static enum script_step finish(const struct known_branch *branch, const struct script_value *answer,
+                               struct script_value *result) {
+    switch (branch->outcome) {
+    case KNOWN_ANSWER: return end(result, *answer);
+    case KNOWN_NUMBER: return end(result, integer(branch->number));
+    case KNOWN_FLAG: return end(result, integer(answer->kind != SCRIPT_NIL));
+    case KNOWN_POSITIVE: return end(result, integer(answer->integer > 0 ? answer->integer : 0));
+    case KNOWN_OK:
+        return end(result, (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}});
+    case KNOWN_ERROR: break;
+    }
+    return end(result, (struct script_value){.kind = SCRIPT_ERROR, .bytes = {"ERR ERROR", 9}});
+}
+
+static enum script_step act(struct known_run *run, struct script_call *call,
+                            struct script_value *result) {
+    run->step = 1;
+    switch (run->branch->act) {
+    case KNOWN_NOTHING: break;
+    case KNOWN_DELETE: return ask(run, SCRIPT_DELETE, call);
+    case KNOWN_EXTEND: return ask(run, SCRIPT_EXTEND, call);
+    case KNOWN_TAKE:
+    case KNOWN_TRY: return ask(run, SCRIPT_TAKE, call);
+    case KNOWN_PTTL:
+    case KNOWN_TTL:
+    case KNOWN_EXTEND_LEFT: return ask(run, SCRIPT_PTTL, call);
+    }
+    return finish(run->branch, NULL, result);
+}
+
+static enum script_step choose(struct known_run *run, const struct script_value *answer,
+                               struct script_call *call, struct script_value *result) {
+    const struct known_program *program = run->known.program;
+    const bool asks = program->first == SCRIPT_EXISTS;
+    const bool absent = asks ? answer->integer == 0 : answer->kind == SCRIPT_NIL;
+    const bool same = asks || (answer->bytes.bytes == run->value.bytes &&
+                               (run->value.bytes == 0 || memcmp(answer->bytes.data, run->value.data,
+                                                                run->value.bytes) == 0));
+    run->branch = absent ? &program->absent : same ? &program->same : &program->other;
+    return act(run, call, result);
+}
+
+/* Of what it has seen in the key it is certain: where it is otherwise, another has changed it
+ * meanwhile. */
+static enum script_step begin_again(struct known_run *run, struct script_call *call,
+                                    struct script_value *result) {
+    if (!run->changed && run->begun < TRIES_MAX) return begin(run, call);
+    snprintf(run->error, sizeof run->error,
+             "ERR the key was changed by another client while the script ran");
+    return fail(run, result);
+}
+
+static struct script_value seconds(const struct script_value *answer) {
+    return integer(answer->integer >= 0 ? (answer->integer + 500) / 1000 : answer->integer);
+}
+
+/* redis-py: what is left is added, or only looked at. */
+static enum script_step extend_left(struct known_run *run, int64_t left_ms,
+                                    struct script_call *call, struct script_value *result) {
+    if (left_ms < 0) return end(result, integer(0));
+    run->step = 2;
+    ask(run, SCRIPT_EXTEND, call);
+    if (run->adds) run->call.ttl_ms += left_ms;
+    *call = run->call;
+    return SCRIPT_CALLS;
+}
+
+enum script_step known_step(struct known_run *run, const struct script_value *answer,
+                            struct script_call *call, struct script_value *result) {
+    if (answer == NULL) {
+        run->begun = 0;
+        run->changed = false;
+        return begin(run, call);
+    }
+    const bool is_error = answer->kind == SCRIPT_ERROR;
+    if (run->step == 0)
+        return is_error ? fail_in_call(run, 0, answer, result) : choose(run, answer, call, result);
+    const struct known_branch *branch = run->branch;
+    if (is_error && branch->quiet) return finish(branch, answer, result);
+    if (is_error) return fail_in_call(run, branch->call + run->step - 1, answer, result);
+    if (branch->act == KNOWN_EXTEND_LEFT && run->step == 1)
+        return extend_left(run, answer->integer, call, result);
+    const bool done = answer->kind == SCRIPT_STATUS || answer->integer != 0;
+    const bool changes = run->call.command >= SCRIPT_DELETE;
+    if (changes && branch->act != KNOWN_TRY && !done) return begin_again(run, call, result);
+    run->changed = run->changed || (changes && done);
+    const struct script_value in_seconds = seconds(answer);
+    return finish(branch, branch->act == KNOWN_TTL ? &in_seconds : answer, result);
+}

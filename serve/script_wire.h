@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the gateway and a worker send each other: frames of a head and a body. Both are of one build
+ * on one machine, so numbers are as the processor has them. The gateway trusts nothing that a
+ * worker sends: whatever is read is checked for its bounds and for its meaning.
+ *
+ *   worker   READY                 once, before anything else
+ *   gateway  LOAD     worker  LOADED or REFUSED
+ *   gateway  RUN      worker  CALL, any number of them, each answered by ANSWER; then END
+ * RUN in place of ANSWER drops the run under way.
+ */
+#ifndef SERVE_SCRIPT_WIRE_H
+#define SERVE_SCRIPT_WIRE_H
+
+#include "script.h"
+
+enum wire_kind {
+    WIRE_READY,
+    WIRE_LOAD,
+    WIRE_LOADED,
+    WIRE_REFUSED,
+    WIRE_RUN,
+    WIRE_CALL,
+    WIRE_ANSWER,
+    WIRE_END
+};
+
+#define WIRE_HEAD_BYTES 8
+/* More than a request and a text have, and than a run's memory can hold. */
+#define WIRE_BODY_BYTES_MAX ((size_t)512 * 1024)
+#define WIRE_ARGUMENTS_MAX 256
+#define WIRE_ERROR_BYTES 512
+
+struct wire_message {
+    enum wire_kind kind;
+    int64_t pid;                    /* READY */
+    bool limited, filtered;         /* READY: it has resource limits, a filter of system calls */
+    char sha[SCRIPT_SHA_BYTES + 1]; /* LOAD, RUN */
+    struct script_bytes text;       /* LOAD, RUN: the script. REFUSED: why, in one sentence */
+    struct script_bytes key;        /* RUN */
+    struct script_bytes arguments[WIRE_ARGUMENTS_MAX];
+    size_t argument_count;
+    struct script_call call;   /* CALL */
+    struct script_value value; /* ANSWER, END */
+};
+
+/* With its head. More than WIRE_BODY_BYTES_MAX and the head: it cannot be sent. */
+size_t wire_bytes(const struct wire_message *message);
+/* Writes so many bytes. */
+void wire_write(const struct wire_message *message, char *frame);
+
+/* Of the body. More than WIRE_BODY_BYTES_MAX: it is not a head. */
+size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]);
+/* A whole frame; what *message points to is in it. False: it means nothing. */
+bool wire_read(const char *frame, size_t bytes, struct wire_message *message);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the gateway and its workers send each other is read as it was written; and whatever a worker
+ * might send that means nothing is refused.
+ */
+#include "script_wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SHA "0123456789abcdef0123456789abcdef01234567"
+
+static struct script_bytes bytes(const char *text) {
+    return (struct script_bytes){text, strlen(text)};
+}
+
+static void assert_bytes(struct script_bytes here, struct script_bytes there) {
+    assert_int_equal(here.bytes, there.bytes);
+    if (here.bytes > 0) assert_memory_equal(here.data, there.data, here.bytes);
+}
+
+/* A frame of its own size, so that a sanitizer sees what is read behind it. */
+static char *frame_of(const struct wire_message *message, size_t *size) {
+    *size = wire_bytes(message);
+    char *frame = malloc(*size);
+    assert_non_null(frame);
+    wire_write(message, frame);
+    assert_int_equal(wire_body_bytes(frame), *size - WIRE_HEAD_BYTES);
+    return frame;
+}
+
+static struct wire_message messages[] = {
+    {.kind = WIRE_READY, .pid = 4711, .limited = true},
+    {.kind = WIRE_READY, .pid = 1, .filtered = true},
+    {.kind = WIRE_LOAD, .sha = SHA, .text = {"return 1", 8}},
+    {.kind = WIRE_LOADED},
+    {.kind = WIRE_REFUSED, .text = {"ERR no", 6}},
+    {.kind = WIRE_RUN, .sha = SHA, .text = {"", 0}, .key = {"k\0k", 3}},
+    {.kind = WIRE_RUN,
+     .sha = SHA,
+     .text = {"return 1", 8},
+     .key = {"key", 3},
+     .arguments = {{"one", 3}, {"", 0}, {"three", 5}},
+     .argument_count = 3},
+    {.kind = WIRE_CALL, .call = {.command = SCRIPT_GET}},
+    {.kind = WIRE_CALL, .call = {.command = SCRIPT_DELETE}},
+    {.kind = WIRE_CALL, .call = {.command = SCRIPT_EXTEND, .ttl_ms = 1}},
+    {.kind = WIRE_CALL,
+     .call = {.command = SCRIPT_TAKE, .ttl_ms = INT64_MAX, .value = {"v\0v", 3}}},
+    {.kind = WIRE_ANSWER, .value = {.kind = SCRIPT_NIL}},
+    {.kind = WIRE_ANSWER, .value = {.kind = SCRIPT_INTEGER, .integer = INT64_MIN}},
+    {.kind = WIRE_END, .value = {.kind = SCRIPT_BYTES, .bytes = {"\r\n\0", 3}}},
+    {.kind = WIRE_END, .value = {.kind = SCRIPT_STATUS, .bytes = {"OK", 2}}},
+    {.kind = WIRE_END, .value = {.kind = SCRIPT_ERROR, .bytes = {"ERR", 3}}},
+};
+enum { MESSAGES = sizeof messages / sizeof messages[0] };
+
+static void is_read_as_it_was_written(void **state) {
+    static struct wire_message read;
+    (void)state;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        const struct wire_message *message = &messages[i];
+        size_t size;
+        char *frame = frame_of(message, &size);
+        memset(&read, 0, sizeof read);
+        assert_true(wire_read(frame, size, &read));
+        assert_int_equal(read.kind, message->kind);
+        assert_int_equal(read.pid, message->pid);
+        assert_int_equal(read.limited, message->limited);
+        assert_int_equal(read.filtered, message->filtered);
+        assert_string_equal(read.sha, message->sha);
+        assert_bytes(read.text, message->text);
+        assert_bytes(read.key, message->key);
+        assert_int_equal(read.argument_count, message->argument_count);
+        for (size_t k = 0; k < read.argument_count; k++)
+            assert_bytes(read.arguments[k], message->arguments[k]);
+        assert_int_equal(read.call.command, message->call.command);
+        assert_int_equal(read.call.ttl_ms, message->call.ttl_ms);
+        assert_bytes(read.call.value, message->call.value);
+        assert_int_equal(read.value.kind, message->value.kind);
+        assert_int_equal(read.value.integer, message->value.integer);
+        assert_bytes(read.value.bytes, message->value.bytes);
+        free(frame);
+    }
+}
+
+static void a_part_is_refused(void **state) {
+    static struct wire_message read;
+    (void)state;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        size_t size;
+        char *frame = frame_of(&messages[i], &size);
+        for (size_t part = 0; part < size; part++) {
+            char *copy = malloc(part + 1);
+            memcpy(copy, frame, part);
+            assert_false(wire_read(copy, part, &read));
+            /* Also where the head says that this is all. */
+            const uint32_t body = (uint32_t)(part - WIRE_HEAD_BYTES);
+            if (part >= WIRE_HEAD_BYTES) memcpy(copy, &body, sizeof body);
+            assert_false(wire_read(copy, part, &read));
+            free(copy);
+        }
+        free(frame);
+    }
+}
+
+static void more_is_refused(void **state) {
+    static struct wire_message read;
+    (void)state;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        size_t size;
+        char *frame = frame_of(&messages[i], &size), *longer = calloc(1, size + 1);
+        memcpy(longer, frame, size);
+        assert_false(wire_read(longer, size + 1, &read));
+        const uint32_t body = (uint32_t)(size + 1 - WIRE_HEAD_BYTES);
+        memcpy(longer, &body, sizeof body);
+        assert_false(wire_read(longer, size + 1, &read));
+        free(longer);
+        free(frame);
+    }
+}
+
+/* The number at `at` in the body of what a worker sends. */
+static bool takes(const struct wire_message *message, size_t at, int64_t number) {
+    static struct wire_message read;
+    size_t size;
+    char *frame = frame_of(message, &size);
+    memcpy(frame + WIRE_HEAD_BYTES + at, &number, sizeof number);
+    const bool taken = wire_read(frame, size, &read);
+    free(frame);
+    return taken;
+}
+
+static void what_means_nothing_is_refused(void **state) {
+    (void)state;
+    const struct wire_message ready = {.kind = WIRE_READY, .pid = 1};
+    const struct wire_message get = {.kind = WIRE_CALL, .call = {.command = SCRIPT_GET}};
+    const struct wire_message take = {.kind = WIRE_CALL,
+                                      .call = {.command = SCRIPT_TAKE, .ttl_ms = 9}};
+    const struct wire_message end = {.kind = WIRE_END};
+    static const int64_t wrong_pids[] = {0, -1, INT64_MIN, (int64_t)1 << 31, INT64_MAX};
+    for (size_t i = 0; i < sizeof wrong_pids / sizeof wrong_pids[0]; i++)
+        assert_false(takes(&ready, 0, wrong_pids[i]));
+    assert_true(takes(&ready, 0, INT32_MAX));
+    assert_false(takes(&ready, 8, 2));
+    assert_false(takes(&ready, 16, -1));
+    assert_true(takes(&get, 0, SCRIPT_PTTL));
+    assert_false(takes(&get, 0, SCRIPT_TAKE + 1));
+    assert_false(takes(&get, 0, -1));
+    assert_false(takes(&get, 0, SCRIPT_EXTEND)); /* for 0 ms */
+    assert_true(takes(&take, 8, 1));
+    assert_false(takes(&take, 8, 0));
+    assert_false(takes(&take, 8, -1));
+    assert_true(takes(&end, 0, SCRIPT_ERROR));
+    assert_false(takes(&end, 0, SCRIPT_ERROR + 1));
+    assert_false(takes(&end, 0, INT64_MIN));
+}
+
+static void an_unknown_kind_is_refused(void **state) {
+    static struct wire_message read;
+    (void)state;
+    for (uint32_t kind = 0; kind < 300; kind++) {
+        const uint32_t head[2] = {0, kind};
+        assert_int_equal(wire_read((const char *)head, sizeof head, &read), kind == WIRE_LOADED);
+    }
+}
+
+static void too_many_arguments_are_refused(void **state) {
+    static struct wire_message many = {.kind = WIRE_RUN, .sha = SHA}, read;
+    size_t size;
+    (void)state;
+    many.argument_count = WIRE_ARGUMENTS_MAX;
+    char *frame = frame_of(&many, &size);
+    assert_true(wire_read(frame, size, &read));
+    const int64_t more = WIRE_ARGUMENTS_MAX + 1;
+    memcpy(frame + WIRE_HEAD_BYTES + SCRIPT_SHA_BYTES + 8, &more, sizeof more);
+    assert_false(wire_read(frame, size, &read));
+    free(frame);
+}
+
+static void a_length_beyond_the_end_is_refused(void **state) {
+    static struct wire_message read;
+    (void)state;
+    static const uint32_t lengths[] = {3, 4, 0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff};
+    const struct wire_message refused = {.kind = WIRE_REFUSED, .text = bytes("no")};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        size_t size;
+        char *frame = frame_of(&refused, &size);
+        memcpy(frame + WIRE_HEAD_BYTES, &lengths[i], sizeof lengths[i]);
+        assert_false(wire_read(frame, size, &read));
+        free(frame);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_read_as_it_was_written),
+        cmocka_unit_test(a_part_is_refused),
+        cmocka_unit_test(more_is_refused),
+        cmocka_unit_test(what_means_nothing_is_refused),
+        cmocka_unit_test(an_unknown_kind_is_refused),
+        cmocka_unit_test(too_many_arguments_are_refused),
+        cmocka_unit_test(a_length_beyond_the_end_is_refused),
+    };
+    return cmocka_run_group_tests_name("script wire", tests, NULL, NULL);
+}
