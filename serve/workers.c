@@ -13,7 +13,7 @@
 
 /* After so many starts in a row that came to nothing there are no workers for a while, and scripts
  * are refused at once. */
-enum { FAILURES_MAX = 3, RETRY_MS = 1000, COMPUTING_MAX = 4 };
+enum { FAILURES_MAX = 10, RETRY_MS = 1000, COMPUTING_MAX = 4 };
 /* What it costs to start another in the place of one that had to be ended is charged, too. */
 #define START_NS (GATEWAY_MS / 2)
 
