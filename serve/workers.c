@@ -174,7 +174,7 @@ static bool is_confined(struct workers *workers, const struct wire_message *read
 static void hear_ready(struct worker *worker, const char *frame, size_t bytes) {
     struct workers *workers = worker->workers;
     struct wire_message message;
-    if (!wire_read(frame, bytes, &message) || message.kind != WIRE_READY ||
+    if (!wire_read(frame, bytes, &message, NULL) || message.kind != WIRE_READY ||
         !is_confined(workers, &message) ||
         clock_getcpuclockid((pid_t)message.pid, &worker->clock) != 0) {
         workers_lost(worker);
