@@ -32,7 +32,8 @@ static const char *failure_of(enum worker_failure failure) {
     switch (failure) {
     case WORKER_OVERDUE: return "ERR the script takes too long: it does not come to an end";
     case WORKER_NONE:
-        return "ERR this gateway runs no scripts but those that it knows by heart: it has no process for "
+        return "ERR this gateway runs no scripts but those that it knows by heart: it has no "
+               "process for "
                "others, as its log says, or --scripts";
     case WORKER_WORKED:
     case WORKER_DIED: break;
@@ -47,15 +48,15 @@ static bool ask_to_run(struct connection *connection) {
     struct worker_task *task = &connection->script.task;
     const struct request_reader *reader = &connection->reader;
     const struct text *kept = texts_use(connection->gateway->texts, connection->script.sha);
-    struct wire_message message = {
-        .kind = WIRE_RUN, .key = reader->words[3], .argument_count = reader->count - 4};
+    struct wire_message message = {.kind = WIRE_RUN,
+                                   .key = reader->words[3],
+                                   .arguments = &reader->words[4],
+                                   .argument_count = reader->count - 4};
     /* Others may have made it be forgotten while this one waited for its turn. */
     const bool is_text = command_is(reader->words[0], "eval");
     if (kept == NULL && !is_text) return false;
     message.text = kept != NULL ? kept->bytes : reader->words[1];
     memcpy(message.sha, connection->script.sha, sizeof message.sha);
-    memcpy(message.arguments, &reader->words[4],
-           message.argument_count * sizeof *message.arguments);
     return task_ask(task, &connection->gateway->workers, &message);
 }
 

@@ -12,6 +12,7 @@
 #include "script.h"
 
 #define KNOWN_CALLS_MAX 3
+#define KNOWN_ERROR_BYTES 1152
 
 struct known_program;
 
@@ -33,7 +34,7 @@ struct known_run {
     bool changed;
     const struct known_branch *branch;
     struct script_call call; /* the one under way */
-    char error[2048];
+    char error[KNOWN_ERROR_BYTES];
 };
 
 /* False: these arguments are for the interpreter. */

@@ -37,17 +37,16 @@ void confine_descriptors(void) {
 
 /* ---- limits ---- */
 
-static bool limit(int what, rlim_t most) {
-    const struct rlimit both = {.rlim_cur = most, .rlim_max = most};
-    return setrlimit(what, &both) == 0;
-}
+/* The type of what is limited differs between C libraries: a function would need its name. */
+#define LIMIT(what, most)                                                                          \
+    (setrlimit((what), &(const struct rlimit){.rlim_cur = (most), .rlim_max = (most)}) == 0)
 
 /* A sanitizer reserves terabytes, and has deeper frames. */
 bool confine_limits(void) {
-    bool all = limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_NOFILE, 0) &&
-               limit(RLIMIT_NPROC, 0) && limit(RLIMIT_MEMLOCK, 0) && limit(RLIMIT_MSGQUEUE, 0);
+    bool all = LIMIT(RLIMIT_CORE, 0) && LIMIT(RLIMIT_FSIZE, 0) && LIMIT(RLIMIT_NOFILE, 0) &&
+               LIMIT(RLIMIT_NPROC, 0) && LIMIT(RLIMIT_MEMLOCK, 0) && LIMIT(RLIMIT_MSGQUEUE, 0);
 #ifndef SCRIPT_SANITIZED
-    all = all && limit(RLIMIT_AS, MEMORY_BYTES_MAX) && limit(RLIMIT_STACK, STACK_BYTES_MAX);
+    all = all && LIMIT(RLIMIT_AS, MEMORY_BYTES_MAX) && LIMIT(RLIMIT_STACK, STACK_BYTES_MAX);
 #endif
     return all;
 }

@@ -129,12 +129,14 @@ static void get_script(struct reader *reader, struct wire_message *message) {
     message->text = get_bytes(reader);
 }
 
-static void get_run(struct reader *reader, struct wire_message *message) {
+static void get_run(struct reader *reader, struct wire_message *message,
+                    struct script_bytes *room) {
     get_script(reader, message);
     message->key = get_bytes(reader);
     message->argument_count = (size_t)get_number(reader, 0, WIRE_ARGUMENTS_MAX);
+    message->arguments = room;
     for (size_t i = 0; i < message->argument_count && reader->good; i++)
-        message->arguments[i] = get_bytes(reader);
+        room[i] = get_bytes(reader);
 }
 
 /* Of a time to live that is not positive no call is made: it deletes, or is an error. */
@@ -157,13 +159,17 @@ static void get_ready(struct reader *reader, struct wire_message *message) {
     message->filtered = get_number(reader, 0, 1) != 0;
 }
 
-static void get_body(struct reader *reader, struct wire_message *message) {
+static void get_body(struct reader *reader, struct wire_message *message,
+                     struct script_bytes *room) {
     switch (message->kind) {
     case WIRE_READY: get_ready(reader, message); return;
     case WIRE_LOAD: get_script(reader, message); return;
     case WIRE_LOADED: return;
     case WIRE_REFUSED: message->text = get_bytes(reader); return;
-    case WIRE_RUN: get_run(reader, message); return;
+    case WIRE_RUN:
+        if (room == NULL) break;
+        get_run(reader, message, room);
+        return;
     case WIRE_CALL: get_call(reader, &message->call); return;
     case WIRE_ANSWER:
     case WIRE_END: get_value(reader, &message->value); return;
@@ -177,12 +183,13 @@ size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]) {
     return bytes;
 }
 
-bool wire_read(const char *frame, size_t bytes, struct wire_message *message) {
+bool wire_read(const char *frame, size_t bytes, struct wire_message *message,
+               struct script_bytes room[WIRE_ARGUMENTS_MAX]) {
     uint32_t head[2];
     struct reader reader = {frame, bytes, true};
     get(&reader, head, sizeof head);
     if (!reader.good || head[0] != reader.left || head[1] > WIRE_END) return false;
     message->kind = (enum wire_kind)head[1];
-    get_body(&reader, message);
+    get_body(&reader, message, room);
     return reader.good && reader.left == 0;
 }

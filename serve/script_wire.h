@@ -38,7 +38,7 @@ struct wire_message {
     char sha[SCRIPT_SHA_BYTES + 1]; /* LOAD, RUN */
     struct script_bytes text;       /* LOAD, RUN: the script. REFUSED: why, in one sentence */
     struct script_bytes key;        /* RUN */
-    struct script_bytes arguments[WIRE_ARGUMENTS_MAX];
+    const struct script_bytes *arguments;
     size_t argument_count;
     struct script_call call;   /* CALL */
     struct script_value value; /* ANSWER, END */
@@ -51,7 +51,9 @@ void wire_write(const struct wire_message *message, char *frame);
 
 /* Of the body. More than WIRE_BODY_BYTES_MAX: it is not a head. */
 size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]);
-/* A whole frame; what *message points to is in it. False: it means nothing. */
-bool wire_read(const char *frame, size_t bytes, struct wire_message *message);
+/* A whole frame; what *message points to is in it, or in `room` for the arguments of a RUN. Where
+ * `room` is NULL, nobody sends a RUN. False: the frame means nothing. */
+bool wire_read(const char *frame, size_t bytes, struct wire_message *message,
+               struct script_bytes room[WIRE_ARGUMENTS_MAX]);
 
 #endif

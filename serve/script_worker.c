@@ -17,6 +17,7 @@ enum { PROGRAMS_MAX = 64, TEXT_BYTES_MAX = 128 * 1024 };
  * sent is put together in the other. */
 static char received[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX],
     sent[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX];
+static struct script_bytes arguments[WIRE_ARGUMENTS_MAX];
 
 /* ---- frames ---- */
 
@@ -36,7 +37,7 @@ static void receive(struct wire_message *message) {
     const size_t bytes = wire_body_bytes(received);
     if (bytes > WIRE_BODY_BYTES_MAX) _exit(1);
     read_whole(received + WIRE_HEAD_BYTES, bytes);
-    if (!wire_read(received, WIRE_HEAD_BYTES + bytes, message)) _exit(1);
+    if (!wire_read(received, WIRE_HEAD_BYTES + bytes, message, arguments)) _exit(1);
 }
 
 static void send_message(const struct wire_message *message) {

@@ -13,7 +13,7 @@
 
 /* After so many starts in a row that came to nothing there are no workers for a while, and scripts
  * are refused at once. */
-enum { FAILURES_MAX = 3, RETRY_MS = 1000, COMPUTING_MAX = 4 };
+enum { FAILURES_MAX = 10, RETRY_MS = 1000, COMPUTING_MAX = 4 };
 /* What it costs to start another in the place of one that had to be ended is charged, too. */
 #define START_NS (GATEWAY_MS / 2)
 
@@ -174,7 +174,7 @@ static bool is_confined(struct workers *workers, const struct wire_message *read
 static void hear_ready(struct worker *worker, const char *frame, size_t bytes) {
     struct workers *workers = worker->workers;
     struct wire_message message;
-    if (!wire_read(frame, bytes, &message) || message.kind != WIRE_READY ||
+    if (!wire_read(frame, bytes, &message, NULL) || message.kind != WIRE_READY ||
         !is_confined(workers, &message) ||
         clock_getcpuclockid((pid_t)message.pid, &worker->clock) != 0) {
         workers_lost(worker);

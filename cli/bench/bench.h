@@ -128,8 +128,9 @@ struct flight_plan {
     struct flight_misses {
         unsigned lost, unanswered;
     } *misses;
-    /* Called about four times a second with the number of locks that are done; may be NULL. */
-    void (*watch)(void *context, unsigned done);
+    /* Called about four times a second with the number of locks that are done; false: no more are
+     * begun. May be NULL. */
+    bool (*watch)(void *context, unsigned done);
     void *context;
 };
 int flight_run(struct redlock_client *client, const struct flight_plan *plan);

@@ -93,10 +93,10 @@ static void on_acquired(void *context, struct redlock_lock *lock, int result) {
     if (result != REDLOCK_OK) stop(slot->flight, "acquiring", result);
 }
 
-static void watch(const struct flight *flight, int64_t *again_at) {
+static void watch(struct flight *flight, int64_t *again_at) {
     const struct flight_plan *plan = flight->plan;
     if (plan->watch == NULL || now_ns() < *again_at) return;
-    plan->watch(plan->context, flight->done);
+    if (!plan->watch(plan->context, flight->done)) flight->ending = true;
     *again_at = now_ns() + TURN_MS * MS;
 }
 

@@ -24,7 +24,7 @@ struct held {
     const char *doing;
     int64_t began_ns;        /* of what it is doing */
     uint64_t renewed_before; /* when that began */
-    bool warned;
+    bool warned, given_up;
 };
 
 /* Each is renewed after a third of its TTL. */
@@ -64,10 +64,7 @@ static void check_rate(struct held *held, unsigned done) {
     }
 }
 
-static void watch(void *context, unsigned done) {
-    struct held *held = context;
-    check_rate(held, done);
-    if (held->settings->quiet) return;
+static void tell_progress(const struct held *held, unsigned done) {
     const long long left_s =
         (held->began_ns + held->settings->ttl_ms * MS / 2 - now_ns()) / (1000 * MS);
     if (held->doing == holding) {
@@ -79,6 +76,15 @@ static void watch(void *context, unsigned done) {
                      (long long)held->settings->held, (unsigned long long)held->renewed,
                      (unsigned long long)held->lost);
     }
+}
+
+/* When locks are lost before all are taken, there will never be so many. */
+static bool watch(void *context, unsigned done) {
+    struct held *held = context;
+    check_rate(held, done);
+    if (held->doing == taking && held->lost > 0) held->given_up = true;
+    if (!held->settings->quiet) tell_progress(held, done);
+    return !held->given_up;
 }
 
 static void on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
@@ -145,6 +151,10 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client, st
     plan->context = &held;
     begin_doing(&held, taking);
     if (status == 0) status = flight_run(client, plan);
+    if (status == 0 && held.given_up) {
+        complain("held: given up: locks are lost before %lld are taken", (long long)bench->settings->held);
+        status = EXIT_LOST;
+    }
     /* At rest: the last nodes' answers to the last of them are in. */
     if (status == 0) status = flight_idle(client, now_ns() + SETTLE_MS * MS);
     const double bytes = heap_bytes() - before;

@@ -26,14 +26,14 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
     if (!at->has_record)
         snprintf(text, size, "it carries no record: redlock quorum init or add makes one");
     else if (machine->pinned)
-        snprintf(text, size, "it belongs to quorum %016llx, and %016llx is wanted: correct the list of nodes, or the quorum", id,
+        snprintf(text, size, "it is of quorum %016llx, and %016llx is wanted: correct the list, or the quorum", id,
                  (unsigned long long)machine->pinned);
     else if (machine->other_quorum)
-        snprintf(text, size, "it belongs to quorum %016llx, and another node of the list to a second one: correct the list, or "
-                             "choose the quorum (--quorum)", id);
+        snprintf(text, size, "it is of quorum %016llx, and the list names another one: correct the list, or name one (--quorum)",
+                 id);
     else
-        snprintf(text, size, "it belongs to quorum %016llx, like no more than half of the nodes that are listed: wait until more "
-                             "answer, correct the list, or choose the quorum (--quorum)", id);
+        snprintf(text, size, "it is of quorum %016llx, as at most half of the listed nodes: correct the list, or name it (--quorum)",
+                 id);
 }
 
 void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {

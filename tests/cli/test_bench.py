@@ -13,6 +13,7 @@ from processes import children, gone
 from servers import Quorum, until
 
 SECONDS = 0.2  # of one run; those where many contend take eight times as long
+LOST = 80
 SHORT = ("--pairs", "2", "--seconds", str(SECONDS))
 SPREAD = {"median", "min", "max"}
 BESIDE = {"per_s", "p50_us", "p99_us", "max_us", "cpu_us"}
@@ -132,10 +133,14 @@ def test_held(bench):
 def test_held_beyond_what_can_be_renewed(bench):
     """It says so early, and comes to its end."""
     done = bench("-n", "3", "-t", "2s", "--held", "30000", "--only", "held", "--json")
+    warning = re.search(r"held: renewals (.*): 30000 locks with a TTL of 2.0 s take 45000 renewals a "
+                        r"second, and here \d+ a second are done; try --ttl \d+m or --held \d+",
+                        done.stderr.decode())
+    if done.returncode == LOST:
+        assert warning and b"held: given up" in done.stderr
+        return
     assert done.returncode == 0, done.stderr
     (side,) = json.loads(done.stdout)["measurements"][0]["sides"]
-    warning = re.search(rb"held: renewals (.*): 30000 locks with a TTL of 2.0 s take 45000 renewals a second, and here \d+ a second are "
-                        rb"done; try --ttl \d+m or --held \d+", done.stderr)
     assert warning or side["lost"]["max"] == 0  # some machine keeps up
 
 

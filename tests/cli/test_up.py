@@ -261,11 +261,15 @@ def test_standard_error_that_nobody_reads_stops_nothing(up, room):
     ports = ports_in(lines[0])
     directory = pathlib.Path(re.search("'(.*)'", lines[3]).group(1))
     until(lambda: b"are up" in os.read(ends[0], 4096))
-    fill(ends[1])
-    kill_and_wait(directory / "node-1")
-    kill_and_wait(directory / "node-2")
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 0
+    try:
+        fill(ends[1])
+        kill_and_wait(directory / "node-1")
+        kill_and_wait(directory / "node-2")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+        for end in ends:
+            os.close(end)
     nothing_left(room, ports)
-    for end in ends:
-        os.close(end)

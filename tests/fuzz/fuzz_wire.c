@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any bytes as a frame of a worker's, which may be in the hands of an attacker: what the gateway takes
- * has a meaning, and is within the frame.
+ * Any bytes as a frame of a worker's, which may be in the hands of an attacker: what the gateway
+ * takes has a meaning, and is within the frame.
  */
 #include "script_wire.h"
 
@@ -20,8 +20,7 @@ static void must(bool holds, const char *what) {
 
 static void must_be_inside(struct script_bytes piece, const char *frame, size_t bytes) {
     if (piece.bytes == 0) return;
-    must(piece.data >= frame && piece.bytes <= bytes &&
-             piece.data + piece.bytes <= frame + bytes,
+    must(piece.data >= frame && piece.bytes <= bytes && piece.data + piece.bytes <= frame + bytes,
          "a piece from elsewhere");
 }
 
@@ -31,15 +30,17 @@ static void check_call(const struct script_call *call) {
     must(!lives || call->ttl_ms > 0, "a time that is over");
 }
 
-/* Written again it is read again as the same; a part of it may have been left out, as it says nothing. */
+/* Written again it is read again as the same; a part of it may have been left out, as it says
+ * nothing. */
 static void check_again(const struct wire_message *message) {
     static struct wire_message again;
+    static struct script_bytes room[WIRE_ARGUMENTS_MAX];
     memset(&again, 0, sizeof again);
     const size_t bytes = wire_bytes(message);
     char *frame = malloc(bytes);
     must(frame != NULL, "no memory");
     wire_write(message, frame);
-    must(wire_read(frame, bytes, &again), "what was read cannot be written");
+    must(wire_read(frame, bytes, &again, room), "what was read cannot be written");
     must(again.kind == message->kind && again.argument_count == message->argument_count, "another");
     must(again.call.command == message->call.command, "another call");
     must(again.value.kind == message->value.kind, "another value");
@@ -48,10 +49,11 @@ static void check_again(const struct wire_message *message) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct wire_message message;
+    static struct script_bytes room[WIRE_ARGUMENTS_MAX];
     const char *frame = (const char *)data;
     memset(&message, 0, sizeof message);
     if (size >= WIRE_HEAD_BYTES) (void)wire_body_bytes(frame);
-    if (!wire_read(frame, size, &message)) return 0;
+    if (!wire_read(frame, size, &message, room)) return 0;
     must(message.argument_count <= WIRE_ARGUMENTS_MAX, "too many arguments");
     must_be_inside(message.text, frame, size);
     must_be_inside(message.key, frame, size);

@@ -34,6 +34,9 @@ static char *frame_of(const struct wire_message *message, size_t *size) {
     return frame;
 }
 
+static const struct script_bytes three[] = {{"one", 3}, {"", 0}, {"three", 5}};
+static struct script_bytes room[WIRE_ARGUMENTS_MAX];
+
 static struct wire_message messages[] = {
     {.kind = WIRE_READY, .pid = 4711, .limited = true},
     {.kind = WIRE_READY, .pid = 1, .filtered = true},
@@ -45,7 +48,7 @@ static struct wire_message messages[] = {
      .sha = SHA,
      .text = {"return 1", 8},
      .key = {"key", 3},
-     .arguments = {{"one", 3}, {"", 0}, {"three", 5}},
+     .arguments = three,
      .argument_count = 3},
     {.kind = WIRE_CALL, .call = {.command = SCRIPT_GET}},
     {.kind = WIRE_CALL, .call = {.command = SCRIPT_DELETE}},
@@ -68,7 +71,7 @@ static void is_read_as_it_was_written(void **state) {
         size_t size;
         char *frame = frame_of(message, &size);
         memset(&read, 0, sizeof read);
-        assert_true(wire_read(frame, size, &read));
+        assert_true(wire_read(frame, size, &read, room));
         assert_int_equal(read.kind, message->kind);
         assert_int_equal(read.pid, message->pid);
         assert_int_equal(read.limited, message->limited);
@@ -98,11 +101,11 @@ static void a_part_is_refused(void **state) {
         for (size_t part = 0; part < size; part++) {
             char *copy = malloc(part + 1);
             memcpy(copy, frame, part);
-            assert_false(wire_read(copy, part, &read));
+            assert_false(wire_read(copy, part, &read, room));
             /* Also where the head says that this is all. */
             const uint32_t body = (uint32_t)(part - WIRE_HEAD_BYTES);
             if (part >= WIRE_HEAD_BYTES) memcpy(copy, &body, sizeof body);
-            assert_false(wire_read(copy, part, &read));
+            assert_false(wire_read(copy, part, &read, room));
             free(copy);
         }
         free(frame);
@@ -116,10 +119,10 @@ static void more_is_refused(void **state) {
         size_t size;
         char *frame = frame_of(&messages[i], &size), *longer = calloc(1, size + 1);
         memcpy(longer, frame, size);
-        assert_false(wire_read(longer, size + 1, &read));
+        assert_false(wire_read(longer, size + 1, &read, room));
         const uint32_t body = (uint32_t)(size + 1 - WIRE_HEAD_BYTES);
         memcpy(longer, &body, sizeof body);
-        assert_false(wire_read(longer, size + 1, &read));
+        assert_false(wire_read(longer, size + 1, &read, room));
         free(longer);
         free(frame);
     }
@@ -131,7 +134,7 @@ static bool takes(const struct wire_message *message, size_t at, int64_t number)
     size_t size;
     char *frame = frame_of(message, &size);
     memcpy(frame + WIRE_HEAD_BYTES + at, &number, sizeof number);
-    const bool taken = wire_read(frame, size, &read);
+    const bool taken = wire_read(frame, size, &read, room);
     free(frame);
     return taken;
 }
@@ -166,7 +169,8 @@ static void an_unknown_kind_is_refused(void **state) {
     (void)state;
     for (uint32_t kind = 0; kind < 300; kind++) {
         const uint32_t head[2] = {0, kind};
-        assert_int_equal(wire_read((const char *)head, sizeof head, &read), kind == WIRE_LOADED);
+        assert_int_equal(wire_read((const char *)head, sizeof head, &read, room),
+                         kind == WIRE_LOADED);
     }
 }
 
@@ -174,13 +178,27 @@ static void too_many_arguments_are_refused(void **state) {
     static struct wire_message many = {.kind = WIRE_RUN, .sha = SHA}, read;
     size_t size;
     (void)state;
+    static const struct script_bytes empty[WIRE_ARGUMENTS_MAX];
+    many.arguments = empty;
     many.argument_count = WIRE_ARGUMENTS_MAX;
     char *frame = frame_of(&many, &size);
-    assert_true(wire_read(frame, size, &read));
+    assert_true(wire_read(frame, size, &read, room));
     const int64_t more = WIRE_ARGUMENTS_MAX + 1;
     memcpy(frame + WIRE_HEAD_BYTES + SCRIPT_SHA_BYTES + 8, &more, sizeof more);
-    assert_false(wire_read(frame, size, &read));
+    assert_false(wire_read(frame, size, &read, room));
     free(frame);
+}
+
+/* A worker sends none, and the gateway has no room for its arguments. */
+static void a_run_is_refused_where_nobody_sends_one(void **state) {
+    static struct wire_message read;
+    (void)state;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        size_t size;
+        char *frame = frame_of(&messages[i], &size);
+        assert_int_equal(wire_read(frame, size, &read, NULL), messages[i].kind != WIRE_RUN);
+        free(frame);
+    }
 }
 
 static void a_length_beyond_the_end_is_refused(void **state) {
@@ -192,7 +210,7 @@ static void a_length_beyond_the_end_is_refused(void **state) {
         size_t size;
         char *frame = frame_of(&refused, &size);
         memcpy(frame + WIRE_HEAD_BYTES, &lengths[i], sizeof lengths[i]);
-        assert_false(wire_read(frame, size, &read));
+        assert_false(wire_read(frame, size, &read, room));
         free(frame);
     }
 }
@@ -205,6 +223,7 @@ int main(void) {
         cmocka_unit_test(what_means_nothing_is_refused),
         cmocka_unit_test(an_unknown_kind_is_refused),
         cmocka_unit_test(too_many_arguments_are_refused),
+        cmocka_unit_test(a_run_is_refused_where_nobody_sends_one),
         cmocka_unit_test(a_length_beyond_the_end_is_refused),
     };
     return cmocka_run_group_tests_name("script wire", tests, NULL, NULL);
