@@ -60,7 +60,7 @@ void guard_free(struct guard *guard) { free(guard); }
 
 /* ---- what the machine asks for ---- */
 
-/* What is not taken is told to the machine after its step. */
+/* The machine learns after its step which requests could not be sent. */
 static void post(struct guard *guard, rl_mask nodes, const struct net_request *request) {
     rl_ns now = net_now(net_of(guard));
     rl_mask free = nodes;

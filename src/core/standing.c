@@ -77,7 +77,7 @@ static unsigned count_of(const struct rl_guard *guard, uint64_t quorum_id, bool 
 }
 
 /* Two different ids among the records, a mistake in the list: the one with more nodes today is the other one tomorrow, when
- * a node is down. Returns the first id, 0: there is no record; and notes another one. */
+ * a node is down. Returns `id`, or where it is 0 the first that is read; keeps a second one. */
 static uint64_t first_quorum(struct rl_guard *guard, uint64_t id) {
     guard->other_quorum = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {

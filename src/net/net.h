@@ -127,7 +127,7 @@ struct net_call {
     uint8_t state, op;                  /* net's own */
 };
 
-/* What a server says of itself and of its data, all read by the server in one go: TIME, and INFO's sections replication,
+/* What a server says of itself and of its data, by commands in one write (others' commands may come between): TIME, and INFO's replication,
  * memory and stats. */
 struct net_state {
     int64_t wall_us;      /* its wall clock */
