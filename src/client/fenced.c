@@ -144,7 +144,8 @@ void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->kind->terms.quorum = (uint8_t)guard->machine.votes_needed;
     /* An extension goes also to a node whose record is being read anew: as soon as that was read. */
-    if (lock->phase == PHASE_LEASED) event->ready |= guard->reread & net_ready(lock->client->net, net_now(lock->client->net));
+    if (lock->phase == PHASE_LEASED && guard->reread)
+        event->ready |= guard->reread & net_ready(lock->client->net, net_now(lock->client->net));
     bool round_open = lock->phase == PHASE_LEASED && lock->lease.round_open;
     /* A vote of a node that was voided since the round began was given by an incarnation, or an epoch, that is over. */
     event->voided = round_open ? guard_voided_since(guard, lock->lease.round_t1) : guard->voided;

@@ -258,6 +258,15 @@ bool command_answer_plain(enum net_op op, const struct reader *reader, struct ne
     return true;
 }
 
+bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_reply *answer) {
+    if (nth == 1) return answer->verdict == REDLOCK_VERDICT_GRANTED && answer_zadd(reader, answer);
+    if (!reader_is_status(reader, 0, "OK")) return false;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    answer->remaining_ms = -2;
+    answer->fence = 0;
+    return true;
+}
+
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                     struct answer_room room, struct net_reply *answer) {
     if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};

@@ -42,6 +42,12 @@ static inline bool command_is_plain(const struct net_request *request) {
 }
 /* What command_answer() makes of the ordinary replies to those, without a look at the request; false: another reply. */
 bool command_answer_plain(enum net_op op, const struct reader *reader, struct net_reply *answer);
+/* The vote of guarded mode on one key: SET, and ZADD behind it. */
+static inline bool command_is_vote(const struct net_request *request) {
+    return request->op == NET_ACQUIRE && request->nonces && request->keys_count == 1;
+}
+/* The same for its reply `nth`: "+OK", and then ":1" or ":0". */
+bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_reply *answer);
 /* Where that is put which an answer only points to: the fences of NET_FENCES, RL_STRIPES of them;
  * NET_STATE's state, which stays from its first reply to its last. NULL: neither is asked for. */
 struct answer_room {

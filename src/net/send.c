@@ -27,7 +27,8 @@
 enum {
     CALL_SENT_WHOLE = 1, /* the script went as EVAL */
     CALL_SENT_BEFORE = 2, /* a release whose connection was lost before the answer came */
-    CALL_PLAIN = 4        /* command_answer_plain() will do */
+    CALL_PLAIN = 4,       /* command_answer_plain() will do */
+    CALL_VOTE_PAIR = 8    /* command_answer_vote() will do */
 };
 
 /* ---- queues ---- */
@@ -153,6 +154,7 @@ static bool goes_by_transaction(const struct node *node, const struct net_reques
 static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     struct node *node = conn->node;
     if (command_is_plain(call->request)) state |= CALL_PLAIN;
+    if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     call->op = (uint8_t)call->request->op;
     if (net_op_is_write((enum net_op)call->op)) conn->writes++;
@@ -299,6 +301,10 @@ void call_reply(struct conn *conn) {
     send_for_next(call);
     if ((call->state & CALL_PLAIN) && command_answer_plain((enum net_op)call->op, reader, &conn->answer)) {
         call_done(conn->node->net, take_first(conn), &conn->answer);
+        return;
+    }
+    if ((call->state & CALL_VOTE_PAIR) && command_answer_vote(conn->replies, reader, &conn->answer)) {
+        if (++conn->replies == 2) call_done(conn->node->net, take_first(conn), &conn->answer);
         return;
     }
     if (reader_is_error(reader) && command_needs_script(call->request) && !(call->state & CALL_SENT_WHOLE) &&
