@@ -50,6 +50,7 @@ rl_mask quorum_fences(struct quorum_work *work, rl_mask nodes, bool kept, rl_mas
 
 /* quorum_wait.c */
 uint64_t quorum_random(struct quorum_work *work); /* not 0 */
+int64_t quorum_wall_us(struct quorum_work *work); /* 0: it is out of range, or the client was forked */
 rl_ns quorum_now(struct quorum_work *work);
 rl_ns quorum_quarantine(const struct quorum_work *work, int64_t ttl_ms);
 void quorum_pause(struct quorum_work *work, rl_ns span);

@@ -61,13 +61,6 @@ static void raise_floor(struct quorum_work *work, int64_t fence) {
         if (fence > work->floor[i]) work->floor[i] = fence;
 }
 
-static int64_t wall_us(struct quorum_work *work) {
-    if (client_enter(work->client) != REDLOCK_OK) return 0;
-    int64_t now = net_wall_us(work->client->net);
-    client_leave(work->client);
-    return now < REDLOCK_FENCE_MAX ? now : 0;
-}
-
 /* By now the fences that were anywhere lie under the kept name: recovering records took them there. */
 static int find_floor(struct quorum_work *work) {
     rl_mask without, all = rl_all(work->nodes), told = quorum_fences(work, all, true, &without);
@@ -75,7 +68,7 @@ static int find_floor(struct quorum_work *work) {
         if (!((told | without) & rl_bit(i)))
             return quorum_fail_node(work, i, "Its fences must be read: run the command again");
     raise_floor(work, work->options.fence_floor);
-    raise_floor(work, wall_us(work));
+    raise_floor(work, quorum_wall_us(work));
     return REDLOCK_OK;
 }
 

@@ -83,14 +83,12 @@ static bool is_newest(const struct quorum_work *work, const struct rl_record *re
 }
 
 /* A majority that is not in our list may be alive, and would not hear of what we do. */
-static int check_unlisted(struct quorum_work *work, struct quorum_plan *plan) {
-    unsigned most = 0;
+static int check_unlisted(struct quorum_work *work) {
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
         unsigned count;
         if (!record || (!is_newest(work, record) && work->view.node[i].standing != RL_STANDING_INTACT)) continue;
         const struct rl_member *first = unlisted_member(work, record, &count);
-        if (count > most) most = count;
         if (count < rl_quorum(record->members_count)) continue;
         return quorum_fail(
             work, REDLOCK_BAD_ARGUMENT,
@@ -98,9 +96,6 @@ static int check_unlisted(struct quorum_work *work, struct quorum_plan *plan) {
             "list them too; or take %s out of that quorum, or if that is gone for good, DEL " NET_KEY_RECORD " there",
             work->seat[i].url, record->quorum_id, count, record->members_count, first->url, work->seat[i].url);
     }
-    /* Who is not listed may know an epoch that we do not see: at most the one after ours, for the next needs a
-     * majority. */
-    if (most > 0) plan->record.epoch++;
     return REDLOCK_OK;
 }
 
@@ -144,7 +139,7 @@ static int choose_quorum(struct quorum_work *work, struct quorum_plan *plan) {
 int quorum_plan_begin(struct quorum_work *work, struct quorum_plan *plan) {
     *plan = (struct quorum_plan){.never_intact = true};
     int result = choose_quorum(work, plan);
-    return result == REDLOCK_OK ? check_unlisted(work, plan) : result;
+    return result == REDLOCK_OK ? check_unlisted(work) : result;
 }
 
 /* ---- what is to be there ---- */
@@ -186,6 +181,21 @@ static int64_t ttl_max_of_new(const struct quorum_work *work, const struct quoru
     return plan->ttl_max_ms_longest > 0 ? plan->ttl_max_ms_longest : REDLOCK_QUORUM_TTL_MS_MAX;
 }
 
+int64_t quorum_wall_us(struct quorum_work *work) {
+    if (client_enter(work->client) != REDLOCK_OK) return 0;
+    int64_t now = net_wall_us(work->client->net);
+    client_leave(work->client);
+    return now < REDLOCK_FENCE_MAX ? now : 0;
+}
+
+/* Members that are not listed, or whose record is gone, may know of epochs that nobody here does, and what they know must
+ * not outrank what is written now. The wall clock counts on where nothing else can; if it is wrong, a former member that
+ * comes back may stop clients that list it, but never votes (standing.c, is_newer()). */
+static uint32_t epoch_after(struct quorum_work *work, uint32_t seen) {
+    int64_t wall_s = quorum_wall_us(work) / 1000000;
+    return wall_s > (int64_t)seen && wall_s < (int64_t)UINT32_MAX ? (uint32_t)wall_s : seen + 1;
+}
+
 void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan) {
     struct rl_record *to = &plan->record;
     uint32_t epoch = 0;
@@ -195,7 +205,7 @@ void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan) {
         if (!record) continue;
         if (record->epoch > epoch && !plan->never_intact) epoch = record->epoch;
     }
-    to->epoch += epoch + 1;
+    to->epoch = plan->never_intact && !work->pinned ? epoch + 1 : epoch_after(work, epoch);
     to->format = RL_RECORD_FORMAT;
     to->settled = true;
     to->ttl_max_ms = ttl_max_of_new(work, plan);

@@ -76,11 +76,17 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->fresh_token) {
         int result = lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
         if (result != REDLOCK_OK) {
+            lock_drop_round(lock); /* of the try before, or of a release that not every node has answered */
             lock->abort_result = result;
             lock->unsent |= actions->acquire;
             return;
         }
         lock->client->stats.attempts++;
+    }
+    /* A try that came to nothing before anybody was asked has nothing to give back. */
+    if (actions->release && lock->phase == PHASE_ACQUIRING && !lock->round) {
+        lock->unsent_release |= actions->release;
+        return;
     }
     if (actions->acquire) verdicts_open(lock, actions->acquire, now);
     if (actions->extend) verdicts_open(lock, actions->extend, now);

@@ -120,19 +120,49 @@ static bool is_decided(const struct rl_guard *guard) {
     return 2 * count_of(guard, guard->quorum.quorum_id, false) > guard->nodes;
 }
 
+static bool same_members(const struct rl_record *a, const struct rl_record *b) {
+    if (a->members_count != b->members_count) return false;
+    for (unsigned i = 0; i < a->members_count; i++)
+        if (a->members[i].id != b->members[i].id && !rl_record_member(b, a->members[i].id)) return false;
+    return true;
+}
+
+/* How many nodes carry the same epoch with the same members. */
+static unsigned carriers(const struct rl_guard *guard, const struct rl_record *record, bool intact_only) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_record *other = &guard->node[i].record;
+        count += is_source(&guard->node[i], intact_only) && other->quorum_id == record->quorum_id &&
+                 other->epoch == record->epoch && same_members(other, record);
+    }
+    return count;
+}
+
+/* One epoch has one list of members, for a change is decided by a majority of those before. Only an init that saw no
+ * record of the quorum it was told to renew can break that. Then the list of more nodes counts; who has the other one
+ * does not vote (of_member()), or two lists would have a majority each. */
+static bool is_newer(const struct rl_guard *guard, const struct rl_record *record, const struct rl_record *best,
+                     bool intact_only) {
+    if (!best || record->epoch != best->epoch) return !best || record->epoch > best->epoch;
+    return !same_members(record, best) &&
+           carriers(guard, record, intact_only) > carriers(guard, best, intact_only);
+}
+
 static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
     const struct rl_record *best = NULL;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *node = &guard->node[i];
         if (!is_source(node, intact_only) || node->record.quorum_id != quorum_id) continue;
-        if (!best || node->record.epoch > best->epoch) best = &node->record;
+        if (is_newer(guard, &node->record, best, intact_only)) best = &node->record;
     }
     return best;
 }
 
-/* "the largest ttl_max of the intact nodes counts"; and of each member the newest body. */
+/* "the largest ttl_max of the intact nodes counts", of those that are members now: what an earlier epoch or a former
+ * member allows is longer than the others wait. And of each member the newest body, whoever says so. */
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
-    if (from->ttl_max_ms > guard->quorum.ttl_max_ms) guard->quorum.ttl_max_ms = from->ttl_max_ms;
+    bool counts = from->epoch == guard->quorum.epoch && rl_record_member(&guard->quorum, from->node_id);
+    if (counts && from->ttl_max_ms > guard->quorum.ttl_max_ms) guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
         struct rl_member *member = &guard->quorum.members[i];
         const struct rl_member *told = rl_record_member(from, member->id);
@@ -257,6 +287,7 @@ static enum rl_standing of_member(const struct rl_guard *guard, const struct rl_
     if (standing_is_double(guard, node)) return RL_STANDING_FOREIGN;
     if (!says_intact(node)) return RL_STANDING_RECOVERING;
     if (standing_is_superseded(guard, node)) return RL_STANDING_FOREIGN;
+    if (node->record.epoch == guard->quorum.epoch && !same_members(&node->record, &guard->quorum)) return RL_STANDING_FOREIGN;
     return node->record.epoch < guard->quorum.epoch ? RL_STANDING_BEHIND : RL_STANDING_INTACT;
 }
 

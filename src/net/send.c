@@ -234,6 +234,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         struct net_call *call = &calls[i];
         if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !is_up(&net->node[i]))) continue;
         assert(!call->busy);
+        if (call->busy) continue; /* in the queue a second time, it would cut off what lies between */
         call->request = request;
         call->due = due;
         call->keep_until = keep_until;

@@ -663,6 +663,38 @@ static void test_node_behind_is_brought_up(void **state) {
     assert_false(gw.agent[0].guard.settled);
 }
 
+/* Removed while it was down, or of an epoch before an init: the others wait for less than it allows. */
+static void test_ttl_max_is_of_the_members(void **state) {
+    (void)state;
+    begin(4, 1);
+    const struct rl_change change = {.kind = RL_CHANGE_REMOVE, .id = 103};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(rl_record_change(&gw.node[i].record, &change));
+        gw.node[i].record.nonce += 50;
+    }
+    gw.node[2].record.ttl_max_ms = gw.node[3].record.ttl_max_ms = 6000; /* behind; no member any more */
+    for (unsigned i = 0; i < 4; i++) look(i);
+    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
+    assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
+    assert_int_equal(gw.node[2].record.epoch, 2);
+    assert_int_equal(gw.node[2].record.ttl_max_ms, 1000);
+}
+
+/* Two inits that saw nothing of each other. The node that is listed first has the list of the fewer. */
+static void test_one_epoch_has_one_list(void **state) {
+    (void)state;
+    begin(5, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        gw.node[i].record.members[4].id = 555;
+        gw.node[i].record.nonce += 50;
+    }
+    for (unsigned i = 0; i < 5; i++) look(i);
+    assert_non_null(rl_record_member(&gw.agent[0].guard.quorum, 104));
+    assert_int_equal(standing(0), RL_STANDING_FOREIGN);
+    assert_int_equal(standing(1), RL_STANDING_FOREIGN);
+    assert_int_equal(world_intact(0), 0x1c);
+}
+
 static void test_watchers_write_nothing(void **state) {
     (void)state;
     begin(3, 1);
@@ -817,6 +849,8 @@ int main(void) {
         cmocka_unit_test(test_quorum_is_never_changed),
         cmocka_unit_test(test_first_format_is_no_proof),
         cmocka_unit_test(test_node_behind_is_brought_up),
+        cmocka_unit_test(test_ttl_max_is_of_the_members),
+        cmocka_unit_test(test_one_epoch_has_one_list),
         cmocka_unit_test(test_watchers_write_nothing),
         cmocka_unit_test(test_walk),
     };

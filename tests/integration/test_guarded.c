@@ -505,6 +505,29 @@ static void a_ttl_above_the_quorums_is_refused(void **state) {
     redlock_client_free(client);
 }
 
+/* What is refused must not touch what is under way: here the release of the lock's use before, on the node that is stopped. */
+static void a_refused_lock_leaves_its_release_alone(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    const struct redlock_lock_options options = lock_options(TTL_MAX + 1);
+    struct redlock_lock *lock = new_lock(client, "refused", &options), *next = guarded_lock(client, "next");
+    server_pause(&five.at[4]);
+    for (int i = 0; i < 3; i++) {
+        assert_result(redlock_lock_adopt(lock, "token-of-another", 16), REDLOCK_OK);
+        assert_result(redlock_release(lock), REDLOCK_LOST);
+        assert_result(redlock_try(lock), REDLOCK_TTL_MAX_EXCEEDED);
+        assert_result(redlock_try(next), REDLOCK_OK);
+        assert_result(redlock_release(next), REDLOCK_OK);
+    }
+    server_resume(&five.at[4]);
+    wait_until(nodes_ready(client) == 5, 6000);
+    assert_result(redlock_try(next), REDLOCK_OK);
+    assert_result(redlock_release(next), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_lock_free(next);
+    redlock_client_free(client);
+}
+
 static void refuse_resource(struct redlock_client *client, const char *resource, int expected) {
     struct redlock_lock *lock = NULL;
     struct redlock_error error = {0};
@@ -834,6 +857,7 @@ int main(void) {
         cmocka_unit_test(what_this_client_writes_itself_is_no_loss),
         cmocka_unit_test(a_server_that_was_promoted_recovers),
         cmocka_unit_test(a_ttl_above_the_quorums_is_refused),
+        cmocka_unit_test(a_refused_lock_leaves_its_release_alone),
         cmocka_unit_test(guarded_modes_own_keys_are_no_resources),
         cmocka_unit_test(an_adopted_lock_needs_its_fence),
         cmocka_unit_test(bad_options_are_refused),

@@ -367,7 +367,7 @@ static void lost_majority_keeps_id_and_fences(void **state) {
     assert_true(now_ms() - began >= TTL_MAX);
     struct seen after = look(client);
     assert_string_equal(after.quorum.id, before.quorum.id);
-    assert_int_equal(after.quorum.epoch, before.quorum.epoch + 1);
+    assert_true(after.quorum.epoch > before.quorum.epoch);
     assert_string_equal(after.members[4].id, before.members[4].id);
     assert_int_equal(after.quorum.intact, 5);
     assert_true(take(client, "grows") > fence);
