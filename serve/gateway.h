@@ -13,6 +13,7 @@
 
 #include "key.h"
 #include "metrics.h"
+#include "notice.h"
 #include "serve.h"
 #include "turn.h"
 #include "workers.h"
@@ -41,6 +42,7 @@ struct gateway {
     struct texts *texts;
     struct workers workers;
     struct metrics metrics;
+    struct notice accept_fails;
     char *password; /* NULL: none is asked for */
     char run_id[41];
     int64_t began_ns;

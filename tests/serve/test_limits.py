@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Clients that take too much: too many, too slow, half a request; the others do not feel it."""
-import os
 import pathlib
 import re
 import socket
@@ -9,6 +8,7 @@ import time
 import pytest
 
 from conftest import RELEASE
+from processes import processor_seconds
 from resp import Closed, encode
 from servers import until
 
@@ -33,11 +33,6 @@ def closed(connection, seconds=20):
         return True
     except TimeoutError:
         return False
-
-
-def processor_seconds(gateway):
-    fields = pathlib.Path(f"/proc/{gateway.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def assert_sleeps(gateway, seconds=1):
