@@ -46,7 +46,8 @@ struct connection {
     int64_t unread_since_ns; /* 0: all is written */
     char name[CONNECTION_NAME_BYTES_MAX + 1];
     char peer[ADDRESS_TEXT_BYTES];
-    unsigned channels;
+    struct subscriptions subscriptions;
+    unsigned channels; /* how many */
     struct turn turn;
     struct job job; /* the request under way */
     struct script script;

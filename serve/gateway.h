@@ -11,6 +11,7 @@
 
 #include <redlock.h>
 
+#include "channel.h"
 #include "key.h"
 #include "metrics.h"
 #include "notice.h"
@@ -24,7 +25,6 @@ struct connection;
 struct event;
 struct event_base;
 struct listener;
-struct subscription;
 struct texts;
 
 struct gateway {
@@ -36,7 +36,7 @@ struct gateway {
     struct connection *connections; /* all, closed ones too whose turn is not over */
     size_t connections_count;       /* open ones */
     uint64_t connections_last_id;
-    struct subscription *subscriptions;
+    struct channels channels;
     struct keys keys;
     struct turns turns;
     struct texts *texts;
