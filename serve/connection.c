@@ -42,7 +42,8 @@ void connection_close(struct connection *connection) {
     connection->reply.out = NULL;
     connection->gateway->connections_count--;
     channel_leave_all(connection);
-    if (connection->busy && turn_abandon(&connection->turn)) connection->busy = false;
+    if (connection->busy && (guess_abandon(connection) || turn_abandon(&connection->turn)))
+        connection->busy = false;
     free_when_idle(connection);
 }
 

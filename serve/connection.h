@@ -14,6 +14,7 @@
 #include "channel.h"
 #include "command.h"
 #include "command_script.h"
+#include "guess.h"
 #include "reply.h"
 #include "request.h"
 #include "turn.h"
@@ -37,6 +38,7 @@ struct connection {
     struct request_reader reader;
     struct reply reply;
     bool authenticated;
+    struct guess guess;
     bool working;            /* its requests are being gone through */
     bool busy;               /* a request is not answered yet */
     bool ended;              /* the client sends no more */

@@ -12,6 +12,7 @@
 #include <redlock.h>
 
 #include "channel.h"
+#include "guess.h"
 #include "key.h"
 #include "metrics.h"
 #include "notice.h"
@@ -43,6 +44,7 @@ struct gateway {
     struct workers workers;
     struct metrics metrics;
     struct notice accept_fails;
+    struct guesses guesses;
     char *password; /* NULL: none is asked for */
     char run_id[41];
     int64_t began_ns;
