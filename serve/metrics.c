@@ -50,6 +50,10 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
                                                     [METRIC_RELEASE] = "step=\"release\""};
     number(out, "redlock_serve_locks_held", "gauge", gateway->keys.kept,
            "Locks taken or extended here and not ended yet.");
+    number(out, "redlock_serve_locks_bytes", "gauge", gateway->keys.kept_bytes, "What these take, about.");
+    number(out, "redlock_serve_locks_bytes_max", "gauge", gateway->options->lock_bytes_max, "What they may take.");
+    number(out, "redlock_serve_locks_not_remembered_total", "counter", gateway->keys.not_kept,
+           "Locks that there was no room for here.");
     write_step(out, "redlock_serve_acquisitions_total", metrics->steps[METRIC_TAKE], "taken", "held",
                "Tries to take a lock.");
     write_step(out, "redlock_serve_extensions_total", metrics->steps[METRIC_EXTEND], "extended", "gone",
