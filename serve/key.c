@@ -22,6 +22,7 @@ static struct key *key_new(struct gateway *gateway, struct script_bytes name) {
     char *copy = (char *)(key + 1);
     memcpy(copy, name.data, name.bytes);
     key->gateway = gateway;
+    TAILQ_INIT(&key->queue);
     key->name = (struct script_bytes){copy, name.bytes};
     return key;
 }
@@ -68,7 +69,7 @@ static bool watch_end(struct key *key) {
 }
 
 void key_rest(struct key *key) {
-    if (key->first != NULL) return;
+    if (!TAILQ_EMPTY(&key->queue)) return;
     if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) has_ended(key);
     /* The loop's clock is a coarse one: it may have come some milliseconds too early. */
     if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <redlock.h>
 
@@ -37,7 +38,7 @@ struct keys {
 
 struct key {
     struct gateway *gateway;
-    struct turn *first, *last; /* who wants it; the first has the turn */
+    TAILQ_HEAD(key_queue, turn) queue; /* who wants it; the first has the turn */
     struct redlock_lock *lock; /* NULL: none is kept here */
     int64_t ends_ns;           /* when the nodes will have forgotten it */
     int64_t believed_until_ns;

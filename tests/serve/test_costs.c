@@ -171,8 +171,54 @@ static void test_publishing(void **state) {
     assert_constant(publishing, 32);
 }
 
+/* ---- turns ---- */
+
+static enum script_step waits(struct turn *turn, const struct script_value *answer, struct script_call *call,
+                              struct script_value *result) {
+    (void)turn, (void)answer, (void)call, (void)result;
+    return SCRIPT_WAITS;
+}
+
+static size_t turns_over;
+
+static void is_over(struct turn *turn, const struct script_value *result) {
+    (void)turn, (void)result;
+    turns_over++;
+}
+
+/* All want one key; the first has its turn, and the others leave, the last first. */
+static double abandoning(size_t count) {
+    static const struct script_value nil = {.kind = SCRIPT_NIL};
+    struct gateway *gateway = calloc(1, sizeof *gateway);
+    struct turn *turns = calloc(count, sizeof *turns);
+    assert_true(gateway != NULL && turns != NULL);
+    gateway->base = event_base_new();
+    assert_true(turns_open(gateway));
+    turns_over = 0;
+    for (size_t i = 0; i < count; i++)
+        assert_true(turn_begin(&turns[i], gateway, (struct script_bytes){"key", 3}, NULL, waits, is_over));
+    const double began = processor_seconds();
+    for (size_t i = count - 1; i > 0; i--) assert_true(turn_abandon(&turns[i]));
+    const double took = processor_seconds() - began;
+    assert_false(turn_abandon(&turns[0]));
+    turn_said(&turns[0], SCRIPT_ENDS, NULL, &nil);
+    assert_int_equal(turns_over, 1);
+    assert_null(gateway->keys.tree);
+    turns_close(gateway);
+    event_base_free(gateway->base);
+    free(turns);
+    free(gateway);
+    return took;
+}
+
+static void test_abandoning(void **state) {
+    (void)state;
+    assert_linear(abandoning, 4000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_subscribing), cmocka_unit_test(test_unsubscribing),
-                                       cmocka_unit_test(test_disconnecting), cmocka_unit_test(test_publishing)};
+                                       cmocka_unit_test(test_disconnecting), cmocka_unit_test(test_publishing),
+                                       cmocka_unit_test(test_abandoning)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
