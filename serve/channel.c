@@ -147,12 +147,18 @@ static struct subscription *find(const struct connection *connection, struct scr
     return one;
 }
 
+/* Each is charged with all of it, also where others listen to the same. */
+static size_t weight(const struct channel *channel) {
+    return sizeof(struct subscription) + sizeof *channel + sizeof *channel->prefix + 2 * channel->name.bytes;
+}
+
 static void leave(struct subscription *one) {
     struct connection *connection = one->connection;
     struct channels *channels = &connection->gateway->channels;
     struct channel *channel = one->channel;
     LIST_REMOVE(one, of_connection);
     TAILQ_REMOVE(&channel->listeners, one, of_channel);
+    connection->channel_bytes -= weight(channel);
     if (TAILQ_EMPTY(&channel->listeners)) channel_free(channels, channel);
     channels->subscriptions--;
     connection->channels--;
@@ -177,6 +183,7 @@ static const char *listen_to(struct connection *connection, struct channel *chan
     TAILQ_INSERT_TAIL(&channel->listeners, one, of_channel);
     channels->subscriptions++;
     connection->channels++;
+    connection->channel_bytes += weight(channel);
     return NULL;
 }
 

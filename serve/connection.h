@@ -50,6 +50,8 @@ struct connection {
     char peer[ADDRESS_TEXT_BYTES];
     struct subscriptions subscriptions;
     unsigned channels; /* how many */
+    size_t channel_bytes; /* what these take */
+    size_t weight;        /* what all of it takes, as last seen */
     struct turn turn;
     struct job job; /* the request under way */
     struct script script;
@@ -74,6 +76,9 @@ void connection_finish(struct connection *connection);
 /* False: it is closed, or what it does not read is too much already. */
 bool connection_may_write(const struct connection *connection);
 
+/* Where clients together take more memory than --client-memory, the one that takes most is closed, and
+ * so on. False: no event is to be had. */
+bool connections_open(struct gateway *gateway);
 /* Closes those that keep us waiting; once a second. */
 void connections_sweep(struct gateway *gateway);
 void connections_drain(struct gateway *gateway);

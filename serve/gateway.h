@@ -37,13 +37,15 @@ struct gateway {
     struct connection *connections; /* all, closed ones too whose turn is not over */
     size_t connections_count;       /* open ones */
     uint64_t connections_last_id;
+    size_t client_bytes;  /* what their requests, answers and subscriptions take, about */
+    struct event *weighs; /* that is too much */
     struct channels channels;
     struct keys keys;
     struct turns turns;
     struct texts *texts;
     struct workers workers;
     struct metrics metrics;
-    struct notice accept_fails;
+    struct notice accept_fails, too_heavy;
     struct guesses guesses;
     char *password; /* NULL: none is asked for */
     char run_id[41];

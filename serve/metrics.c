@@ -74,9 +74,13 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
                                                   [REFUSED_PASSWORD] = "password",
                                                   [REFUSED_REQUEST] = "request",
                                                   [REFUSED_PROTOCOL] = "protocol",
-                                                  [REFUSED_SLOW] = "slow"};
+                                                  [REFUSED_SLOW] = "slow",
+                                                  [REFUSED_MEMORY] = "memory"};
     number(out, "redlock_serve_connections", "gauge", gateway->connections_count, "Clients connected.");
     number(out, "redlock_serve_connections_max", "gauge", gateway->options->connections_max, "Clients that may be.");
+    number(out, "redlock_serve_client_bytes", "gauge", gateway->client_bytes,
+           "What clients' requests, answers and subscriptions take, about.");
+    number(out, "redlock_serve_client_bytes_max", "gauge", gateway->options->client_bytes_max, "What they may take.");
     number(out, "redlock_serve_connections_total", "counter", metrics->connections, "Clients that ever were.");
     number(out, "redlock_serve_requests_total", "counter", metrics->requests, "Requests of all kinds.");
     number(out, "redlock_serve_notifications_total", "counter", metrics->notifications,

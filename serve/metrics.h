@@ -22,6 +22,7 @@ enum metric_refusal {
     REFUSED_REQUEST,  /* a command or a form of it that is not taken here */
     REFUSED_PROTOCOL, /* not a request */
     REFUSED_SLOW,     /* closed: half a request, or answers that nobody read */
+    REFUSED_MEMORY,   /* closed: clients took too much, and it most */
     REFUSALS
 };
 

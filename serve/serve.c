@@ -136,7 +136,7 @@ static bool add(struct event *event, const struct timeval *after) {
 static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
     gateway->base = event_base_new();
-    if (gateway->base == NULL || !turns_open(gateway)) return false;
+    if (gateway->base == NULL || !turns_open(gateway) || !connections_open(gateway)) return false;
     gateway->client_event =
         event_new(gateway->base, redlock_client_fd(gateway->client), EV_READ | EV_PERSIST, on_client, gateway);
     gateway->sweep_event = event_new(gateway->base, -1, EV_PERSIST, on_sweep, gateway);

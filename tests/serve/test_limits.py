@@ -286,3 +286,33 @@ def test_in_guarded_mode_a_lock_that_cannot_be_remembered_is_refused(start, own_
         assert client("DEL", names[0]) == 1
         assert client("SET", names[8], "v", "NX", "PX", 60000) == "OK"
         assert client("PEXPIRE", names[8], 60000) == 1
+
+
+def test_clients_together_weigh_what_they_send(start, quorum, key):
+    """Each within its own limits: 40 times half a request of 100,000 bytes, and answers that nobody reads."""
+    gateway = start(quorum.nodes, "--client-memory", "4", "--metrics", "127.0.0.1:0")
+    with gateway.connect() as small:
+        assert small("SET", key, "v", "NX", "PX", 20000) == "OK"
+        before = memory_kib(gateway)
+        greedy = [gateway.connect() for _ in range(40)]
+        for client in greedy:
+            try:
+                client.raw(b"*2\r\n$4\r\nECHO\r\n$120000\r\n" + b"x" * 100000)
+            except ConnectionError:
+                pass
+        until(lambda: samples(page(gateway))["redlock_serve_refusals_total", 'reason="memory"'] > 10, what="an end")
+        now = samples(page(gateway))
+        assert 2 << 20 < now["redlock_serve_client_bytes", None] <= now["redlock_serve_client_bytes_max", None] == 4 << 20
+        assert memory_kib(gateway) - before < 16 * 1024 or not counts(gateway)
+        assert small("DEL", key) == 1
+        said = []
+        for client in greedy:
+            client.socket.settimeout(0.05)
+            try:
+                said.append(client.read())
+            except (Closed, OSError):
+                pass
+            client.close()
+        assert any("take more memory" in str(one) for one in said)
+        assert small("PING") == "PONG"
+    until(lambda: samples(page(gateway))["redlock_serve_client_bytes", None] == 0, what="nothing left")
