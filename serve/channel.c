@@ -87,7 +87,8 @@ static void prefix_rest(struct channels *channels, struct prefix *prefix) {
 
 /* ---- channels ---- */
 
-static struct channel *channel_find(const struct channels *channels, struct script_bytes name, bool is_pattern) {
+static struct channel *channel_find(const struct channels *channels, struct script_bytes name,
+                                    bool is_pattern) {
     const struct channel wanted = {.is_pattern = is_pattern, .name = name};
     struct channel *const *found = tfind(&wanted, &channels->names, compare_channels);
     return found != NULL ? *found : NULL;
@@ -118,7 +119,8 @@ static size_t wild_bytes(struct script_bytes name, bool is_pattern) {
 }
 
 /* NULL: out of memory. */
-static struct channel *channel_new(struct channels *channels, struct script_bytes name, bool is_pattern) {
+static struct channel *channel_new(struct channels *channels, struct script_bytes name,
+                                   bool is_pattern) {
     struct channel *channel = calloc(1, sizeof *channel + name.bytes);
     if (channel == NULL) return NULL;
     char *copy = (char *)(channel + 1);
@@ -139,17 +141,20 @@ static struct channel *channel_new(struct channels *channels, struct script_byte
 /* ---- subscriptions ---- */
 
 /* Of one connection there are at most CHANNELS_MAX. NULL: there is none. */
-static struct subscription *find(const struct connection *connection, struct script_bytes name, bool is_pattern) {
+static struct subscription *find(const struct connection *connection, struct script_bytes name,
+                                 bool is_pattern) {
     struct subscription *one;
     LIST_FOREACH(one, &connection->subscriptions, of_connection) {
-        if (one->channel->is_pattern == is_pattern && compare_bytes(one->channel->name, name) == 0) break;
+        if (one->channel->is_pattern == is_pattern && compare_bytes(one->channel->name, name) == 0)
+            break;
     }
     return one;
 }
 
 /* Each is charged with all of it, also where others listen to the same. */
 static size_t weight(const struct channel *channel) {
-    return sizeof(struct subscription) + sizeof *channel + sizeof *channel->prefix + 2 * channel->name.bytes;
+    return sizeof(struct subscription) + sizeof *channel + sizeof *channel->prefix +
+           2 * channel->name.bytes;
 }
 
 static void leave(struct subscription *one) {
@@ -165,9 +170,12 @@ static void leave(struct subscription *one) {
     free(one);
 }
 
-static const char *refusal(const struct connection *connection, struct script_bytes name, bool is_pattern) {
-    if (connection->channels == CHANNELS_MAX || name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX))
-        return "a connection listens to at most 64 channels, with names of at most 1024 bytes and patterns of at most 128";
+static const char *refusal(const struct connection *connection, struct script_bytes name,
+                           bool is_pattern) {
+    if (connection->channels == CHANNELS_MAX ||
+        name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX))
+        return "a connection listens to at most 64 channels, with names of at most 1024 bytes and "
+               "patterns of at most 128";
     return NULL;
 }
 
@@ -187,14 +195,17 @@ static const char *listen_to(struct connection *connection, struct channel *chan
     return NULL;
 }
 
-const char *channel_subscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {
+const char *channel_subscribe(struct connection *connection, struct script_bytes name,
+                              bool is_pattern) {
     struct channels *channels = &connection->gateway->channels;
     if (find(connection, name, is_pattern) != NULL) return NULL;
     const char *error = refusal(connection, name, is_pattern);
     if (error != NULL) return error;
     struct channel *channel = channel_find(channels, name, is_pattern);
-    if (channel == NULL && channels->wild_bytes + wild_bytes(name, is_pattern) > CHANNEL_WILD_BYTES_MAX)
-        return "all clients together have too many different patterns that go on behind their first wildcard (4096 "
+    if (channel == NULL &&
+        channels->wild_bytes + wild_bytes(name, is_pattern) > CHANNEL_WILD_BYTES_MAX)
+        return "all clients together have too many different patterns that go on behind their "
+               "first wildcard (4096 "
                "bytes); one that ends in its only * is always taken";
     if (channel == NULL) channel = channel_new(channels, name, is_pattern);
     return channel != NULL ? listen_to(connection, channel) : "out of memory";
@@ -205,7 +216,8 @@ void channel_unsubscribe(struct connection *connection, struct script_bytes name
     if (one != NULL) leave(one);
 }
 
-bool channel_first(const struct connection *connection, bool is_pattern, struct script_bytes *name) {
+bool channel_first(const struct connection *connection, bool is_pattern,
+                   struct script_bytes *name) {
     const struct subscription *one;
     LIST_FOREACH(one, &connection->subscriptions, of_connection) {
         if (one->channel->is_pattern != is_pattern) continue;
@@ -221,11 +233,13 @@ void channel_leave_all(struct connection *connection) {
 
 /* ---- notifications ---- */
 
-static void send_to(const struct subscription *one, struct script_bytes name, struct script_bytes message) {
+static void send_to(const struct subscription *one, struct script_bytes name,
+                    struct script_bytes message) {
     const struct channel *channel = one->channel;
     struct connection *connection = one->connection;
     if (!connection_may_write(connection)) {
-        connection->missed = true; /* it is closed for that: who reconnects knows that it may have missed something */
+        connection->missed = true; /* it is closed for that: who reconnects knows that it may have
+                                      missed something */
         return;
     }
     struct reply *reply = &connection->reply;
@@ -238,15 +252,18 @@ static void send_to(const struct subscription *one, struct script_bytes name, st
     connection_flush(connection);
 }
 
-static void send_to_all(const struct channel *channel, struct script_bytes name, struct script_bytes message) {
+static void send_to_all(const struct channel *channel, struct script_bytes name,
+                        struct script_bytes message) {
     const struct subscription *one;
     TAILQ_FOREACH(one, &channel->listeners, of_channel) send_to(one, name, message);
 }
 
-static void send_to_patterns(const struct channels *channels, struct script_bytes name, struct script_bytes message) {
+static void send_to_patterns(const struct channels *channels, struct script_bytes name,
+                             struct script_bytes message) {
     for (size_t bytes = 0; bytes <= CHANNEL_PATTERN_BYTES_MAX && bytes <= name.bytes; bytes++) {
         if (channels->prefixes_of[bytes] == 0) continue;
-        const struct prefix *prefix = prefix_find(channels, (struct script_bytes){name.data, bytes});
+        const struct prefix *prefix =
+            prefix_find(channels, (struct script_bytes){name.data, bytes});
         if (prefix == NULL) continue;
         const struct channel *pattern;
         LIST_FOREACH(pattern, &prefix->patterns, same_prefix) {
@@ -255,7 +272,8 @@ static void send_to_patterns(const struct channels *channels, struct script_byte
     }
 }
 
-static void publish(struct gateway *gateway, const char *kind, struct script_bytes about, struct script_bytes message) {
+static void publish(struct gateway *gateway, const char *kind, struct script_bytes about,
+                    struct script_bytes message) {
     const struct channels *channels = &gateway->channels;
     const size_t head = strlen(kind);
     char text[CHANNEL_BYTES_MAX];

@@ -26,12 +26,15 @@ static void set_weight(struct connection *connection, size_t weight) {
     gateway->client_bytes = gateway->client_bytes - connection->weight + weight;
     connection->weight = weight;
     /* Not at once: whoever calls may be walking a list of connections. */
-    if (gateway->client_bytes > gateway->options->client_bytes_max) event_active(gateway->weighs, 0, 0);
+    if (gateway->client_bytes > gateway->options->client_bytes_max)
+        event_active(gateway->weighs, 0, 0);
 }
 
 static void weigh(struct connection *connection) {
-    set_weight(connection, sizeof *connection + evbuffer_get_length(bufferevent_get_input(connection->wire)) +
-                               evbuffer_get_length(connection->reply.out) + request_weight(&connection->reader) +
+    set_weight(connection, sizeof *connection +
+                               evbuffer_get_length(bufferevent_get_input(connection->wire)) +
+                               evbuffer_get_length(connection->reply.out) +
+                               request_weight(&connection->reader) +
                                transaction_weight(connection) + connection->channel_bytes);
 }
 
@@ -77,9 +80,9 @@ static void write_now(struct connection *connection) {
         connection->unread_since_ns = 0;
 }
 
-/* An answer is written when it is there: to be told first that the socket takes it is two more system calls, and a turn
- * of the loop later. The rest, and what is wrong with the socket, is left to libevent, and until on_written() all of
- * it. */
+/* An answer is written when it is there: to be told first that the socket takes it is two more
+ * system calls, and a turn of the loop later. The rest, and what is wrong with the socket, is left
+ * to libevent, and until on_written() all of it. */
 void connection_flush(struct connection *connection) {
     if (connection->wire == NULL) return;
     const bool writes = (bufferevent_get_enabled(connection->wire) & EV_WRITE) != 0;
@@ -279,11 +282,13 @@ static struct connection *heaviest(const struct gateway *gateway) {
 static void close_heavy(struct connection *connection) {
     struct gateway *gateway = connection->gateway;
     gateway->metrics.refusals[REFUSED_MEMORY]++;
-    reply_error(&connection->reply, "ERR the clients of this gateway take more memory than --client-memory, and this "
-                                    "one takes most");
+    reply_error(&connection->reply,
+                "ERR the clients of this gateway take more memory than --client-memory, and this "
+                "one takes most");
     connection_flush(connection);
     connection_close(connection);
-    notice_say(&gateway->too_heavy, gateway->options, "clients take more memory than --client-memory: the one that takes most is closed");
+    notice_say(&gateway->too_heavy, gateway->options,
+               "clients take more memory than --client-memory: the one that takes most is closed");
 }
 
 static void on_weigh(evutil_socket_t fd, short what, void *context) {
@@ -291,7 +296,8 @@ static void on_weigh(evutil_socket_t fd, short what, void *context) {
     struct connection *connection;
     (void)fd;
     (void)what;
-    while (gateway->client_bytes > gateway->options->client_bytes_max && (connection = heaviest(gateway)) != NULL)
+    while (gateway->client_bytes > gateway->options->client_bytes_max &&
+           (connection = heaviest(gateway)) != NULL)
         close_heavy(connection);
 }
 

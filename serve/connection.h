@@ -49,7 +49,7 @@ struct connection {
     char name[CONNECTION_NAME_BYTES_MAX + 1];
     char peer[ADDRESS_TEXT_BYTES];
     struct subscriptions subscriptions;
-    unsigned channels; /* how many */
+    unsigned channels;    /* how many */
     size_t channel_bytes; /* what these take */
     size_t weight;        /* what all of it takes, as last seen */
     struct turn turn;
@@ -76,8 +76,8 @@ void connection_finish(struct connection *connection);
 /* False: it is closed, or what it does not read is too much already. */
 bool connection_may_write(const struct connection *connection);
 
-/* Where clients together take more memory than --client-memory, the one that takes most is closed, and
- * so on. False: no event is to be had. */
+/* Where clients together take more memory than --client-memory, the one that takes most is closed,
+ * and so on. False: no event is to be had. */
 bool connections_open(struct gateway *gateway);
 /* Closes those that keep us waiting; once a second. */
 void connections_sweep(struct gateway *gateway);

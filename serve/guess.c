@@ -64,7 +64,8 @@ bool guess_wait(struct connection *connection, void (*run)(struct connection *co
     guess->wait = evtimer_new(gateway->base, on_waited, connection);
     if (guess->wait == NULL || evtimer_add(guess->wait, &after) != 0) {
         (void)guess_abandon(connection);
-        reply_error(&connection->reply, "OOM out of memory"); /* without a delay it is not looked at */
+        reply_error(&connection->reply,
+                    "OOM out of memory"); /* without a delay it is not looked at */
         return true;
     }
     guess->run = run;
@@ -77,7 +78,8 @@ bool guess_wait(struct connection *connection, void (*run)(struct connection *co
 static bool is_password(const char *password, struct script_bytes word) {
     size_t bytes = strlen(password);
     unsigned char differs = word.bytes != bytes;
-    for (size_t i = 0; i < word.bytes; i++) differs |= (unsigned char)(word.data[i] ^ password[i % (bytes + 1)]);
+    for (size_t i = 0; i < word.bytes; i++)
+        differs |= (unsigned char)(word.data[i] ^ password[i % (bytes + 1)]);
     return differs == 0;
 }
 
@@ -86,11 +88,13 @@ static void note(struct connection *connection) {
     struct gateway *gateway = connection->gateway;
     char text[ADDRESS_TEXT_BYTES + 96];
     if (gateway->guesses.recent <= GUESSES_FREE && connection->guess.wrong < GUESSES_MAX) return;
-    snprintf(text, sizeof text, "many wrong passwords, the last from %s: each AUTH is delayed now", connection->peer);
+    snprintf(text, sizeof text, "many wrong passwords, the last from %s: each AUTH is delayed now",
+             connection->peer);
     notice_say(&gateway->guesses.notice, gateway->options, text);
 }
 
-bool guess_check(struct connection *connection, struct script_bytes user, struct script_bytes word) {
+bool guess_check(struct connection *connection, struct script_bytes user,
+                 struct script_bytes word) {
     struct gateway *gateway = connection->gateway;
     const bool asks = gateway->password != NULL;
     if (command_is(user, "default") && (!asks || is_password(gateway->password, word))) {
@@ -105,4 +109,6 @@ bool guess_check(struct connection *connection, struct script_bytes user, struct
     return false;
 }
 
-bool guess_is_over(const struct connection *connection) { return connection->guess.wrong >= GUESSES_MAX; }
+bool guess_is_over(const struct connection *connection) {
+    return connection->guess.wrong >= GUESSES_MAX;
+}

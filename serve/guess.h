@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Passwords, and what it costs to guess one. After a wrong one the connection's next is looked at
- * later and later, and at last it is closed. After many wrong ones, on whatever connections, each is
- * looked at a second later. So a client with the right password waits for a second, at most.
+ * later and later, and at last it is closed. After many wrong ones, on whatever connections, each
+ * is looked at a second later. So a client with the right password waits for a second, at most.
  */
 #ifndef SERVE_GUESS_H
 #define SERVE_GUESS_H
@@ -44,7 +44,8 @@ struct guess {
 bool guess_wait(struct connection *connection, void (*run)(struct connection *connection));
 /* Whether they are right; where the gateway has no password, any is. It takes as long for a wrong
  * one as for the right one, whatever its first bytes are. A wrong one is counted. */
-bool guess_check(struct connection *connection, struct script_bytes user, struct script_bytes password);
+bool guess_check(struct connection *connection, struct script_bytes user,
+                 struct script_bytes password);
 /* The connection has had its GUESSES_MAX: it is to be closed. */
 bool guess_is_over(const struct connection *connection);
 /* Nobody waits for it any more. True: a request was delayed, and is forgotten. */

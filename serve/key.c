@@ -80,7 +80,8 @@ static size_t weight(struct script_bytes name) { return KEY_LOCK_BYTES + 2 * nam
 
 bool keys_have_room(const struct gateway *gateway, struct script_bytes name) {
     const struct keys *keys = &gateway->keys;
-    return keys->kept < KEYS_KEPT_MAX && keys->kept_bytes + weight(name) <= gateway->options->lock_bytes_max;
+    return keys->kept < KEYS_KEPT_MAX &&
+           keys->kept_bytes + weight(name) <= gateway->options->lock_bytes_max;
 }
 
 void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns) {

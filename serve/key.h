@@ -20,7 +20,8 @@
  * was deleted through another gateway is noticed soon, and a crowd that asks for one key costs the nodes ten looks a
  * second. */
 #define KEY_BELIEVED_NS INT64_C(100000000)
-/* More locks, or more bytes (--lock-memory), are not kept: they are found again on the nodes when they are asked for. */
+/* More locks, or more bytes (--lock-memory), are not kept: they are found again on the nodes when
+ * they are asked for. */
 #define KEYS_KEPT_MAX 65536
 
 /* What a lock takes, apart from its name, which is here and in the library's lock; measured. */

@@ -50,8 +50,10 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
                                                     [METRIC_RELEASE] = "step=\"release\""};
     number(out, "redlock_serve_locks_held", "gauge", gateway->keys.kept,
            "Locks taken or extended here and not ended yet.");
-    number(out, "redlock_serve_locks_bytes", "gauge", gateway->keys.kept_bytes, "What these take, about.");
-    number(out, "redlock_serve_locks_bytes_max", "gauge", gateway->options->lock_bytes_max, "What they may take.");
+    number(out, "redlock_serve_locks_bytes", "gauge", gateway->keys.kept_bytes,
+           "What these take, about.");
+    number(out, "redlock_serve_locks_bytes_max", "gauge", gateway->options->lock_bytes_max,
+           "What they may take.");
     number(out, "redlock_serve_locks_not_remembered_total", "counter", gateway->keys.not_kept,
            "Locks that there was no room for here.");
     write_step(out, "redlock_serve_acquisitions_total", metrics->steps[METRIC_TAKE], "taken", "held",
@@ -80,7 +82,8 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
     number(out, "redlock_serve_connections_max", "gauge", gateway->options->connections_max, "Clients that may be.");
     number(out, "redlock_serve_client_bytes", "gauge", gateway->client_bytes,
            "What clients' requests, answers and subscriptions take, about.");
-    number(out, "redlock_serve_client_bytes_max", "gauge", gateway->options->client_bytes_max, "What they may take.");
+    number(out, "redlock_serve_client_bytes_max", "gauge", gateway->options->client_bytes_max,
+           "What they may take.");
     number(out, "redlock_serve_connections_total", "counter", metrics->connections, "Clients that ever were.");
     number(out, "redlock_serve_requests_total", "counter", metrics->requests, "Requests of all kinds.");
     number(out, "redlock_serve_notifications_total", "counter", metrics->notifications,

@@ -70,7 +70,8 @@ static void on_written(struct bufferevent *wire, void *context) {
 
 /* ---- the answer ---- */
 
-static void answer(struct scrape *scrape, const char *status, struct evbuffer *body, bool with_body) {
+static void answer(struct scrape *scrape, const char *status, struct evbuffer *body,
+                   bool with_body) {
     struct evbuffer *out = bufferevent_get_output(scrape->wire);
     evbuffer_add_printf(out,
                         "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
@@ -81,7 +82,8 @@ static void answer(struct scrape *scrape, const char *status, struct evbuffer *b
 }
 
 static bool is_target(const char *target) {
-    return strcspn(target, "?") == strlen("/metrics") && strncmp(target, "/metrics", strlen("/metrics")) == 0;
+    return strcspn(target, "?") == strlen("/metrics") &&
+           strncmp(target, "/metrics", strlen("/metrics")) == 0;
 }
 
 /* `line` is the first of the request. */
@@ -109,7 +111,8 @@ static void answer_request(struct scrape *scrape, char *line) {
 
 /* Whether the lines up to the empty one are here. */
 static bool is_whole(struct evbuffer *in) {
-    return evbuffer_search(in, "\r\n\r\n", 4, NULL).pos >= 0 || evbuffer_search(in, "\n\n", 2, NULL).pos >= 0;
+    return evbuffer_search(in, "\r\n\r\n", 4, NULL).pos >= 0 ||
+           evbuffer_search(in, "\n\n", 2, NULL).pos >= 0;
 }
 
 static void on_read(struct bufferevent *wire, void *context) {
@@ -199,8 +202,10 @@ static void print_address(const struct gateway *gateway, int fd) {
     struct sockaddr_storage bound = {0};
     socklen_t bytes = sizeof bound;
     char text[ADDRESS_TEXT_BYTES];
-    if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0) return;
-    gateway->options->say("metrics on %s", address_text((const struct sockaddr *)&bound, text, sizeof text));
+    if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
+        return;
+    gateway->options->say("metrics on %s",
+                          address_text((const struct sockaddr *)&bound, text, sizeof text));
 }
 
 const char *metrics_http_open(struct gateway *gateway, const struct addrinfo *address,
@@ -212,7 +217,8 @@ const char *metrics_http_open(struct gateway *gateway, const struct addrinfo *ad
     TAILQ_INIT(&http->scrapes);
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd < 0 || bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, METRICS_CONNECTIONS_MAX) != 0) {
+    if (fd < 0 || bind(fd, address->ai_addr, address->ai_addrlen) != 0 ||
+        listen(fd, METRICS_CONNECTIONS_MAX) != 0) {
         const char *error = strerror(errno);
         if (fd >= 0) close(fd);
         return error;
@@ -221,7 +227,8 @@ const char *metrics_http_open(struct gateway *gateway, const struct addrinfo *ad
     http->again = evtimer_new(gateway->base, on_again, http);
     http->accepts = event_new(gateway->base, fd, EV_READ | EV_PERSIST, on_accept, http);
     if (http->accepts == NULL) close(fd);
-    if (http->again == NULL || http->accepts == NULL || event_add(http->accepts, NULL) != 0) return "out of memory";
+    if (http->again == NULL || http->accepts == NULL || event_add(http->accepts, NULL) != 0)
+        return "out of memory";
     return NULL;
 }
 

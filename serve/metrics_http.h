@@ -28,8 +28,8 @@ struct scrape;
 /* All zero: it is closed. */
 struct metrics_http {
     struct gateway *gateway;
-    struct event *accepts; /* on the listening socket */
-    struct event *again;   /* after a pause */
+    struct event *accepts;               /* on the listening socket */
+    struct event *again;                 /* after a pause */
     TAILQ_HEAD(scrapes, scrape) scrapes; /* from the oldest */
     unsigned connections;
     uint64_t cut_off; /* ended before their answer was written: too slow, or too many */

@@ -46,7 +46,8 @@ bool pattern_is_prefix(struct script_bytes pattern) {
 
 bool pattern_matches(struct script_bytes pattern, struct script_bytes text) {
     if (pattern_is_prefix(pattern))
-        return text.bytes + 1 >= pattern.bytes && memcmp(pattern.data, text.data, pattern.bytes - 1) == 0;
+        return text.bytes + 1 >= pattern.bytes &&
+               memcmp(pattern.data, text.data, pattern.bytes - 1) == 0;
     const size_t nowhere = (size_t)-1;
     size_t p = 0, t = 0, star = nowhere, retry = 0;
     while (t < text.bytes) {

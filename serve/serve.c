@@ -21,8 +21,8 @@
 enum {
     DRAIN_MS = 5000,
     TEXTS_MAX = 256,
-    /* At most 2 for each of 15 nodes (the old connection and the new), 17 for the processes that run
-     * scripts, METRICS_CONNECTIONS_MAX + 1, and listeners, loops and standard streams. */
+    /* At most 2 for each of 15 nodes (the old connection and the new), 17 for the processes that
+     * run scripts, METRICS_CONNECTIONS_MAX + 1, and listeners, loops and standard streams. */
     DESCRIPTORS_BESIDE = 128,
     PASSWORD_BYTES_MAX = 512,
     VAIN_MAX = 6
@@ -69,7 +69,8 @@ static const struct serve_options *log_options;
 static struct notice log_notice;
 
 static void on_log(int severity, const char *text) {
-    if (severity >= EVENT_LOG_WARN && log_options != NULL) notice_say(&log_notice, log_options, text);
+    if (severity >= EVENT_LOG_WARN && log_options != NULL)
+        notice_say(&log_notice, log_options, text);
 }
 
 static void on_client(evutil_socket_t fd, short what, void *context) {

@@ -77,7 +77,8 @@ static void leave(struct turn *turn) {
     const bool was_first = TAILQ_FIRST(&key->queue) == turn;
     TAILQ_REMOVE(&key->queue, turn, queued);
     turn->key = NULL;
-    if (was_first && !TAILQ_EMPTY(&key->queue)) make_ready(&turn->gateway->turns, TAILQ_FIRST(&key->queue));
+    if (was_first && !TAILQ_EMPTY(&key->queue))
+        make_ready(&turn->gateway->turns, TAILQ_FIRST(&key->queue));
     key_rest(key);
 }
 

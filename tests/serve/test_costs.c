@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Costs that grow with the number of clients: each is measured with a number and with twice that
- * number. Twice as much work may take twice as long, and a margin; four times as long is a list that
- * is walked for each element.
+ * number. Twice as much work may take twice as long, and a margin; four times as long is a list
+ * that is walked for each element.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,8 +47,8 @@ static void assert_grows_at_most(double most, measure *cost, size_t size, size_t
         other = least(cost, times * size);
         if (other < most * one) return;
     }
-    fail_msg("%zu: %.6f s, %zu: %.6f s, so %.2f times as long, and not %.2f", size, one, times * size, other,
-             other / one, most);
+    fail_msg("%zu: %.6f s, %zu: %.6f s, so %.2f times as long, and not %.2f", size, one,
+             times * size, other, other / one, most);
 }
 
 static void assert_linear(measure *cost, size_t size) { assert_grows_at_most(3, cost, size, 2); }
@@ -70,7 +70,8 @@ static void subscribe_all(struct crowd *crowd) {
         struct connection *one = &crowd->connections[i];
         for (unsigned number = 0; number < CHANNELS_MAX; number++) {
             const bool is_pattern = number % 2 == 0;
-            const int bytes = snprintf(name, sizeof name, "__keyspace@0__:app-%zu-%u%s", i, number, is_pattern ? "*" : "");
+            const int bytes = snprintf(name, sizeof name, "__keyspace@0__:app-%zu-%u%s", i, number,
+                                       is_pattern ? "*" : "");
             channel_subscribe(one, (struct script_bytes){name, (size_t)bytes}, is_pattern);
         }
         assert_int_equal(one->channels, CHANNELS_MAX);
@@ -141,7 +142,8 @@ static double publishing(size_t count) {
     crowd_open(&crowd, count);
     subscribe_all(&crowd);
     const double began = processor_seconds();
-    for (int i = 0; i < 500; i++) channel_tell(&crowd.gateway, (struct script_bytes){other, sizeof other - 1}, "del");
+    for (int i = 0; i < 500; i++)
+        channel_tell(&crowd.gateway, (struct script_bytes){other, sizeof other - 1}, "del");
     const double took = processor_seconds() - began;
     for (size_t i = 0; i < count; i++) assert_false(crowd.connections[i].missed);
     channel_tell(&crowd.gateway, (struct script_bytes){waited, sizeof waited - 1}, "del");
@@ -173,8 +175,8 @@ static void test_publishing(void **state) {
 
 /* ---- turns ---- */
 
-static enum script_step waits(struct turn *turn, const struct script_value *answer, struct script_call *call,
-                              struct script_value *result) {
+static enum script_step waits(struct turn *turn, const struct script_value *answer,
+                              struct script_call *call, struct script_value *result) {
     (void)turn, (void)answer, (void)call, (void)result;
     return SCRIPT_WAITS;
 }
@@ -196,7 +198,8 @@ static double abandoning(size_t count) {
     assert_true(turns_open(gateway));
     turns_over = 0;
     for (size_t i = 0; i < count; i++)
-        assert_true(turn_begin(&turns[i], gateway, (struct script_bytes){"key", 3}, NULL, waits, is_over));
+        assert_true(
+            turn_begin(&turns[i], gateway, (struct script_bytes){"key", 3}, NULL, waits, is_over));
     const double began = processor_seconds();
     for (size_t i = count - 1; i > 0; i--) assert_true(turn_abandon(&turns[i]));
     const double took = processor_seconds() - began;
@@ -217,8 +220,9 @@ static void test_abandoning(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_subscribing), cmocka_unit_test(test_unsubscribing),
-                                       cmocka_unit_test(test_disconnecting), cmocka_unit_test(test_publishing),
-                                       cmocka_unit_test(test_abandoning)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_subscribing), cmocka_unit_test(test_unsubscribing),
+        cmocka_unit_test(test_disconnecting), cmocka_unit_test(test_publishing),
+        cmocka_unit_test(test_abandoning)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
