@@ -21,6 +21,8 @@ static int serve(struct session *session) {
                                           .password_file = settings->password_file,
                                           .metrics = settings->metrics,
                                           .connections_max = (size_t)settings->connections,
+                                          .client_bytes_max = (size_t)settings->client_memory_mib << 20,
+                                          .lock_bytes_max = (size_t)settings->lock_memory_mib << 20,
                                           .scripts = (enum serve_scripts)settings->scripts,
                                           .busy_poll = settings->busy_poll,
                                           .verbose = settings->verbose,

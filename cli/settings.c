@@ -30,6 +30,8 @@ void settings_init(struct settings *settings) {
                                   .held = 100000,
                                   .socket_mode = 0600,
                                   .connections = 1000,
+                                  .lock_memory_mib = 128,
+                                  .client_memory_mib = 256,
                                   .busy_poll = true,
                                   .mode = MODE_UNSET,
                                   .config_mode = MODE_UNSET,
@@ -186,6 +188,8 @@ SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error,
 SETTER(set_floor) { return number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
 SETTER(set_pairs) { return number(&s->pairs, value, 1, 99, error, size); }
 SETTER(set_connections) { return number(&s->connections, value, 1, 100000, error, size); }
+SETTER(set_lock_memory) { return number(&s->lock_memory_mib, value, 1, 1048576, error, size); }
+SETTER(set_client_memory) { return number(&s->client_memory_mib, value, 1, 1048576, error, size); }
 SETTER(set_socket_mode) {
     char *end = NULL;
     unsigned long mode = strtoul(value, &end, 8);
@@ -371,6 +375,9 @@ const struct option_entry option_entries[] = {
     {"socket-mode", 0, "MODE", COMMAND_SERVE, true, set_socket_mode, "who may open the Unix sockets (0600)"},
     {"password-file", 0, "FILE", COMMAND_SERVE, true, set_password_file, "clients must give the password in its first line"},
     {"connections", 0, "N", COMMAND_SERVE, true, set_connections, "how many clients at once (1000)"},
+    {"client-memory", 0, "MIB", COMMAND_SERVE, true, set_client_memory,
+     "memory for what clients send, and do not read (256)"},
+    {"lock-memory", 0, "MIB", COMMAND_SERVE, true, set_lock_memory, "memory for the locks it remembers (128)"},
     {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics, "serve /metrics for Prometheus there"},
     {"busy-poll", 0, "yes|no", COMMAND_SERVE, true, set_busy_poll, "stay awake for 0.1 ms after a message, for the next (yes)"},
     {"scripts", 0, "WHICH", COMMAND_SERVE, true, set_scripts,

@@ -50,7 +50,7 @@ struct settings {
     int64_t samples;
     int64_t pairs, seconds_ms, held; /* bench: how often, how long, how many locks at once */
     int64_t watch_ms;          /* 0: once */
-    int64_t socket_mode, connections; /* serve */
+    int64_t socket_mode, connections, lock_memory_mib, client_memory_mib; /* serve */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */
     int config_mode;           /* `mode =` of the file */
     int allow_replicas;        /* -1: not said */

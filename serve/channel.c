@@ -1,6 +1,12 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A subscription stands in two lists: its connection's, which is short, and that of its channel or
+ * pattern, which is found by its text. Patterns are found by what stands before their first
+ * wildcard; so a notification is compared with those only whose beginning is the channel's.
+ */
 #include "channel.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,100 +14,280 @@
 #include "gateway.h"
 #include "pattern.h"
 
-struct subscription {
-    struct subscription *next;
-    struct connection *connection;
+/* A channel, or a pattern, that somebody listens to. */
+struct channel {
     bool is_pattern;
     struct script_bytes name; /* behind the struct */
+    TAILQ_HEAD(listeners, subscription) listeners;
+    /* of a pattern: */
+    struct prefix *prefix;
+    LIST_ENTRY(channel) same_prefix;
+    size_t wild_bytes;
 };
 
-static bool same(struct script_bytes a, struct script_bytes b) {
-    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
+struct prefix {
+    struct script_bytes text; /* behind the struct */
+    LIST_HEAD(patterns, channel) patterns;
+};
+
+struct subscription {
+    struct connection *connection;
+    struct channel *channel;
+    LIST_ENTRY(subscription) of_connection;
+    TAILQ_ENTRY(subscription) of_channel;
+};
+
+static int compare_bytes(struct script_bytes one, struct script_bytes other) {
+    if (one.bytes != other.bytes) return one.bytes < other.bytes ? -1 : 1;
+    return one.bytes > 0 ? memcmp(one.data, other.data, one.bytes) : 0;
 }
 
-/* Where the one is linked in, or the end of the list. */
-static struct subscription **find(struct connection *connection, struct script_bytes name, bool is_pattern) {
-    struct subscription **at = &connection->gateway->subscriptions;
-    while (*at != NULL) {
-        const struct subscription *one = *at;
-        if (one->connection == connection && one->is_pattern == is_pattern && same(one->name, name)) break;
-        at = &(*at)->next;
+static int compare_channels(const void *a, const void *b) {
+    const struct channel *one = a, *other = b;
+    if (one->is_pattern != other->is_pattern) return one->is_pattern ? 1 : -1;
+    return compare_bytes(one->name, other->name);
+}
+
+static int compare_prefixes(const void *a, const void *b) {
+    return compare_bytes(((const struct prefix *)a)->text, ((const struct prefix *)b)->text);
+}
+
+/* ---- prefixes ---- */
+
+static struct prefix *prefix_find(const struct channels *channels, struct script_bytes text) {
+    const struct prefix wanted = {.text = text};
+    struct prefix *const *found = tfind(&wanted, &channels->prefixes, compare_prefixes);
+    return found != NULL ? *found : NULL;
+}
+
+/* NULL: out of memory. */
+static struct prefix *prefix_get(struct channels *channels, struct script_bytes text) {
+    struct prefix *prefix = prefix_find(channels, text);
+    if (prefix != NULL) return prefix;
+    prefix = malloc(sizeof *prefix + text.bytes);
+    if (prefix == NULL) return NULL;
+    char *copy = (char *)(prefix + 1);
+    if (text.bytes > 0) memcpy(copy, text.data, text.bytes);
+    prefix->text = (struct script_bytes){copy, text.bytes};
+    LIST_INIT(&prefix->patterns);
+    if (tsearch(prefix, &channels->prefixes, compare_prefixes) == NULL) {
+        free(prefix);
+        return NULL;
     }
-    return at;
+    channels->prefixes_of[text.bytes]++;
+    return prefix;
 }
 
-bool channel_subscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {
-    struct subscription **at = find(connection, name, is_pattern);
-    if (*at != NULL) return true;
-    if (connection->channels == CHANNELS_MAX) return false;
-    if (name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX)) return false;
-    struct subscription *one = malloc(sizeof *one + name.bytes);
-    if (one == NULL) return false;
-    char *copy = (char *)(one + 1);
-    memcpy(copy, name.data, name.bytes);
-    *one = (struct subscription){.connection = connection, .is_pattern = is_pattern, .name = {copy, name.bytes}};
-    *at = one;
-    connection->channels++;
+static void prefix_rest(struct channels *channels, struct prefix *prefix) {
+    if (!LIST_EMPTY(&prefix->patterns)) return;
+    tdelete(prefix, &channels->prefixes, compare_prefixes);
+    channels->prefixes_of[prefix->text.bytes]--;
+    free(prefix);
+}
+
+/* ---- channels ---- */
+
+static struct channel *channel_find(const struct channels *channels, struct script_bytes name,
+                                    bool is_pattern) {
+    const struct channel wanted = {.is_pattern = is_pattern, .name = name};
+    struct channel *const *found = tfind(&wanted, &channels->names, compare_channels);
+    return found != NULL ? *found : NULL;
+}
+
+/* False: out of memory. */
+static bool index_pattern(struct channels *channels, struct channel *channel) {
+    const size_t literal = pattern_literal(channel->name);
+    channel->prefix = prefix_get(channels, (struct script_bytes){channel->name.data, literal});
+    if (channel->prefix == NULL) return false;
+    LIST_INSERT_HEAD(&channel->prefix->patterns, channel, same_prefix);
+    channels->wild_bytes += channel->wild_bytes;
     return true;
 }
 
-void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {
-    struct subscription **at = find(connection, name, is_pattern), *one = *at;
-    if (one == NULL) return;
-    *at = one->next;
-    free(one);
-    connection->channels--;
+static void channel_free(struct channels *channels, struct channel *channel) {
+    if (channel->prefix != NULL) {
+        LIST_REMOVE(channel, same_prefix);
+        prefix_rest(channels, channel->prefix);
+        channels->wild_bytes -= channel->wild_bytes;
+    }
+    tdelete(channel, &channels->names, compare_channels);
+    free(channel);
 }
 
-bool channel_first(const struct connection *connection, bool is_pattern, struct script_bytes *name) {
-    for (const struct subscription *one = connection->gateway->subscriptions; one != NULL; one = one->next) {
-        if (one->connection != connection || one->is_pattern != is_pattern) continue;
-        *name = one->name;
+static size_t wild_bytes(struct script_bytes name, bool is_pattern) {
+    return is_pattern && !pattern_is_prefix(name) ? name.bytes - pattern_literal(name) : 0;
+}
+
+/* NULL: out of memory. */
+static struct channel *channel_new(struct channels *channels, struct script_bytes name,
+                                   bool is_pattern) {
+    struct channel *channel = calloc(1, sizeof *channel + name.bytes);
+    if (channel == NULL) return NULL;
+    char *copy = (char *)(channel + 1);
+    if (name.bytes > 0) memcpy(copy, name.data, name.bytes);
+    channel->is_pattern = is_pattern;
+    channel->name = (struct script_bytes){copy, name.bytes};
+    channel->wild_bytes = wild_bytes(name, is_pattern);
+    TAILQ_INIT(&channel->listeners);
+    if (tsearch(channel, &channels->names, compare_channels) == NULL) {
+        free(channel);
+        return NULL;
+    }
+    if (!is_pattern || index_pattern(channels, channel)) return channel;
+    channel_free(channels, channel);
+    return NULL;
+}
+
+/* ---- subscriptions ---- */
+
+/* Of one connection there are at most CHANNELS_MAX. NULL: there is none. */
+static struct subscription *find(const struct connection *connection, struct script_bytes name,
+                                 bool is_pattern) {
+    struct subscription *one;
+    LIST_FOREACH(one, &connection->subscriptions, of_connection) {
+        if (one->channel->is_pattern == is_pattern && compare_bytes(one->channel->name, name) == 0)
+            break;
+    }
+    return one;
+}
+
+/* Each is charged with all of it, also where others listen to the same. */
+static size_t weight(const struct channel *channel) {
+    return sizeof(struct subscription) + sizeof *channel + sizeof *channel->prefix +
+           2 * channel->name.bytes;
+}
+
+static void leave(struct subscription *one) {
+    struct connection *connection = one->connection;
+    struct channels *channels = &connection->gateway->channels;
+    struct channel *channel = one->channel;
+    LIST_REMOVE(one, of_connection);
+    TAILQ_REMOVE(&channel->listeners, one, of_channel);
+    connection->channel_bytes -= weight(channel);
+    if (TAILQ_EMPTY(&channel->listeners)) channel_free(channels, channel);
+    channels->subscriptions--;
+    connection->channels--;
+    free(one);
+}
+
+static const char *refusal(const struct connection *connection, struct script_bytes name,
+                           bool is_pattern) {
+    if (connection->channels == CHANNELS_MAX ||
+        name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX))
+        return "a connection listens to at most 64 channels, with names of at most 1024 bytes and "
+               "patterns of at most 128";
+    return NULL;
+}
+
+static const char *listen_to(struct connection *connection, struct channel *channel) {
+    struct channels *channels = &connection->gateway->channels;
+    struct subscription *one = malloc(sizeof *one);
+    if (one == NULL) {
+        if (TAILQ_EMPTY(&channel->listeners)) channel_free(channels, channel);
+        return "out of memory";
+    }
+    *one = (struct subscription){.connection = connection, .channel = channel};
+    LIST_INSERT_HEAD(&connection->subscriptions, one, of_connection);
+    TAILQ_INSERT_TAIL(&channel->listeners, one, of_channel);
+    channels->subscriptions++;
+    connection->channels++;
+    connection->channel_bytes += weight(channel);
+    return NULL;
+}
+
+const char *channel_subscribe(struct connection *connection, struct script_bytes name,
+                              bool is_pattern) {
+    struct channels *channels = &connection->gateway->channels;
+    if (find(connection, name, is_pattern) != NULL) return NULL;
+    const char *error = refusal(connection, name, is_pattern);
+    if (error != NULL) return error;
+    struct channel *channel = channel_find(channels, name, is_pattern);
+    if (channel == NULL &&
+        channels->wild_bytes + wild_bytes(name, is_pattern) > CHANNEL_WILD_BYTES_MAX)
+        return "all clients together have too many different patterns that go on behind their "
+               "first wildcard (4096 "
+               "bytes); one that ends in its only * is always taken";
+    if (channel == NULL) channel = channel_new(channels, name, is_pattern);
+    return channel != NULL ? listen_to(connection, channel) : "out of memory";
+}
+
+void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {
+    struct subscription *one = find(connection, name, is_pattern);
+    if (one != NULL) leave(one);
+}
+
+bool channel_first(const struct connection *connection, bool is_pattern,
+                   struct script_bytes *name) {
+    const struct subscription *one;
+    LIST_FOREACH(one, &connection->subscriptions, of_connection) {
+        if (one->channel->is_pattern != is_pattern) continue;
+        *name = one->channel->name;
         return true;
     }
     return false;
 }
 
 void channel_leave_all(struct connection *connection) {
-    struct script_bytes name;
-    while (connection->channels > 0 && channel_first(connection, false, &name))
-        channel_unsubscribe(connection, name, false);
-    while (connection->channels > 0 && channel_first(connection, true, &name))
-        channel_unsubscribe(connection, name, true);
+    while (!LIST_EMPTY(&connection->subscriptions)) leave(LIST_FIRST(&connection->subscriptions));
 }
 
-static void send_to(const struct subscription *one, struct script_bytes channel, struct script_bytes message) {
+/* ---- notifications ---- */
+
+static void send_to(const struct subscription *one, struct script_bytes name,
+                    struct script_bytes message) {
+    const struct channel *channel = one->channel;
     struct connection *connection = one->connection;
     if (!connection_may_write(connection)) {
-        connection->missed = true; /* it is closed for that: who reconnects knows that it may have missed something */
+        connection->missed = true; /* it is closed for that: who reconnects knows that it may have
+                                      missed something */
         return;
     }
     struct reply *reply = &connection->reply;
-    reply_push(reply, one->is_pattern ? 4 : 3);
-    reply_text(reply, one->is_pattern ? "pmessage" : "message");
-    if (one->is_pattern) reply_bytes(reply, one->name.data, one->name.bytes);
-    reply_bytes(reply, channel.data, channel.bytes);
+    reply_push(reply, channel->is_pattern ? 4 : 3);
+    reply_text(reply, channel->is_pattern ? "pmessage" : "message");
+    if (channel->is_pattern) reply_bytes(reply, channel->name.data, channel->name.bytes);
+    reply_bytes(reply, name.data, name.bytes);
     reply_bytes(reply, message.data, message.bytes);
     connection->gateway->metrics.notifications++;
     connection_flush(connection);
 }
 
-static void publish(struct gateway *gateway, const char *kind, struct script_bytes about, struct script_bytes message) {
-    size_t head = strlen(kind);
-    if (head + about.bytes > CHANNEL_BYTES_MAX) return; /* nobody can listen to that name */
-    char *channel = malloc(head + about.bytes);
-    if (channel == NULL) return; /* a hint only: who waits asks again by and by */
-    memcpy(channel, kind, head);
-    memcpy(channel + head, about.data, about.bytes);
-    const struct script_bytes name = {channel, head + about.bytes};
-    for (const struct subscription *one = gateway->subscriptions; one != NULL; one = one->next) {
-        if (one->is_pattern ? pattern_matches(one->name, name) : same(one->name, name)) send_to(one, name, message);
+static void send_to_all(const struct channel *channel, struct script_bytes name,
+                        struct script_bytes message) {
+    const struct subscription *one;
+    TAILQ_FOREACH(one, &channel->listeners, of_channel) send_to(one, name, message);
+}
+
+static void send_to_patterns(const struct channels *channels, struct script_bytes name,
+                             struct script_bytes message) {
+    for (size_t bytes = 0; bytes <= CHANNEL_PATTERN_BYTES_MAX && bytes <= name.bytes; bytes++) {
+        if (channels->prefixes_of[bytes] == 0) continue;
+        const struct prefix *prefix =
+            prefix_find(channels, (struct script_bytes){name.data, bytes});
+        if (prefix == NULL) continue;
+        const struct channel *pattern;
+        LIST_FOREACH(pattern, &prefix->patterns, same_prefix) {
+            if (pattern_matches(pattern->name, name)) send_to_all(pattern, name, message);
+        }
     }
-    free(channel);
+}
+
+static void publish(struct gateway *gateway, const char *kind, struct script_bytes about,
+                    struct script_bytes message) {
+    const struct channels *channels = &gateway->channels;
+    const size_t head = strlen(kind);
+    char text[CHANNEL_BYTES_MAX];
+    if (head + about.bytes > sizeof text) return; /* nobody can listen to that name */
+    memcpy(text, kind, head);
+    memcpy(text + head, about.data, about.bytes);
+    const struct script_bytes name = {text, head + about.bytes};
+    const struct channel *channel = channel_find(channels, name, false);
+    if (channel != NULL) send_to_all(channel, name, message);
+    send_to_patterns(channels, name, message);
 }
 
 void channel_tell(struct gateway *gateway, struct script_bytes key, const char *event) {
-    if (gateway->subscriptions == NULL) return;
+    if (gateway->channels.subscriptions == 0) return;
     const struct script_bytes what = {event, strlen(event)};
     publish(gateway, "__keyspace@0__:", key, what);
     publish(gateway, "__keyevent@0__:", what, key);

@@ -17,9 +17,9 @@ static void confirm(struct connection *connection, const char *what, const struc
 static void subscribe(struct connection *connection, const char *what, bool is_pattern) {
     for (size_t i = 1; i < connection->reader.count; i++) {
         const struct script_bytes *name = &connection->reader.words[i];
-        if (!channel_subscribe(connection, *name, is_pattern)) {
-            command_refuse(connection, what,
-                           "a connection listens to at most 64 channels, with names of at most 1024 bytes and patterns of at most 128");
+        const char *error = channel_subscribe(connection, *name, is_pattern);
+        if (error != NULL) {
+            command_refuse(connection, what, error);
             return;
         }
         confirm(connection, what, name);

@@ -14,23 +14,14 @@
 
 /* ---- passwords ---- */
 
-/* As long for a wrong password as for the right one, whatever its first bytes are. */
-static bool is_password(const char *password, struct script_bytes word) {
-    size_t bytes = strlen(password);
-    unsigned char differs = word.bytes != bytes;
-    for (size_t i = 0; i < word.bytes; i++) differs |= (unsigned char)(word.data[i] ^ password[i % (bytes + 1)]);
-    return differs == 0;
-}
-
 /* False after an error. */
 static bool authenticate(struct connection *connection, struct script_bytes user, struct script_bytes word) {
-    const char *password = connection->gateway->password;
-    if (command_is(user, "default") && (password == NULL || is_password(password, word))) {
+    if (guess_check(connection, user, word)) {
         connection->authenticated = true;
         return true;
     }
-    connection->gateway->metrics.refusals[REFUSED_PASSWORD]++;
     reply_error(&connection->reply, "WRONGPASS invalid username-password pair or user is disabled.");
+    if (guess_is_over(connection)) connection_finish(connection);
     return false;
 }
 
@@ -43,6 +34,7 @@ void command_auth(struct connection *connection) {
                     "your configuration is correct?");
         return;
     }
+    if (guess_wait(connection, command_auth)) return;
     if (authenticate(connection, names_user ? words[1] : by_default, words[names_user ? 2 : 1]))
         reply_status(&connection->reply, "OK");
 }
@@ -129,6 +121,13 @@ static bool hello_options(struct connection *connection) {
     return true;
 }
 
+static bool has_password(const struct connection *connection) {
+    for (size_t at = 2; at < connection->reader.count; at++) {
+        if (command_is(connection->reader.words[at], "auth")) return true;
+    }
+    return false;
+}
+
 void command_hello(struct connection *connection) {
     struct reply *reply = &connection->reply;
     int64_t protocol = reply->protocol;
@@ -137,6 +136,7 @@ void command_hello(struct connection *connection) {
         reply_error(reply, "NOPROTO unsupported protocol version");
         return;
     }
+    if (has_password(connection) && guess_wait(connection, command_hello)) return;
     if (!hello_options(connection)) return;
     if (!connection->authenticated) {
         reply_error(reply, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "

@@ -19,6 +19,25 @@
 enum { REQUESTS_AT_ONCE = 64, READ_BYTES = 16 * 1024 };
 #define SHARE_NS (GATEWAY_MS / 2)
 
+/* ---- what it takes ---- */
+
+static void set_weight(struct connection *connection, size_t weight) {
+    struct gateway *gateway = connection->gateway;
+    gateway->client_bytes = gateway->client_bytes - connection->weight + weight;
+    connection->weight = weight;
+    /* Not at once: whoever calls may be walking a list of connections. */
+    if (gateway->client_bytes > gateway->options->client_bytes_max)
+        event_active(gateway->weighs, 0, 0);
+}
+
+static void weigh(struct connection *connection) {
+    set_weight(connection, sizeof *connection +
+                               evbuffer_get_length(bufferevent_get_input(connection->wire)) +
+                               evbuffer_get_length(connection->reply.out) +
+                               request_weight(&connection->reader) +
+                               transaction_weight(connection) + connection->channel_bytes);
+}
+
 /* ---- the end ---- */
 
 static void connection_free(struct connection *connection) {
@@ -42,19 +61,15 @@ void connection_close(struct connection *connection) {
     connection->reply.out = NULL;
     connection->gateway->connections_count--;
     channel_leave_all(connection);
-    if (connection->busy && turn_abandon(&connection->turn)) connection->busy = false;
+    set_weight(connection, 0);
+    if (connection->busy && (guess_abandon(connection) || turn_abandon(&connection->turn)))
+        connection->busy = false;
     free_when_idle(connection);
 }
 
 static size_t unread(const struct connection *connection) { return evbuffer_get_length(connection->reply.out); }
 
-/* An answer is written when it is there: to be told first that the socket takes it is two more system calls, and a turn
- * of the loop later. The rest, and what is wrong with the socket, is left to libevent, and until on_written() all of
- * it. */
-void connection_flush(struct connection *connection) {
-    if (connection->wire == NULL || unread(connection) == 0 ||
-        (bufferevent_get_enabled(connection->wire) & EV_WRITE) != 0)
-        return;
+static void write_now(struct connection *connection) {
     struct evbuffer *out = connection->reply.out;
     evbuffer_unfreeze(out, 1);
     int written = evbuffer_write(out, bufferevent_getfd(connection->wire));
@@ -63,6 +78,16 @@ void connection_flush(struct connection *connection) {
         bufferevent_enable(connection->wire, EV_WRITE);
     else
         connection->unread_since_ns = 0;
+}
+
+/* An answer is written when it is there: to be told first that the socket takes it is two more
+ * system calls, and a turn of the loop later. The rest, and what is wrong with the socket, is left
+ * to libevent, and until on_written() all of it. */
+void connection_flush(struct connection *connection) {
+    if (connection->wire == NULL) return;
+    const bool writes = (bufferevent_get_enabled(connection->wire) & EV_WRITE) != 0;
+    if (unread(connection) > 0 && !writes) write_now(connection);
+    weigh(connection);
 }
 
 void connection_finish(struct connection *connection) {
@@ -246,6 +271,41 @@ void connection_open(struct gateway *gateway, int fd, const struct sockaddr *add
 
 /* ---- all of them ---- */
 
+static struct connection *heaviest(const struct gateway *gateway) {
+    struct connection *found = NULL;
+    for (struct connection *one = gateway->connections; one != NULL; one = one->next) {
+        if (one->wire != NULL && (found == NULL || one->weight > found->weight)) found = one;
+    }
+    return found;
+}
+
+static void close_heavy(struct connection *connection) {
+    struct gateway *gateway = connection->gateway;
+    gateway->metrics.refusals[REFUSED_MEMORY]++;
+    reply_error(&connection->reply,
+                "ERR the clients of this gateway take more memory than --client-memory, and this "
+                "one takes most");
+    connection_flush(connection);
+    connection_close(connection);
+    notice_say(&gateway->too_heavy, gateway->options,
+               "clients take more memory than --client-memory: the one that takes most is closed");
+}
+
+static void on_weigh(evutil_socket_t fd, short what, void *context) {
+    struct gateway *gateway = context;
+    struct connection *connection;
+    (void)fd;
+    (void)what;
+    while (gateway->client_bytes > gateway->options->client_bytes_max &&
+           (connection = heaviest(gateway)) != NULL)
+        close_heavy(connection);
+}
+
+bool connections_open(struct gateway *gateway) {
+    gateway->weighs = event_new(gateway->base, -1, 0, on_weigh, gateway);
+    return gateway->weighs != NULL;
+}
+
 /* Since when it has been so; 0: it is not. */
 static int64_t since(int64_t before_ns, bool is_so, int64_t now_ns) {
     if (!is_so) return 0;
@@ -285,4 +345,6 @@ void connections_close(struct gateway *gateway) {
         step_close(&connection->turn); /* its turn will not come to an end */
         connection_free(connection);
     }
+    if (gateway->weighs != NULL) event_free(gateway->weighs);
+    gateway->weighs = NULL;
 }

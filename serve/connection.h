@@ -14,6 +14,7 @@
 #include "channel.h"
 #include "command.h"
 #include "command_script.h"
+#include "guess.h"
 #include "reply.h"
 #include "request.h"
 #include "turn.h"
@@ -37,6 +38,7 @@ struct connection {
     struct request_reader reader;
     struct reply reply;
     bool authenticated;
+    struct guess guess;
     bool working;            /* its requests are being gone through */
     bool busy;               /* a request is not answered yet */
     bool ended;              /* the client sends no more */
@@ -46,7 +48,10 @@ struct connection {
     int64_t unread_since_ns; /* 0: all is written */
     char name[CONNECTION_NAME_BYTES_MAX + 1];
     char peer[ADDRESS_TEXT_BYTES];
-    unsigned channels;
+    struct subscriptions subscriptions;
+    unsigned channels;    /* how many */
+    size_t channel_bytes; /* what these take */
+    size_t weight;        /* what all of it takes, as last seen */
     struct turn turn;
     struct job job; /* the request under way */
     struct script script;
@@ -71,6 +76,9 @@ void connection_finish(struct connection *connection);
 /* False: it is closed, or what it does not read is too much already. */
 bool connection_may_write(const struct connection *connection);
 
+/* Where clients together take more memory than --client-memory, the one that takes most is closed,
+ * and so on. False: no event is to be had. */
+bool connections_open(struct gateway *gateway);
 /* Closes those that keep us waiting; once a second. */
 void connections_sweep(struct gateway *gateway);
 void connections_drain(struct gateway *gateway);

@@ -11,8 +11,11 @@
 
 #include <redlock.h>
 
+#include "channel.h"
+#include "guess.h"
 #include "key.h"
 #include "metrics.h"
+#include "notice.h"
 #include "serve.h"
 #include "turn.h"
 #include "workers.h"
@@ -23,7 +26,6 @@ struct connection;
 struct event;
 struct event_base;
 struct listener;
-struct subscription;
 struct texts;
 
 struct gateway {
@@ -35,12 +37,16 @@ struct gateway {
     struct connection *connections; /* all, closed ones too whose turn is not over */
     size_t connections_count;       /* open ones */
     uint64_t connections_last_id;
-    struct subscription *subscriptions;
+    size_t client_bytes;  /* what their requests, answers and subscriptions take, about */
+    struct event *weighs; /* that is too much */
+    struct channels channels;
     struct keys keys;
     struct turns turns;
     struct texts *texts;
     struct workers workers;
     struct metrics metrics;
+    struct notice accept_fails, too_heavy;
+    struct guesses guesses;
     char *password; /* NULL: none is asked for */
     char run_id[41];
     int64_t began_ns;

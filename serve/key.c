@@ -22,6 +22,7 @@ static struct key *key_new(struct gateway *gateway, struct script_bytes name) {
     char *copy = (char *)(key + 1);
     memcpy(copy, name.data, name.bytes);
     key->gateway = gateway;
+    TAILQ_INIT(&key->queue);
     key->name = (struct script_bytes){copy, name.bytes};
     return key;
 }
@@ -68,23 +69,38 @@ static bool watch_end(struct key *key) {
 }
 
 void key_rest(struct key *key) {
-    if (key->first != NULL) return;
+    if (!TAILQ_EMPTY(&key->queue)) return;
     if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) has_ended(key);
     /* The loop's clock is a coarse one: it may have come some milliseconds too early. */
     if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);
     if (key->lock == NULL) key_free(key);
 }
 
+static size_t weight(struct script_bytes name) { return KEY_LOCK_BYTES + 2 * name.bytes; }
+
+bool keys_have_room(const struct gateway *gateway, struct script_bytes name) {
+    const struct keys *keys = &gateway->keys;
+    return keys->kept < KEYS_KEPT_MAX &&
+           keys->kept_bytes + weight(name) <= gateway->options->lock_bytes_max;
+}
+
 void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns) {
     if (key->lock != lock) {
         key_forget(key);
+        const bool room = keys_have_room(key->gateway, key->name);
         key->lock = lock;
         key->gateway->keys.kept++;
+        key->gateway->keys.kept_bytes += weight(key->name);
         key->ends_ns = ends_ns;
+        if (!room) {
+            key->gateway->keys.not_kept++;
+            key_forget(key);
+            return;
+        }
     }
     if (ends_ns > key->ends_ns) key->ends_ns = ends_ns; /* an extension never shortens */
     key->believed_until_ns = gateway_now_ns() + KEY_BELIEVED_NS;
-    if (key->gateway->keys.kept > KEYS_KEPT_MAX || !watch_end(key)) key_forget(key);
+    if (!watch_end(key)) key_forget(key);
 }
 
 void key_forget(struct key *key) {
@@ -93,6 +109,7 @@ void key_forget(struct key *key) {
     redlock_lock_free(key->lock);
     key->lock = NULL;
     key->gateway->keys.kept--;
+    key->gateway->keys.kept_bytes -= weight(key->name);
     if (key->end != NULL) evtimer_del(key->end);
 }
 

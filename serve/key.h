@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <redlock.h>
 
@@ -19,8 +20,12 @@
  * was deleted through another gateway is noticed soon, and a crowd that asks for one key costs the nodes ten looks a
  * second. */
 #define KEY_BELIEVED_NS INT64_C(100000000)
-/* More locks are not kept: they are found again on the nodes when they are asked for. */
+/* More locks, or more bytes (--lock-memory), are not kept: they are found again on the nodes when
+ * they are asked for. */
 #define KEYS_KEPT_MAX 65536
+
+/* What a lock takes, apart from its name, which is here and in the library's lock; measured. */
+#define KEY_LOCK_BYTES 1024
 
 struct event;
 struct gateway;
@@ -28,12 +33,13 @@ struct turn;
 
 struct keys {
     void *tree; /* tsearch(3) */
-    size_t kept;
+    size_t kept, kept_bytes;
+    uint64_t not_kept; /* locks that there was no room for */
 };
 
 struct key {
     struct gateway *gateway;
-    struct turn *first, *last; /* who wants it; the first has the turn */
+    TAILQ_HEAD(key_queue, turn) queue; /* who wants it; the first has the turn */
     struct redlock_lock *lock; /* NULL: none is kept here */
     int64_t ends_ns;           /* when the nodes will have forgotten it */
     int64_t believed_until_ns;
@@ -46,7 +52,9 @@ struct key *key_get(struct gateway *gateway, struct script_bytes name);
 /* Forgets the key when nobody is busy with it and no lock is kept. */
 void key_rest(struct key *key);
 
-/* The lock belongs to the key from now on, or is forgotten when there are too many. */
+/* Whether a lock of this name can be kept: by the number of the others, and by what they take. */
+bool keys_have_room(const struct gateway *gateway, struct script_bytes name);
+/* The lock belongs to the key from now on, or is forgotten where there is no room. */
 void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns);
 /* Forgets the lock, and leaves it as it is on the nodes. */
 void key_forget(struct key *key);

@@ -57,6 +57,9 @@ static void on_accept_error(struct evconnlistener *events, void *context) {
     struct gateway *gateway = context;
     struct listener *listener = listener_of(gateway, events);
     const struct timeval after = {.tv_usec = 100000};
+    char text[128];
+    snprintf(text, sizeof text, "cannot accept a connection: %s", strerror(EVUTIL_SOCKET_ERROR()));
+    notice_say(&gateway->accept_fails, gateway->options, text);
     gateway->metrics.refusals[REFUSED_CONNECTION]++;
     if (listener == NULL || listener->again == NULL) return;
     evconnlistener_disable(events);

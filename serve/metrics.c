@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "metrics.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <event2/buffer.h>
-#include <event2/event.h>
-#include <event2/http.h>
 
 #include "address.h"
 #include "gateway.h"
-
-enum { HTTP_SECONDS = 5, HTTP_BYTES_MAX = 8192 };
 
 static void head(struct evbuffer *out, const char *name, const char *type, const char *help) {
     evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
@@ -56,6 +50,12 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
                                                     [METRIC_RELEASE] = "step=\"release\""};
     number(out, "redlock_serve_locks_held", "gauge", gateway->keys.kept,
            "Locks taken or extended here and not ended yet.");
+    number(out, "redlock_serve_locks_bytes", "gauge", gateway->keys.kept_bytes,
+           "What these take, about.");
+    number(out, "redlock_serve_locks_bytes_max", "gauge", gateway->options->lock_bytes_max,
+           "What they may take.");
+    number(out, "redlock_serve_locks_not_remembered_total", "counter", gateway->keys.not_kept,
+           "Locks that there was no room for here.");
     write_step(out, "redlock_serve_acquisitions_total", metrics->steps[METRIC_TAKE], "taken", "held",
                "Tries to take a lock.");
     write_step(out, "redlock_serve_extensions_total", metrics->steps[METRIC_EXTEND], "extended", "gone",
@@ -76,9 +76,14 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
                                                   [REFUSED_PASSWORD] = "password",
                                                   [REFUSED_REQUEST] = "request",
                                                   [REFUSED_PROTOCOL] = "protocol",
-                                                  [REFUSED_SLOW] = "slow"};
+                                                  [REFUSED_SLOW] = "slow",
+                                                  [REFUSED_MEMORY] = "memory"};
     number(out, "redlock_serve_connections", "gauge", gateway->connections_count, "Clients connected.");
     number(out, "redlock_serve_connections_max", "gauge", gateway->options->connections_max, "Clients that may be.");
+    number(out, "redlock_serve_client_bytes", "gauge", gateway->client_bytes,
+           "What clients' requests, answers and subscriptions take, about.");
+    number(out, "redlock_serve_client_bytes_max", "gauge", gateway->options->client_bytes_max,
+           "What they may take.");
     number(out, "redlock_serve_connections_total", "counter", metrics->connections, "Clients that ever were.");
     number(out, "redlock_serve_requests_total", "counter", metrics->requests, "Requests of all kinds.");
     number(out, "redlock_serve_notifications_total", "counter", metrics->notifications,
@@ -87,6 +92,14 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
     for (int i = 0; i < REFUSALS; i++)
         evbuffer_add_printf(out, "redlock_serve_refusals_total{reason=\"%s\"} %" PRIu64 "\n", reasons[i],
                             metrics->refusals[i]);
+}
+
+static void write_metrics(const struct gateway *gateway, struct evbuffer *out) {
+    const struct metrics_http *http = &gateway->metrics.http;
+    number(out, "redlock_serve_metrics_connections", "gauge", http->connections,
+           "HTTP connections to this page.");
+    number(out, "redlock_serve_metrics_cut_off_total", "counter", http->cut_off,
+           "HTTP connections to this page that ended without an answer: too slow, or too many.");
 }
 
 static void write_scripts(const struct gateway *gateway, struct evbuffer *out) {
@@ -138,65 +151,26 @@ static void write_library(const struct gateway *gateway, struct evbuffer *out) {
     number(out, "redlock_reconnects_total", "counter", stats.reconnects, "Connections to nodes made anew.");
 }
 
-static void on_page(struct evhttp_request *request, void *context) {
-    const struct gateway *gateway = context;
-    struct evbuffer *out = evbuffer_new();
-    if (out == NULL) {
-        evhttp_send_error(request, HTTP_SERVUNAVAIL, NULL);
-        return;
-    }
+static void write_page(const struct gateway *gateway, struct evbuffer *out) {
     head(out, "redlock_serve_info", "gauge", "Which gateway this is.");
     evbuffer_add_printf(out, "redlock_serve_info{version=\"%s\",mode=\"%s\"} 1\n", redlock_version(),
                         gateway->options->guarded ? "guarded" : "classic");
     write_locks(gateway, out);
     write_clients(gateway, out);
     write_scripts(gateway, out);
+    write_metrics(gateway, out);
     write_nodes(gateway, out);
     write_library(gateway, out);
-    evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
-                      "text/plain; version=0.0.4; charset=utf-8");
-    evhttp_send_reply(request, HTTP_OK, "OK", out);
-    evbuffer_free(out);
-}
-
-/* NULL, or why not. */
-static const char *listen_http(struct gateway *gateway, const struct addrinfo *one) {
-    const int on = 1;
-    int fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd >= 0 && bind(fd, one->ai_addr, one->ai_addrlen) == 0 && listen(fd, 16) == 0) {
-        struct sockaddr_storage bound = {0};
-        socklen_t bytes = sizeof bound;
-        char text[ADDRESS_TEXT_BYTES];
-        if (gateway->options->verbose && getsockname(fd, (struct sockaddr *)&bound, &bytes) == 0)
-            gateway->options->say("metrics on %s", address_text((const struct sockaddr *)&bound, text, sizeof text));
-        if (evhttp_accept_socket(gateway->metrics.http, fd) == 0) return NULL;
-    }
-    const char *error = strerror(errno);
-    if (fd >= 0) evutil_closesocket(fd);
-    return error;
 }
 
 bool metrics_open(struct gateway *gateway, const char *name) {
     struct address address;
     struct addrinfo *found = NULL;
     const char *error = address_read(name, &address) ? address_find(&address, &found) : "it is not HOST:PORT";
-    gateway->metrics.http = evhttp_new(gateway->base);
-    if (gateway->metrics.http == NULL) error = "out of memory";
-    if (error == NULL) {
-        evhttp_set_timeout(gateway->metrics.http, HTTP_SECONDS);
-        evhttp_set_max_headers_size(gateway->metrics.http, HTTP_BYTES_MAX);
-        evhttp_set_max_body_size(gateway->metrics.http, HTTP_BYTES_MAX);
-        evhttp_set_allowed_methods(gateway->metrics.http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
-        evhttp_set_cb(gateway->metrics.http, "/metrics", on_page, gateway);
-        error = listen_http(gateway, found);
-    }
+    if (error == NULL) error = metrics_http_open(gateway, found, write_page);
     if (found != NULL) freeaddrinfo(found);
     if (error != NULL) gateway->options->say("--metrics %s: %s", name, error);
     return error == NULL;
 }
 
-void metrics_close(struct gateway *gateway) {
-    if (gateway->metrics.http != NULL) evhttp_free(gateway->metrics.http);
-    gateway->metrics.http = NULL;
-}
+void metrics_close(struct gateway *gateway) { metrics_http_close(&gateway->metrics.http); }

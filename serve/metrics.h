@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "durations.h"
+#include "metrics_http.h"
 
-struct evhttp;
 struct gateway;
 
 enum metric_step { METRIC_LOOK, METRIC_TAKE, METRIC_EXTEND, METRIC_RELEASE, METRIC_STEPS };
@@ -22,6 +22,7 @@ enum metric_refusal {
     REFUSED_REQUEST,  /* a command or a form of it that is not taken here */
     REFUSED_PROTOCOL, /* not a request */
     REFUSED_SLOW,     /* closed: half a request, or answers that nobody read */
+    REFUSED_MEMORY,   /* closed: clients took too much, and it most */
     REFUSALS
 };
 
@@ -31,7 +32,7 @@ struct metrics {
     struct durations waits; /* for a key's turn */
     uint64_t requests, connections, expired, notifications;
     uint64_t refusals[REFUSALS];
-    struct evhttp *http;
+    struct metrics_http http;
 };
 
 /* Listens at HOST:PORT. False after a word. */

@@ -5,6 +5,8 @@
  */
 #include "pattern.h"
 
+#include <string.h>
+
 /* Behind the '[' at pattern[*at]; moves behind the ']' or to the end. */
 static bool in_class(struct script_bytes pattern, size_t *at, unsigned char c) {
     bool negated = *at < pattern.bytes && pattern.data[*at] == '^', found = false;
@@ -31,7 +33,21 @@ static bool matches_one(struct script_bytes pattern, size_t *at, unsigned char c
     return (unsigned char)p == c;
 }
 
+size_t pattern_literal(struct script_bytes pattern) {
+    size_t bytes = 0;
+    while (bytes < pattern.bytes && memchr("*?[\\", pattern.data[bytes], 4) == NULL) bytes++;
+    return bytes;
+}
+
+bool pattern_is_prefix(struct script_bytes pattern) {
+    const size_t literal = pattern_literal(pattern);
+    return literal + 1 == pattern.bytes && pattern.data[literal] == '*';
+}
+
 bool pattern_matches(struct script_bytes pattern, struct script_bytes text) {
+    if (pattern_is_prefix(pattern))
+        return text.bytes + 1 >= pattern.bytes &&
+               memcmp(pattern.data, text.data, pattern.bytes - 1) == 0;
     const size_t nowhere = (size_t)-1;
     size_t p = 0, t = 0, star = nowhere, retry = 0;
     while (t < text.bytes) {

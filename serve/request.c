@@ -208,6 +208,11 @@ void request_rest(struct request_reader *reader) {
     reader->grown = false;
 }
 
+/* hiredis asks for twice what it needs. */
+size_t request_weight(const struct request_reader *reader) {
+    return reader->arena_capacity + reader->line_bytes + 2 * reader->hiredis->len;
+}
+
 enum request_status request_next(struct request_reader *reader) {
     if (reader->error != NULL) return REQUEST_BAD;
     if (!reader->midway) {

@@ -45,6 +45,9 @@ enum request_status request_next(struct request_reader *reader);
 /* Gives back what a long request took, when none is under way. */
 void request_rest(struct request_reader *reader);
 
+/* Bytes that it has taken, about. */
+size_t request_weight(const struct request_reader *reader);
+
 /* Splits a line into words as a shell would: 'as it is', "with \" \\ \n \r \t \xHH", blanks between. The words are put
  * together in place, in `line`. Returns their count, or -1: a quote is not closed, or there are too many. */
 int request_split(char *line, size_t bytes, struct script_bytes *words, size_t count_max);

@@ -21,6 +21,8 @@
 enum {
     DRAIN_MS = 5000,
     TEXTS_MAX = 256,
+    /* At most 2 for each of 15 nodes (the old connection and the new), 17 for the processes that
+     * run scripts, METRICS_CONNECTIONS_MAX + 1, and listeners, loops and standard streams. */
     DESCRIPTORS_BESIDE = 128,
     PASSWORD_BYTES_MAX = 512,
     VAIN_MAX = 6
@@ -60,6 +62,16 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
 }
 
 /* ---- the loop ---- */
+
+/* What libevent would write to standard error without end, and past the options' `say`. Its
+ * callback has no argument, so these are the process's. */
+static const struct serve_options *log_options;
+static struct notice log_notice;
+
+static void on_log(int severity, const char *text) {
+    if (severity >= EVENT_LOG_WARN && log_options != NULL)
+        notice_say(&log_notice, log_options, text);
+}
 
 static void on_client(evutil_socket_t fd, short what, void *context) {
     struct gateway *gateway = context;
@@ -125,7 +137,7 @@ static bool add(struct event *event, const struct timeval *after) {
 static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
     gateway->base = event_base_new();
-    if (gateway->base == NULL || !turns_open(gateway)) return false;
+    if (gateway->base == NULL || !turns_open(gateway) || !connections_open(gateway)) return false;
     gateway->client_event =
         event_new(gateway->base, redlock_client_fd(gateway->client), EV_READ | EV_PERSIST, on_client, gateway);
     gateway->sweep_event = event_new(gateway->base, -1, EV_PERSIST, on_sweep, gateway);
@@ -204,6 +216,8 @@ static bool make_room(const struct gateway *gateway) {
 
 static enum serve_result open_all(struct gateway *gateway) {
     signal(SIGPIPE, SIG_IGN);
+    log_options = gateway->options;
+    event_set_log_callback(on_log);
     gateway->texts = texts_new(TEXTS_MAX);
     if (gateway->texts == NULL || !make_run_id(gateway) || !open_loop(gateway) || !workers_open(gateway)) {
         gateway->options->say("cannot begin: %s", strerror(errno));
@@ -225,5 +239,7 @@ enum serve_result serve_run(const struct serve_options *options) {
         serve(&gateway);
     }
     close_all(&gateway);
+    event_set_log_callback(NULL);
+    log_options = NULL;
     return result;
 }

@@ -29,6 +29,8 @@ struct serve_options {
     const char *password_file;  /* its first line; NULL: none */
     const char *metrics;        /* HOST:PORT; NULL: none */
     size_t connections_max;
+    size_t client_bytes_max; /* for what clients send and do not read, and subscribe to, about */
+    size_t lock_bytes_max; /* for the locks that are remembered, about */
     enum serve_scripts scripts;
     bool busy_poll; /* stay awake for a moment after each message, for the next */
     bool verbose;

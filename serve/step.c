@@ -167,9 +167,10 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
 }
 
 static bool extend(struct turn *turn, struct script_value *value) {
-    static const char no_fence[] = "ERR this lock cannot be extended here: it was taken through another gateway or "
-                                   "before this one started, so its "
-                                   "fencing token is not known. It can be released";
+    static const char no_fence[] =
+        "ERR this lock cannot be extended here: it was taken through another gateway or "
+        "before this one started, or was one too many to remember, so its "
+        "fencing token is not known. It can be released";
     if (turn->call.ttl_ms <= 0) return release(turn, value);
     if (turn->sight.state == SIGHT_ABSENT) return answered(value, none);
     if (turn->call.ttl_ms > REDLOCK_TTL_MS_MAX)
@@ -208,7 +209,19 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
         turn_go(turn, &value);
 }
 
+/* A lock that is not remembered has no known fencing token: its client could not extend it, and
+ * would hear of that too late. */
+static bool is_full(const struct turn *turn) {
+    const struct gateway *gateway = turn->gateway;
+    return gateway->options->guarded && turn->key->lock == NULL &&
+           !keys_have_room(gateway, turn->key->name);
+}
+
 static bool take(struct turn *turn, struct script_value *value) {
+    static const char no_room[] =
+        "ERR this gateway cannot remember more locks, and in guarded mode one that it does "
+        "not remember cannot be extended: release some, use shorter names, or raise "
+        "--lock-memory";
     const struct script_call *call = &turn->call;
     if (call->value.bytes == 0 || call->value.bytes > REDLOCK_OWNER_BYTES_MAX) {
         snprintf(turn->text, sizeof turn->text, "ERR the value of a lock is from 1 to %d bytes long, this one is %zu",
@@ -220,6 +233,10 @@ static bool take(struct turn *turn, struct script_value *value) {
     if (turn->sight.state == SIGHT_LOCK) {
         turn->gateway->metrics.steps[METRIC_TAKE][METRIC_NOT]++;
         return answered(value, nil);
+    }
+    if (is_full(turn)) {
+        turn->gateway->keys.not_kept++;
+        return answered(value, sentence(turn, no_room));
     }
     if (!make_lock(turn, call->ttl_ms, call->value, value)) return true;
     int result = redlock_acquire_start(turn->lock, 0, on_taken, turn);

@@ -33,6 +33,13 @@ void transaction_free(struct connection *connection) {
     connection->transaction = NULL;
 }
 
+size_t transaction_weight(const struct connection *connection) {
+    const struct transaction *transaction = connection->transaction;
+    if (transaction == NULL) return 0;
+    return sizeof *transaction + transaction->watched_key_bytes + transaction->bytes_kept +
+           evbuffer_get_length(transaction->answers.out);
+}
+
 /* The connection's, made when there is none; NULL after an error. */
 static struct transaction *get(struct connection *connection) {
     if (connection->transaction != NULL) return connection->transaction;

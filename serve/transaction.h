@@ -17,6 +17,8 @@ bool transaction_is_open(const struct connection *connection);
 void transaction_queue(struct connection *connection, const struct plan *plan);
 /* A command between MULTI and EXEC was refused: EXEC will do nothing. */
 void transaction_break(struct connection *connection);
+/* Bytes that it has taken, about; 0: there is none. */
+size_t transaction_weight(const struct connection *connection);
 void transaction_free(struct connection *connection);
 
 void command_watch(struct connection *connection);

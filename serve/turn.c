@@ -19,33 +19,30 @@ static void start(struct turn *turn) {
     turn_go(turn, NULL);
 }
 
-static struct turn *next_ready(struct turns *turns) {
-    struct turn *turn = turns->first;
-    if (turn == NULL) return NULL;
-    turns->first = turn->next_ready;
-    if (turns->first == NULL) turns->last = NULL;
-    turn->next_ready = NULL;
-    return turn;
+static void take_from_ready(struct turns *turns, struct turn *turn) {
+    if (turn->is_ready) TAILQ_REMOVE(&turns->ready, turn, ready);
+    turn->is_ready = false;
 }
 
 static void on_ready(evutil_socket_t fd, short what, void *context) {
     (void)fd;
     (void)what;
     struct gateway *gateway = context;
-    for (struct turn *turn; (turn = next_ready(&gateway->turns)) != NULL;) start(turn);
+    for (struct turn *turn; (turn = TAILQ_FIRST(&gateway->turns.ready)) != NULL;) {
+        take_from_ready(&gateway->turns, turn);
+        start(turn);
+    }
 }
 
 /* Not at once: a long queue would otherwise be a deep stack. */
 static void make_ready(struct turns *turns, struct turn *turn) {
-    if (turns->last != NULL)
-        turns->last->next_ready = turn;
-    else
-        turns->first = turn;
-    turns->last = turn;
+    TAILQ_INSERT_TAIL(&turns->ready, turn, ready);
+    turn->is_ready = true;
     event_active(turns->event, 0, 0);
 }
 
 bool turns_open(struct gateway *gateway) {
+    TAILQ_INIT(&gateway->turns.ready);
     gateway->turns.event = event_new(gateway->base, -1, 0, on_ready, gateway);
     return gateway->turns.event != NULL;
 }
@@ -62,51 +59,32 @@ bool turn_begin(struct turn *turn, struct gateway *gateway, struct script_bytes 
     turn->key = key;
     turn->program = program;
     turn->over = over;
-    turn->next = turn->next_ready = NULL;
-    turn->running = turn->changed = false;
+    turn->running = turn->is_ready = turn->changed = false;
     turn->calls = turn->effects = turn->restarts = turn->looks = 0;
     turn->since_ns = gateway_now_ns();
     turn->watched = watched != NULL;
     turn->sight.state = SIGHT_NONE;
     if (watched != NULL) turn->sight = *watched;
-    if (key->first != NULL) {
-        key->last->next = turn;
-        key->last = turn;
-        return true;
-    }
-    key->first = key->last = turn;
+    const bool waits = !TAILQ_EMPTY(&key->queue);
+    TAILQ_INSERT_TAIL(&key->queue, turn, queued);
+    if (waits) return true;
     start(turn);
     return true;
 }
 
 static void leave(struct turn *turn) {
     struct key *key = turn->key;
-    struct turn **at = &key->first, *before = NULL;
-    while (*at != turn) {
-        before = *at;
-        at = &before->next;
-    }
-    *at = turn->next;
-    if (key->last == turn) key->last = before;
+    const bool was_first = TAILQ_FIRST(&key->queue) == turn;
+    TAILQ_REMOVE(&key->queue, turn, queued);
     turn->key = NULL;
-    turn->next = NULL;
-    if (before == NULL && key->first != NULL) make_ready(&turn->gateway->turns, key->first);
+    if (was_first && !TAILQ_EMPTY(&key->queue))
+        make_ready(&turn->gateway->turns, TAILQ_FIRST(&key->queue));
     key_rest(key);
 }
 
 bool turn_abandon(struct turn *turn) {
     if (turn->key == NULL || turn->running) return false;
-    struct turns *turns = &turn->gateway->turns;
-    struct turn *before = NULL;
-    for (struct turn *at = turns->first; at != NULL; before = at, at = at->next_ready) {
-        if (at != turn) continue;
-        if (before != NULL)
-            before->next_ready = turn->next_ready;
-        else
-            turns->first = turn->next_ready;
-        if (turns->last == turn) turns->last = before;
-        break;
-    }
+    take_from_ready(&turn->gateway->turns, turn);
     leave(turn);
     return true;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <redlock.h>
 
@@ -31,9 +32,9 @@ typedef void turn_over(struct turn *turn, const struct script_value *result);
 struct turn {
     struct gateway *gateway;
     struct key *key;   /* NULL: there is none */
-    struct turn *next; /* behind it in the key's queue */
-    struct turn *next_ready;
-    bool running;
+    TAILQ_ENTRY(turn) queued; /* in the key's queue */
+    TAILQ_ENTRY(turn) ready;
+    bool running, is_ready;
     turn_program *program;
     turn_over *over;
     struct sight sight; /* what this turn knows of the key; NONE: nothing yet */
@@ -48,9 +49,10 @@ struct turn {
 };
 
 /* Turns that may begin, once whoever gave the turn back has returned. */
+TAILQ_HEAD(turn_queue, turn);
 struct turns {
     struct event *event;
-    struct turn *first, *last;
+    struct turn_queue ready;
 };
 bool turns_open(struct gateway *gateway);
 void turns_close(struct gateway *gateway);

@@ -103,7 +103,7 @@ def test_completion(redlock):
     assert complete("redlock", "run", "--") == [f"--{name}" for name in options_of(redlock, "run")]
     assert complete("redlock", "up", "--res") == ["--restart-after"]
     assert complete("redlock", "run", "--on-lost", "") == ["term", "ignore"]
-    assert complete("redlock", "serve", "--l") == ["--listen"]
+    assert complete("redlock", "serve", "--l") == ["--listen", "--lock-memory"]
     assert complete("redlock", "serve", "--busy-poll", "") == ["yes", "no"]
     assert complete("redlock", "serve", "--scripts", "") == ["confined", "unconfined", "known"]
     assert "/etc/passwd" in complete("redlock", "serve", "--password-file", "/etc/passw")

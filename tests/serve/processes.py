@@ -59,6 +59,11 @@ def kill(pid):
         pass
 
 
+def processor_seconds(gateway):
+    fields = _fields(gateway.process.pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Killer:
     """Ends a worker now and then, while a `with` lasts; in every tenth time the process that starts them."""
 

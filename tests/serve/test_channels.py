@@ -98,3 +98,32 @@ def test_a_listener_that_leaves_is_forgotten(gateway, client, key):
         listener("PSUBSCRIBE", "*")
     client("SET", key, "v", "NX", "PX", 20000)
     assert client("DEL", key) == 1
+
+
+def test_patterns_weigh_by_what_follows_their_first_wildcard(start, quorum, key):
+    """32 of 128 bytes are as much as all clients may have; the same texts again, and prefixes, weigh nothing."""
+    gateway = start(quorum.nodes)
+    wild = [f"*{number:03}" + "a" * 124 for number in range(32)]
+    with gateway.connect() as one, gateway.connect() as two, gateway.connect() as client:
+        for number, pattern in enumerate(wild):
+            assert one("PSUBSCRIBE", pattern)[2] == number + 1
+        assert "all clients together" in str(two.error("PSUBSCRIBE", "*b"))
+        assert two("PSUBSCRIBE", wild[7])[2] == 1
+        assert two("PSUBSCRIBE", f"__keyspace@0__:{key}*")[2] == 2
+        client("SET", key, "v", "NX", "PX", 20000)
+        client("DEL", key)
+        assert two.read() == [b"pmessage", f"__keyspace@0__:{key}*".encode(), f"__keyspace@0__:{key}".encode(), b"del"]
+        one("PUNSUBSCRIBE", wild[0])
+        assert two("PSUBSCRIBE", "*b")[2] == 3
+
+
+def test_each_pattern_and_channel_is_told_by_itself(client, listener, key):
+    patterns = [f"__keyspace@0__:{key}", f"__keyspace@0__:{key[:-1]}?", "*", f"*{key}", "__key[a-z]*@0__:del", "no*"]
+    for pattern in patterns:
+        listener("PSUBSCRIBE", pattern)
+    listener("SUBSCRIBE", f"__keyspace@0__:{key}")
+    client("SET", key, "v", "NX", "PX", 20000)
+    client("DEL", key)
+    told = [listener.read() for _ in range(7)]
+    assert sorted(message[1].decode() for message in told) == sorted([*patterns[:5], "*", f"__keyspace@0__:{key}"])
+    assert listener("PING") == [b"pong", b""]

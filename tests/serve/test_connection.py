@@ -2,6 +2,8 @@
 """What clients say to find out whom they speak to, and who may speak at all."""
 import shutil
 import subprocess
+import time
+import urllib.request
 
 import pytest
 
@@ -141,3 +143,60 @@ def test_browsers_are_not_read_further(gateway, key):
                     client.read()
     with gateway.connect() as client:
         assert client("GET", key) is None
+
+
+def test_guessing_a_password_is_slow_and_ends(locked):
+    with locked.connect() as client, locked.connect() as other:
+        assert other("AUTH", "open sesame") == "OK"
+        began = time.monotonic()
+        for number in range(50):
+            client.send("AUTH", f"guess {number}")
+        answers = 0
+        with pytest.raises((Closed, ConnectionError)):
+            while True:
+                assert client.read().code == "WRONGPASS"
+                answers += 1
+                assert other("PING") == "PONG"
+        assert answers == 10
+        assert 2 < time.monotonic() - began < 20
+
+
+def test_guessing_on_many_connections_is_slow_too(start, quorum, tmp_path):
+    path = tmp_path / "password"
+    path.write_text("open sesame\n")
+    gateway = start(quorum.nodes, "--password-file", str(path), "--metrics", "127.0.0.1:0")
+
+    with gateway.connect() as before:
+        assert before("AUTH", "open sesame") == "OK"
+        crowd = [gateway.connect() for _ in range(40)]
+        for client in crowd:
+            client.send("HELLO", 3, "AUTH", "default", "wrong")
+        for client in crowd:
+            assert client.read().code == "WRONGPASS"
+            client.close()
+        with gateway.connect() as client:
+            began = time.monotonic()
+            assert client.error("AUTH", "wrong").code == "WRONGPASS"
+            assert time.monotonic() - began > 0.9
+        assert before("PING") == "PONG", "who has given it is not held up"
+        with gateway.connect() as gone:
+            gone.send("AUTH", "wrong")
+        with gateway.connect() as client:
+            began = time.monotonic()
+            assert client("AUTH", "open sesame") == "OK"
+            assert 0.5 < time.monotonic() - began < 3, "late, but not shut out"
+    assert sum("many wrong passwords" in line for line in gateway.said) == 1
+    host, port = gateway.address("metrics")
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as reply:
+        assert b'redlock_serve_refusals_total{reason="password"} 42\n' in reply.read()
+
+
+def test_ends_while_a_guess_waits(locked):
+    clients = [locked.connect() for _ in range(3)]
+    for client in clients:
+        for number in range(9):
+            client.send("AUTH", f"guess {number}")
+    time.sleep(0.3)
+    assert locked.terminate() == 0
+    for client in clients:
+        client.close()

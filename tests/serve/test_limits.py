@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Clients that take too much: too many, too slow, half a request; the others do not feel it."""
-import os
 import pathlib
 import re
 import socket
@@ -8,9 +7,11 @@ import time
 
 import pytest
 
-from conftest import RELEASE
+from conftest import RELEASE, guarded
+from processes import processor_seconds
 from resp import Closed, encode
 from servers import until
+from test_metrics import page, samples
 
 
 def memory_kib(gateway):
@@ -33,11 +34,6 @@ def closed(connection, seconds=20):
         return True
     except TimeoutError:
         return False
-
-
-def processor_seconds(gateway):
-    fields = pathlib.Path(f"/proc/{gateway.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def assert_sleeps(gateway, seconds=1):
@@ -249,3 +245,79 @@ def test_a_client_that_asks_without_pause_does_not_starve_others(gateway, key):
         assert client("DEL", key) == 1
         assert time.monotonic() - began < 2
         assert [greedy.read() for _ in range(5000)] == ["PONG"] * 5000
+
+
+LONG = "n" * 60000  # a lock of this name weighs 121,024 bytes: 8 of them are less than a MiB, 9 are more
+
+
+def test_remembered_locks_weigh_their_names(start, quorum, key):
+    gateway = start(quorum.nodes, "--lock-memory", "1", "--metrics", "127.0.0.1:0")
+    with gateway.connect() as client:
+        before = memory_kib(gateway)
+        names = [f"{key}-{number}-{LONG}" for number in range(200)]
+        for name in names:
+            assert client("SET", name, "v", "NX", "PX", 600000) == "OK"
+        assert memory_kib(gateway) - before < 12 * 1024 or not counts(gateway)
+        now = samples(page(gateway))
+        assert now["redlock_serve_locks_held", None] == 8
+        assert 900000 < now["redlock_serve_locks_bytes", None] <= now["redlock_serve_locks_bytes_max", None] == 1 << 20
+        assert now["redlock_serve_locks_not_remembered_total", None] == 192
+        assert client("SET", names[-1], "w", "NX", "PX", 20000) is None
+        assert client("PEXPIRE", names[-1], 700000) == 1
+        assert client("GET", names[-1]) == b"v"
+        for name in names:
+            assert client("DEL", name) == 1
+        now = samples(page(gateway))
+        assert now["redlock_serve_locks_held", None] == now["redlock_serve_locks_bytes", None] == 0
+        assert client("SET", names[0], "v", "NX", "PX", 20000) == "OK"
+        assert samples(page(gateway))["redlock_serve_locks_held", None] == 1
+        client("DEL", names[0])
+
+
+def test_in_guarded_mode_a_lock_that_cannot_be_remembered_is_refused(start, own_quorum, key):
+    gateway = start(guarded(own_quorum).nodes, "--mode", "guarded", "--lock-memory", "1")
+    with gateway.connect() as client:
+        names = [f"{key}-{number}-{LONG}" for number in range(9)]
+        for name in names[:8]:
+            assert client("SET", name, "v", "NX", "PX", 60000) == "OK"
+        assert "cannot remember more locks" in str(client.error("SET", names[8], "v", "NX", "PX", 60000))
+        assert client("SET", names[0], "w", "NX", "PX", 60000) is None
+        assert client("PEXPIRE", names[7], 60000) == 1
+        assert client("DEL", names[0]) == 1
+        assert client("SET", names[8], "v", "NX", "PX", 60000) == "OK"
+        assert client("PEXPIRE", names[8], 60000) == 1
+
+
+def test_clients_together_weigh_what_they_send(start, quorum, key):
+    """Each within its own limits: 40 times half a request of 100,000 bytes."""
+    gateway = start(quorum.nodes, "--client-memory", "4", "--metrics", "127.0.0.1:0")
+    with gateway.connect() as small:
+        assert small("SET", key, "v", "NX", "PX", 20000) == "OK"
+        before = memory_kib(gateway)
+        greedy = [gateway.connect() for _ in range(40)]
+        for client in greedy:
+            try:
+                client.raw(b"*2\r\n$4\r\nECHO\r\n$120000\r\n" + b"x" * 100000)
+            except ConnectionError:
+                pass
+        limit = 4 << 20
+
+        def has_closed_enough():
+            now = samples(page(gateway))
+            assert now["redlock_serve_client_bytes_max", None] == limit
+            closed = now["redlock_serve_refusals_total", 'reason="memory"']
+            return closed > 10 and limit // 2 < now["redlock_serve_client_bytes", None] <= limit
+        until(has_closed_enough, what="an end of those that take most")
+        assert memory_kib(gateway) - before < 16 * 1024 or not counts(gateway)
+        assert small("DEL", key) == 1
+        said = []
+        for client in greedy:
+            client.socket.settimeout(0.05)
+            try:
+                said.append(client.read())
+            except (Closed, OSError):
+                pass
+            client.close()
+        assert any("take more memory" in str(one) for one in said)
+        assert small("PING") == "PONG"
+    until(lambda: samples(page(gateway))["redlock_serve_client_bytes", None] == 0, what="nothing left")

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The page for Prometheus: well-formed, and the numbers are those of what was done."""
+import os
 import re
+import resource
+import socket
+import threading
+import time
 import urllib.error
 import urllib.request
 
 import pytest
 
 from conftest import RELEASE, guarded
+from processes import processor_seconds
 from servers import until
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?[0-9.e+-]+|\+Inf|NaN)$')
@@ -121,3 +127,120 @@ def test_only_reading(measured):
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/metrics", data=b"x", method="POST"), timeout=10)
     assert caught.value.code in (405, 501)
+
+
+# ---- connections that only take up room ----
+
+ROOM = 192
+
+
+def few_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (ROOM, ROOM))
+
+
+def lose_connections(quorum):
+    """The nodes drop all their clients, so that each must be connected to anew."""
+    for server in quorum.servers:
+        server.ask("CLIENT", "KILL", "TYPE", "normal")
+
+
+def takes(client, key):
+    client.send("SET", key, "v", "NX", "PX", 20000)
+    return client.read() == "OK"
+
+
+def test_metrics_connections_take_no_descriptors_from_nodes_and_clients(start, own_quorum, key):
+    gateway = start(own_quorum.nodes, "--connections", str(ROOM - 128), "--metrics", "127.0.0.1:0", preexec=few_files)
+    address = gateway.address("metrics")
+    stop, opened = threading.Event(), []
+
+    def flood():
+        """Three hundred at a time; those that the gateway ends are opened again."""
+        while not stop.is_set():
+            if len(opened) >= 300:
+                opened.pop(0).close()
+            one = socket.socket()
+            one.setblocking(False)
+            one.connect_ex(address)
+            opened.append(one)
+            time.sleep(0.001)
+    thread = threading.Thread(target=flood, daemon=True)
+    thread.start()
+    try:
+        until(lambda: len(opened) >= 300, what="three hundred connections")
+        lose_connections(own_quorum)
+        before, said = processor_seconds(gateway), len(gateway.said)
+        clients = [gateway.connect() for _ in range(20)]
+        until(lambda: takes(clients[0], f"{key}-{time.monotonic_ns()}"), what="the nodes")
+        for number, client in enumerate(clients):
+            assert client("SET", f"{key}-{number}", "v", "NX", "PX", 20000) == "OK"
+        began = time.monotonic()
+        time.sleep(2)
+        assert len(os.listdir(f"/proc/{gateway.process.pid}/fd")) < ROOM - 40
+        assert processor_seconds(gateway) - before < (time.monotonic() - began) / 2
+        assert sum(map(len, gateway.said[said:])) < 4096
+        for client in clients:
+            client.close()
+    finally:
+        stop.set()
+        thread.join()
+        for one in opened:
+            one.close()
+    assert samples(page(gateway))["redlock_serve_locks_held", None] >= 21
+
+
+def test_a_metrics_connection_ends_in_time_however_busy(measured):
+    address = measured.address("metrics")
+    with socket.socket() as silent, socket.socket() as slow:
+        silent.connect(address)
+        slow.connect(address)
+        slow.sendall(b"GET /metrics HTTP/1.1\r\n")
+        began = time.monotonic()
+        ended = set()
+        while len(ended) < 2 and time.monotonic() - began < 15:
+            for one in {silent, slow} - ended:
+                try:
+                    if one is slow:
+                        slow.sendall(b"X: y\r\n")
+                    one.settimeout(0.2)
+                    if one.recv(4096) == b"":
+                        ended.add(one)
+                except TimeoutError:
+                    pass
+                except ConnectionError:
+                    ended.add(one)
+        assert len(ended) == 2
+        assert 3 < time.monotonic() - began < 12
+    assert samples(page(measured))["redlock_serve_metrics_cut_off_total", None] == 2
+
+
+def answers(gateway):
+    try:
+        return page(gateway)
+    except OSError:
+        return None
+
+
+def test_without_a_descriptor_nothing_spins_and_little_is_said(start, quorum, key):
+    """What is left is taken away after the start, so that both listeners fail to accept."""
+    gateway = start(quorum.nodes, "--metrics", "127.0.0.1:0", "--listen", "127.0.0.1:0")
+    with gateway.connect() as client:
+        assert client("SET", key, "v", "NX", "PX", 20000) == "OK"
+        pid = gateway.process.pid
+        taken = max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 1
+        _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (taken, most))
+        held = [socket.create_connection(address) for address in
+                [gateway.address("metrics"), gateway.address("listening")] for _ in range(12)]
+        time.sleep(0.5)
+        used, said = processor_seconds(gateway), len(gateway.said)
+        time.sleep(2)
+        assert processor_seconds(gateway) - used < 0.4
+        assert len(gateway.said) - said <= 2
+        assert any("cannot accept a connection: Too many open files" in line for line in gateway.said)
+        assert client("DEL", key) == 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (taken + 64, most))
+        for one in held:
+            one.close()
+    until(lambda: answers(gateway), what="the page")
+    assert samples(page(gateway))["redlock_serve_locks_held", None] == 0

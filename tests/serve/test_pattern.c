@@ -73,8 +73,33 @@ static void test_many_stars_end_soon(void **state) {
         pattern_matches((struct script_bytes){pattern, sizeof pattern}, (struct script_bytes){text, sizeof text}));
 }
 
+static struct script_bytes bytes_of(const char *text) {
+    return (struct script_bytes){text, strlen(text)};
+}
+
+static void test_what_stands_before_the_first_wildcard(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern;
+        size_t literal;
+        bool is_prefix;
+    } rows[] = {{"", 0, false},    {"*", 0, true},    {"a", 1, false},     {"a*", 1, true},
+                {"a*b", 1, false}, {"ab?", 2, false}, {"ab[c]", 2, false}, {"a\\*", 1, false},
+                {"a**", 1, false}, {"?*", 0, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(pattern_literal(bytes_of(rows[i].pattern)), rows[i].literal);
+        assert_int_equal(pattern_is_prefix(bytes_of(rows[i].pattern)), rows[i].is_prefix);
+    }
+    assert_true(matches("lock:*", "lock:"));
+    assert_true(matches("lock:*", "lock:7"));
+    assert_false(matches("lock:*", "lock"));
+    assert_false(matches("lock:*", "lick:7"));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_redis_does), cmocka_unit_test(test_bytes_with_nul),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_stands_before_the_first_wildcard),
+                                       cmocka_unit_test(test_as_redis_does),
+                                       cmocka_unit_test(test_bytes_with_nul),
                                        cmocka_unit_test(test_many_stars_end_soon)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Not evhttp(3): in libevent 2.1 it has no limit on its connections, its timeout begins anew with
+ * each byte, and it does not report a connection's end, so that nobody else can limit them either.
+ * One page to read, once for each connection, needs little of HTTP.
+ */
+#include "metrics_http.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+
+#include "address.h"
+#include "gateway.h"
+
+enum { HEAD_BYTES_MAX = 8192, ERROR_PAUSE_MS = 500 };
+
+struct scrape {
+    TAILQ_ENTRY(scrape) links;
+    struct metrics_http *http;
+    struct bufferevent *wire;
+    struct event *deadline;
+    bool answered, written;
+    bool ended; /* the peer sends no more */
+};
+
+/* ---- the end ---- */
+
+static void scrape_free(struct scrape *scrape) {
+    struct metrics_http *http = scrape->http;
+    if (!scrape->written) http->cut_off++;
+    TAILQ_REMOVE(&http->scrapes, scrape, links);
+    http->connections--;
+    event_free(scrape->deadline);
+    bufferevent_free(scrape->wire);
+    free(scrape);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *context) {
+    (void)fd;
+    (void)what;
+    scrape_free(context);
+}
+
+static void on_event(struct bufferevent *wire, short what, void *context) {
+    struct scrape *scrape = context;
+    (void)wire;
+    scrape->ended = true;
+    /* A reader that closes its sending half still wants its answer. */
+    if ((what & BEV_EVENT_EOF) == 0 || !scrape->answered || scrape->written) scrape_free(scrape);
+}
+
+/* close(2) with bytes unread would reset the connection, and the peer might lose the answer. So the
+ * peer closes first; else the deadline ends it. */
+static void on_written(struct bufferevent *wire, void *context) {
+    struct scrape *scrape = context;
+    if (!scrape->answered) return;
+    scrape->written = true;
+    shutdown(bufferevent_getfd(wire), SHUT_WR);
+    if (scrape->ended) scrape_free(scrape);
+}
+
+/* ---- the answer ---- */
+
+static void answer(struct scrape *scrape, const char *status, struct evbuffer *body,
+                   bool with_body) {
+    struct evbuffer *out = bufferevent_get_output(scrape->wire);
+    evbuffer_add_printf(out,
+                        "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                        "Content-Length: %zu\r\nConnection: close\r\n\r\n",
+                        status, evbuffer_get_length(body));
+    if (with_body) evbuffer_add_buffer(out, body);
+    scrape->answered = true;
+}
+
+static bool is_target(const char *target) {
+    return strcspn(target, "?") == strlen("/metrics") &&
+           strncmp(target, "/metrics", strlen("/metrics")) == 0;
+}
+
+/* `line` is the first of the request. */
+static void answer_request(struct scrape *scrape, char *line) {
+    char *rest = NULL, *method = strtok_r(line, " ", &rest), *target = strtok_r(NULL, " ", &rest);
+    const char *version = strtok_r(NULL, " ", &rest);
+    struct evbuffer *body = evbuffer_new();
+    if (body == NULL) {
+        scrape_free(scrape);
+        return;
+    }
+    const char *status = "200 OK";
+    if (version == NULL || strncmp(version, "HTTP/1.", strlen("HTTP/1.")) != 0)
+        status = "400 Bad Request";
+    else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        status = "405 Method Not Allowed";
+    else if (!is_target(target))
+        status = "404 Not Found";
+    else
+        scrape->http->page(scrape->http->gateway, body);
+    if (evbuffer_get_length(body) == 0) evbuffer_add_printf(body, "%s\n", status);
+    answer(scrape, status, body, method == NULL || strcmp(method, "HEAD") != 0);
+    evbuffer_free(body);
+}
+
+/* Whether the lines up to the empty one are here. */
+static bool is_whole(struct evbuffer *in) {
+    return evbuffer_search(in, "\r\n\r\n", 4, NULL).pos >= 0 ||
+           evbuffer_search(in, "\n\n", 2, NULL).pos >= 0;
+}
+
+static void on_read(struct bufferevent *wire, void *context) {
+    struct scrape *scrape = context;
+    struct evbuffer *in = bufferevent_get_input(wire);
+    if (scrape->answered) { /* what follows its one request */
+        evbuffer_drain(in, evbuffer_get_length(in));
+        return;
+    }
+    const bool is_long = evbuffer_get_length(in) >= HEAD_BYTES_MAX;
+    if (!is_whole(in) && !is_long) return;
+    char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_CRLF);
+    if (line == NULL) {
+        scrape_free(scrape);
+        return;
+    }
+    evbuffer_drain(in, evbuffer_get_length(in));
+    answer_request(scrape, line);
+    free(line);
+}
+
+/* ---- the beginning ---- */
+
+/* Takes the socket over. */
+static void scrape_open(struct metrics_http *http, int fd) {
+    const struct timeval after = {.tv_sec = METRICS_SECONDS};
+    struct event_base *base = http->gateway->base;
+    struct scrape *scrape = calloc(1, sizeof *scrape);
+    struct bufferevent *wire = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
+    struct event *deadline = scrape != NULL ? evtimer_new(base, on_deadline, scrape) : NULL;
+    if (wire == NULL || deadline == NULL || evtimer_add(deadline, &after) != 0) {
+        if (deadline != NULL) event_free(deadline);
+        if (wire != NULL) bufferevent_free(wire);
+        if (wire == NULL) close(fd);
+        free(scrape);
+        return;
+    }
+    *scrape = (struct scrape){.http = http, .wire = wire, .deadline = deadline};
+    TAILQ_INSERT_TAIL(&http->scrapes, scrape, links);
+    http->connections++;
+    bufferevent_setwatermark(wire, EV_READ, 0, HEAD_BYTES_MAX);
+    bufferevent_setcb(wire, on_read, on_written, on_event, scrape);
+    bufferevent_enable(wire, EV_READ | EV_WRITE);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *context) {
+    struct metrics_http *http = context;
+    (void)fd;
+    (void)what;
+    event_add(http->accepts, NULL);
+}
+
+static void pause_accepting(struct metrics_http *http, int ms) {
+    const struct timeval after = {.tv_usec = ms * 1000};
+    event_del(http->accepts);
+    evtimer_add(http->again, &after);
+}
+
+/* Without a free descriptor accept(2) fails, and would at once be called again, without end. */
+static void note_failure(struct metrics_http *http, int error) {
+    char text[128];
+    if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
+    snprintf(text, sizeof text, "--metrics: cannot accept a connection: %s", strerror(error));
+    notice_say(&http->failing, http->gateway->options, text);
+    pause_accepting(http, ERROR_PAUSE_MS);
+}
+
+/* One for each turn of the loop: those that are freed are closed in between. */
+static void on_accept(evutil_socket_t listener, short what, void *context) {
+    struct metrics_http *http = context;
+    (void)what;
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        note_failure(http, errno);
+        return;
+    }
+    if (http->connections == METRICS_CONNECTIONS_MAX) {
+        scrape_free(TAILQ_FIRST(&http->scrapes));
+        pause_accepting(http, METRICS_PAUSE_MS);
+    }
+    scrape_open(http, fd);
+}
+
+/* ---- the listening socket ---- */
+
+static void print_address(const struct gateway *gateway, int fd) {
+    struct sockaddr_storage bound = {0};
+    socklen_t bytes = sizeof bound;
+    char text[ADDRESS_TEXT_BYTES];
+    if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
+        return;
+    gateway->options->say("metrics on %s",
+                          address_text((const struct sockaddr *)&bound, text, sizeof text));
+}
+
+const char *metrics_http_open(struct gateway *gateway, const struct addrinfo *address,
+                              void (*page)(const struct gateway *gateway, struct evbuffer *out)) {
+    struct metrics_http *http = &gateway->metrics.http;
+    const int on = 1;
+    http->gateway = gateway;
+    http->page = page;
+    TAILQ_INIT(&http->scrapes);
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (fd < 0 || bind(fd, address->ai_addr, address->ai_addrlen) != 0 ||
+        listen(fd, METRICS_CONNECTIONS_MAX) != 0) {
+        const char *error = strerror(errno);
+        if (fd >= 0) close(fd);
+        return error;
+    }
+    print_address(gateway, fd);
+    http->again = evtimer_new(gateway->base, on_again, http);
+    http->accepts = event_new(gateway->base, fd, EV_READ | EV_PERSIST, on_accept, http);
+    if (http->accepts == NULL) close(fd);
+    if (http->again == NULL || http->accepts == NULL || event_add(http->accepts, NULL) != 0)
+        return "out of memory";
+    return NULL;
+}
+
+void metrics_http_close(struct metrics_http *http) {
+    if (http->gateway == NULL) return;
+    while (!TAILQ_EMPTY(&http->scrapes)) scrape_free(TAILQ_FIRST(&http->scrapes));
+    if (http->accepts != NULL) {
+        const int fd = event_get_fd(http->accepts);
+        event_free(http->accepts);
+        close(fd);
+    }
+    if (http->again != NULL) event_free(http->again);
+    *http = (struct metrics_http){.gateway = NULL};
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Costs that grow with the number of clients: each is measured with a number and with twice that
+ * number. Twice as much work may take twice as long, and a margin; four times as long is a list
+ * that is walked for each element.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <event2/event.h>
+
+#include "connection.h"
+#include "gateway.h"
+
+enum { TRIES = 5, REPEATS = 3 };
+
+static double processor_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* What a piece of work costs of this size. */
+typedef double measure(size_t size);
+
+static double least(measure *cost, size_t size) {
+    double found = cost(size);
+    for (int i = 1; i < REPEATS; i++) {
+        const double again = cost(size);
+        if (again < found) found = again;
+    }
+    return found;
+}
+
+/* The machine may be busy with something else for a while: one good try is enough. */
+static void assert_grows_at_most(double most, measure *cost, size_t size, size_t times) {
+    double one = 0, other = 0;
+    for (int i = 0; i < TRIES; i++) {
+        one = least(cost, size);
+        other = least(cost, times * size);
+        if (other < most * one) return;
+    }
+    fail_msg("%zu: %.6f s, %zu: %.6f s, so %.2f times as long, and not %.2f", size, one,
+             times * size, other, other / one, most);
+}
+
+static void assert_linear(measure *cost, size_t size) { assert_grows_at_most(3, cost, size, 2); }
+
+/* Hardly any growth: that of a search tree. */
+static void assert_constant(measure *cost, size_t size) { assert_grows_at_most(3, cost, size, 8); }
+
+/* ---- channels ---- */
+
+struct crowd {
+    struct gateway gateway;
+    struct connection *connections;
+    size_t count;
+};
+
+static void subscribe_all(struct crowd *crowd) {
+    char name[64];
+    for (size_t i = 0; i < crowd->count; i++) {
+        struct connection *one = &crowd->connections[i];
+        for (unsigned number = 0; number < CHANNELS_MAX; number++) {
+            const bool is_pattern = number % 2 == 0;
+            const int bytes = snprintf(name, sizeof name, "__keyspace@0__:app-%zu-%u%s", i, number,
+                                       is_pattern ? "*" : "");
+            channel_subscribe(one, (struct script_bytes){name, (size_t)bytes}, is_pattern);
+        }
+        assert_int_equal(one->channels, CHANNELS_MAX);
+    }
+}
+
+static void crowd_open(struct crowd *crowd, size_t count) {
+    memset(crowd, 0, sizeof *crowd);
+    crowd->count = count;
+    crowd->connections = calloc(count, sizeof *crowd->connections);
+    assert_non_null(crowd->connections);
+    for (size_t i = 0; i < count; i++) crowd->connections[i].gateway = &crowd->gateway;
+}
+
+/* The last first. */
+static void crowd_leave(struct crowd *crowd) {
+    for (size_t i = crowd->count; i-- > 0;) {
+        channel_leave_all(&crowd->connections[i]);
+        assert_int_equal(crowd->connections[i].channels, 0);
+    }
+}
+
+static double subscribing(size_t count) {
+    struct crowd crowd;
+    crowd_open(&crowd, count);
+    const double began = processor_seconds();
+    subscribe_all(&crowd);
+    const double took = processor_seconds() - began;
+    crowd_leave(&crowd);
+    free(crowd.connections);
+    return took;
+}
+
+static double disconnecting(size_t count) {
+    struct crowd crowd;
+    crowd_open(&crowd, count);
+    subscribe_all(&crowd);
+    const double began = processor_seconds();
+    crowd_leave(&crowd);
+    const double took = processor_seconds() - began;
+    free(crowd.connections);
+    return took;
+}
+
+/* One name after the other, the last subscribed first. */
+static double unsubscribing(size_t count) {
+    struct crowd crowd;
+    crowd_open(&crowd, count);
+    subscribe_all(&crowd);
+    const double began = processor_seconds();
+    for (size_t i = count; i-- > 0;) {
+        struct script_bytes name;
+        for (int is_pattern = 0; is_pattern < 2; is_pattern++) {
+            while (channel_first(&crowd.connections[i], is_pattern, &name))
+                channel_unsubscribe(&crowd.connections[i], name, is_pattern);
+        }
+        assert_int_equal(crowd.connections[i].channels, 0);
+    }
+    const double took = processor_seconds() - began;
+    free(crowd.connections);
+    return took;
+}
+
+/* That nobody waits for; and one that somebody does, who has left and missed it. */
+static double publishing(size_t count) {
+    static const char other[] = "another-key", waited[] = "app-3-4";
+    struct crowd crowd;
+    crowd_open(&crowd, count);
+    subscribe_all(&crowd);
+    const double began = processor_seconds();
+    for (int i = 0; i < 500; i++)
+        channel_tell(&crowd.gateway, (struct script_bytes){other, sizeof other - 1}, "del");
+    const double took = processor_seconds() - began;
+    for (size_t i = 0; i < count; i++) assert_false(crowd.connections[i].missed);
+    channel_tell(&crowd.gateway, (struct script_bytes){waited, sizeof waited - 1}, "del");
+    for (size_t i = 0; i < count; i++) assert_int_equal(crowd.connections[i].missed, i == 3);
+    crowd_leave(&crowd);
+    free(crowd.connections);
+    return took;
+}
+
+static void test_subscribing(void **state) {
+    (void)state;
+    assert_linear(subscribing, 128);
+}
+
+static void test_unsubscribing(void **state) {
+    (void)state;
+    assert_linear(unsubscribing, 128);
+}
+
+static void test_disconnecting(void **state) {
+    (void)state;
+    assert_linear(disconnecting, 128);
+}
+
+static void test_publishing(void **state) {
+    (void)state;
+    assert_constant(publishing, 32);
+}
+
+/* ---- turns ---- */
+
+static enum script_step waits(struct turn *turn, const struct script_value *answer,
+                              struct script_call *call, struct script_value *result) {
+    (void)turn, (void)answer, (void)call, (void)result;
+    return SCRIPT_WAITS;
+}
+
+static size_t turns_over;
+
+static void is_over(struct turn *turn, const struct script_value *result) {
+    (void)turn, (void)result;
+    turns_over++;
+}
+
+/* All want one key; the first has its turn, and the others leave, the last first. */
+static double abandoning(size_t count) {
+    static const struct script_value nil = {.kind = SCRIPT_NIL};
+    struct gateway *gateway = calloc(1, sizeof *gateway);
+    struct turn *turns = calloc(count, sizeof *turns);
+    assert_true(gateway != NULL && turns != NULL);
+    gateway->base = event_base_new();
+    assert_true(turns_open(gateway));
+    turns_over = 0;
+    for (size_t i = 0; i < count; i++)
+        assert_true(
+            turn_begin(&turns[i], gateway, (struct script_bytes){"key", 3}, NULL, waits, is_over));
+    const double began = processor_seconds();
+    for (size_t i = count - 1; i > 0; i--) assert_true(turn_abandon(&turns[i]));
+    const double took = processor_seconds() - began;
+    assert_false(turn_abandon(&turns[0]));
+    turn_said(&turns[0], SCRIPT_ENDS, NULL, &nil);
+    assert_int_equal(turns_over, 1);
+    assert_null(gateway->keys.tree);
+    turns_close(gateway);
+    event_base_free(gateway->base);
+    free(turns);
+    free(gateway);
+    return took;
+}
+
+static void test_abandoning(void **state) {
+    (void)state;
+    assert_linear(abandoning, 4000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_subscribing), cmocka_unit_test(test_unsubscribing),
+        cmocka_unit_test(test_disconnecting), cmocka_unit_test(test_publishing),
+        cmocka_unit_test(test_abandoning)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
