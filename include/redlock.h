@@ -10,6 +10,11 @@
  * Memory: what a function copies it says; what it hands out belongs to the object it came from.
  * Output: the library never prints, exits, installs a signal handler or logs a token or a password;
  * it calls the log function that you give it, and nothing unless you do.
+ *
+ * Structs that begin with `size` grow at their end from release to release. A program that was built with an older or a newer
+ * header than the library works: nothing is read or written behind `size`. A field that the library does not know yet must be
+ * zero in options (else BAD_ARGUMENT), and is set to zero in what it fills. A `size` below that of the first release is
+ * BAD_ARGUMENT.
  */
 #ifndef REDLOCK_H
 #define REDLOCK_H

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/sized.h"
 #include "client.h"
 
 #define STRINGIFY(x) #x
@@ -253,36 +254,33 @@ void redlock_client_free(struct redlock_client *client) {
 size_t redlock_client_nodes(const struct redlock_client *client) { return client->nodes; }
 
 int redlock_client_node(struct redlock_client *client, size_t node, struct redlock_node_status *out) {
-    if (node >= client->nodes || !out || out->size != sizeof *out) return REDLOCK_BAD_ARGUMENT;
+    if (node >= client->nodes || !out || out->size < FIRST_NODE_STATUS) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct net_node_status status;
     net_node(client->net, (unsigned)node, net_now(client->net), &status);
-    out->url = status.url;
-    out->verdict = status.verdict;
-    memcpy(out->run_id, status.run_id, sizeof out->run_id);
-    memcpy(out->version, status.version, sizeof out->version);
-    memcpy(out->text, status.text, sizeof out->text);
-    out->uses_transactions = status.uses_transactions;
-    out->scheme = status.scheme;
-    out->recovering_ms = 0;
-    out->node_id[0] = '\0';
-    if (client->guard) guard_status(client->guard, (unsigned)node, out);
-    if (client->automode) automode_status(client->automode, (unsigned)node, out);
+    struct redlock_node_status seen = {
+        .url = status.url, .verdict = status.verdict, .uses_transactions = status.uses_transactions, .scheme = status.scheme};
+    memcpy(seen.run_id, status.run_id, sizeof seen.run_id);
+    memcpy(seen.version, status.version, sizeof seen.version);
+    memcpy(seen.text, status.text, sizeof seen.text);
+    if (client->guard) guard_status(client->guard, (unsigned)node, &seen);
+    if (client->automode) automode_status(client->automode, (unsigned)node, &seen);
     pthread_mutex_unlock(&client->mutex);
+    sized_fill(out, out->size, &seen, sizeof seen);
     return REDLOCK_OK;
 }
 
 int redlock_client_stats(struct redlock_client *client, struct redlock_stats *stats) {
-    if (!stats || stats->size != sizeof *stats) return REDLOCK_BAD_ARGUMENT;
+    if (!stats || stats->size < FIRST_STATS) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    *stats = client->stats;
-    stats->size = sizeof *stats;
+    struct redlock_stats seen = client->stats;
     for (unsigned i = 0; i < client->nodes; i++) {
         struct net_node_status status;
         net_node(client->net, i, net_now(client->net), &status);
-        stats->reconnects += status.reconnects;
+        seen.reconnects += status.reconnects;
     }
     pthread_mutex_unlock(&client->mutex);
+    sized_fill(stats, stats->size, &seen, sizeof seen);
     return REDLOCK_OK;
 }
 

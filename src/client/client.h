@@ -183,7 +183,6 @@ _Static_assert(sizeof(struct redlock_lock) <= 448, "with token, key and the allo
 _Static_assert(REDLOCK_RESOURCES_MAX <= UINT8_MAX && REDLOCK_OWNER_BYTES_MAX <= UINT8_MAX, "counted in a byte");
 
 /* options.c: defaults, validation, copies */
-void fill_sized(void *to, size_t given, const void *defaults, size_t known); /* both begin with their size */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from, struct redlock_error *error);
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to, const struct redlock_lock_options *from,
                   struct redlock_error *error);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "abi/sized.h"
 #include "client.h"
 
 /* Of the members that have not told who they are, which is not connected say, the URL tells. */
@@ -19,7 +20,7 @@ static int node_of(const struct rl_guard *machine, const struct rl_member *membe
 static void id_text(char text[17], uint64_t id) { snprintf(text, 17, "%016llx", (unsigned long long)id); }
 
 static void look_at(struct redlock_client *client, const struct rl_member *member, struct redlock_member *out) {
-    *out = (struct redlock_member){.size = sizeof *out, .verdict = REDLOCK_VERDICT_NONE};
+    *out = (struct redlock_member){.verdict = REDLOCK_VERDICT_NONE};
     id_text(out->id, member->id);
     snprintf(out->url, sizeof out->url, "%s", member->url);
     out->node = node_of(&client->guard->machine, member);
@@ -30,13 +31,6 @@ static void look_at(struct redlock_client *client, const struct rl_member *membe
     out->verdict = client_verdict(client, node, status.verdict);
     if (client->guard->machine.node[node].standing == RL_STANDING_INTACT) out->verdict = REDLOCK_VERDICT_GRANTED;
     if (out->verdict == REDLOCK_VERDICT_RECOVERING) out->recovering_ms = guard_recovering_ms(client->guard, node);
-}
-
-static bool sizes_fit(const struct redlock_quorum *quorum, const struct redlock_member *members, size_t count) {
-    if (quorum->size != sizeof *quorum) return false;
-    for (size_t i = 0; i < count; i++)
-        if (members[i].size != sizeof members[i]) return false;
-    return true;
 }
 
 /* This client may have taken the one, for more than half of the nodes are of it; the list is wrong all the same. */
@@ -56,7 +50,7 @@ static int look_at_all(struct redlock_client *client, struct redlock_quorum *quo
                        size_t count) {
     const struct rl_guard *machine = &client->guard->machine;
     const struct rl_record *record = &machine->quorum;
-    struct redlock_quorum seen = {.size = sizeof seen, .known = machine->known};
+    struct redlock_quorum seen = {.known = machine->known};
     if (machine->known) {
         if (count < record->members_count) return REDLOCK_BAD_ARGUMENT;
         id_text(seen.id, record->quorum_id);
@@ -67,17 +61,20 @@ static int look_at_all(struct redlock_client *client, struct redlock_quorum *quo
         seen.votes_needed = machine->votes_needed;
     }
     for (size_t i = 0; i < seen.members; i++) {
-        look_at(client, &record->members[i], &members[i]);
-        seen.intact += members[i].verdict == REDLOCK_VERDICT_GRANTED;
+        struct redlock_member member;
+        look_at(client, &record->members[i], &member);
+        sized_fill(sized_element(members, i), members->size, &member, sizeof member);
+        seen.intact += member.verdict == REDLOCK_VERDICT_GRANTED;
     }
-    *quorum = seen;
+    sized_fill(quorum, quorum->size, &seen, sizeof seen);
     if (names_two_quorums(machine)) return REDLOCK_TWO_QUORUMS;
     return machine->decided && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
 int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum, struct redlock_member *members,
                         size_t count) {
-    if (!quorum || (!members && count > 0) || !client->guard || !sizes_fit(quorum, members, count)) return REDLOCK_BAD_ARGUMENT;
+    if (!quorum || (!members && count > 0) || !client->guard) return REDLOCK_BAD_ARGUMENT;
+    if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER)) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     gather(client, gather_until(client));
     int result = look_at_all(client, quorum, members, count);

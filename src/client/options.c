@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "abi/sized.h"
 #include "client.h"
 
 int fail(struct redlock_error *error, int result, const char *format, ...) {
@@ -19,13 +20,6 @@ int fail(struct redlock_error *error, int result, const char *format, ...) {
     return result;
 }
 
-void fill_sized(void *to, size_t given, const void *defaults, size_t known) {
-    if (given < sizeof given) return;
-    memset(to, 0, given);
-    memcpy(to, defaults, given < known ? given : known);
-    memcpy(to, &given, sizeof given);
-}
-
 void redlock_client_options_fill(struct redlock_client_options *options, size_t size) {
     const struct redlock_client_options defaults = {
         .connect_timeout_ms = 1000,
@@ -37,7 +31,7 @@ void redlock_client_options_fill(struct redlock_client_options *options, size_t 
         .mode = REDLOCK_MODE_AUTO,
         .recover = 1,
     };
-    fill_sized(options, size, &defaults, sizeof defaults);
+    sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size) {
@@ -49,19 +43,7 @@ void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size
         .retry_delay_ms_min = 50,
         .retry_delay_ms_max = 250,
     };
-    fill_sized(options, size, &defaults, sizeof defaults);
-}
-
-/* Copies a caller's struct, which may be of an older header (shorter) or of a newer one (longer, and then what we
- * do not know must be zero). The smallest ever published size is the one of 0.1. */
-static bool copy_sized(void *to, size_t known, const void *from, size_t given, size_t least) {
-    if (given < least) return false;
-    const unsigned char *bytes = from;
-    for (size_t i = known; i < given; i++) {
-        if (bytes[i]) return false;
-    }
-    memcpy(to, from, given < known ? given : known);
-    return true;
+    sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 static bool in_range(struct redlock_error *error, const char *name, int64_t value, int64_t least, int64_t most) {
@@ -80,12 +62,11 @@ static bool quorum_id_valid(const char *id, struct redlock_error *error) {
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
                     struct redlock_error *error) {
     redlock_client_options_init(to);
-    if (from && !copy_sized(to, sizeof *to, from, from->size, sizeof *to)) {
+    if (from && !sized_take(to, sizeof *to, from, FIRST_CLIENT_OPTIONS)) {
         fail(error, REDLOCK_BAD_ARGUMENT,
              "client options of an unknown size: fill them with redlock_client_options_init()");
         return false;
     }
-    to->size = sizeof *to;
     if (!in_range(error, "node_timeout_ms", to->node_timeout_ms, 0, 60000)) return false;
     if (!in_range(error, "connect_timeout_ms", to->connect_timeout_ms, 1, 600000)) return false;
     if (!in_range(error, "stall_timeout_ms", to->stall_timeout_ms, 10, 600000)) return false;
@@ -123,11 +104,10 @@ static bool owner_valid(struct redlock_lock_options *to, struct redlock_error *e
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
                   const struct redlock_lock_options *from, struct redlock_error *error) {
     redlock_lock_options_init(to);
-    if (from && !copy_sized(to, sizeof *to, from, from->size, sizeof *to)) {
+    if (from && !sized_take(to, sizeof *to, from, FIRST_LOCK_OPTIONS)) {
         fail(error, REDLOCK_BAD_ARGUMENT, "lock options of an unknown size: fill them with redlock_lock_options_init()");
         return false;
     }
-    to->size = sizeof *to;
     if (!in_range(error, "ttl_ms", to->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX)) return false;
     if (!in_range(error, "validity_ms_min", to->validity_ms_min, 0, to->ttl_ms - 1)) return false;
     if (to->lost_margin_ms == -1) to->lost_margin_ms = to->ttl_ms / 10 < 1000 ? to->ttl_ms / 10 : 1000;

@@ -2,6 +2,7 @@
  *
  * The operator's commands: what is asked for, and coming back.
  */
+#include "abi/sized.h"
 #include "quorum.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 
 void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size) {
     const struct redlock_quorum_options defaults = {0};
-    fill_sized(options, size, &defaults, sizeof defaults);
+    sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 bool quorum_same_server(const struct quorum_seat *seat) {
@@ -53,12 +54,6 @@ static void hand_over(struct quorum_work *work, rl_mask intact) {
 
 /* ---- what is asked for ---- */
 
-/* The struct of 0.1 ended before ttl_ms_max_before: what was built with it goes on. */
-static bool size_fits(const struct redlock_quorum_options *options) {
-    return options->size >= offsetof(struct redlock_quorum_options, ttl_ms_max_before) &&
-           options->size <= sizeof *options;
-}
-
 static int check_ttl_max(struct redlock_error *error, const char *name, int64_t ttl_ms) {
     if (ttl_ms == 0 || (ttl_ms >= REDLOCK_TTL_MS_MIN && ttl_ms <= REDLOCK_TTL_MS_MAX)) return REDLOCK_OK;
     return fail(error, REDLOCK_BAD_ARGUMENT, "%s is %lld; it must be between %d and %d, or 0: not given", name,
@@ -69,11 +64,9 @@ static int copy_options(struct redlock_quorum_options *to, const struct redlock_
                         struct redlock_error *error) {
     redlock_quorum_options_init(to);
     if (!from) return REDLOCK_OK;
-    if (!size_fits(from))
+    if (!sized_take(to, sizeof *to, from, FIRST_QUORUM_OPTIONS))
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "quorum options of an unknown size: fill them with redlock_quorum_options_init()");
-    memcpy(to, from, from->size);
-    to->size = sizeof *to;
     int result = check_ttl_max(error, "ttl_ms_max", to->ttl_ms_max);
     if (result == REDLOCK_OK) result = check_ttl_max(error, "ttl_ms_max_before", to->ttl_ms_max_before);
     if (result != REDLOCK_OK || (to->fence_floor >= 0 && to->fence_floor < REDLOCK_FENCE_MAX)) return result;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/sized.h"
 #include "client.h"
 
 /* Lives until the last node has answered, which may be after whoever asked has gone. */
@@ -24,8 +25,7 @@ static void survey_unref(struct survey *survey) {
 }
 
 static struct redlock_server unknown(void) {
-    return (struct redlock_server){.size = sizeof(struct redlock_server),
-                                   .verdict = REDLOCK_VERDICT_NONE,
+    return (struct redlock_server){.verdict = REDLOCK_VERDICT_NONE,
                                    .asked_ns = -1,
                                    .answered_ns = -1,
                                    .clock_us = -1,
@@ -282,16 +282,11 @@ static void survey_ask(struct survey *survey, rl_mask nodes, unsigned questions)
     settle_verdicts(survey);
 }
 
-static bool sizes_fit(const struct redlock_server *surveys, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (surveys[i].size != sizeof surveys[i]) return false;
-    return true;
-}
-
 int redlock_survey(struct redlock_client *client, enum redlock_survey_what what, struct redlock_server *surveys,
                    size_t count) {
     if (what != REDLOCK_SURVEY_CLOCK && what != REDLOCK_SURVEY_ALL) return REDLOCK_BAD_ARGUMENT;
-    if (!surveys || count < client->nodes || !sizes_fit(surveys, client->nodes)) return REDLOCK_BAD_ARGUMENT;
+    if (!surveys || count < client->nodes || !sized_array_fits(surveys, client->nodes, FIRST_SERVER))
+        return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct survey *survey = survey_new(client);
     unsigned told = 0;
@@ -299,8 +294,8 @@ int redlock_survey(struct redlock_client *client, enum redlock_survey_what what,
         survey_ask(survey, gather(client, gather_until(client)), what == REDLOCK_SURVEY_ALL ? NET_QUESTIONS : 1);
         for (unsigned i = 0; i < client->nodes; i++) {
             if (survey->seen[i].writes_refused > 0) survey->seen[i].writes_refused = 1;
-            surveys[i] = survey->seen[i];
-            told += surveys[i].verdict == REDLOCK_VERDICT_GRANTED;
+            sized_fill(sized_element(surveys, i), surveys->size, &survey->seen[i], sizeof survey->seen[i]);
+            told += survey->seen[i].verdict == REDLOCK_VERDICT_GRANTED;
         }
         survey_unref(survey);
     }

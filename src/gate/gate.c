@@ -14,6 +14,7 @@
 
 #include <redlock.h>
 
+#include "abi/sized.h"
 #include "gate/bucket.h"
 #include "gate/file.h"
 
@@ -41,31 +42,16 @@ static int fail(struct redlock_error *error, int result, const char *format, ...
 }
 
 void redlock_fence_gate_options_fill(struct redlock_fence_gate_options *options, size_t size) {
-    const struct redlock_fence_gate_options defaults = {.size = size, .resources = 4096, .create = 1};
-    if (size < sizeof size) return;
-    memset(options, 0, size);
-    memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
-}
-
-/* The rule of all options: a newer caller's fields that we do not know must be zero; the smallest size is that of the
- * version that brought them. */
-static bool size_is_known(const struct redlock_fence_gate_options *given) {
-    if (given->size < sizeof *given) return false;
-    for (size_t i = sizeof *given; i < given->size; i++) {
-        if (((const unsigned char *)given)[i] != 0) return false;
-    }
-    return true;
+    const struct redlock_fence_gate_options defaults = {.resources = 4096, .create = 1};
+    sized_fill(options, size, &defaults, sizeof defaults);
 }
 
 static int take_options(const struct redlock_fence_gate_options *given, struct redlock_fence_gate_options *options,
                         struct redlock_error *error) {
     redlock_fence_gate_options_init(options);
-    if (given != NULL) {
-        if (!size_is_known(given)) {
-            return fail(error, REDLOCK_BAD_ARGUMENT,
-                        "gate options of an unknown size: fill them with redlock_fence_gate_options_init()");
-        }
-        *options = *given;
+    if (given != NULL && !sized_take(options, sizeof *options, given, FIRST_FENCE_GATE_OPTIONS)) {
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "gate options of an unknown size: fill them with redlock_fence_gate_options_init()");
     }
     if (options->resources < 1 || options->resources > REDLOCK_FENCE_RESOURCES_MAX) {
         return fail(error, REDLOCK_BAD_ARGUMENT, "a gate is made for 1 to %d resources, not %zu",

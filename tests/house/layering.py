@@ -24,9 +24,11 @@ LAYERS = {
     "src/core": {"src/core"},
     "src/node": {"src/core", "src/node", "include"},
     "src/net": {"src/core", "src/node", "src/net", "include"},
+    # The sizes of the public structs.
+    "src/abi": {"src/abi", "include"},
     # What a service puts before its resource: it knows no client and no server.
-    "src/gate": {"src/gate", "include"},
-    "src/client": {"src/core", "src/net", "src/client", "include"},
+    "src/gate": {"src/abi", "src/gate", "include"},
+    "src/client": {"src/abi", "src/core", "src/net", "src/client", "include"},
     # The world is another src/net: it sees the seams, and nothing of what is behind them.
     # And records are written by the client's codec, so that both speak of the same text.
     "sim": {"src/core", "src/node", "src/net", "src/client", "sim", "include"},

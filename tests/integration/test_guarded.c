@@ -650,6 +650,32 @@ static void quorum_id(const char *urls, char id[17]) {
     redlock_client_free(client);
 }
 
+/* Its elements lie further apart than this library's. */
+static void members_of_a_newer_program(void **state) {
+    (void)state;
+    const struct redlock_client_options options = guarded_options();
+    struct redlock_client *client = open_guarded_at(five.urls, &options);
+    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_member members[5];
+    struct {
+        struct redlock_member known;
+        int64_t appended[3];
+    } newer[5];
+    for (int i = 0; i < 5; i++) {
+        members[i].size = sizeof members[i];
+        newer[i].known.size = sizeof newer[i];
+    }
+    assert_result(redlock_quorum_look(client, &quorum, members, 5), REDLOCK_OK);
+    assert_result(redlock_quorum_look(client, &quorum, &newer[0].known, 5), REDLOCK_OK);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(newer[i].known.size, sizeof newer[i]);
+        assert_string_equal(newer[i].known.id, members[i].id);
+        assert_int_equal(newer[i].known.verdict, REDLOCK_VERDICT_GRANTED);
+        assert_int_equal(newer[i].appended[0] | newer[i].appended[2], 0);
+    }
+    redlock_client_free(client);
+}
+
 /* Neither is taken unless it is chosen. */
 static void two_quorums_are_refused(void **state) {
     (void)state;
@@ -862,6 +888,7 @@ int main(void) {
         cmocka_unit_test(an_adopted_lock_needs_its_fence),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(servers_without_a_record_do_not_vote),
+        cmocka_unit_test(members_of_a_newer_program),
         cmocka_unit_test(two_quorums_are_refused),
         cmocka_unit_test(a_node_of_another_quorum_is_foreign),
         cmocka_unit_test(the_quorum_is_that_of_the_records),
