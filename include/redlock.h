@@ -6,7 +6,7 @@
  * Time: every duration is in milliseconds, is measured on CLOCK_BOOTTIME and never on a wall clock,
  * and a validity that is reported errs on the short side.
  * Threads: with the service thread (the default) every function may be called from any thread;
- * without it, calls on one client and its locks must not overlap, except redlock_cancel().
+ * without it, calls on one client and its locks must not overlap, except redlock_cancel() and redlock_client_reload().
  * Memory: what a function copies it says; what it hands out belongs to the object it came from.
  * Output: the library never prints, exits, installs a signal handler or logs a token or a password;
  * it calls the log function that you give it, and nothing unless you do.
@@ -211,6 +211,13 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes, const 
  * reset. NULL is fine. In a child after fork(2) it touches no connection and frees memory, unless another thread was inside the
  * library at the moment of the fork: then nothing is freed. Not to be called from a callback. */
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
+
+/* Reads the TLS files of the options again, as after a certificate was renewed. Connections that are made from now on use what
+ * was read; those that there are stay as they are. Blocks while a file is read. May be called from any thread, also without a
+ * service thread and while another call is under way; not from a callback.
+ * OK; BAD_ARGUMENT (a file cannot be used: *error, which may be NULL, says which and why), NO_MEMORY, FORKED. On failure
+ * nothing changes. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_reload(struct redlock_client *client, struct redlock_error *error);
 
 /* Waits until every node is connected or its last try to connect has failed, at most `wait_ms`; returns the number
  * of nodes that are ready (guarded: that vote), or a negative result. Nodes that failed are tried again in the background (without a

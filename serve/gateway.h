@@ -26,13 +26,15 @@ struct connection;
 struct event;
 struct event_base;
 struct listener;
+struct reload;
 struct texts;
 
 struct gateway {
     const struct serve_options *options;
     struct redlock_client *client;
     struct event_base *base;
-    struct event *client_event, *sweep_event, *signal_events[2];
+    struct event *client_event, *sweep_event, *watchdog_event, *signal_events[2];
+    struct reload *reload;
     struct listener *listeners;
     struct connection *connections; /* all, closed ones too whose turn is not over */
     size_t connections_count;       /* open ones */

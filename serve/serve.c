@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 #include <systemd/sd-daemon.h>
@@ -16,6 +17,8 @@
 #include "connection.h"
 #include "gateway.h"
 #include "listen.h"
+#include "password.h"
+#include "reload.h"
 #include "texts.h"
 
 enum {
@@ -24,7 +27,6 @@ enum {
     /* At most 2 for each of 15 nodes (the old connection and the new), 17 for the processes that
      * run scripts, METRICS_CONNECTIONS_MAX + 1, and listeners, loops and standard streams. */
     DESCRIPTORS_BESIDE = 128,
-    PASSWORD_BYTES_MAX = 512,
     VAIN_MAX = 6
 };
 #define BUSY_POLL_NS (GATEWAY_MS / 10)
@@ -90,6 +92,14 @@ static void on_sweep(evutil_socket_t fd, short what, void *context) {
     end_when_drained(gateway);
 }
 
+/* systemd ends a gateway whose loop stands still (WatchdogSec). */
+static void on_watchdog(evutil_socket_t fd, short what, void *context) {
+    (void)fd;
+    (void)what;
+    (void)context;
+    sd_notify(0, "WATCHDOG=1");
+}
+
 /* So often somebody else wanted our processor while we ran. */
 static uint64_t times_displaced(void) {
     struct rusage usage;
@@ -134,6 +144,15 @@ static bool add(struct event *event, const struct timeval *after) {
     return event != NULL && event_add(event, after) == 0;
 }
 
+/* Three times in the time that it allows. */
+static bool feed_watchdog(struct gateway *gateway) {
+    uint64_t us = 0;
+    if (sd_watchdog_enabled(0, &us) <= 0) return true;
+    const struct timeval third = {.tv_sec = (time_t)(us / 3000000), .tv_usec = (suseconds_t)(us / 3 % 1000000)};
+    gateway->watchdog_event = event_new(gateway->base, -1, EV_PERSIST, on_watchdog, gateway);
+    return add(gateway->watchdog_event, &third);
+}
+
 static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
     gateway->base = event_base_new();
@@ -147,7 +166,7 @@ static bool open_loop(struct gateway *gateway) {
         gateway->signal_events[i] = evsignal_new(gateway->base, numbers[i], on_signal, gateway);
         all = all && add(gateway->signal_events[i], NULL);
     }
-    return all;
+    return all && feed_watchdog(gateway) && reload_open(gateway);
 }
 
 /* Locks stay on the nodes: they belong to clients, who may release them through another gateway. */
@@ -159,38 +178,24 @@ static void close_all(struct gateway *gateway) {
     turns_close(gateway);
     workers_close(gateway);
     texts_free(gateway->texts);
-    struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->signal_events[0],
-                              gateway->signal_events[1]};
+    struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->watchdog_event,
+                              gateway->signal_events[0], gateway->signal_events[1]};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
         if (events[i] != NULL) event_free(events[i]);
     }
+    /* Locks are the nodes', and nothing is left to do: better to leave at once than never. */
+    if (!reload_close(gateway)) _exit(0);
     if (gateway->base != NULL) event_base_free(gateway->base);
-    if (gateway->password != NULL) explicit_bzero(gateway->password, strlen(gateway->password));
-    free(gateway->password);
+    password_free(gateway->password);
 }
 
 /* ---- the beginning ---- */
 
-/* The first line of the file. */
 static bool read_password(struct gateway *gateway) {
-    const char *path = gateway->options->password_file;
-    char line[PASSWORD_BYTES_MAX + 2] = "";
-    if (path == NULL) return true;
-    FILE *file = fopen(path, "re");
-    if (file == NULL || fgets(line, sizeof line, file) == NULL) {
-        gateway->options->say("--password-file %s: %s", path, file == NULL ? strerror(errno) : "it is empty");
-        if (file != NULL) fclose(file);
-        return false;
-    }
-    fclose(file);
-    line[strcspn(line, "\r\n")] = '\0';
-    if (line[0] == '\0' || strlen(line) > PASSWORD_BYTES_MAX) {
-        gateway->options->say("--password-file %s: its first line is a password of 1 to %d bytes", path,
-                              PASSWORD_BYTES_MAX);
-        return false;
-    }
-    gateway->password = strdup(line);
-    explicit_bzero(line, sizeof line);
+    char why[512];
+    if (gateway->options->password_file == NULL) return true;
+    gateway->password = password_read(gateway->options->password_file, why, sizeof why);
+    if (gateway->password == NULL) gateway->options->say("%s", why);
     return gateway->password != NULL;
 }
 

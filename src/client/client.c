@@ -122,6 +122,7 @@ static void client_destroy(struct redlock_client *client) {
     pthread_cond_destroy(&client->service_cond);
     pthread_cond_destroy(&client->told_cond);
     pthread_mutex_destroy(&client->mutex);
+    pthread_mutex_destroy(&client->reload_mutex);
     free_memory(client);
 }
 
@@ -133,6 +134,7 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     client->asleep_last = &client->asleep;
     client->fork_generation = fork_generation();
     pthread_mutex_init(&client->mutex, NULL);
+    pthread_mutex_init(&client->reload_mutex, NULL);
     pthread_cond_init(&client->told_cond, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -213,6 +215,21 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
     }
     *out = client;
     return REDLOCK_OK;
+}
+
+int redlock_client_reload(struct redlock_client *client, struct redlock_error *error) {
+    struct tls_context *fresh = NULL;
+    struct net_error net_error = {0};
+    if (client->fork_generation != fork_generation()) return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+    pthread_mutex_lock(&client->reload_mutex); /* files may be slow: locks are not held up by that */
+    int result = net_read_tls(client->net, &fresh, &net_error);
+    if (result == REDLOCK_OK) {
+        pthread_mutex_lock(&client->mutex);
+        net_use_tls(client->net, fresh);
+        pthread_mutex_unlock(&client->mutex);
+    }
+    pthread_mutex_unlock(&client->reload_mutex);
+    return result == REDLOCK_OK ? REDLOCK_OK : fail(error, result, "%s", net_error.text);
 }
 
 /* Releases may be under way on connections that live: give them one node timeout. */

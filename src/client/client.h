@@ -49,6 +49,7 @@ struct pool {
 
 struct redlock_client {
     pthread_mutex_t mutex;
+    pthread_mutex_t reload_mutex; /* one redlock_client_reload() at a time; taken before `mutex` */
     struct redlock_client_options options;
     char *key_prefix;
     struct net *net;

@@ -117,6 +117,17 @@ int net_open(struct net **net, const struct net_options *options, const struct n
     return REDLOCK_OK;
 }
 
+int net_read_tls(const struct net *net, struct tls_context **fresh, struct net_error *error) {
+    *fresh = net->tls ? tls_context_again(net->tls, error) : NULL;
+    return net->tls && !*fresh ? error->result : REDLOCK_OK;
+}
+
+void net_use_tls(struct net *net, struct tls_context *fresh) {
+    if (!fresh) return;
+    tls_context_free(net->tls);
+    net->tls = fresh;
+}
+
 static void close_node(struct net *net, struct node *node) {
     struct call_queue all = node->main.calls, transactions;
     struct net_call *call;

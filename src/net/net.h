@@ -197,6 +197,12 @@ int net_open(struct net **net, const struct net_options *options, const struct n
  * and calls no handler. */
 void net_close(struct net *net, bool forked);
 
+/* The TLS files, read anew, for connections made from net_use_tls() on. net_read_tls() may block, and changes nothing; it
+ * may run while other threads use the net, but no two at once. OK with *fresh NULL: the net has no TLS. Else *error says why. */
+struct tls_context;
+int net_read_tls(const struct net *net, struct tls_context **fresh, struct net_error *error);
+void net_use_tls(struct net *net, struct tls_context *fresh); /* takes it over; NULL: nothing */
+
 unsigned net_nodes(const struct net *net);
 rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME; see net_process() */
 int net_random(struct net *net, void *buf, size_t n); /* getrandom(2), buffered; 0, or -1 */

@@ -16,7 +16,7 @@
 
 struct tls_context {
     SSL_CTX *openssl;
-    char *server_name;
+    char *ca_file, *cert_file, *key_file, *server_name; /* NULL: not given */
 };
 
 struct tls {
@@ -81,20 +81,25 @@ static bool load_identity(SSL_CTX *openssl, const struct net_options *options, s
     return SSL_CTX_check_private_key(openssl) == 1 || refuse_file("key", key, error);
 }
 
+static bool copy_text(char **to, const char *from) { return !from || (*to = strdup(from)); }
+
+static bool context_prepare(struct tls_context *context, const struct net_options *options) {
+    context->openssl = SSL_CTX_new(TLS_client_method());
+    return context->openssl && copy_text(&context->ca_file, options->tls_ca_file) &&
+           copy_text(&context->cert_file, options->tls_cert_file) && copy_text(&context->key_file, options->tls_key_file) &&
+           copy_text(&context->server_name, options->tls_server_name);
+}
+
 struct tls_context *tls_context_new(const struct net_options *options, struct net_error *error) {
     struct tls_context *context = calloc(1, sizeof(*context));
-    SSL_CTX *openssl = SSL_CTX_new(TLS_client_method());
-    if (options->tls_server_name && context) context->server_name = strdup(options->tls_server_name);
-    if (!context || !openssl || (options->tls_server_name && !context->server_name)) {
+    if (!context || !context_prepare(context, options)) {
         error->result = REDLOCK_NO_MEMORY;
         snprintf(error->text, sizeof(error->text), "out of memory while preparing TLS");
-        if (context) free(context->server_name);
-        free(context);
-        SSL_CTX_free(openssl);
+        tls_context_free(context);
         ERR_clear_error();
         return NULL;
     }
-    context->openssl = openssl;
+    SSL_CTX *openssl = context->openssl;
     SSL_CTX_set_min_proto_version(openssl, TLS1_2_VERSION);
     SSL_CTX_set_verify(openssl, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(openssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -106,9 +111,20 @@ struct tls_context *tls_context_new(const struct net_options *options, struct ne
     return NULL;
 }
 
+struct tls_context *tls_context_again(const struct tls_context *context, struct net_error *error) {
+    const struct net_options options = {.tls_ca_file = context->ca_file,
+                                        .tls_cert_file = context->cert_file,
+                                        .tls_key_file = context->key_file,
+                                        .tls_server_name = context->server_name};
+    return tls_context_new(&options, error);
+}
+
 void tls_context_free(struct tls_context *context) {
     if (!context) return;
     SSL_CTX_free(context->openssl);
+    free(context->ca_file);
+    free(context->cert_file);
+    free(context->key_file);
     free(context->server_name);
     free(context);
 }

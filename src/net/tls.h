@@ -17,7 +17,9 @@ struct tls;
 
 /* Reads the files. NULL: the error is filled (BAD_ARGUMENT names the file, NO_MEMORY). */
 struct tls_context *tls_context_new(const struct net_options *options, struct net_error *error);
-void tls_context_free(struct tls_context *context);
+/* The same files, read anew. */
+struct tls_context *tls_context_again(const struct tls_context *context, struct net_error *error);
+void tls_context_free(struct tls_context *context); /* sessions that it was made for go on */
 
 /* A session with a server whose certificate must name `host` (or the context's server name). NULL: no memory. */
 struct tls *tls_new(struct tls_context *context, const char *host);

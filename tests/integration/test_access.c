@@ -394,6 +394,39 @@ static void tls_files_that_cannot_be_used(void **state) {
     assert_bad_tls(&options, "tls_cert_file", "tls_key_file");
 }
 
+static int verdict_of(struct redlock_client *client) {
+    struct redlock_node_status status = {.size = sizeof status};
+    assert_result(redlock_client_node(client, 0, &status), REDLOCK_OK);
+    return status.verdict;
+}
+
+/* A certificate that the server refuses is replaced by one that it takes, and then by rubbish. */
+static void tls_files_that_are_renewed(void **state) {
+    (void)state;
+    struct redlock_error error = {0};
+    shell("cd %s && cp intruder.pem renewed.pem && cp intruder.key renewed.key", pki);
+    struct redlock_client_options options = tls_options("ca.pem", "renewed");
+    struct redlock_client *client = open_url(secure_url, &options);
+    assert_int_not_equal(verdict_of(client), REDLOCK_VERDICT_GRANTED);
+    shell("cd %s && cp client.pem renewed.pem && cp client.key renewed.key", pki);
+    assert_result(redlock_client_reload(client, &error), REDLOCK_OK);
+    wait_until(verdict_of(client) == REDLOCK_VERDICT_GRANTED, 5000);
+    struct redlock_lock *lock = new_lock(client, "renewed", NULL);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    shell("cd %s && echo rubbish > renewed.pem", pki);
+    assert_result(redlock_client_reload(client, &error), REDLOCK_BAD_ARGUMENT);
+    assert_int_equal(error.result, REDLOCK_BAD_ARGUMENT);
+    assert_non_null(strstr(error.text, "renewed.pem"));
+    assert_result(redlock_client_reload(client, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+    /* What was read before holds on, for new connections too. */
+    assert_true(server_ask_integer(&secure, "CLIENT KILL TYPE normal SKIPME yes") > 0);
+    wait_until(redlock_extend(lock, 0) == REDLOCK_OK, 5000);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
 int main(void) {
     const struct CMUnitTest plain[] = {
         cmocka_unit_test(a_password), cmocka_unit_test(a_user),        cmocka_unit_test(the_least_permissions_suffice),
@@ -405,6 +438,7 @@ int main(void) {
         cmocka_unit_test(tls_refuses_an_unknown_authority),
         cmocka_unit_test(tls_without_a_certificate_it_trusts),
         cmocka_unit_test(tls_to_a_plain_server),
+        cmocka_unit_test(tls_files_that_are_renewed),
         cmocka_unit_test(tls_files_that_cannot_be_used),
     };
     return cmocka_run_group_tests(plain, NULL, NULL) + cmocka_run_group_tests(tls, start_secure, stop_secure);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A file may be on a disk that hangs, or be a pipe that nobody writes to. So a thread reads them, and the loop goes on.
+ */
+#include "reload.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+#include <systemd/sd-daemon.h>
+
+#include "gateway.h"
+#include "password.h"
+
+enum { CLOSE_MS = 1000 };
+
+struct reload {
+    struct gateway *gateway;
+    struct event *hup, *done;
+    int fd; /* written to by the thread when it has read all */
+    pthread_t thread;
+    bool running;
+    char *password; /* the thread's, until it has read all */
+    char why[512];  /* "": all were read */
+};
+
+static void *read_files(void *context) {
+    struct reload *reload = context;
+    const char *path = reload->gateway->options->password_file;
+    struct redlock_error error = {0};
+    const uint64_t one = 1;
+    if (path != NULL) reload->password = password_read(path, reload->why, sizeof reload->why);
+    if (reload->why[0] == '\0' && redlock_client_reload(reload->gateway->client, &error) != REDLOCK_OK)
+        snprintf(reload->why, sizeof reload->why, "%s", error.text);
+    return write(reload->fd, &one, sizeof one) == sizeof one ? NULL : reload; /* an eventfd takes a 1 */
+}
+
+/* A file that cannot be used changes nothing: what was read before holds on. */
+static void on_done(evutil_socket_t fd, short what, void *context) {
+    struct reload *reload = context;
+    struct gateway *gateway = reload->gateway;
+    uint64_t count;
+    (void)what;
+    if (read(fd, &count, sizeof count) != sizeof count) return;
+    pthread_join(reload->thread, NULL);
+    reload->running = false;
+    if (reload->why[0] != '\0') {
+        gateway->options->say("SIGHUP: %s; nothing was changed", reload->why);
+        password_free(reload->password);
+    } else {
+        if (reload->password != NULL) {
+            password_free(gateway->password);
+            gateway->password = reload->password;
+        }
+        gateway->options->say("SIGHUP: the password file and the files of TLS were read again");
+    }
+    reload->password = NULL;
+    sd_notify(0, "READY=1");
+}
+
+/* Signals are the loop's: one that came to the thread would end its wait for a file. */
+static bool begin(struct reload *reload) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool begun = pthread_create(&reload->thread, NULL, read_files, reload) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return begun;
+}
+
+static void on_hup(evutil_socket_t number, short what, void *context) {
+    struct reload *reload = context;
+    (void)number;
+    (void)what;
+    if (reload->running) {
+        reload->gateway->options->say("SIGHUP: the files of the last one are still being read");
+        return;
+    }
+    sd_notify(0, "RELOADING=1");
+    reload->why[0] = '\0';
+    reload->running = begin(reload);
+    if (reload->running) return;
+    reload->gateway->options->say("SIGHUP: no thread to read the files with; nothing was changed");
+    sd_notify(0, "READY=1");
+}
+
+bool reload_open(struct gateway *gateway) {
+    struct reload *reload = calloc(1, sizeof *reload);
+    if (reload == NULL) return false;
+    reload->gateway = gateway;
+    gateway->reload = reload;
+    reload->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (reload->fd < 0) return false;
+    reload->hup = evsignal_new(gateway->base, SIGHUP, on_hup, reload);
+    reload->done = event_new(gateway->base, reload->fd, EV_READ | EV_PERSIST, on_done, reload);
+    return reload->hup != NULL && reload->done != NULL && event_add(reload->hup, NULL) == 0 &&
+           event_add(reload->done, NULL) == 0;
+}
+
+static bool thread_ends(struct reload *reload) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_MS / 1000;
+    return pthread_timedjoin_np(reload->thread, NULL, &until) == 0;
+}
+
+bool reload_close(struct gateway *gateway) {
+    struct reload *reload = gateway->reload;
+    if (reload == NULL) return true;
+    if (reload->hup != NULL) event_free(reload->hup);
+    if (reload->done != NULL) event_free(reload->done);
+    if (reload->running && !thread_ends(reload)) return false; /* it goes on using what it has */
+    if (reload->fd >= 0) close(reload->fd);
+    password_free(reload->password);
+    free(reload);
+    return true;
+}
