@@ -206,6 +206,8 @@ static void test_wrong_answers(void **state) {
                       *const no_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*2\r\n$1\r\nx\r\n$1\r\n1\r\n"},
                       *const half_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*1\r\n$1\r\n1\r\n"},
                       *const long_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*2\r\n$18\r\n999999999999999999\r\n$1\r\n1\r\n"},
+                      *const many_us[] = {"$1\r\nx\r\n", ":-1\r\n",
+                                          "*2\r\n$13\r\n9223372036853\r\n$18\r\n999999999999999999\r\n"},
                       *const refused[] = {"$10\r\n1700000003\r\n", ":-1\r\n",
                                           "-NOPERM this user has no permissions\r\n"};
     (void)state;
@@ -214,6 +216,7 @@ static void test_wrong_answers(void **state) {
     assert_false(feed(NET_PEEK, no_time, &answer));
     assert_false(feed(NET_PEEK, half_time, &answer));
     assert_false(feed(NET_PEEK, long_time, &answer));
+    assert_false(feed(NET_PEEK, many_us, &answer));
     assert_true(feed(NET_PEEK, refused, &answer));
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_NOPERM);
 
