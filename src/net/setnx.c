@@ -213,6 +213,7 @@ static bool answer_look(const struct reader *reader, struct net_reply *answer) {
     if (slots[0].type != REPLY_ARRAY || slots[0].integer != 4 || reader->slots_count <= BESIDE) return false;
     if (!parse_time(reader, TIME, &now_us) || slots[PTTL].type != REPLY_INTEGER) return false;
     answer->remaining_ms = slots[PTTL].integer;
+    if (answer->remaining_ms < -2) return false;
     if (slots[VALUE].type == REPLY_ERROR) {
         answer->verdict = verdict_of_error(reader->bytes[VALUE].data, reader->bytes[VALUE].bytes);
         return true;

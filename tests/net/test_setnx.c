@@ -222,6 +222,7 @@ static void test_wrong_answers(void **state) {
 
 #define QUEUED "+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n"
     const char *const undone[] = {QUEUED, "*-1\r\n"}, *const three[] = {QUEUED, "*3\r\n" TIME_AT ":1\r\n$1\r\nx\r\n"},
+                      *const no_left[] = {QUEUED, "*4\r\n" TIME_AT ":-3\r\n$1\r\nx\r\n*2\r\n$-1\r\n$-1\r\n"},
                       *const at_once[] = {"+OK\r\n", ":1\r\n", "", "", "", ""},
                       *const nothing_beside[] = {QUEUED, "*4\r\n" TIME_AT ":-1\r\n$1\r\nx\r\n*2\r\n$-1\r\n$-1\r\n"},
                       *const list_beside[] = {QUEUED, "*4\r\n" TIME_AT ":-1\r\n$1\r\nx\r\n-WRONGTYPE Operation\r\n"},
@@ -230,6 +231,7 @@ static void test_wrong_answers(void **state) {
 #undef QUEUED
     assert_false(feed(NET_LOOK, undone, &answer));
     assert_false(feed(NET_LOOK, three, &answer));
+    assert_false(feed(NET_LOOK, no_left, &answer));
     assert_false(feed(NET_LOOK, at_once, &answer));
     assert_true(feed(NET_LOOK, nothing_beside, &answer));
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_GRANTED);
