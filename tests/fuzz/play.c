@@ -17,7 +17,7 @@
 
 struct play_real play_real;
 
-enum { OUT_MAX = 4096, ASKED_AT_FIRST = 4096, ASKED_MAX = 1 << 20, REAL_PATIENCE_MS = 15, REAL_BYTES_MAX = 1 << 20, STEPS_MAX = 100000, ROUNDS_MAX = 32 };
+enum { OUT_MAX = 4096, ASKED_AT_FIRST = 4096, ASKED_MAX = 1 << 20, REAL_PATIENCE_MS = 60, REAL_BYTES_MAX = 1 << 20, STEPS_MAX = 100000, ROUNDS_MAX = 32 };
 static const char resource[] = "fuzz-lock", resource_2[] = "fuzz-lock-2";
 static const char adopted[] = "0123456789abcdef0123456789abcdef01234567";
 
@@ -44,7 +44,7 @@ static struct {
     struct redlock_client *client;
     struct redlock_lock *lock;
     bool could_grant[PLAY_NODES_MAX]; /* the node said what may be a vote, after it was asked for one */
-    bool acquires, two_keys, renews;
+    bool acquires, two_keys, renews, scripts;
     struct redlock_view views[PLAY_NODES_MAX];
 } world;
 
@@ -304,6 +304,8 @@ static void answer(struct conn *conn, const struct words *words) {
         write_record(conn, conn->resp3);
     } else if (is_word(words, 0, "SUBSCRIBE")) {
         write_subscribed(conn, words);
+    } else if (!world.scripts && (is_word(words, 0, "EVAL") || is_word(words, 0, "EVALSHA"))) {
+        say_text(conn, "-ERR unknown command 'EVAL'\r\n");
     } else if (is_word(words, 0, "EVAL")) {
         say_text(conn, is_word(words, 2, "0") ? "$-1\r\n" : ":1\r\n");
     } else if (is_word(words, 0, "CLIENT") && is_word(words, 1, "ID")) {
@@ -506,12 +508,14 @@ static void survey(void) {
     }
 }
 
-static void look_at_quorum(void) {
+/* The second member; NULL: there is none. */
+static const struct redlock_member *look_at_quorum(void) {
     static struct redlock_member members[REDLOCK_NODES_MAX];
     struct redlock_quorum quorum = {.size = sizeof quorum};
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) members[i] = (struct redlock_member){.size = sizeof members[i]};
     (void)!redlock_quorum_look(world.client, &quorum, members, REDLOCK_NODES_MAX);
     must(quorum.members <= REDLOCK_NODES_MAX && quorum.intact <= quorum.members, "no such quorum");
+    return quorum.members > 1 ? &members[1] : NULL;
 }
 
 static void change_quorum(uint8_t code) {
@@ -522,8 +526,10 @@ static void change_quorum(uint8_t code) {
         options.never_used = 1;
         (void)!redlock_quorum_init(world.client, &options, &error);
     } else {
-        (void)!redlock_quorum_remove(world.client, "0000000000000002", &options, &error);
-        (void)!redlock_quorum_add(world.client, 0, &options, &error);
+        const struct redlock_member *second = look_at_quorum();
+        const int node = second != NULL && second->node > 0 ? second->node : 0;
+        (void)!redlock_quorum_remove(world.client, second != NULL ? second->id : "00000000000000ee", &options, &error);
+        (void)!redlock_quorum_add(world.client, (size_t)node, &options, &error);
     }
 }
 
@@ -542,7 +548,7 @@ static void act(uint8_t code) {
         break;
     case PLAY_SURVEY: survey(); break;
     case PLAY_LIST: (void)!redlock_list(world.client, listed, NULL); break;
-    case PLAY_QUORUM: look_at_quorum(); break;
+    case PLAY_QUORUM: (void)look_at_quorum(); break;
     case PLAY_DISOWN: (void)redlock_lock_disown(world.lock); break;
     case PLAY_ADOPT: (void)!redlock_lock_adopt_fenced(world.lock, adopted, sizeof adopted - 1, 7); break;
     case PLAY_INIT:
@@ -560,6 +566,7 @@ static void open_client(uint8_t choice) {
     const bool setnx = choice % PLAY_MODES == PLAY_SETNX;
     world.nodes = setnx || choice & PLAY_ONE_NODE ? 1 : choice & PLAY_FIVE_NODES ? 5 : 3;
     world.two_keys = (choice & PLAY_TWO_KEYS) && !setnx;
+    world.scripts = !(choice & PLAY_NO_SCRIPTS);
     world.renews = !(choice & PLAY_NO_RENEWAL);
     for (unsigned i = 0; i < world.nodes; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "redis://:secret@10.0.0.%u:6379%s ", i + 1,

@@ -44,8 +44,9 @@ enum play_code {
 };
 
 enum play_mode { PLAY_CLASSIC = 0, PLAY_GUARDED = 1, PLAY_AUTO = 2, PLAY_SETNX = 3, PLAY_MODES = 4 };
-/* Above the mode's two bits: three nodes, one, five; then whether a guarded client confirms. */
-enum { PLAY_ONE_NODE = 4, PLAY_FIVE_NODES = 8, PLAY_CONFIRMS = 16, PLAY_TWO_KEYS = 32, PLAY_NO_RENEWAL = 64 };
+/* Above the mode's two bits: three nodes, one, five; then whether a guarded client confirms, the
+ * lock is on two keys, is not renewed, and whether servers know no scripts. */
+enum { PLAY_ONE_NODE = 4, PLAY_FIVE_NODES = 8, PLAY_CONFIRMS = 16, PLAY_TWO_KEYS = 32, PLAY_NO_RENEWAL = 64, PLAY_NO_SCRIPTS = 128 };
 
 enum { PLAY_NODES_MAX = 5, PLAY_CONNS = 4 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Records what real servers say to the client of play.c, as inputs for fuzz_client: scripts/fuzz-record runs it.
- * usage: fuzz_record_client SOCKETS DIRECTORY, where SOCKETS has the Unix sockets 1, 2 and 3 of empty servers
+ * usage: fuzz_record_client SOCKETS DIRECTORY, where SOCKETS has the Unix sockets 1, 2 and 3 of empty servers, and 4, 5 and
+ * 6 of others that know no scripts
  */
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -12,7 +13,10 @@
 
 int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 
+enum { SETS_OF = 3 };
+
 static const char *sockets;
+static unsigned first_socket;
 static FILE *file;
 
 /* What the program does, one after the other. Locks that one leaves behind, the next finds. */
@@ -29,26 +33,29 @@ static const struct {
     {"auto-held", PLAY_AUTO, {PLAY_ACQUIRE, PLAY_SURVEY}},
     {"setnx", PLAY_SETNX, {PLAY_LOOK, PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
     {"guarded-no-record", PLAY_GUARDED, {PLAY_ACQUIRE, PLAY_QUORUM}},
-    {"guarded-init", PLAY_GUARDED, {PLAY_INIT, PLAY_QUORUM}},
+    {"guarded-init", PLAY_GUARDED, {PLAY_INIT}},
     {"guarded", PLAY_GUARDED, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
-    {"guarded-confirms", PLAY_GUARDED | PLAY_CONFIRMS | PLAY_TWO_KEYS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
-    {"guarded-left", PLAY_GUARDED, {PLAY_ACQUIRE, PLAY_DISOWN, PLAY_LOOK, PLAY_SURVEY}},
+    {"guarded-confirms", PLAY_GUARDED | PLAY_CONFIRMS | PLAY_TWO_KEYS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_DISOWN}},
     {"guarded-held", PLAY_GUARDED, {PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
-    {"guarded-members", PLAY_GUARDED, {PLAY_MEMBERS, PLAY_QUORUM}},
+    {"guarded-members", PLAY_GUARDED, {PLAY_TIME_1S, PLAY_TIME_1S, PLAY_MEMBERS}},
+    {"plain", PLAY_CLASSIC | PLAY_NO_SCRIPTS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
+    {"plain-two-keys", PLAY_CLASSIC | PLAY_NO_SCRIPTS | PLAY_TWO_KEYS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
+    {"plain-setnx", PLAY_SETNX | PLAY_NO_SCRIPTS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
+    {"plain-held", PLAY_CLASSIC | PLAY_NO_SCRIPTS, {PLAY_ACQUIRE, PLAY_DISOWN, PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
     {"auto-guarded", PLAY_AUTO, {PLAY_ACQUIRE}},
 };
 
 static int connect_real(unsigned node) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/%u", sockets, node + 1);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/%u", sockets, first_socket + node);
     must(fd >= 0 && __real_connect(fd, (const struct sockaddr *)&address, sizeof address) == 0, "no server");
     return fd;
 }
 
 /* ---- what is kept of what they say ---- */
 
-enum { ELEMENTS_MAX = 64, ELEMENTS_KEPT = 8, INFO_MAX = 1024 };
+enum { ELEMENTS_MAX = 64, ELEMENTS_KEPT = 2, INFO_MAX = 1024 };
 
 /* The lines of INFO that the library looks at: the others say much of the machine, and nothing to a fuzzer. */
 static const char *const fields[] = {
@@ -143,6 +150,7 @@ int main(int argc, char **argv) {
         for (size_t k = 0; k < sizeof programs[i].codes && programs[i].codes[k] != 0; k++)
             input[bytes++] = programs[i].codes[k];
         snprintf(path, sizeof path, "%s/%s", argv[2], programs[i].name);
+        first_socket = programs[i].flags & PLAY_NO_SCRIPTS ? 1 + SETS_OF : 1;
         file = fopen(path, "wb");
         must(file != NULL, "no file");
         fputc(input[0], file);
