@@ -36,11 +36,25 @@ static void __attribute__((format(printf, 2, 3))) fail(struct reading *reading, 
     snprintf(reading->error, reading->error_size, "%s:%d: %s", reading->path, reading->line, reason);
 }
 
+/* As fgets(3), with the count: what comes behind a NUL belongs to the line, too. */
+static size_t take_line(char *buffer, size_t size, FILE *file) {
+    size_t length = 0;
+    int byte = 0;
+    while (length + 1 < size && byte != '\n' && (byte = getc(file)) != EOF) buffer[length++] = (char)byte;
+    buffer[length] = '\0';
+    return length;
+}
+
 static char *next_line(char *buffer, int size, void *context) {
     struct reading *reading = context;
-    if (reading->failed || fgets(buffer, size, reading->file) == NULL) return NULL;
+    if (reading->failed) return NULL;
+    const size_t length = take_line(buffer, (size_t)size, reading->file);
+    if (length == 0) return NULL;
     reading->line++;
-    size_t length = strlen(buffer);
+    if (strlen(buffer) < length) {
+        fail(reading, "a NUL byte: this is not a text file");
+        return NULL;
+    }
     if (length == (size_t)size - 1 && buffer[length - 1] != '\n') {
         fail(reading, "line longer than %d bytes; give each node a `nodes = URL` line of its own", size - 2);
         return NULL;

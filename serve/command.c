@@ -22,7 +22,7 @@ static const struct command commands[] = {
     {"expire", 3, 4, 0, NULL, plan_expire, 1},
     {"del", 2, ANY, COMMAND_MANY_KEYS, NULL, plan_delete, 1},
     {"unlink", 2, ANY, COMMAND_MANY_KEYS, NULL, plan_delete, 1},
-    {"redlock.fence", 2, 2, 0, NULL, plan_fence, 1},
+    {"redlock.fence", 2, 3, 0, NULL, plan_fence, 1},
     {"eval", 3, ANY, 0, command_eval, NULL, 3},
     {"evalsha", 3, ANY, 0, command_evalsha, NULL, 3},
     {"script", 2, ANY, 0, command_script, NULL, 0},

@@ -40,10 +40,19 @@ bool plan_delete(struct connection *connection, struct plan *plan) {
 }
 
 bool plan_fence(struct connection *connection, struct plan *plan) {
-    if (connection->gateway->options->guarded) return plans(plan, SCRIPT_GET, PLAN_FENCE);
-    command_refuse(connection, "no fencing token",
-                   "the quorum is in classic mode, and only guarded mode has them (--mode guarded)");
-    return false;
+    if (!connection->gateway->options->guarded) {
+        command_refuse(connection, "no fencing token",
+                       "the quorum is in classic mode, and only guarded mode has them (--mode guarded)");
+        return false;
+    }
+    if (connection->reader.count < 3) {
+        command_refuse(connection, "REDLOCK.FENCE key without a value",
+                       "give the value that the lock was taken with: by now it may be another client's");
+        return false;
+    }
+    plans(plan, SCRIPT_GET, PLAN_FENCE);
+    plan->call.value = connection->reader.words[2];
+    return true;
 }
 
 bool plan_setnx(struct connection *connection, struct plan *plan) {

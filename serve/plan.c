@@ -16,7 +16,10 @@ static struct script_value integer(int64_t value) {
     return (struct script_value){.kind = SCRIPT_INTEGER, .integer = value};
 }
 
-static struct script_value fence_of(const struct turn *turn) {
+/* The fencing token of a lock that another has by now is not for who asks. */
+static struct script_value fence_of(const struct turn *turn, struct script_bytes asked, struct script_bytes held) {
+    if (asked.bytes != held.bytes || memcmp(asked.data, held.data, held.bytes) != 0)
+        return (struct script_value){.kind = SCRIPT_NIL};
     struct redlock_lock *lock = key_lock(turn->key, &turn->sight);
     int64_t fence = lock != NULL ? redlock_fence(lock) : 0;
     if (fence > 0) return integer(fence);
@@ -27,7 +30,7 @@ static struct script_value fence_of(const struct turn *turn) {
 
 static struct script_value shaped(const struct plan *plan, const struct turn *turn, const struct script_value *answer) {
     if (answer->kind == SCRIPT_ERROR) return *answer;
-    if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES) return fence_of(turn);
+    if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES) return fence_of(turn, plan->call.value, answer->bytes);
     if (plan->shape == PLAN_FLAG) return integer(answer->kind == SCRIPT_STATUS);
     if (plan->shape == PLAN_SECONDS && answer->integer >= 0) return integer((answer->integer + 500) / 1000);
     return *answer;

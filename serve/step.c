@@ -40,12 +40,17 @@ static struct script_value failure(struct turn *turn, int result, struct redlock
     return error_of(turn);
 }
 
-static struct script_value remaining(const struct sight *sight) {
+/* What is surely left. */
+static struct script_value remaining(const struct turn *turn) {
+    const struct sight *sight = &turn->sight;
     struct script_value value = {.kind = SCRIPT_INTEGER, .integer = -2};
     if (sight->state != SIGHT_LOCK) return value;
     value.integer = -1;
     if (sight->ends_ns == SIGHT_NEVER) return value;
-    int64_t left_ns = sight->ends_ns - gateway_now_ns();
+    struct redlock_lock *kept = key_lock(turn->key, sight);
+    int64_t ends_ns = kept != NULL ? redlock_validity_end_ns(kept) : sight->ends_ns;
+    if (sight->ends_ns < ends_ns) ends_ns = sight->ends_ns;
+    int64_t left_ns = ends_ns - gateway_now_ns();
     value.integer = left_ns > 0 ? left_ns / GATEWAY_MS : 0;
     return value;
 }
@@ -253,7 +258,7 @@ static bool act(struct turn *turn, struct script_value *value) {
         *value = (struct script_value){.kind = SCRIPT_BYTES, .bytes = sight_value(sight->token, sight->token_bytes)};
         return true;
     case SCRIPT_EXISTS: return answered(value, sight->state == SIGHT_LOCK ? one : none);
-    case SCRIPT_PTTL: return answered(value, remaining(sight));
+    case SCRIPT_PTTL: return answered(value, remaining(turn));
     case SCRIPT_DELETE: return release(turn, value);
     case SCRIPT_EXTEND: return extend(turn, value);
     case SCRIPT_TAKE: return take(turn, value);
@@ -266,7 +271,9 @@ static void compare_kept(struct turn *turn) {
     struct key *key = turn->key;
     if (key->lock == NULL) return;
     if (key_lock(key, &turn->sight) != NULL) {
-        key_keep(key, key->lock, turn->sight.ends_ns == SIGHT_NEVER ? key->ends_ns : turn->sight.ends_ns);
+        /* The nodes' keys may live that much longer than what is surely left. */
+        int64_t asking_ns = gateway_now_ns() - turn->since_ns;
+        key_keep(key, key->lock, turn->sight.ends_ns == SIGHT_NEVER ? key->ends_ns : turn->sight.ends_ns + asking_ns);
     } else if (redlock_validity_ms(key->lock) > 0) {
         key_forget(key);
         channel_tell(turn->gateway, key->name, "del");
@@ -301,7 +308,7 @@ static void on_look(void *context, struct redlock_lock *lock, int result) {
     struct script_value value;
     size_t nodes = redlock_client_nodes(turn->gateway->client);
     leave_out_recovering(turn, nodes);
-    enum sight_verdict verdict = sight_judge(turn->views, nodes, gateway_now_ns(), &turn->sight);
+    enum sight_verdict verdict = sight_judge(turn->views, nodes, turn->since_ns, &turn->sight);
     step_measure(turn, METRIC_LOOK, verdict == SIGHT_UNKNOWN ? REDLOCK_NO_QUORUM : REDLOCK_OK);
     if (verdict == SIGHT_UNKNOWN && result == REDLOCK_OK && ++turn->looks < LOOKS_MAX) {
         if (look(turn, &value)) turn_go(turn, &value);

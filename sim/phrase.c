@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *decimal(int64_t thousandths, const char *unit, char *out, size_t size) {
     char fraction[8];
@@ -65,5 +66,34 @@ const char *phrase_nodes(rl_mask nodes, char *out, size_t size) {
         const char *before = i == 0 ? "" : i + 1 == count ? " and " : ", ";
         phrase_add(&phrase, "%s%u", before, list[i]);
     }
+    return out;
+}
+
+/* Of the well-formed UTF-8 sequence that begins there; 0: none, or one that is a control. */
+static size_t plain_length(const unsigned char *at, size_t bytes) {
+    const unsigned char first = at[0];
+    if (first < 0x80) return first == '\t' || (first >= ' ' && first != 0x7f);
+    const size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    if (length == 0 || length > bytes) return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    const bool c1 = first == 0xc2 && at[1] < 0xa0; /* some terminals obey these */
+    const bool overlong = (first == 0xe0 && at[1] < 0xa0) || (first == 0xf0 && at[1] < 0x90);
+    const bool beyond = (first == 0xed && at[1] > 0x9f) || (first == 0xf4 && at[1] > 0x8f);
+    return c1 || overlong || beyond ? 0 : length;
+}
+
+char *phrase_plain(char *out, size_t size, const char *text, size_t bytes) {
+    const unsigned char *at = (const unsigned char *)text, *end = at + bytes;
+    size_t used = 0;
+    while (at < end) {
+        const size_t length = plain_length(at, (size_t)(end - at));
+        if (used + (length > 0 ? length : 4) >= size) break;
+        if (length > 0) memcpy(out + used, at, length);
+        if (length == 0) snprintf(out + used, size - used, "\\x%02x", *at);
+        used += length > 0 ? length : 4;
+        at += length > 0 ? length : 1;
+    }
+    out[used] = '\0';
     return out;
 }

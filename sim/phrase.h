@@ -19,6 +19,10 @@ const char *phrase_step(rl_ns step, char *out, size_t size);
 /* "node 3", "nodes 1 and 2", "nodes 1 to 5"; nodes count from 1 in words. */
 const char *phrase_nodes(rl_mask nodes, char *out, size_t size);
 
+/* Text of a file made fit for a terminal: well-formed UTF-8 and tabs pass, controls and stray bytes become \xNN. Cut at
+ * the end if need be, always terminated. Returns `out`. */
+char *phrase_plain(char *out, size_t size, const char *text, size_t bytes);
+
 /* Writes into a buffer of fixed size; what does not fit is left out. */
 struct phrase {
     char *text;

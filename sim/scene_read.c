@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads a scene: head (title, source, prose), options, steps, expectations, in this order.
+ * Reads a scene: head (title, source, prose), options, steps, expectations, in this order. What it says is printed
+ * later, so each line is made plain before anything else is done with it.
  */
 #include "scene.h"
+
+#include "phrase.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +15,9 @@ const char *const scene_client_names[WORLD_CLIENTS_MAX] = {"A", "B", "C", "D", "
 const char *const scene_resource_names[WORLD_RESOURCES_MAX] = {"job", "r2", "r3", "r4"};
 
 const char *const scene_mode_names[SCENE_MODES] = {"classic", "guarded"};
+
+#define HOLD_MAX (INT64_C(366) * 86400000 * RL_MS)
+enum { LINE_BYTES = 512 };
 
 struct reader {
     struct scene *scene;
@@ -138,19 +144,37 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
         scene->options.link.delay_min = line->span2;
         scene->options.link.delay_max = line->span;
         break;
-    case SCENE_OPTION_NODE_TIMEOUT: for_clients(scene, everybody, set_node_timeout, line); break;
-    case SCENE_OPTION_STALL_TIMEOUT: for_clients(scene, everybody, set_stall_timeout, line); break;
+    case SCENE_OPTION_NODE_TIMEOUT:
+        if (line->span > 60000 * RL_MS) return wrong(reader, "a node timeout is at most 60s");
+        for_clients(scene, everybody, set_node_timeout, line);
+        break;
+    case SCENE_OPTION_STALL_TIMEOUT:
+        if (line->span < 10 * RL_MS || line->span > 600000 * RL_MS)
+            return wrong(reader, "a stall timeout is from 10ms to 10m");
+        for_clients(scene, everybody, set_stall_timeout, line);
+        break;
     case SCENE_OPTION_RENEWED: for_clients(scene, everybody, set_renewed, line); break;
     case SCENE_OPTION_LOST_MARGIN: for_clients(scene, everybody, set_lost_margin, line); break;
-    case SCENE_OPTION_HOLD_MAX: for_clients(scene, everybody, set_hold_max, line); break;
-    case SCENE_OPTION_RETRY: for_clients(scene, everybody, set_retry, line); break;
+    case SCENE_OPTION_HOLD_MAX:
+        if (line->span > HOLD_MAX) return wrong(reader, "a lock is held for at most 366 days");
+        for_clients(scene, everybody, set_hold_max, line);
+        break;
+    case SCENE_OPTION_RETRY:
+        if (line->span2 > line->span || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
+            return wrong(reader, "delays between retries go from the least to the most, which is at most 24h");
+        for_clients(scene, everybody, set_retry, line);
+        break;
     case SCENE_OPTION_LISTS: for_clients(scene, line->clients, set_lists, line); break;
     case SCENE_OPTION_LISTS_TWICE: for_clients(scene, line->clients, set_lists_twice, line); break;
     case SCENE_OPTION_CLOCK_RATE:
         if (line->number < 1 || line->number > 10000000) return wrong(reader, "a clock runs at 1 to 10000000 ppm");
         for_clients(scene, line->clients, set_clock_rate, line);
         break;
-    case SCENE_OPTION_TTL_MAX: scene->options.ttl_ms_max = line->span / RL_MS; break;
+    case SCENE_OPTION_TTL_MAX:
+        if (line->span < REDLOCK_TTL_MS_MIN * RL_MS || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
+            return wrong(reader, "a ttl max is from %dms to 24h", REDLOCK_TTL_MS_MIN);
+        scene->options.ttl_ms_max = line->span / RL_MS;
+        break;
     case SCENE_OPTION_CONFIRMS: for_clients(scene, line->clients, set_confirms, line); break;
     case SCENE_OPTION_NO_AGENT: for_clients(scene, line->clients, set_no_agent, line); break;
     case SCENE_OPTION_FORGETS_MODE: scene->forgets_mode |= line->clients; break;
@@ -304,6 +328,20 @@ static void blank_line(struct scene *scene) {
         memcpy(scene->prose + used, "\n\n", 3);
 }
 
+/* The library would refuse these options, and nothing could be played. */
+static bool check_client(struct reader *reader, unsigned client) {
+    const struct redlock_client_options *options = &reader->scene->options.client[client].client;
+    const struct redlock_lock_options *lock = &reader->scene->options.client[client].lock;
+    const char *name = scene_client_names[client];
+    const int64_t ttl_ms = lock->ttl_ms, drift_ms = ttl_ms * options->drift_ppm / 1000000 + options->drift_ms;
+    int64_t margin_ms = lock->lost_margin_ms;
+    if (margin_ms < 0) margin_ms = ttl_ms / 10 < 1000 ? ttl_ms / 10 : 1000;
+    if (options->node_timeout_ms >= ttl_ms) return wrong(reader, "%s's node timeout must be below its TTL", name);
+    if (drift_ms + margin_ms + 1 >= ttl_ms)
+        return wrong(reader, "%s's TTL leaves no validity: it must be above the lost margin and the drift", name);
+    return true;
+}
+
 static bool complete(struct reader *reader) {
     struct scene *scene = reader->scene;
     size_t used = strlen(scene->prose);
@@ -316,27 +354,28 @@ static bool complete(struct reader *reader) {
     if (!scene->expects[SCENE_CLASSIC].given && !scene->expects[SCENE_GUARDED].given)
         return wrong(reader,
                      "no expectation: a line 'classic: holds' or 'classic: breaks RULE...', or one of 'guarded:'");
+    for (unsigned i = 0; i < scene->options.clients; i++)
+        if (!check_client(reader, i)) return false;
     if (scene->ends == 0) scene->ends = scene->steps[scene->steps_count - 1].at + 1000 * RL_MS;
     return true;
 }
 
 bool scene_read(struct scene *scene, const char *name, const char *file, const char *text, char *error, size_t size) {
     memset(scene, 0, sizeof *scene);
-    snprintf(scene->name, sizeof scene->name, "%s", name);
-    snprintf(scene->file, sizeof scene->file, "%s", file);
+    phrase_plain(scene->name, sizeof scene->name, name, strlen(name));
+    phrase_plain(scene->file, sizeof scene->file, file, strlen(file));
     world_options_init(&scene->options);
     scene->options.link.delay_min = scene->options.link.delay_max = RL_MS;
     scene->options.record_messages = 1;
     for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) scene->options.client[i].client.allow_replicas = 1;
     struct reader reader = {.scene = scene, .error = error, .error_size = size};
     while (*text != '\0') {
-        char line[512];
+        char line[4 * LINE_BYTES];
         size_t length = strcspn(text, "\n"), shown = length;
         reader.line++;
-        if (length >= sizeof line) return wrong(&reader, "a line of more than %zu bytes", sizeof line - 1);
+        if (length >= LINE_BYTES) return wrong(&reader, "a line of more than %d bytes", LINE_BYTES - 1);
         while (shown > 0 && (text[shown - 1] == ' ' || text[shown - 1] == '\r' || text[shown - 1] == '\t')) shown--;
-        memcpy(line, text, shown);
-        line[shown] = '\0';
+        phrase_plain(line, sizeof line, text, shown);
         if (shown == 0) {
             blank_line(scene);
         } else if (line[0] != '#' && !read_line(&reader, line)) {

@@ -217,6 +217,7 @@ static void guard_client(struct scene *scene, unsigned index) {
     bool forgets = scene->forgets_mode >> index & 1;
     rl_mask others = scene->options.others, nodes = client->nodes ? client->nodes : rl_all(scene->options.nodes);
     bool two_quorums = (nodes & others) != 0 && (nodes & (rl_mask)~others) != 0 && !client->client.quorum;
+    if (scene->classic >> index & 1 || forgets) client->client.confirm = 0;
     if (scene->classic >> index & 1) return;
     client->client.mode = forgets ? REDLOCK_MODE_AUTO : REDLOCK_MODE_GUARDED;
     client->refused = forgets || two_quorums;
@@ -235,6 +236,7 @@ static void make_classic(struct scene *scene) {
     for (unsigned i = 0; i < scene->options.clients; i++) {
         scene->options.client[i].client.quorum = NULL;
         scene->options.client[i].client.allow_replicas = 0;
+        scene->options.client[i].client.confirm = 0;
     }
 }
 

@@ -15,6 +15,10 @@
 #define BLOCK 4096
 #define SLOTS 2
 #define BUCKETS_AT ((SLOTS + 1) * BLOCK)
+/* No gate comes so far. A store behind it would count on from 0, and be taken for older than it is. */
+#define VERSION_MAX (UINT64_MAX - 1)
+/* More have no place in a file. */
+#define BUCKETS_MAX ((INT64_MAX - BUCKETS_AT) / sizeof(struct gate_bucket))
 
 /* The first byte is none of a text file, and the number is written in this machine's byte order. */
 static const char magic[8] = "\x89rlgate";
@@ -149,7 +153,8 @@ static int read_header(struct gate_file *file) {
     if (fstat(file->fd, &status) != 0 || read_at(file->fd, &header, sizeof header, 0) != 0) return -1;
     bool ours =
         memcmp(header.magic, magic, sizeof magic) == 0 && header.order == ORDER && header.sum == header_sum(&header);
-    if (!ours || !S_ISREG(status.st_mode) || status.st_size != place_of(header.buckets)) {
+    bool counted = header.buckets >= 1 && header.buckets <= BUCKETS_MAX;
+    if (!ours || !counted || !S_ISREG(status.st_mode) || status.st_size != place_of(header.buckets)) {
         errno = EBADMSG;
         return -1;
     }
@@ -201,7 +206,7 @@ static int sync_data(struct gate_file *file) {
 }
 
 static bool is_sound(const struct gate_file *file, const struct gate_bucket *bucket) {
-    return bucket->index < file->buckets && gate_bucket_is_sound(bucket, file->salt);
+    return bucket->index < file->buckets && bucket->version <= VERSION_MAX && gate_bucket_is_sound(bucket, file->salt);
 }
 
 /* An unsound slot (torn, or never written) reads as version 0. */
@@ -251,6 +256,10 @@ int gate_file_store(struct gate_file *file, struct gate_bucket *bucket) {
     if (read_slots(file, slots) != 0) return -1;
     unsigned newer = slots[1].version > slots[0].version;
     uint64_t last = slots[newer].version > bucket->version ? slots[newer].version : bucket->version;
+    if (last >= VERSION_MAX) {
+        errno = EBADMSG;
+        return -1;
+    }
     bucket->version = last + 1;
     gate_bucket_seal(bucket, file->salt);
     if (write_at(file->fd, bucket, sizeof *bucket, place_of_slot(1 - newer)) != 0) return -1;

@@ -152,11 +152,12 @@ bool setnx_encode(const struct net_request *request, bool whole_script, struct b
 static bool parse_digits(struct net_bytes text, int64_t *number) {
     const char *digits = text.data;
     *number = 0;
+    if (text.bytes == 0 || text.bytes > 18) return false;
     for (size_t i = 0; i < text.bytes; i++) {
         if (!is_digit(digits[i])) return false;
         *number = *number * 10 + (digits[i] - '0');
     }
-    return text.bytes > 0 && text.bytes <= 18;
+    return true;
 }
 
 /* TIME's answer, from its array on. */
@@ -166,7 +167,7 @@ static bool parse_time(const struct reader *reader, size_t at, int64_t *now_us) 
         return false;
     if (reader->slots[at + 1].type != REPLY_STRING || reader->slots[at + 2].type != REPLY_STRING) return false;
     if (!parse_digits(reader->bytes[at + 1], &seconds) || !parse_digits(reader->bytes[at + 2], &us)) return false;
-    if (seconds > INT64_MAX / SECOND_US - 1) return false;
+    if (seconds > INT64_MAX / SECOND_US - 1 || us >= SECOND_US) return false;
     *now_us = seconds * SECOND_US + us;
     return true;
 }
@@ -212,6 +213,7 @@ static bool answer_look(const struct reader *reader, struct net_reply *answer) {
     if (slots[0].type != REPLY_ARRAY || slots[0].integer != 4 || reader->slots_count <= BESIDE) return false;
     if (!parse_time(reader, TIME, &now_us) || slots[PTTL].type != REPLY_INTEGER) return false;
     answer->remaining_ms = slots[PTTL].integer;
+    if (answer->remaining_ms < -2) return false;
     if (slots[VALUE].type == REPLY_ERROR) {
         answer->verdict = verdict_of_error(reader->bytes[VALUE].data, reader->bytes[VALUE].bytes);
         return true;

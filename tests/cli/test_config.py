@@ -22,6 +22,8 @@ BAD_FILES = [
     ("allow-replicas = 1\n", "1: allow-replicas: '1' is neither yes nor no"),
     ("ttl-max = 5ms\n", "1: ttl-max: '5ms' is out of range"),
     ("nodes = " + "r" * 300, "1: line longer than"),
+    ("# text\nttl = 5s\0 or not\n", "2: a NUL byte: this is not a text file"),
+    ("#" + "x" * 150 + "\0" + "x" * 150 + "\nttl = 5\n", "1: a NUL byte"),
 ]
 
 

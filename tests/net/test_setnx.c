@@ -206,6 +206,8 @@ static void test_wrong_answers(void **state) {
                       *const no_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*2\r\n$1\r\nx\r\n$1\r\n1\r\n"},
                       *const half_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*1\r\n$1\r\n1\r\n"},
                       *const long_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*2\r\n$18\r\n999999999999999999\r\n$1\r\n1\r\n"},
+                      *const many_us[] = {"$1\r\nx\r\n", ":-1\r\n",
+                                          "*2\r\n$13\r\n9223372036853\r\n$18\r\n999999999999999999\r\n"},
                       *const refused[] = {"$10\r\n1700000003\r\n", ":-1\r\n",
                                           "-NOPERM this user has no permissions\r\n"};
     (void)state;
@@ -214,11 +216,13 @@ static void test_wrong_answers(void **state) {
     assert_false(feed(NET_PEEK, no_time, &answer));
     assert_false(feed(NET_PEEK, half_time, &answer));
     assert_false(feed(NET_PEEK, long_time, &answer));
+    assert_false(feed(NET_PEEK, many_us, &answer));
     assert_true(feed(NET_PEEK, refused, &answer));
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_NOPERM);
 
 #define QUEUED "+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n"
     const char *const undone[] = {QUEUED, "*-1\r\n"}, *const three[] = {QUEUED, "*3\r\n" TIME_AT ":1\r\n$1\r\nx\r\n"},
+                      *const no_left[] = {QUEUED, "*4\r\n" TIME_AT ":-3\r\n$1\r\nx\r\n*2\r\n$-1\r\n$-1\r\n"},
                       *const at_once[] = {"+OK\r\n", ":1\r\n", "", "", "", ""},
                       *const nothing_beside[] = {QUEUED, "*4\r\n" TIME_AT ":-1\r\n$1\r\nx\r\n*2\r\n$-1\r\n$-1\r\n"},
                       *const list_beside[] = {QUEUED, "*4\r\n" TIME_AT ":-1\r\n$1\r\nx\r\n-WRONGTYPE Operation\r\n"},
@@ -227,6 +231,7 @@ static void test_wrong_answers(void **state) {
 #undef QUEUED
     assert_false(feed(NET_LOOK, undone, &answer));
     assert_false(feed(NET_LOOK, three, &answer));
+    assert_false(feed(NET_LOOK, no_left, &answer));
     assert_false(feed(NET_LOOK, at_once, &answer));
     assert_true(feed(NET_LOOK, nothing_beside, &answer));
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_GRANTED);

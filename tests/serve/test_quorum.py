@@ -4,6 +4,7 @@ be known."""
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -205,15 +206,45 @@ def guarded_quorum():
 def test_fence_grows_and_stays_through_extensions(start, guarded_quorum, key):
     gateway = start(guarded_quorum.nodes, "--mode", "guarded")
     with gateway.connect() as client:
-        assert client("REDLOCK.FENCE", key) is None
+        assert client("REDLOCK.FENCE", key, "v") is None
+        assert "may be another client's" in str(client.error("REDLOCK.FENCE", key))
         fences = []
         for _ in range(3):
             client("SET", key, "v", "NX", "PX", 20000)
-            fences.append(client("REDLOCK.FENCE", key))
+            fences.append(client("REDLOCK.FENCE", key, "v"))
+            assert client("REDLOCK.FENCE", key, "w") is None, "another's"
             assert client("EVAL", EXTEND, 1, key, "v", 30000) == 1
-            assert client("REDLOCK.FENCE", key) == fences[-1]
+            assert client("REDLOCK.FENCE", key, "v") == fences[-1]
             assert client("EVAL", RELEASE, 1, key, "v") == 1
         assert fences == sorted(set(fences))
+
+
+def test_a_client_that_is_late_gets_no_fence(start, guarded_quorum, key):
+    """Not that of the next holder, which would let it pass where that one has passed."""
+    gateway = start(guarded_quorum.nodes, "--mode", "guarded")
+    with gateway.connect() as late, gateway.connect() as next_one:
+        assert late("SET", key, "late", "NX", "PX", 300) == "OK"
+        until(lambda: next_one("SET", key, "next", "NX", "PX", 20000) == "OK", what="the lock")
+        assert late("REDLOCK.FENCE", key, "late") is None
+        assert next_one("REDLOCK.FENCE", key, "next") > 0
+
+
+def test_pttl_is_what_is_surely_left(start, quorum, key):
+    """Less 1 % and 2 ms, from before the nodes were asked, however late the gateway looks at their answers."""
+    gateway = start(quorum.nodes)
+    with gateway.connect() as client:
+        began = time.monotonic()
+        assert client("SET", key, "v", "NX", "PX", 10000) == "OK"
+        spent = (time.monotonic() - began) * 1000
+        for nap in (0, 0.3):
+            time.sleep(nap)
+            passed = (time.monotonic() - began) * 1000 - spent
+            assert client("PTTL", key) <= 10000 - 102 - passed
+        client.send("PTTL", key)
+        os.kill(gateway.process.pid, signal.SIGSTOP)
+        time.sleep(0.5)
+        os.kill(gateway.process.pid, signal.SIGCONT)
+        assert client.read() <= 10000 - 102 - 300
 
 
 def test_a_fence_that_is_not_known_here(start, guarded_quorum, key):
@@ -223,7 +254,7 @@ def test_a_fence_that_is_not_known_here(start, guarded_quorum, key):
     first.kill()
     with start(guarded_quorum.nodes, "--mode", "guarded", socket=first.path).connect() as client:
         assert client("GET", key) == b"v"
-        assert "fencing token is not known" in str(client.error("REDLOCK.FENCE", key))
+        assert "fencing token is not known" in str(client.error("REDLOCK.FENCE", key, "v"))
         error = client.error("EVAL", EXTEND, 1, key, "v", 30000)
         assert "cannot be extended here" in str(error) and "can be released" in str(error)
         assert client("EVAL", RELEASE, 1, key, "v") == 1

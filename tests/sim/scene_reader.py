@@ -41,6 +41,14 @@ CASES = [
     ("TTL too short", HEAD + "ttl 1ms\n" + STEPS + HOLDS, 65, ".scene:8: a TTL is from"),
     ("clock that stands", HEAD + "A's clock runs at 0 ppm\n" + STEPS + HOLDS, 65, ".scene:8: a clock runs at"),
     ("backwards", HEAD + "at 2s A acquires job\nat 1s B acquires job\n" + HOLDS, 65, ".scene:9: steps go forward"),
+    ("node timeout above the TTL", HEAD + "ttl 1s\nnode timeout 2s\n" + STEPS + HOLDS, 65, "A's node timeout must be below its TTL"),
+    ("node timeout too long", HEAD + "ttl 1h\nnode timeout 2m\n" + STEPS + HOLDS, 65, ".scene:9: a node timeout is at most"),
+    ("stall timeout too short", HEAD + "stall timeout 1ms\n" + STEPS + HOLDS, 65, ".scene:8: a stall timeout is from"),
+    ("lost margin above the TTL", HEAD + "ttl 1s\nlost margin 1s\n" + STEPS + HOLDS, 65, "A's TTL leaves no validity"),
+    ("held for too long", HEAD + "locks are renewed for at most 9000h\n" + STEPS + HOLDS, 65, ".scene:8: a lock is held for at most"),
+    ("retries backwards", HEAD + "retries after 2s to 1s\n" + STEPS + HOLDS, 65, ".scene:8: delays between retries go"),
+    ("ttl max too long", HEAD + "ttl max 25h\n" + STEPS + HOLDS, 65, ".scene:8: a ttl max is from"),
+    ("confirms in classic mode, too", HEAD + "A confirms\n" + STEPS + HOLDS + "guarded: holds\n", 0, ""),
     ("late option", HEAD + STEPS + "ttl 5s\n" + HOLDS, 65, ".scene:9: options come before the first step"),
     ("no expectation", HEAD + STEPS, 65, "no expectation"),
     ("no title", HEAD.replace("title A test\n", "") + STEPS + HOLDS, 65, "no title"),
@@ -80,6 +88,41 @@ def check_cases(directory):
     return wrong
 
 
+def check_escapes(directory):
+    """Nothing of a file reaches the terminal as a control: neither where it is told nor where it is refused."""
+    control = "\x1b[2J\x9b1m\x7f\r"
+    wrong = 0
+    good = HEAD.replace("A test", f"A t{control}est").replace("nobody", f"no{control}body")
+    good = good.replace("Prose.", f"Pro{control}se, and Grüße.") + STEPS + f"classic: holds. Be{control}cause.\n"
+    for name, text in [
+        ("told", good),
+        ("later", good + f"later lat{control}er\n"),
+        ("native", good + f"native: li{control}ke guarded\n"),
+        ("unmet", good + "    and B acquires job\n"),
+        ("unknown", good + f"who{control}ever\n"),
+        ("time", good + f"at {control} A acquires job\n"),
+        ("rule", good + f"guarded: breaks RULE{control}\n"),
+        (f"na{control}me", good + "whoever\n"),
+    ]:
+        path = directory / (name + ".scene")
+        path.write_bytes(text.encode())
+        for arguments in [[], ["--svg", "-"], ["--trace"]]:
+            result = subprocess.run([PROGRAM, str(path), *arguments], capture_output=True, check=False)
+            for output in (result.stdout, result.stderr):
+                raw = [one for one in output.decode() if (ord(one) < 0x20 and one not in "\n\t") or 0x7f <= ord(one) < 0xa0]
+                if raw:
+                    wrong += 1
+                    print(f"{name!r} {arguments}: raw {raw} in {output!r}")
+        if name == "told" and ("t\\x1b[2J" not in output_of(path) or "Grüße" not in output_of(path)):
+            wrong += 1
+            print(f"not shown escaped: {output_of(path)!r}")
+    return wrong
+
+
+def output_of(path):
+    return run(str(path)).stdout
+
+
 def check_commands():
     wrong = 0
     for arguments, status, words in [
@@ -116,4 +159,5 @@ def check_commands():
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    sys.exit(1 if check_cases(pathlib.Path(scratch)) + check_commands() else 0)
+    scenes = pathlib.Path(scratch)
+    sys.exit(1 if check_cases(scenes) + check_escapes(scenes) + check_commands() else 0)
