@@ -50,7 +50,6 @@ struct conn {
     int fd;
     uint32_t generation; /* of the socket: events of an earlier one are stale */
     uint32_t watched;    /* what epoll was told */
-    struct resolve_job *job;
     struct addresses addresses;
     unsigned address;    /* how many were tried */
     unsigned first;      /* where to begin: behind the one that used up the last try's time */
@@ -107,6 +106,8 @@ struct node {
     unsigned index;
     struct url url;
     struct conn main, aux, watch;
+    struct resolve_job *job; /* the question for its addresses (lookup.c); NULL: none is under way, ... */
+    rl_ns asked_at;          /* ... else since when */
     struct tracking tracking;
     struct transaction tx;
     struct call_queue kept;        /* releases that wait for the connection (or for memory) */
@@ -161,7 +162,7 @@ struct net {
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
 void conn_event(struct conn *conn, uint32_t events);
-void conn_poll_resolver(struct conn *conn);
+void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure); /* NULL: none */
 void conn_step_tls(struct conn *conn);
 /* Marks it; net_process() gives it up. */
 void conn_break(struct conn *conn, int verdict, const char *text);
@@ -173,6 +174,13 @@ void conn_close(struct conn *conn, bool reset);
 void conn_free_forked(struct conn *conn);
 void conn_watch_calls(struct conn *conn); /* arms the deadline for the first call, if it is not armed */
 bool conn_has_unanswered_write(const struct conn *conn);
+
+/* lookup.c: a node's name to addresses */
+#define LOOKUP_NO_THREAD "no memory or thread to resolve the host name"
+/* For a connection that is CONN_RESOLVING: asks, unless the question is under way or must wait. False: no thread. */
+bool lookup_begin(struct node *node);
+void lookups_pump(struct net *net); /* hands answers to the connections that wait, and asks what had to wait */
+void lookup_late(const struct node *node, rl_ns now, char *text, size_t size); /* why there is no answer yet */
 
 /* wire.c: its bytes */
 void conn_watch(struct conn *conn, uint32_t events); /* what epoll is to tell of */
