@@ -106,10 +106,7 @@ int client_verdict(const struct redlock_client *client, unsigned node, int verdi
 static void free_memory(struct redlock_client *client) {
     pool_empty(&client->rounds);
     pool_empty(&client->acquisitions);
-    for (struct kind *kind = client->kinds, *next; kind; kind = next) {
-        next = kind->next;
-        free(kind);
-    }
+    kinds_free(client);
     guard_free(client->guard);
     free(client->automode);
     lines_free(client);

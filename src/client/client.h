@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "automode.h"
+#include "chains.h"
 #include "core/core.h"
 #include "guard.h"
 #include "line.h"
@@ -87,7 +88,8 @@ struct redlock_client {
     pthread_cond_t told_cond;
 
     struct acquisition *acquiring;  /* those under way: they hear of nodes that come and go */
-    struct kind *kinds;             /* the one used last first */
+    struct chains kinds;
+    struct kind *kind_last;         /* used last; NULL: gone */
     struct pool rounds, acquisitions;
     struct gathering *gatherings;   /* threads that wait for nodes to be connected */
 
@@ -99,7 +101,7 @@ struct redlock_client {
 
 /* What locks made with the same options share. */
 struct kind {
-    struct kind *next;
+    struct chained by_options;
     unsigned locks;
     struct redlock_lock_options options; /* without owner and on_change, which are the lock's own */
     struct rl_terms terms;
@@ -236,6 +238,7 @@ void pool_empty(struct pool *pool);
 /* kind.c */
 struct kind *kind_of(struct redlock_client *client, const struct redlock_lock_options *options); /* NULL: no memory */
 void kind_drop(struct redlock_client *client, struct kind *kind);
+void kinds_free(struct redlock_client *client);
 
 /* round.c */
 bool rounds_reserve(struct redlock_client *client); /* one, so that a release can be sent without memory; false: none */
