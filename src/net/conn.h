@@ -112,6 +112,7 @@ struct node {
     struct transaction tx;
     struct call_queue kept;        /* releases that wait for the connection (or for memory) */
     struct net_timer keep_timer;   /* when the first of them is given up */
+    rl_ns keep_look_at;            /* not before this are they looked through again */
     struct net_timer memory_timer; /* when sending is tried again after memory has failed */
     uint64_t sent, answered;       /* calls of the main connection, counted since the start */
     bool failed;                   /* the last try to connect has failed */
