@@ -17,6 +17,7 @@
 #include "line.h"
 #include "net/net.h"
 #include "redlock.h"
+#include "renewals.h"
 
 /* A thread that blocks until something is done. Lives on that thread's stack. */
 struct waiter {
@@ -91,6 +92,7 @@ struct redlock_client {
     struct chains kinds;
     struct kind *kind_last;         /* used last; NULL: gone */
     struct pool rounds, acquisitions;
+    struct renewals renewals;       /* those that are due */
     struct gathering *gatherings;   /* threads that wait for nodes to be connected */
 
     struct guard *guard;            /* guarded mode; NULL: classic */
@@ -103,6 +105,7 @@ struct redlock_client {
 struct kind {
     struct chained by_options;
     unsigned locks;
+    unsigned held; /* of them, and to be renewed */
     struct redlock_lock_options options; /* without owner and on_change, which are the lock's own */
     struct rl_terms terms;
 };
@@ -162,6 +165,9 @@ struct redlock_lock {
     uint8_t verdicts[REDLOCK_NODES_MAX];
     uint8_t owner_bytes;
     uint16_t token_bytes;
+    bool counted;        /* among its kind's held ones */
+    bool renewing;       /* counted among the renewals under way, ... */
+    uint32_t due_place;  /* ... or one of those that wait: its place among them and 1. 0: it does not wait */
     int abort_result;    /* not OK: why we cancelled the acquisition ourselves */
     unsigned char *token; /* of the lease: behind the lock, or where it is too long for that, allocated */
     uint16_t *stripes;   /* guarded: those of the keys, each once */
