@@ -5,8 +5,9 @@
 
 #include "client.h"
 
-/* How many are under way: found out as TCP does it, but by how long answers take, since one that is late is in vain. */
-enum { WINDOW_FIRST = 16, WINDOW_MAX = 1024 };
+/* How many are under way: found out as TCP does it, but by how long answers take, since one that is late is in vain. Never so
+ * few that a client with a few locks is held back by nodes that fail for another reason. */
+enum { WINDOW_FIRST = 16, WINDOW_MIN = 4, WINDOW_MAX = 1024 };
 enum { SOON = 4, SLOW = 2 }; /* parts of the node timeout */
 enum { ROOM_FIRST = 256 };
 #define TELL_EVERY (10000 * RL_MS)
@@ -87,7 +88,7 @@ static void widen(struct renewals *renewals) {
 static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_ns now) {
     if (now - renewals->cut_at < node_timeout) return;
     renewals->cut_at = now;
-    if (renewals->window > by) renewals->window -= by;
+    renewals->window = renewals->window > by + WINDOW_MIN ? renewals->window - by : WINDOW_MIN;
     renewals->threshold = renewals->window;
     renewals->won = 0;
 }
@@ -106,10 +107,8 @@ static bool is_under_way(const struct redlock_lock *lock) {
 
 static void count_under_way(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct renewals *renewals = of(lock);
-    bool under_way = is_under_way(lock);
-    if (under_way == lock->renewing) return;
-    lock->renewing = under_way;
-    if (under_way) {
+    lock->renewing = !lock->renewing;
+    if (lock->renewing) {
         renewals->under_way++;
         return;
     }
@@ -201,18 +200,18 @@ void renewals_event(struct redlock_lock *lock, struct rl_event *event) {
         renewals->picked = NULL;
         return;
     }
-    bool full = renewals->count > 0 || renewals->under_way >= renewals->window;
-    bool can_ask = rl_count(event->ready) >= lock->kind->terms.quorum || renewals->under_way > 0;
-    if (full && can_ask) event->full = has_room(renewals);
+    if (renewals->count == 0 && renewals->under_way < renewals->window) return;
+    bool can_ask = renewals->under_way > 0 || rl_count(event->ready) >= lock->kind->terms.quorum;
+    if (can_ask) event->full = has_room(renewals);
 }
 
 void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct renewals *renewals = of(lock);
     if (actions->renewal_waits) add_due(renewals, lock, now);
-    else remove_due(renewals, lock);
-    count_under_way(lock, actions, now);
+    else if (lock->due_place != 0) remove_due(renewals, lock);
+    if (is_under_way(lock) != lock->renewing) count_under_way(lock, actions, now);
     count_held(lock);
-    if (renewals->awake || renewals->count == 0 || renewals->under_way >= renewals->window) return;
+    if (renewals->count == 0 || renewals->awake || renewals->under_way >= renewals->window) return;
     renewals->awake = true;
     net_timer_set(lock->client->net, &renewals->timer, now);
 }

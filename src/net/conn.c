@@ -117,6 +117,7 @@ void conn_start(struct conn *conn) {
     timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
     conn->address = conn->addresses.count = 0;
     conn->state = CONN_RESOLVING;
+    net->resolving = true;
     if (!reader_open(&conn->reader)) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
     } else if (url->kind == URL_UNIX) {

@@ -147,6 +147,7 @@ struct net {
     pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a moment */
     rl_ns sleeper_at; /* what that one is set to */
     bool pending;   /* net_process() has work that no event announces */
+    bool resolving; /* some connection waits for its addresses, or some question is under way */
     bool closing;
     bool watching;          /* somebody waits */
     struct net_timer unwatch; /* when nobody has waited for a while */

@@ -57,8 +57,11 @@ static void ask(struct node *node) {
 }
 
 void lookups_pump(struct net *net) {
+    if (!net->resolving) return;
     for (unsigned i = 0; i < net->nodes; i++) poll_answer(&net->node[i]);
     for (unsigned i = 0; i < net->nodes; i++) ask(&net->node[i]);
+    net->resolving = false;
+    for (unsigned i = 0; i < net->nodes; i++) net->resolving |= net->node[i].job != NULL || waits(&net->node[i]);
 }
 
 void lookup_late(const struct node *node, rl_ns now, char *text, size_t size) {

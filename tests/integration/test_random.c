@@ -23,7 +23,7 @@ ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags) {
 }
 
 /* Without the bytes that a client draws ahead. */
-static struct redlock_client *open_without(enum redlock_mode mode) {
+static struct redlock_client *open_without(int mode) {
     struct redlock_client_options options;
     redlock_client_options_init(&options);
     options.mode = mode;
