@@ -28,6 +28,7 @@ void settings_init(struct settings *settings) {
                                   .pairs = 7,
                                   .seconds_ms = 250,
                                   .held = 100000,
+                                  .ttls = 1,
                                   .socket_mode = 0600,
                                   .connections = 1000,
                                   .lock_memory_mib = 128,
@@ -201,6 +202,7 @@ SETTER(set_socket_mode) {
     return 0;
 }
 SETTER(set_held) { return number(&s->held, value, 1, 10000000, error, size); }
+SETTER(set_ttls) { return number(&s->ttls, value, 1, 1000000, error, size); }
 SETTER(set_seconds) {
     return within(&s->seconds_ms, value, 10, 600000, "a measurement takes from 10ms to 10m", error, size);
 }
@@ -396,6 +398,7 @@ const struct option_entry option_entries[] = {
     {"pairs", 0, "N", COMMAND_BENCH, false, set_pairs, "how often, floor and library in turns (7)"},
     {"seconds", 0, "S", COMMAND_BENCH, false, set_seconds, "how long each time (0.25)"},
     {"held", 0, "N", COMMAND_BENCH, false, set_held, "how many locks are held at once (100000)"},
+    {"ttls", 0, "N", COMMAND_BENCH, false, set_ttls, "held: how many different TTLs they have, --ttl and a little more (1)"},
     {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
     {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false, set_json, "results for machines"},

@@ -48,7 +48,8 @@ struct settings {
     int64_t conflict_exit_code, count;
     int64_t fence; /* 0: not given */
     int64_t samples;
-    int64_t pairs, seconds_ms, held; /* bench: how often, how long, how many locks at once */
+    int64_t pairs, seconds_ms, held; /* bench: how often, how long, how many locks at once, ... */
+    int64_t ttls;                    /* ... and with how many different TTLs */
     int64_t watch_ms;          /* 0: once */
     int64_t socket_mode, connections, lock_memory_mib, client_memory_mib; /* serve */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */

@@ -257,6 +257,11 @@ struct redlock_stats {
     uint64_t reconnects;
     uint64_t splits;        /* tries that another's votes made fail although some nodes granted */
     uint64_t wakeups;       /* hints from nodes to those who waited */
+    uint64_t overloads;     /* times that renewals were seen not to keep up, at most one in 10 s. It is seen before a lock
+                               is lost for that: a quarter of the time in which its renewal can be done has passed. Each
+                               is logged as a WARNING too. Of the last one: */
+    uint64_t renewals_needed; /* renewals a second that the locks held then take */
+    uint64_t renewals_done;   /* renewals a second that were done since the first had to wait */
 };
 REDLOCK_API int redlock_client_stats(struct redlock_client *client, struct redlock_stats *stats);
 

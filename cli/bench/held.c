@@ -20,6 +20,7 @@ static const char taking[] = "taking", holding[] = "holding", giving[] = "giving
 
 struct held {
     const struct settings *settings;
+    struct redlock_client *client;
     uint64_t renewed, unsure, lost;
     const char *doing;
     int64_t began_ns;        /* of what it is doing */
@@ -51,11 +52,19 @@ static void begin_doing(struct held *held, const char *doing) {
     held->renewed_before = held->renewed;
 }
 
+/* The library knows before any is lost. */
+static void tell_overload(struct held *held) {
+    struct redlock_stats stats = {.size = sizeof stats};
+    if (held->warned || redlock_client_stats(held->client, &stats) != REDLOCK_OK) return;
+    if (stats.overloads > 0) warn(held, "do not keep up", (double)stats.renewals_done + 1);
+}
+
 /* Taking a lock costs as much as renewing one, or a little more: that renewals will not keep up is
  * known long before locks are lost. */
 static void check_rate(struct held *held, unsigned done) {
     const double seconds = (double)(now_ns() - held->began_ns) / 1e9;
     const double rate = ((double)done + (double)(held->renewed - held->renewed_before)) / seconds;
+    tell_overload(held);
     if (rate <= 0 || (seconds * 1e3 < RATE_AFTER_MS && held->lost == 0)) return;
     if (held->lost > 0) {
         warn(held, "do not keep up, and locks are lost", rate);
@@ -107,6 +116,7 @@ static int make_locks(struct bench *bench, struct redlock_client *client, struct
     options.on_change = on_change;
     options.on_change_context = held;
     for (int64_t wanted = bench->settings->held; plan->locks_count < wanted; plan->locks_count++) {
+        options.ttl_ms = bench->settings->ttl_ms + plan->locks_count % bench->settings->ttls;
         int status = library_lock(client, &options, plan->locks_count, 1, &plan->locks[plan->locks_count]);
         if (status != 0) return status;
     }
@@ -142,7 +152,7 @@ static int hold(struct bench *bench, struct redlock_client *client, struct held 
 
 static int take_hold_give(struct bench *bench, struct redlock_client *client, struct flight_plan *plan,
                           struct meter *meter, struct sample *sample) {
-    struct held held = {.settings = bench->settings};
+    struct held held = {.settings = bench->settings, .client = client};
     struct flight_misses misses = {0};
     const double before = heap_bytes();
     int status = make_locks(bench, client, &held, plan);

@@ -184,6 +184,7 @@ void report_json(const struct bench *bench, const struct result *results, size_t
     json_object_set_new(object, "seconds", json_real((double)bench->settings->seconds_ms / 1e3));
     json_object_set_new(object, "ttl_ms", json_integer(bench->settings->ttl_ms));
     json_object_set_new(object, "held", json_integer(bench->settings->held));
+    json_object_set_new(object, "ttls", json_integer(bench->settings->ttls));
     for (size_t i = 0; i < count; i++) json_array_append_new(list, result_json(&results[i]));
     json_object_set_new(object, "measurements", list);
     json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(7));

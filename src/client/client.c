@@ -107,10 +107,8 @@ int client_verdict(const struct redlock_client *client, unsigned node, int verdi
 static void free_memory(struct redlock_client *client) {
     pool_empty(&client->rounds);
     pool_empty(&client->acquisitions);
-    for (struct kind *kind = client->kinds, *next; kind; kind = next) {
-        next = kind->next;
-        free(kind);
-    }
+    renewals_free(client);
+    kinds_free(client);
     guard_free(client->guard);
     free(client->automode);
     lines_free(client);
@@ -131,6 +129,7 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     if (!client) return NULL;
     client->options = *options;
     client->told_last = &client->told_first;
+    renewals_init(client);
     client->asleep_last = &client->asleep;
     client->fork_generation = fork_generation();
     pthread_mutex_init(&client->mutex, NULL);

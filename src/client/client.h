@@ -11,11 +11,13 @@
 #include <stdbool.h>
 
 #include "automode.h"
+#include "chains.h"
 #include "core/core.h"
 #include "guard.h"
 #include "line.h"
 #include "net/net.h"
 #include "redlock.h"
+#include "renewals.h"
 
 /* A thread that blocks until something is done. Lives on that thread's stack. */
 struct waiter {
@@ -88,8 +90,10 @@ struct redlock_client {
     pthread_cond_t told_cond;
 
     struct acquisition *acquiring;  /* those under way: they hear of nodes that come and go */
-    struct kind *kinds;             /* the one used last first */
+    struct chains kinds;
+    struct kind *kind_last;         /* used last; NULL: gone */
     struct pool rounds, acquisitions;
+    struct renewals renewals;       /* those that are due */
     struct gathering *gatherings;   /* threads that wait for nodes to be connected */
 
     struct guard *guard;            /* guarded mode; NULL: classic */
@@ -100,8 +104,9 @@ struct redlock_client {
 
 /* What locks made with the same options share. */
 struct kind {
-    struct kind *next;
+    struct chained by_options;
     unsigned locks;
+    unsigned held; /* of them, and to be renewed */
     struct redlock_lock_options options; /* without owner and on_change, which are the lock's own */
     struct rl_terms terms;
 };
@@ -161,6 +166,9 @@ struct redlock_lock {
     uint8_t verdicts[REDLOCK_NODES_MAX];
     uint8_t owner_bytes;
     uint16_t token_bytes;
+    bool counted;        /* among its kind's held ones */
+    bool renewing;       /* counted among the renewals under way, ... */
+    uint32_t due_place;  /* ... or one of those that wait: its place among them and 1. 0: it does not wait */
     int abort_result;    /* not OK: why we cancelled the acquisition ourselves */
     unsigned char *token; /* of the lease: behind the lock, or where it is too long for that, allocated */
     uint16_t *stripes;   /* guarded: those of the keys, each once */
@@ -236,6 +244,7 @@ void pool_empty(struct pool *pool);
 /* kind.c */
 struct kind *kind_of(struct redlock_client *client, const struct redlock_lock_options *options); /* NULL: no memory */
 void kind_drop(struct redlock_client *client, struct kind *kind);
+void kinds_free(struct redlock_client *client);
 
 /* round.c */
 bool rounds_reserve(struct redlock_client *client); /* one, so that a release can be sent without memory; false: none */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What locks made with the same options share: mostly a program has one kind of lock, or a few, and a hundred thousand
- * locks of it.
+ * locks of it. But it may have a kind for each lock, too.
  */
 #include <stdlib.h>
 
 #include "client.h"
 
-/* More kinds than these are not looked for: to share is to save, not to be exact. */
-enum { KINDS_LOOKED_AT = 8 };
+enum { CHAINS_LEAST = 16 };
 
 static rl_ns node_timeout(const struct redlock_client *client, int64_t ttl_ms) {
     if (client->options.node_timeout_ms) return client->options.node_timeout_ms * RL_MS;
@@ -58,26 +57,54 @@ static struct kind *kind_new(struct redlock_client *client, const struct redlock
     return kind;
 }
 
-struct kind *kind_of(struct redlock_client *client, const struct redlock_lock_options *options) {
-    struct kind **at = &client->kinds, *kind;
-    for (int i = 0; i < KINDS_LOOKED_AT && *at && !same(&(*at)->options, options); i++) at = &(*at)->next;
-    if (*at && same(&(*at)->options, options)) {
-        kind = *at;
-        *at = kind->next;
-    } else {
-        kind = kind_new(client, options);
-        if (!kind) return NULL;
+static uint32_t hash_of(const struct redlock_lock_options *o) {
+    const uint64_t values[] = {(uint64_t)o->ttl_ms,          (uint64_t)o->validity_ms_min,    (uint64_t)o->renew,
+                               (uint64_t)o->renew_interval_ms, (uint64_t)o->hold_ms_max,      (uint64_t)o->renew_count_max,
+                               (uint64_t)o->lost_margin_ms,  (uint64_t)o->retry_count_max,
+                               (uint64_t)o->retry_delay_ms_min, (uint64_t)o->retry_delay_ms_max};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        hash = (hash ^ values[i]) * 0x9e3779b97f4a7c15u; /* 2^64 by the golden ratio */
+        hash ^= hash >> 32;
     }
-    kind->next = client->kinds;
-    client->kinds = kind;
+    return (uint32_t)hash;
+}
+
+static struct kind *kind_in(struct redlock_client *client, const struct redlock_lock_options *options) {
+    uint32_t hash = hash_of(options);
+    for (struct chained *thing = chains_first(&client->kinds, hash); thing; thing = chains_next(thing)) {
+        struct kind *kind = RL_CONTAINER(thing, struct kind, by_options);
+        if (same(&kind->options, options)) return kind;
+    }
+    struct kind *kind = kind_new(client, options);
+    if (kind && chains_add(&client->kinds, &kind->by_options, hash, CHAINS_LEAST)) return kind;
+    free(kind);
+    return NULL;
+}
+
+struct kind *kind_of(struct redlock_client *client, const struct redlock_lock_options *options) {
+    struct kind *kind = client->kind_last;
+    if (!kind || !same(&kind->options, options)) kind = kind_in(client, options);
+    if (!kind) return NULL;
+    client->kind_last = kind;
     kind->locks++;
     return kind;
 }
 
 void kind_drop(struct redlock_client *client, struct kind *kind) {
     if (--kind->locks > 0) return;
-    struct kind **at = &client->kinds;
-    while (*at != kind) at = &(*at)->next;
-    *at = kind->next;
+    if (client->kind_last == kind) client->kind_last = NULL;
+    chains_remove(&client->kinds, &kind->by_options);
     free(kind);
+}
+
+void kinds_free(struct redlock_client *client) {
+    for (uint32_t i = 0; i < client->kinds.chains; i++) {
+        for (struct chained *thing = client->kinds.chain[i], *next; thing; thing = next) {
+            next = thing->next;
+            free(RL_CONTAINER(thing, struct kind, by_options));
+        }
+    }
+    chains_free(&client->kinds);
+    client->kind_last = NULL;
 }

@@ -6,7 +6,7 @@
 
 #include "client.h"
 
-enum { BUCKETS = 1024, CROWDS = 64 };
+enum { CHAINS_LEAST = 1024, CROWDS = 64 };
 #define LEASE_MIN (500 * RL_MS) /* so long a waiter who says nothing is believed to wait, ... */
 #define LEASE_MAX (10000 * RL_MS)
 #define LEASE_POLLS 3              /* ... and at least so many times as long as he says nothing */
@@ -23,9 +23,8 @@ static rl_ns node_timeout_of(const struct redlock_lock *lock) { return lock->kin
 
 /* One key. It stays until the last of its calls is done. */
 struct line {
+    struct chained by_key;
     struct redlock_client *client;
-    struct line *next;
-    uint32_t hash;
     unsigned busy; /* calls under way, and who uses it just now */
     struct redlock_lock *first, **last;
     rl_mask stood; /* nodes where we have a place */
@@ -41,7 +40,7 @@ struct lines {
     unsigned waiting; /* locks in all lines */
     rl_mask refused;  /* nodes that keep no lines */
     rl_ns asked;      /* when a crowd was last asked for */
-    struct line *bucket[BUCKETS];
+    struct chains by_key;
     struct {
         uint32_t hash;
         rl_ns until;
@@ -56,17 +55,17 @@ static uint32_t hash_of(struct net_bytes key) { /* FNV-1a */
 }
 
 static struct line *find(const struct lines *lines, struct net_bytes key, uint32_t hash) {
-    struct line *line = lines->bucket[hash % BUCKETS];
-    while (line &&
-           (line->hash != hash || line->key.bytes != key.bytes || memcmp(line->key.data, key.data, key.bytes) != 0))
-        line = line->next;
-    return line;
+    for (struct chained *thing = chains_first(&lines->by_key, hash); thing; thing = chains_next(thing)) {
+        struct line *line = RL_CONTAINER(thing, struct line, by_key);
+        if (line->key.bytes == key.bytes && memcmp(line->key.data, key.data, key.bytes) == 0) return line;
+    }
+    return NULL;
 }
 
 /* ---- making and freeing ---- */
 
 /* One allocation: the line, its calls, the two names; the key is the end of the first. */
-static struct line *line_new(struct redlock_client *client, struct net_bytes key, uint32_t hash) {
+static struct line *line_new(struct redlock_client *client, struct net_bytes key) {
     unsigned nodes = client->nodes;
     size_t prefix = sizeof NET_KEY_WAITING - 1, bytes = prefix + key.bytes;
     _Static_assert(sizeof NET_KEY_WAITING == sizeof NET_KEY_WAITERS, "both names are as long");
@@ -74,7 +73,6 @@ static struct line *line_new(struct redlock_client *client, struct net_bytes key
     if (!line) return NULL;
     char *text = (char *)(line->calls + 3 * nodes);
     line->client = client;
-    line->hash = hash;
     line->last = &line->first;
     for (int i = 0; i < 2; i++, text += bytes) {
         memcpy(text, i == 0 ? NET_KEY_WAITING : NET_KEY_WAITERS, prefix);
@@ -102,29 +100,28 @@ static struct line *open_line(struct redlock_client *client, struct net_bytes ke
     struct lines *lines = client->lines;
     uint32_t hash = hash_of(key);
     struct line *line = find(lines, key, hash);
-    if (line || !(line = line_new(client, key, hash))) return line;
-    line->next = lines->bucket[hash % BUCKETS];
-    lines->bucket[hash % BUCKETS] = line;
-    return line;
+    if (line || !(line = line_new(client, key))) return line;
+    if (chains_add(&lines->by_key, &line->by_key, hash, CHAINS_LEAST)) return line;
+    free(line);
+    return NULL;
 }
 
 static void close_line(struct line *line) {
     if (line->first || line->busy > 0) return;
-    struct line **at = &line->client->lines->bucket[line->hash % BUCKETS];
-    while (*at != line) at = &(*at)->next;
-    *at = line->next;
+    chains_remove(&line->client->lines->by_key, &line->by_key);
     free(line);
 }
 
 void lines_free(struct redlock_client *client) {
-    for (unsigned i = 0; client->lines && i < BUCKETS; i++) {
-        struct line *next, *line = client->lines->bucket[i];
-        for (; line; line = next) {
-            next = line->next;
-            free(line);
+    struct lines *lines = client->lines;
+    for (uint32_t i = 0; lines && i < lines->by_key.chains; i++) {
+        for (struct chained *thing = lines->by_key.chain[i], *next; thing; thing = next) {
+            next = thing->next;
+            free(RL_CONTAINER(thing, struct line, by_key));
         }
     }
-    free(client->lines);
+    if (lines) chains_free(&lines->by_key);
+    free(lines);
     client->lines = NULL;
 }
 
@@ -151,7 +148,7 @@ static rl_mask keeper(const struct line *line, rl_ns now) {
         net_node(client->net, i, now, &status);
         if (status.uses_transactions) continue;
         const char *name = status.run_id[0] ? status.run_id : status.url;
-        uint32_t score = (hash_of((struct net_bytes){name, strlen(name)}) ^ line->hash) * 2654435761u;
+        uint32_t score = (hash_of((struct net_bytes){name, strlen(name)}) ^ line->by_key.hash) * 2654435761u;
         score ^= score >> 15;
         if (keeper != 0 && score <= best) continue;
         best = score;
@@ -199,6 +196,7 @@ static void join(struct redlock_lock *lock, struct line *line, rl_ns now) {
     struct redlock_client *client = lock->client;
     struct place *place = place_of(lock);
     *place = (struct place){.line = line, .since = now};
+    place->at = line->last;
     *line->last = lock;
     line->last = &place->next;
     if (client->lines->waiting++ == 0) net_watch(client->net, true);
@@ -213,10 +211,9 @@ void line_leave(struct redlock_lock *lock) {
     struct line *line = place->line;
     rl_ns now = net_now(client->net);
     bool was_first = line->first == lock;
-    struct redlock_lock **at = &line->first;
-    while (*at != lock) at = &place_of(*at)->next;
-    *at = place->next;
-    if (!place->next) line->last = at;
+    *place->at = place->next;
+    if (place->next) place_of(place->next)->at = place->at;
+    else line->last = place->at;
     place->line = NULL;
     const struct rl_acquire *machine = machine_of(lock);
     line->leave.passes = machine->state == RL_ACQUIRE_WON && machine->waiting.active && machine->waiting.rank > 0;
@@ -234,9 +231,9 @@ static bool is_crowded(const struct lines *lines, uint32_t hash, rl_ns now) {
 
 static void note_crowd(struct line *line, int64_t remaining) {
     struct lines *lines = line->client->lines;
-    uint32_t at = line->hash % CROWDS;
-    if (remaining == 0 && lines->crowd[at].hash != line->hash) return;
-    lines->crowd[at].hash = line->hash;
+    uint32_t at = line->by_key.hash % CROWDS;
+    if (remaining == 0 && lines->crowd[at].hash != line->by_key.hash) return;
+    lines->crowd[at].hash = line->by_key.hash;
     lines->crowd[at].until = remaining > 0 ? net_now(line->client->net) + CROWD_KEPT : 0;
 }
 
@@ -321,17 +318,20 @@ void line_released(struct redlock_lock *lock, rl_mask nodes) {
 }
 
 static void tell_all_of(struct redlock_client *client, unsigned node) {
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        struct line *next, *line = client->lines->bucket[i];
-        for (; line; line = next) {
+    struct chains *chains = &client->lines->by_key;
+    chains->walked = true;
+    for (uint32_t i = 0; i < chains->chains; i++) {
+        for (struct chained *thing = chains->chain[i], *next; thing; thing = next) {
+            struct line *line = RL_CONTAINER(thing, struct line, by_key);
             line->busy++;
             tell_first(line, (struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)node});
             tell_first(line, (struct rl_event){.type = RL_EVENT_NODES});
             line->busy--;
-            next = line->next;
+            next = thing->next;
             close_line(line);
         }
     }
+    chains->walked = false;
 }
 
 void line_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank) {

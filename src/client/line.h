@@ -19,7 +19,7 @@ struct redlock_lock;
 /* Of an acquisition. */
 struct place {
     struct line *line; /* where it waits; NULL: it does not */
-    struct redlock_lock *next;
+    struct redlock_lock *next, **at;
     rl_ns since;
 };
 

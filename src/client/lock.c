@@ -116,6 +116,7 @@ static void forget(struct redlock_lock *lock) {
     line_leave(lock);
     acquiring_remove(lock);
     fenced_unpark(lock);
+    renewals_forget(lock);
     net_timer_set(lock->client->net, &lock->timer, RL_NEVER);
     lock->phase = PHASE_FREE;
 }

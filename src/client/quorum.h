@@ -30,6 +30,7 @@ struct quorum_work {
     bool pinned;
     int adding; /* which node a change is to add, whatever its record says; -1: none */
     bool no_memory; /* some question could not be asked for that */
+    bool no_random; /* some id or nonce could not be drawn: nothing is written from then on */
     struct quorum_seat seat[RL_NODES_MAX];
     struct rl_guard view; /* what the records say together; by quorum_look() */
     int64_t floor[RL_STRIPES];
@@ -49,7 +50,7 @@ rl_mask quorum_write(struct quorum_work *work, rl_mask nodes, bool floor);
 rl_mask quorum_fences(struct quorum_work *work, rl_mask nodes, bool kept, rl_mask *without);
 
 /* quorum_wait.c */
-uint64_t quorum_random(struct quorum_work *work); /* not 0 */
+uint64_t quorum_random(struct quorum_work *work); /* 0: there is none, and no_random is set */
 int64_t quorum_wall_us(struct quorum_work *work); /* 0: it is out of range, or the client was forked */
 rl_ns quorum_now(struct quorum_work *work);
 rl_ns quorum_quarantine(const struct quorum_work *work, int64_t ttl_ms);
@@ -60,6 +61,7 @@ void quorum_tell(struct quorum_work *work, const char *text, rl_ns left); /* lef
 bool quorum_wait(struct quorum_work *work, rl_ns span, const char *text, bool (*unbroken)(struct quorum_work *, void *),
                  void *context);
 int quorum_fail(struct quorum_work *work, int result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int quorum_fail_random(struct quorum_work *work); /* SYSTEM: some bytes could not be drawn */
 /* NO_QUORUM: "URL: what it said (detail). cure" */
 int quorum_fail_node(struct quorum_work *work, unsigned node, const char *cure);
 

@@ -300,7 +300,7 @@ rl_mask quorum_write(struct quorum_work *work, rl_mask nodes, bool floor) {
         if ((nodes & rl_bit(i)) && !may_write(&work->seat[i])) nodes &= (rl_mask)~rl_bit(i);
         if (nodes & rl_bit(i)) prepare_write(work, ask, i, floor);
     }
-    bool asked = ask_all(work, ask, nodes);
+    bool asked = !work->no_random && ask_all(work, ask, nodes);
     for (unsigned i = 0; asked && i < work->nodes; i++) {
         if (!(nodes & rl_bit(i))) continue;
         struct quorum_seat *seat = &work->seat[i];

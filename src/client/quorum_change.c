@@ -314,6 +314,7 @@ int quorum_change(struct quorum_work *work, struct rl_change *change, int node) 
         snprintf(change->url, sizeof change->url, "%s", work->seat[node].url);
         change->id = quorum_random(work);
     }
+    if (work->no_random) return quorum_fail_random(work);
     for (unsigned tries = 0; tries < ROUNDS; tries++) {
         bool again;
         if (tries > 0) quorum_pause_randomly(work, tries);

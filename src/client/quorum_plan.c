@@ -131,6 +131,7 @@ static int choose_quorum(struct quorum_work *work, struct quorum_plan *plan) {
     if (result != REDLOCK_OK) return result;
     if (!plan->record.quorum_id) plan->record.quorum_id = id_of_any_record(work);
     if (!plan->record.quorum_id) plan->record.quorum_id = quorum_random(work);
+    if (work->no_random) return quorum_fail_random(work);
     work->quorum_id = plan->record.quorum_id;
     quorum_judge(work);
     return REDLOCK_OK;

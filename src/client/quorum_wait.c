@@ -11,12 +11,19 @@
 
 /* ---- time and chance ---- */
 
-uint64_t quorum_random(struct quorum_work *work) {
+/* 0: the kernel gives none. */
+static uint64_t draw(struct quorum_work *work) {
     uint64_t random = 0;
-    if (client_enter(work->client) != REDLOCK_OK) return 1;
-    while (random == 0)
-        if (net_random(work->client->net, &random, sizeof random) != 0) random = 0;
+    if (client_enter(work->client) != REDLOCK_OK) return 0;
+    int failed = 0;
+    while (random == 0 && failed == 0) failed = net_random(work->client->net, &random, sizeof random);
     client_leave(work->client);
+    return failed ? 0 : random;
+}
+
+uint64_t quorum_random(struct quorum_work *work) {
+    uint64_t random = draw(work);
+    if (random == 0) work->no_random = true;
     return random;
 }
 
@@ -52,7 +59,7 @@ void quorum_pause(struct quorum_work *work, rl_ns span) {
 
 void quorum_pause_randomly(struct quorum_work *work, unsigned tries) {
     rl_ns most = (rl_ns)(tries < 10 ? tries : 10) * 20 * RL_MS;
-    quorum_pause(work, (rl_ns)(quorum_random(work) % (uint64_t)(most + 1)));
+    quorum_pause(work, (rl_ns)(draw(work) % (uint64_t)(most + 1)));
 }
 
 void quorum_tell(struct quorum_work *work, const char *text, rl_ns left) {
@@ -74,10 +81,17 @@ bool quorum_wait(struct quorum_work *work, rl_ns span, const char *text, bool (*
 
 /* ---- why not ---- */
 
+int quorum_fail_random(struct quorum_work *work) {
+    return fail(&work->error, REDLOCK_SYSTEM,
+                "the kernel gives no random bytes (getrandom), and without them two records could look like one: nothing "
+                "more was written");
+}
+
 int quorum_fail(struct quorum_work *work, int result, const char *format, ...) {
     char text[sizeof work->error.text];
     va_list args;
     if (work->no_memory) return fail(&work->error, REDLOCK_NO_MEMORY, "out of memory");
+    if (work->no_random) return quorum_fail_random(work);
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);

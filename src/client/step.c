@@ -236,9 +236,11 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
     if (acquire->tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
 }
 
-static void step_lease(struct redlock_lock *lock, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now, struct rl_actions *actions) {
     rl_ns t1 = lock->lease.round_t1;
+    renewals_event(lock, event);
     rl_lease_step(&lock->lease, event, now, actions);
+    renewals_stepped(lock, actions, now);
     if (lock->lease.round_t1 != t1 && !lock->lease.round.asked) verdicts_open(lock, event->ready, now);
 }
 

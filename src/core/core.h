@@ -85,6 +85,7 @@ struct rl_event {
     bool crowded;      /* acquisition START: others waited when we had it last, so that we go behind them */
     int32_t rank;      /* RANK */
     rl_ns ttl;         /* EXTEND */
+    bool full;         /* every event of a lease: there is no room for a renewal now; one that is due waits */
     uint64_t seed;     /* acquisition START: 64 random bits for the retry delays */
     int64_t fence;      /* guarded VOTE: the highest fence known of that node, 0 unknown */
     int64_t fence_hint; /* guarded, every event of an acquisition: what a proposal made now should be at least */
@@ -122,6 +123,7 @@ struct rl_actions {
     int64_t fence;     /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
     rl_mask raise;     /* guarded: raise the fence to the proposal where the key is ours */
     rl_mask confirm;   /* guarded: do key and fence still say what was voted? */
+    bool renewal_waits; /* lease: a renewal is due and waits for an event that is not full; `wake_at` is not about it */
     rl_ns wake_at;     /* step again with TICK at this time at the latest; RL_NEVER: nothing to wait for */
     unsigned notices;  /* enum rl_notice, ored */
     enum rl_outcome outcome;         /* not NONE: the acquisition or the release is over */

@@ -238,6 +238,8 @@ static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_
             open_round(lease, event, ttl, true, now, actions);
     } else if (holding(lease) && now >= lease->renew_at) {
         rl_ns ttl = renewal_ttl(lease, now);
+        actions->renewal_waits = event->full && ttl != 0;
+        if (actions->renewal_waits) return;
         lease->renew_at = RL_NEVER;
         if (ttl != 0) open_round(lease, event, ttl, false, now, actions);
     }
@@ -308,13 +310,13 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     schedule_renewal(lease, now, now);
 }
 
-static rl_ns wake_at(const struct rl_lease *lease) {
+static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {
     if (lease->state == RL_LEASE_RELEASING) return lease->unlocking_since + lease->terms->node_timeout;
     rl_ns at = RL_NEVER;
     if (holding(lease)) at = lost_at(lease);
     if (lease->round_open && lease->round_t1 + lease->terms->node_timeout < at)
         at = lease->round_t1 + lease->terms->node_timeout;
-    bool may_renew = holding(lease) && (!lease->round_open || lease->round_proven);
+    bool may_renew = holding(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
     if (may_renew && lease->renew_at < at) at = lease->renew_at;
     return at;
 }
@@ -339,5 +341,5 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     if (event->type != RL_EVENT_VOTE) close_late_round(lease, now, actions);
     if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, now, actions);
     if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);
-    actions->wake_at = wake_at(lease);
+    actions->wake_at = wake_at(lease, actions->renewal_waits);
 }

@@ -117,24 +117,21 @@ void conn_start(struct conn *conn) {
     timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
     conn->address = conn->addresses.count = 0;
     conn->state = CONN_RESOLVING;
+    net->resolving = true;
     if (!reader_open(&conn->reader)) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
     } else if (url->kind == URL_UNIX) {
         connect_unix(conn);
     } else if (resolve_numeric(url->host, url->port, &conn->addresses)) {
         try_address(conn, EHOSTUNREACH);
-    } else {
-        conn->job = resolve_start(url->host, url->port, net->kick);
-        if (!conn->job) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "no memory or thread to resolve the host name");
+    } else if (!lookup_begin(conn->node)) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
     }
 }
 
-void conn_poll_resolver(struct conn *conn) {
-    const char *failure = NULL;
-    if (conn->state != CONN_RESOLVING || !conn->job || !resolve_done(conn->job, &conn->addresses, &failure)) return;
-    resolve_drop(conn->job, false);
-    conn->job = NULL;
+void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure) {
     if (!failure) {
+        conn->addresses = *addresses;
         try_address(conn, EHOSTUNREACH);
         return;
     }
@@ -202,8 +199,6 @@ void conn_close(struct conn *conn, bool reset) {
     if (reset && conn->fd >= 0) reset_socket(conn);
     close_socket(conn);
     conn->generation++;
-    if (conn->job) resolve_drop(conn->job, false);
-    conn->job = NULL;
     tls_free(conn->tls);
     conn->tls = NULL;
     reader_close(&conn->reader);
@@ -218,7 +213,6 @@ void conn_close(struct conn *conn, bool reset) {
 
 void conn_free_forked(struct conn *conn) {
     if (conn->fd >= 0) close(conn->fd);
-    if (conn->job) resolve_drop(conn->job, true);
     tls_free(conn->tls);
     reader_close(&conn->reader);
     buffer_free(&conn->out);
@@ -258,11 +252,14 @@ static void deadline_fired(struct net_timer *timer) {
     char text[160];
     if (conn->state != CONN_READY) {
         conn->first += conn->address; /* one that swallows packets must not keep us from the others for ever */
-        snprintf(text, sizeof(text), "no connection within %lld ms (%s)", (long long)(net->connect_timeout / RL_MS),
-                 conn->state == CONN_RESOLVING    ? "resolving the host name"
-                 : conn->state == CONN_CONNECTING ? "connecting"
-                 : conn->state == CONN_TLS        ? "TLS handshake; does this port speak TLS?"
-                                                  : "waiting for the server's first answers");
+        if (conn->state == CONN_RESOLVING)
+            lookup_late(conn->node, net_now(net), text, sizeof(text));
+        else
+            snprintf(text, sizeof(text), "no connection within %lld ms (%s)",
+                     (long long)(net->connect_timeout / RL_MS),
+                     conn->state == CONN_CONNECTING ? "connecting"
+                     : conn->state == CONN_TLS      ? "TLS handshake; does this port speak TLS?"
+                                                    : "waiting for the server's first answers");
         conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, text);
         return;
     }

@@ -50,7 +50,6 @@ struct conn {
     int fd;
     uint32_t generation; /* of the socket: events of an earlier one are stale */
     uint32_t watched;    /* what epoll was told */
-    struct resolve_job *job;
     struct addresses addresses;
     unsigned address;    /* how many were tried */
     unsigned first;      /* where to begin: behind the one that used up the last try's time */
@@ -107,10 +106,13 @@ struct node {
     unsigned index;
     struct url url;
     struct conn main, aux, watch;
+    struct resolve_job *job; /* the question for its addresses (lookup.c); NULL: none is under way, ... */
+    rl_ns asked_at;          /* ... else since when */
     struct tracking tracking;
     struct transaction tx;
     struct call_queue kept;        /* releases that wait for the connection (or for memory) */
     struct net_timer keep_timer;   /* when the first of them is given up */
+    rl_ns keep_look_at;            /* not before this are they looked through again */
     struct net_timer memory_timer; /* when sending is tried again after memory has failed */
     uint64_t sent, answered;       /* calls of the main connection, counted since the start */
     bool failed;                   /* the last try to connect has failed */
@@ -145,6 +147,7 @@ struct net {
     pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a moment */
     rl_ns sleeper_at; /* what that one is set to */
     bool pending;   /* net_process() has work that no event announces */
+    bool resolving; /* some connection waits for its addresses, or some question is under way */
     bool closing;
     bool watching;          /* somebody waits */
     struct net_timer unwatch; /* when nobody has waited for a while */
@@ -161,7 +164,7 @@ struct net {
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
 void conn_event(struct conn *conn, uint32_t events);
-void conn_poll_resolver(struct conn *conn);
+void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure); /* NULL: none */
 void conn_step_tls(struct conn *conn);
 /* Marks it; net_process() gives it up. */
 void conn_break(struct conn *conn, int verdict, const char *text);
@@ -173,6 +176,13 @@ void conn_close(struct conn *conn, bool reset);
 void conn_free_forked(struct conn *conn);
 void conn_watch_calls(struct conn *conn); /* arms the deadline for the first call, if it is not armed */
 bool conn_has_unanswered_write(const struct conn *conn);
+
+/* lookup.c: a node's name to addresses */
+#define LOOKUP_NO_THREAD "no memory or thread to resolve the host name"
+/* For a connection that is CONN_RESOLVING: asks, unless the question is under way or must wait. False: no thread. */
+bool lookup_begin(struct node *node);
+void lookups_pump(struct net *net); /* hands answers to the connections that wait, and asks what had to wait */
+void lookup_late(const struct node *node, rl_ns now, char *text, size_t size); /* why there is no answer yet */
 
 /* wire.c: its bytes */
 void conn_watch(struct conn *conn, uint32_t events); /* what epoll is to tell of */

@@ -153,6 +153,8 @@ void net_close(struct net *net, bool forked) {
     if (!net) return;
     net->closing = true;
     for (unsigned i = 0; i < net->nodes; i++) {
+        if (net->node[i].job) resolve_drop(net->node[i].job, forked);
+        net->node[i].job = NULL;
         if (forked) {
             conn_free_forked(&net->node[i].main);
             conn_free_forked(&net->node[i].aux);
@@ -309,9 +311,6 @@ static void fire_timers(struct net *net) {
 }
 
 static void look_after(struct node *node) {
-    conn_poll_resolver(&node->main);
-    conn_poll_resolver(&node->aux);
-    conn_poll_resolver(&node->watch);
     conn_give_up_broken(&node->watch);
     conn_give_up_broken(&node->aux);
     conn_give_up_broken(&node->main);
@@ -328,6 +327,7 @@ void net_process(struct net *net, const struct net_batch *batch) {
     net->pending = false;
     for (int i = 0; i < batch->count; i++) handle(net, batch->item[i].what, batch->item[i].events);
     fire_timers(net);
+    lookups_pump(net);
     for (unsigned i = 0; i < net->nodes; i++) look_after(&net->node[i]);
     rl_ns now = clock_now();
     for (unsigned i = 0; i < net->nodes; i++) node_tell(&net->node[i], now);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The job is shared by the asker and the thread, and freed by whoever lets go last: getaddrinfo cannot be
+ * The job is shared by the asker and the thread, and freed by the last of them to let go: getaddrinfo cannot be
  * interrupted, so a client that closes leaves the thread to finish by itself.
  */
 #include "net/resolve.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +17,8 @@
 struct resolve_job {
     atomic_int holders;
     atomic_bool done;
-    int kick_fd;
+    pthread_mutex_t mutex; /* of kick_fd */
+    int kick_fd;           /* the asker's; -1: dropped */
     const char *failure;
     struct addresses addresses;
     char *host;
@@ -45,9 +45,17 @@ bool resolve_numeric(const char *host, const char *port, struct addresses *addre
 
 static void let_go(struct resolve_job *job) {
     if (atomic_fetch_sub_explicit(&job->holders, 1, memory_order_acq_rel) != 1) return;
-    close(job->kick_fd);
+    pthread_mutex_destroy(&job->mutex);
     free(job->host);
     free(job);
+}
+
+static void kick(struct resolve_job *job) {
+    uint64_t one = 1;
+    pthread_mutex_lock(&job->mutex);
+    ssize_t written = job->kick_fd < 0 ? 0 : write(job->kick_fd, &one, sizeof(one));
+    (void)written; /* fails only when the counter is full: then the descriptor is readable already */
+    pthread_mutex_unlock(&job->mutex);
 }
 
 static void *run(void *argument) {
@@ -58,9 +66,7 @@ static void *run(void *argument) {
     else if (job->addresses.count == 0)
         job->failure = "no address";
     atomic_store_explicit(&job->done, true, memory_order_release);
-    uint64_t one = 1;
-    ssize_t written = write(job->kick_fd, &one, sizeof(one));
-    (void)written; /* fails only when the counter is full: then the descriptor is readable already */
+    kick(job);
     let_go(job);
     return NULL;
 }
@@ -83,13 +89,13 @@ static int start_thread(struct resolve_job *job) {
 struct resolve_job *resolve_start(const char *host, const char *port, int kick_fd) {
     struct resolve_job *job = calloc(1, sizeof(*job));
     if (!job) return NULL;
-    job->kick_fd = -1;
+    job->kick_fd = kick_fd;
     job->host = strdup(host);
     strncpy(job->port, port, sizeof(job->port) - 1);
-    if (job->host) job->kick_fd = fcntl(kick_fd, F_DUPFD_CLOEXEC, 3);
     atomic_init(&job->holders, 2);
-    if (job->kick_fd >= 0 && start_thread(job) == 0) return job;
-    if (job->kick_fd >= 0) close(job->kick_fd);
+    pthread_mutex_init(&job->mutex, NULL);
+    if (job->host && start_thread(job) == 0) return job;
+    pthread_mutex_destroy(&job->mutex);
     free(job->host);
     free(job);
     return NULL;
@@ -103,6 +109,13 @@ bool resolve_done(const struct resolve_job *job, struct addresses *addresses, co
 }
 
 void resolve_drop(struct resolve_job *job, bool forked) {
-    if (forked) atomic_store(&job->holders, 1);
+    if (forked) { /* the thread may have held the mutex at the fork */
+        free(job->host);
+        free(job);
+        return;
+    }
+    pthread_mutex_lock(&job->mutex);
+    job->kick_fd = -1;
+    pthread_mutex_unlock(&job->mutex);
     let_go(job);
 }

@@ -94,18 +94,26 @@ void call_failed(struct net *net, struct net_call *call, int verdict) {
 
 /* ---- kept releases ---- */
 
+/* To find those that end, all are looked at: the more there are the longer until the next time. A release that is kept a
+ * little too long harms nothing. */
+#define KEPT_LOOK_PAUSE (2 * RL_MS / 1000) /* for each; looking at one takes a few hundredths of that */
+
 static void watch_kept(struct node *node) {
     rl_ns at = RL_NEVER;
-    for (const struct net_call *call = node->kept.head; call; call = call->next)
+    node->keep_look_at = net_now(node->net);
+    for (const struct net_call *call = node->kept.head; call; call = call->next) {
         if (call->keep_until < at) at = call->keep_until;
+        node->keep_look_at += KEPT_LOOK_PAUSE;
+    }
+    if (at < node->keep_look_at) at = node->keep_look_at;
     timers_set(&node->net->timers, &node->keep_timer, at);
 }
 
 void node_keep(struct node *node, struct net_call *call) {
     calls_push(&node->kept, call);
     node_changed(node->net);
-    if (node->keep_timer.index == 0 || call->keep_until < node->keep_timer.at)
-        timers_set(&node->net->timers, &node->keep_timer, call->keep_until);
+    rl_ns at = call->keep_until > node->keep_look_at ? call->keep_until : node->keep_look_at;
+    if (node->keep_timer.index == 0 || at < node->keep_timer.at) timers_set(&node->net->timers, &node->keep_timer, at);
 }
 
 /* Handlers are told last, when nothing of the node is between two states: they may send anew. */

@@ -130,6 +130,15 @@ def test_held(bench):
     assert bytes_each is None or 100 < bytes_each < 20000  # no figure where a sanitizer has replaced malloc
 
 
+def test_held_with_many_ttls(bench):
+    """As many kinds of locks as locks, nearly: each is renewed once all the same."""
+    report, found = measured(bench, "-n", "1", "-t", "2s", "--held", "300", "--ttls", "200", "--only", "held")
+    (side,) = found["held"]["sides"]
+    assert report["held"] == 300 and report["ttls"] == 200
+    assert side["lost"]["max"] == 0
+    assert 250 < side["per_s"]["median"] < 660
+
+
 def test_held_beyond_what_can_be_renewed(bench):
     """It says so early, and comes to its end."""
     done = bench("-n", "3", "-t", "2s", "--held", "30000", "--only", "held", "--json")

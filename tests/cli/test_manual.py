@@ -86,7 +86,7 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         assert listed or not accepted, name
         assert accepted or name in ("help", "quiet", "json", "verbose", "tokens", "token", "nonblock", "status-file", "count", "dir",
                                     "server", "restart-after", "samples", "watch", "fence", "confirm", "floor", "never-used",
-                                    "yes", "only", "list", "pairs", "seconds", "held", "plot"), name
+                                    "yes", "only", "list", "pairs", "seconds", "held", "ttls", "plot"), name
 
 
 def complete(*words):

@@ -57,6 +57,32 @@ static void test_start(void **state) {
     assert_int_equal(actions.wake_at, 890 * RL_MS);
 }
 
+/* It neither goes nor asks to be woken for itself; a loss, and the caller's extension, wait for nobody. */
+static void test_a_renewal_waits_for_room(void **state) {
+    (void)state;
+    setup(5);
+    begin();
+    step((struct rl_event){.type = RL_EVENT_TICK, .full = true}, 299 * RL_MS);
+    assert_false(actions.renewal_waits);
+    assert_int_equal(actions.wake_at, 300 * RL_MS);
+    step((struct rl_event){.type = RL_EVENT_TICK, .full = true}, 300 * RL_MS);
+    assert_true(actions.renewal_waits);
+    assert_int_equal(actions.extend, 0);
+    assert_int_equal(actions.wake_at, 890 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    tick(400 * RL_MS);
+    assert_false(actions.renewal_waits);
+    assert_int_equal(actions.extend, rl_all(5));
+    grant_first(3, 410 * RL_MS);
+    assert_int_equal(lease.validity_end, 1390 * RL_MS);
+    step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = 2000 * RL_MS, .full = true}, 420 * RL_MS);
+    assert_int_equal(actions.extend, rl_all(5));
+    begin();
+    step((struct rl_event){.type = RL_EVENT_TICK, .full = true}, 890 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    assert_false(actions.renewal_waits);
+}
+
 static void test_start_too_late(void **state) {
     (void)state;
     setup(5);
@@ -705,6 +731,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_start),
         cmocka_unit_test(test_start_too_late),
+        cmocka_unit_test(test_a_renewal_waits_for_room),
         cmocka_unit_test(test_a_slow_win_is_renewed_in_time),
         cmocka_unit_test(test_renewal),
         cmocka_unit_test(test_renewal_counts_only_inside_the_old_validity),

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "renewals.h"
+
+#include <stdlib.h>
+
+#include "client.h"
+
+/* How many are under way: found out as TCP does it, but by how long answers take, since one that is late is in vain. Never so
+ * few that a client with a few locks is held back by nodes that fail for another reason. */
+enum { WINDOW_FIRST = 16, WINDOW_MIN = 4, WINDOW_MAX = 1024 };
+enum { SOON = 4, SLOW = 2 }; /* parts of the node timeout */
+enum { ROOM_FIRST = 256 };
+#define TELL_EVERY (10000 * RL_MS)
+
+static struct renewals *of(const struct redlock_lock *lock) { return &lock->client->renewals; }
+static rl_ns lost_at(const struct redlock_lock *lock) {
+    return lock->lease.validity_end - lock->lease.rules.lost_margin;
+}
+
+/* ---- those that wait ---- */
+
+static void place(struct renewals *renewals, uint32_t at, struct redlock_lock *lock) {
+    renewals->due[at] = lock;
+    lock->due_place = at + 1;
+}
+
+static uint32_t rise(struct renewals *renewals, uint32_t at, struct redlock_lock *lock) {
+    for (; at > 0 && lost_at(lock) < lost_at(renewals->due[(at - 1) / 2]); at = (at - 1) / 2)
+        place(renewals, at, renewals->due[(at - 1) / 2]);
+    place(renewals, at, lock);
+    return at;
+}
+
+static void sink(struct renewals *renewals, uint32_t at, struct redlock_lock *lock) {
+    for (uint32_t child; (child = 2 * at + 1) < renewals->count; at = child) {
+        if (child + 1 < renewals->count && lost_at(renewals->due[child + 1]) < lost_at(renewals->due[child])) child++;
+        if (lost_at(lock) <= lost_at(renewals->due[child])) break;
+        place(renewals, at, renewals->due[child]);
+    }
+    place(renewals, at, lock);
+}
+
+static void put(struct renewals *renewals, uint32_t at, struct redlock_lock *lock) {
+    if (rise(renewals, at, lock) == at) sink(renewals, at, lock);
+}
+
+static void remove_due(struct renewals *renewals, struct redlock_lock *lock) {
+    if (lock->due_place == 0) return;
+    uint32_t at = lock->due_place - 1;
+    struct redlock_lock *last = renewals->due[--renewals->count];
+    lock->due_place = 0;
+    if (last != lock) put(renewals, at, last);
+}
+
+static void add_due(struct renewals *renewals, struct redlock_lock *lock, rl_ns now) {
+    if (lock->due_place != 0) { /* its validity may be another one by now */
+        put(renewals, lock->due_place - 1, lock);
+        return;
+    }
+    if (renewals->count == 0) {
+        renewals->busy_since = now;
+        renewals->done_since = 0;
+    }
+    put(renewals, renewals->count++, lock);
+}
+
+/* One more. False: no memory, and it goes at once. */
+static bool has_room(struct renewals *renewals) {
+    if (renewals->count < renewals->room) return true;
+    uint32_t room = renewals->room ? 2 * renewals->room : ROOM_FIRST;
+    struct redlock_lock **due = realloc(renewals->due, room * sizeof(struct redlock_lock *));
+    if (!due) return false;
+    renewals->due = due;
+    renewals->room = room;
+    return true;
+}
+
+/* ---- how many may be under way ---- */
+
+static void widen(struct renewals *renewals) {
+    unsigned step = renewals->window < renewals->threshold ? 1 : renewals->window;
+    if (++renewals->won < step) return;
+    renewals->won = 0;
+    if (renewals->window < WINDOW_MAX) renewals->window++;
+}
+
+/* All that were under way at one time say the same. */
+static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_ns now) {
+    if (now - renewals->cut_at < node_timeout) return;
+    renewals->cut_at = now;
+    renewals->window = renewals->window > by + WINDOW_MIN ? renewals->window - by : WINDOW_MIN;
+    renewals->threshold = renewals->window;
+    renewals->won = 0;
+}
+
+/* It is not widened while it is wide enough: who knows whether the nodes would bear more. */
+static void renewed(struct renewals *renewals, rl_ns took, rl_ns node_timeout, rl_ns now) {
+    renewals->done_since++;
+    if (took > node_timeout / SLOW) cut(renewals, (renewals->window + 3) / 4, node_timeout, now);
+    else if (took < node_timeout / SOON && renewals->count > 0) widen(renewals);
+}
+
+static bool is_under_way(const struct redlock_lock *lock) {
+    const struct rl_lease *lease = &lock->lease;
+    return lock->phase == PHASE_LEASED && lease->round_open && !lease->round_by_caller && !lease->round_proven;
+}
+
+static void count_under_way(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+    struct renewals *renewals = of(lock);
+    lock->renewing = !lock->renewing;
+    if (lock->renewing) {
+        renewals->under_way++;
+        return;
+    }
+    renewals->under_way--;
+    rl_ns node_timeout = lock->kind->terms.node_timeout;
+    if (actions->notices & RL_NOTICE_RENEWED) renewed(renewals, now - lock->lease.round_t1, node_timeout, now);
+    else if (lock->lease.state == RL_LEASE_UNSURE) cut(renewals, (renewals->window + 1) / 2, node_timeout, now);
+}
+
+/* ---- whether they keep up ---- */
+
+static void count_held(struct redlock_lock *lock) {
+    bool held = lock->phase == PHASE_LEASED && lock->lease.rules.renew_every > 0 &&
+                (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
+    if (held == lock->counted) return;
+    lock->counted = held;
+    if (held) lock->kind->held++;
+    else lock->kind->held--;
+}
+
+static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
+    double sum = 0;
+    *held = 0;
+    for (uint32_t i = 0; i < client->kinds.chains; i++) {
+        for (struct chained *thing = client->kinds.chain[i]; thing; thing = thing->next) {
+            const struct kind *kind = RL_CONTAINER(thing, struct kind, by_options);
+            if (kind->held > 0) sum += (double)kind->held * 1e3 / (double)kind->options.renew_interval_ms;
+            *held += kind->held;
+        }
+    }
+    return sum;
+}
+
+static void tell_overload(struct redlock_client *client, rl_ns now) {
+    struct renewals *renewals = &client->renewals;
+    uint64_t held;
+    double needed = needed_per_s(client, &held);
+    double done = (double)renewals->done_since * 1e9 / (double)(now - renewals->busy_since + 1);
+    renewals->told_at = now;
+    client->stats.overloads++;
+    client->stats.renewals_needed = (uint64_t)(needed + 1);
+    client->stats.renewals_done = (uint64_t)done;
+    client_log(client, REDLOCK_LOG_WARNING,
+               "renewals do not keep up: %llu locks take %llu renewals a second, and %llu a second are done; the locks "
+               "that end first are renewed first. Give them longer TTLs, or hold fewer with one client",
+               (unsigned long long)held, (unsigned long long)client->stats.renewals_needed,
+               (unsigned long long)client->stats.renewals_done);
+}
+
+/* The one that is lost first has lost a quarter already of the time that was left when its renewal was due. */
+static void check_lateness(struct redlock_client *client, rl_ns now) {
+    const struct renewals *renewals = &client->renewals;
+    if (renewals->count == 0 || (renewals->told_at != 0 && now - renewals->told_at < TELL_EVERY)) return;
+    const struct redlock_lock *first = renewals->due[0];
+    const struct rl_terms *terms = &first->kind->terms;
+    const struct rl_lease_rules *rules = &first->lease.rules;
+    rl_ns planned = terms->ttl - rl_drift(terms, terms->ttl) - rules->lost_margin - rules->renew_every;
+    if (lost_at(first) - now < planned / 4 * 3) tell_overload(client, now);
+}
+
+/* ---- */
+
+static void on_room(struct net_timer *timer) {
+    struct redlock_client *client = RL_CONTAINER(timer, struct redlock_client, renewals.timer);
+    struct renewals *renewals = &client->renewals;
+    renewals->awake = false;
+    check_lateness(client, net_now(client->net));
+    while (renewals->count > 0 && renewals->under_way < renewals->window) {
+        struct redlock_lock *lock = renewals->due[0];
+        renewals->picked = lock;
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
+        if (renewals->picked) remove_due(renewals, lock); /* it took no turn, and must not block the others */
+        renewals->picked = NULL;
+    }
+}
+
+void renewals_init(struct redlock_client *client) {
+    client->renewals =
+        (struct renewals){.window = WINDOW_FIRST, .threshold = WINDOW_MAX, .timer = {.fire = on_room}};
+}
+
+void renewals_free(struct redlock_client *client) { free(client->renewals.due); }
+
+/* Without a majority to ask a renewal fails at once, and need not wait for that; but where the others are only late, it
+ * would fail for nothing. */
+void renewals_event(struct redlock_lock *lock, struct rl_event *event) {
+    struct renewals *renewals = of(lock);
+    if (renewals->picked == lock) {
+        renewals->picked = NULL;
+        return;
+    }
+    if (renewals->count == 0 && renewals->under_way < renewals->window) return;
+    bool can_ask = renewals->under_way > 0 || rl_count(event->ready) >= lock->kind->terms.quorum;
+    if (can_ask) event->full = has_room(renewals);
+}
+
+void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+    struct renewals *renewals = of(lock);
+    if (actions->renewal_waits) add_due(renewals, lock, now);
+    else if (lock->due_place != 0) remove_due(renewals, lock);
+    if (is_under_way(lock) != lock->renewing) count_under_way(lock, actions, now);
+    count_held(lock);
+    if (renewals->count == 0 || renewals->awake || renewals->under_way >= renewals->window) return;
+    renewals->awake = true;
+    net_timer_set(lock->client->net, &renewals->timer, now);
+}
+
+void renewals_forget(struct redlock_lock *lock) {
+    struct renewals *renewals = of(lock);
+    remove_due(renewals, lock);
+    if (lock->renewing) renewals->under_way--;
+    if (lock->counted) lock->kind->held--;
+    lock->renewing = lock->counted = false;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A node's host name to addresses. getaddrinfo(3) blocks, cannot be interrupted and may hang for minutes, so a
+ * connection that gives up does not end the question: it belongs to the node, and whichever of the node's connections
+ * waits when the answer comes gets it. A question that is under way is not asked a second time.
+ *
+ * Each question takes a thread. So few are under way at once that when all of them hang there is no majority without
+ * their nodes: a name that hangs keeps no other node away that could help.
+ */
+#include <stdio.h>
+
+#include "net/conn.h"
+
+static unsigned questions_max(const struct net *net) { return (net->nodes + 1) / 2; }
+
+static unsigned questions(const struct net *net) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < net->nodes; i++) count += net->node[i].job != NULL;
+    return count;
+}
+
+static bool waits(const struct node *node) {
+    return node->main.state == CONN_RESOLVING || node->aux.state == CONN_RESOLVING ||
+           node->watch.state == CONN_RESOLVING;
+}
+
+bool lookup_begin(struct node *node) {
+    struct net *net = node->net;
+    if (node->job || questions(net) >= questions_max(net)) return true;
+    node->job = resolve_start(node->url.host, node->url.port, net->kick);
+    node->asked_at = net_now(net);
+    return node->job != NULL;
+}
+
+static void hand_out(struct conn *conn, const struct addresses *addresses, const char *failure) {
+    if (conn->state == CONN_RESOLVING) conn_resolved(conn, addresses, failure);
+}
+
+static void poll_answer(struct node *node) {
+    struct addresses addresses;
+    const char *failure = NULL;
+    if (!node->job || !resolve_done(node->job, &addresses, &failure)) return;
+    /* The connection has given up and pauses: the pause would end with the same question. */
+    if (node->main.state == CONN_DOWN && node->main.retry.index != 0) conn_start(&node->main);
+    resolve_drop(node->job, false);
+    node->job = NULL;
+    hand_out(&node->watch, &addresses, failure);
+    hand_out(&node->aux, &addresses, failure);
+    hand_out(&node->main, &addresses, failure);
+}
+
+static void ask(struct node *node) {
+    if (!waits(node) || lookup_begin(node)) return;
+    struct conn *const conns[] = {&node->watch, &node->aux, &node->main};
+    for (size_t i = 0; i < sizeof(conns) / sizeof(conns[0]); i++)
+        if (conns[i]->state == CONN_RESOLVING) conn_fail(conns[i], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
+}
+
+void lookups_pump(struct net *net) {
+    if (!net->resolving) return;
+    for (unsigned i = 0; i < net->nodes; i++) poll_answer(&net->node[i]);
+    for (unsigned i = 0; i < net->nodes; i++) ask(&net->node[i]);
+    net->resolving = false;
+    for (unsigned i = 0; i < net->nodes; i++) net->resolving |= net->node[i].job != NULL || waits(&net->node[i]);
+}
+
+void lookup_late(const struct node *node, rl_ns now, char *text, size_t size) {
+    if (!node->job) {
+        snprintf(text, size, "the resolver has not answered for the names of other nodes");
+        return;
+    }
+    rl_ns tenths = (now - node->asked_at) / (100 * RL_MS);
+    snprintf(text, size, "the resolver has not answered for %lld.%lld s", (long long)(tenths / 10),
+             (long long)(tenths % 10));
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What twice as many locks, kinds of locks, waiters and waited-for keys cost: about twice as much, for every list of
+ * src/client. (Those of src/net: tests/net/test_costs.c.)
+ */
+#include "costs.h"
+#include "fixtures.h"
+
+#include <poll.h>
+
+static struct redlock_client *client, *other;
+
+/* Without a thread of its own: what it does is done when we say so, and measured. */
+static int open_both(void **state) {
+    start_one(state);
+    client = open_patient(&one, 5000, 0);
+    other = open_patient(&one, 5000, 0);
+    return 0;
+}
+
+static int close_both(void **state) {
+    redlock_client_free(client);
+    redlock_client_free(other);
+    return stop_one(state);
+}
+
+static struct redlock_lock **room(unsigned n) {
+    struct redlock_lock **locks = calloc(n, sizeof(struct redlock_lock *));
+    assert_non_null(locks);
+    return locks;
+}
+
+static void turn(void) {
+    struct pollfd fd = {.fd = redlock_client_fd(client), .events = POLLIN};
+    assert_true(poll(&fd, 1, 10) >= 0);
+    assert_result(redlock_process(client), REDLOCK_OK);
+}
+
+static uint64_t stat_of(size_t offset) {
+    struct redlock_stats stats = {.size = sizeof stats};
+    assert_result(redlock_client_stats(client, &stats), REDLOCK_OK);
+    return *(const uint64_t *)(const void *)((const char *)&stats + offset);
+}
+
+/* ---- locks and their kinds ---- */
+
+enum order { AS_MADE, BACKWARDS };
+
+static double making_and_freeing(unsigned n, unsigned kinds, enum order order) {
+    struct redlock_lock **locks = room(n);
+    double began = cpu_ms();
+    for (unsigned i = 0; i < n; i++) {
+        struct redlock_lock_options options = lock_options(60000 + i % kinds);
+        locks[i] = new_lock(client, "made", &options);
+    }
+    for (unsigned i = 0; i < n; i++) redlock_lock_free(locks[order == AS_MADE ? i : n - 1 - i]);
+    double cost = cpu_ms() - began;
+    free(locks);
+    return cost;
+}
+
+static double of_one_kind(unsigned n) { return making_and_freeing(n, 1, AS_MADE); }
+static double of_eleven_kinds(unsigned n) { return making_and_freeing(n, 11, AS_MADE); }
+static double of_as_many_kinds(unsigned n) { return making_and_freeing(n, n, AS_MADE); }
+static double of_as_many_kinds_backwards(unsigned n) { return making_and_freeing(n, n, BACKWARDS); }
+
+static void test_locks_and_kinds(void **state) {
+    (void)state;
+    assert_cost_grows_with("locks of one kind", of_one_kind, 4000);
+    assert_cost_grows_with("locks of eleven kinds", of_eleven_kinds, 4000);
+    assert_cost_grows_with("as many kinds", of_as_many_kinds, 4000);
+    assert_cost_grows_with("as many kinds, backwards", of_as_many_kinds_backwards, 4000);
+}
+
+/* ---- locks that are taken: rounds, calls, acquisitions, leases ---- */
+
+static void count_down(void *context, struct redlock_lock *lock, int result) {
+    (void)lock;
+    assert_result(result, REDLOCK_OK);
+    --*(unsigned *)context;
+}
+
+static double of_taking(unsigned n) {
+    struct redlock_lock **locks = room(n);
+    struct redlock_lock_options options = lock_options(60000);
+    make_locks(client, "taken", &options, locks, n);
+    double began = cpu_ms();
+    unsigned left = n;
+    assert_result(redlock_acquire_many_start(locks, n, 0, NULL, count_down, &left), REDLOCK_OK);
+    while (left > 0) turn();
+    left = n;
+    assert_result(redlock_release_many_start(locks, n, NULL, count_down, &left), REDLOCK_OK);
+    while (left > 0) turn();
+    double cost = cpu_ms() - began;
+    free_locks(locks, n);
+    free(locks);
+    return cost;
+}
+
+static void test_taking(void **state) {
+    (void)state;
+    assert_cost_grows_with("taking and giving back", of_taking, 2000);
+}
+
+/* ---- waiters ---- */
+
+static void count_up(void *context, struct redlock_lock *lock, int result) {
+    (void)lock, (void)result;
+    ++*(unsigned *)context;
+}
+
+static void start_waiting(struct redlock_lock **locks, unsigned n, unsigned *told) {
+    uint64_t denied = stat_of(offsetof(struct redlock_stats, votes_denied));
+    assert_result(redlock_acquire_start(locks[0], REDLOCK_WAIT_FOREVER, count_up, told), REDLOCK_OK);
+    while (stat_of(offsetof(struct redlock_stats, votes_denied)) == denied) turn();
+    for (int i = 0; i < 5; i++) turn(); /* it gives up its try, and waits */
+    for (unsigned i = 1; i < n; i++) /* these stand behind the first and send nothing */
+        assert_result(redlock_acquire_start(locks[i], REDLOCK_WAIT_FOREVER, count_up, told), REDLOCK_OK);
+    turn();
+}
+
+static double of_cancelling(unsigned n, enum order order) {
+    struct redlock_lock **locks = room(n), *holder = new_lock(other, "one key", NULL);
+    struct redlock_lock_options options = lock_options(60000);
+    unsigned told = 0;
+    assert_result(redlock_try(holder), REDLOCK_OK);
+    for (unsigned i = 0; i < n; i++) locks[i] = new_lock(client, "one key", &options);
+    start_waiting(locks, n, &told);
+    double began = cpu_ms();
+    for (unsigned i = 0; i < n; i++) redlock_cancel(locks[order == AS_MADE ? i : n - 1 - i]);
+    while (told < n) turn();
+    double cost = cpu_ms() - began;
+    free_locks(locks, n);
+    redlock_lock_free(holder);
+    free(locks);
+    return cost;
+}
+
+static double of_cancelling_forwards(unsigned n) { return of_cancelling(n, AS_MADE); }
+static double of_cancelling_backwards(unsigned n) { return of_cancelling(n, BACKWARDS); }
+
+static void test_waiters_on_one_key(void **state) {
+    (void)state;
+    assert_cost_grows_with("waiters, last to first", of_cancelling_backwards, 4000);
+    assert_cost_grows_with("waiters, first to last", of_cancelling_forwards, 4000);
+}
+
+/* Each has a key, a line, a place on the server and a watched key of its own; then all are handed their locks. */
+static double of_waiting_on_many(unsigned n) {
+    struct redlock_lock **locks = room(n), **holders = room(n);
+    struct redlock_lock_options options = lock_options(60000);
+    unsigned left = n, seen = 0;
+    options.retry_delay_ms_min = options.retry_delay_ms_max = 20000;
+    make_locks(client, "many", &options, locks, n);
+    make_locks(other, "many", &options, holders, n);
+    assert_result(redlock_acquire_many(holders, n, 0, NULL), REDLOCK_OK);
+    double began = cpu_ms();
+    assert_result(redlock_acquire_many_start(locks, n, REDLOCK_WAIT_FOREVER, NULL, count_down, &left), REDLOCK_OK);
+    for (int i = 0; i < 20; i++) turn();
+    double cost = cpu_ms() - began;
+    assert_result(redlock_release_many(holders, n, NULL), REDLOCK_OK);
+    began = cpu_ms();
+    while (left > 0 && ++seen < 100000) turn();
+    assert_int_equal(left, 0);
+    cost += cpu_ms() - began;
+    assert_result(redlock_release_many(locks, n, NULL), REDLOCK_OK);
+    free_locks(locks, n);
+    free_locks(holders, n);
+    free(locks);
+    free(holders);
+    return cost;
+}
+
+static void test_waiters_on_many_keys(void **state) {
+    (void)state;
+    assert_cost_grows_with("waiters on many keys", of_waiting_on_many, 1000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_locks_and_kinds),
+        cmocka_unit_test(test_taking),
+        cmocka_unit_test(test_waiters_on_one_key),
+        cmocka_unit_test(test_waiters_on_many_keys),
+    };
+    return cmocka_run_group_tests(tests, open_both, close_both);
+}

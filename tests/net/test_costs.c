@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What twice as many timers and kept releases cost: about twice as much, for every list of src/net. (Those of
+ * src/client: tests/integration/test_costs.c.)
+ */
+#include "costs.h"
+#include "fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/timers.h"
+
+static uint64_t random_state = 1;
+static unsigned draw(unsigned below) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(random_state >> 33) % below;
+}
+
+/* ---- timers ---- */
+
+static double of_timers(unsigned n) {
+    struct net_timer *timers = calloc(n, sizeof(*timers));
+    struct timers heap = {NULL};
+    assert_non_null(timers);
+    double began = cpu_ms();
+    for (unsigned i = 0; i < n; i++) timers_set(&heap, &timers[i], draw(1000000));
+    for (unsigned i = 0; i < n; i++) timers_move(&heap, &timers[i], draw(1000000));
+    for (unsigned i = 0; i < n; i += 2) timers_set(&heap, &timers[draw(n)], RL_NEVER);
+    while (timers_due(&heap, 1000000)) continue;
+    double cost = cpu_ms() - began;
+    assert_null(heap.root);
+    free(timers);
+    return cost;
+}
+
+static void test_timers(void **state) {
+    (void)state;
+    assert_cost_grows_with("timers", of_timers, 4000);
+}
+
+struct asks {
+    struct net_bytes key;
+    struct net_request request;
+    struct net_call (*calls)[RL_NODES_MAX];
+};
+
+static void asks_init(struct asks *asks, enum net_op op, unsigned n) {
+    *asks = (struct asks){.key = {"k", 1}};
+    asks->request = (struct net_request){.op = op, .keys = &asks->key, .keys_count = 1, .token = {"t", 1}, .ttl_ms = 9};
+    asks->calls = calloc(n, sizeof(*asks->calls));
+    assert_non_null(asks->calls);
+}
+
+static unsigned done;
+static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
+    (void)context, (void)call, (void)reply;
+    done++;
+}
+static void on_node(void *context, unsigned node) { (void)context, (void)node; }
+
+static void open_net(struct world *world, const struct fake *fake) {
+    char url[64];
+    struct net_handlers handlers = {.reply = on_reply, .node = on_node, .context = world};
+    struct net_error error = {0};
+    fake_url(fake, url, sizeof(url));
+    struct net_options options = world_options(url);
+    options.log_level = REDLOCK_LOG_ERROR;
+    memset(world, 0, sizeof(*world));
+    if (net_open(&world->net, &options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);
+}
+
+/* ---- kept releases ---- */
+
+/* They end one after the other, in any order, within so long. The clock is ours meanwhile (the linker's --wrap): it goes
+ * from one end to the next, however long the work takes. */
+enum { ENDING_MS = 400 };
+static rl_ns our_clock; /* 0: the real one */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+    if (our_clock == 0 || clock != CLOCK_BOOTTIME) return __real_clock_gettime(clock, now);
+    *now = (struct timespec){our_clock / 1000000000, our_clock % 1000000000};
+    return 0;
+}
+
+static double of_kept(unsigned n) {
+    struct fake fake;
+    struct world world;
+    struct asks asks;
+    fake_open(&fake);
+    open_net(&world, &fake);
+    asks_init(&asks, NET_RELEASE, n);
+    rl_ns now = our_clock = net_now(NULL);
+    done = 0;
+    double began = cpu_ms();
+    for (unsigned i = 0; i < n; i++) {
+        rl_ns keep_until = now + 100 * RL_MS + draw(ENDING_MS * 1000) * (RL_MS / 1000);
+        assert_int_equal(net_send(world.net, 1, &asks.request, asks.calls[i], now, keep_until), 1);
+    }
+    while (done < n && our_clock < now + 2000 * RL_MS) {
+        our_clock = net_next_timer(world.net) > our_clock ? net_next_timer(world.net) : our_clock + 1;
+        net_process(world.net, NULL);
+    }
+    double cost = cpu_ms() - began;
+    our_clock = 0;
+    assert_int_equal(done, n);
+    net_close(world.net, false);
+    fake_close(&fake);
+    free(asks.calls);
+    return cost;
+}
+
+static void test_kept_releases(void **state) {
+    (void)state;
+    assert_cost_grows_with("kept releases that end", of_kept, 4000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timers),
+        cmocka_unit_test(test_kept_releases),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Whether something costs twice as much when there is twice as much of it, or four times. Processor time of this process
+ * alone, the two sizes in turn, the median of several: so other processes' work is not measured.
+ */
+#ifndef TESTS_COSTS_H
+#define TESTS_COSTS_H
+
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+/* after the above */
+#include <cmocka.h>
+
+enum { COST_RUNS = 5 };
+#define COST_RATIO_MAX 3.0
+#define COST_MS_MIN 20.0 /* less is too little to compare: then each size is done several times */
+enum { COST_TIMES_MAX = 64 };
+
+static inline double cpu_ms(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+    return (double)at.tv_sec * 1e3 + (double)at.tv_nsec / 1e6;
+}
+
+/* Does it once with `n` of them; returns what the part in question took, in milliseconds of cpu_ms(). */
+typedef double cost_fn(unsigned n);
+
+static inline int cost_order(const void *a, const void *b) {
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static inline double cost_median(double *costs) {
+    qsort(costs, COST_RUNS, sizeof *costs, cost_order);
+    return costs[COST_RUNS / 2];
+}
+
+static inline double cost_of_several(cost_fn *cost, unsigned n, unsigned times) {
+    double sum = 0;
+    for (unsigned i = 0; i < times; i++) sum += cost(n);
+    return sum / times;
+}
+
+/* So many that a list walked for each of them would be most of the cost, and so few that twice as many are not slower
+ * only because they are in a slower memory. */
+static inline void assert_cost_grows_with(const char *what, cost_fn *cost, unsigned n) {
+    double once[COST_RUNS], twice[COST_RUNS];
+    unsigned times = 1;
+    /* Memory once had is kept: else what is measured is the kernel giving it and taking it back. */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    cost(2 * n);
+    while (times < COST_TIMES_MAX && times * cost(n) < COST_MS_MIN) times *= 2;
+    for (int i = 0; i < COST_RUNS; i++) {
+        once[i] = cost_of_several(cost, n, times);
+        twice[i] = cost_of_several(cost, 2 * n, times);
+    }
+    double of_n = cost_median(once), of_2n = cost_median(twice);
+    printf("%s: %.2f ms of %u, %.2f ms of %u: %.2f times\n", what, of_n, n, of_2n, 2 * n, of_2n / of_n);
+    if (of_2n > COST_RATIO_MAX * of_n) fail_msg("%s: twice as many cost %.1f times as much", what, of_2n / of_n);
+}
+
+#endif
