@@ -53,10 +53,10 @@ void fitness_judge(const struct redlock_client *client, const struct net_state *
                  (unsigned)state->replicas, state->replicas == 1 ? "" : "s");
 }
 
-static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us) {
+static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us, rl_ns asked) {
     struct guard *guard = fitness->guard;
     rl_ns now = net_now(net_of(fitness));
-    rl_clocks_sample(&fitness->clocks, node, &(struct rl_clock_sample){wall_us, fitness->asked[node], now});
+    rl_clocks_sample(&fitness->clocks, node, &(struct rl_clock_sample){wall_us, asked, now});
     rl_mask stepped = rl_clocks_stepped(&fitness->clocks, guard->machine.votes_needed,
                                         rl_guard_quarantine(&guard->machine), now);
     for (unsigned i = 0; stepped >> i; i++) {
@@ -74,6 +74,7 @@ void fitness_reply(struct net_call *call, const struct net_reply *reply) {
     struct fitness *fitness = call->owner;
     struct guard *guard = fitness->guard;
     const unsigned node = call->node;
+    const rl_ns asked = fitness->asked[node]; /* what follows may ask anew */
     if (guard->closing) return;
     if (fitness->stale & rl_bit(node)) {
         fitness->stale &= (rl_mask)~rl_bit(node);
@@ -84,7 +85,7 @@ void fitness_reply(struct net_call *call, const struct net_reply *reply) {
         char why[sizeof guard->node[node].unfit];
         fitness_judge(guard->client, reply->state, why, sizeof why);
         guard_stated(guard, node, reply->state, why);
-        take_sample(fitness, node, reply->state->wall_us);
+        take_sample(fitness, node, reply->state->wall_us, asked);
     } else if (reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR) {
         guard_stated(guard, node, &(struct net_state){.wall_us = 0}, "INFO or TIME is refused: allow this user +info and +time");
     }

@@ -89,7 +89,7 @@ static int check_unlisted(struct quorum_work *work) {
         unsigned count;
         if (!record || (!is_newest(work, record) && work->view.node[i].standing != RL_STANDING_INTACT)) continue;
         const struct rl_member *first = unlisted_member(work, record, &count);
-        if (count < rl_quorum(record->members_count)) continue;
+        if (2 * count < record->members_count) continue; /* of an even number, half may be a majority without one of ours */
         return quorum_fail(
             work, REDLOCK_BAD_ARGUMENT,
             "%s belongs to quorum %016" PRIx64 ", and %u of its %u members are not in the list (%s, ...): "
@@ -194,7 +194,7 @@ int64_t quorum_wall_us(struct quorum_work *work) {
  * comes back may stop clients that list it, but never votes (standing.c, is_newer()). */
 static uint32_t epoch_after(struct quorum_work *work, uint32_t seen) {
     int64_t wall_s = quorum_wall_us(work) / 1000000;
-    return wall_s > (int64_t)seen && wall_s < (int64_t)UINT32_MAX ? (uint32_t)wall_s : seen + 1;
+    return wall_s > (int64_t)seen && wall_s < (int64_t)UINT32_MAX ? (uint32_t)wall_s : seen + (seen < UINT32_MAX);
 }
 
 void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan) {
@@ -207,6 +207,7 @@ void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan) {
         if (record->epoch > epoch && !plan->never_intact) epoch = record->epoch;
     }
     to->epoch = plan->never_intact && !work->pinned ? epoch + 1 : epoch_after(work, epoch);
+    to->begun = to->epoch;
     to->format = RL_RECORD_FORMAT;
     to->settled = true;
     to->ttl_max_ms = ttl_max_of_new(work, plan);

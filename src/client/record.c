@@ -89,6 +89,7 @@ void record_write(struct record_text *to, const struct rl_record *record) {
     id_field(to, "quorum", record->quorum_id);
     id_field(to, "node", record->node_id);
     number_field(to, "epoch", record->epoch);
+    number_field(to, "begun", record->begun);
     number_field(to, "settled", record->settled);
     members_field(to, record);
     text_field(to, "standing", record->standing == RL_RECORD_INTACT ? "intact" : "recovering");
@@ -225,6 +226,13 @@ static uint64_t number_of(struct source *from, const char *name, uint64_t least,
     return number;
 }
 
+/* 0 where it is not there: records of earlier versions do not have it. */
+static uint64_t number_if_any(struct source *from, const char *name, uint64_t most) {
+    for (size_t i = 0; i + 1 < from->count; i += 2)
+        if (is_text(from->fields[i], name)) return number_of(from, name, 0, most);
+    return 0;
+}
+
 static uint64_t id_of(struct source *from, const char *name, bool may_be_zero) {
     uint64_t id = 0;
     struct net_bytes value = value_of(from, name);
@@ -246,6 +254,7 @@ bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fi
     to->quorum_id = id_of(&from, "quorum", false);
     to->node_id = id_of(&from, "node", false);
     to->epoch = (uint32_t)number_of(&from, "epoch", 1, UINT32_MAX);
+    to->begun = (uint32_t)number_if_any(&from, "begun", to->epoch);
     to->settled = number_of(&from, "settled", 0, 1);
     to->standing = standing_of(&from);
     to->nonce = id_of(&from, "nonce", false);

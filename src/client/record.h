@@ -9,7 +9,7 @@
 #include "core/guard.h"
 #include "net/net.h"
 
-#define RECORD_FIELDS 17
+#define RECORD_FIELDS 18
 /* A member's line is at most 16 + 10 + 40 + 255 bytes and four separators; all else together is below 1280. */
 #define RECORD_TEXT_BYTES (RL_MEMBERS_MAX * 325 + 1280)
 

@@ -52,6 +52,7 @@ struct rl_record {
     uint64_t quorum_id;   /* random, not 0 */
     uint64_t node_id;     /* which member this node is, or was */
     uint32_t epoch;       /* counts changes of membership, from 1 */
+    uint32_t begun;       /* the epoch that the last init made: what is of an epoch before it is over; 0: not told */
     bool settled;         /* leases of the epoch before are over, and its fences are known here */
     uint8_t members_count;
     struct rl_member members[RL_MEMBERS_MAX];

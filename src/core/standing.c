@@ -161,6 +161,7 @@ static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quo
 /* "the largest ttl_max of the intact nodes counts", of those that are members now: what an earlier epoch or a former
  * member allows is longer than the others wait. And of each member the newest body, whoever says so. */
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
+    if (from->epoch < guard->quorum.begun) return; /* the bodies of before the last init are numbered by themselves */
     bool counts = from->epoch == guard->quorum.epoch && rl_record_member(&guard->quorum, from->node_id);
     if (counts && from->ttl_max_ms > guard->quorum.ttl_max_ms) guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
@@ -224,6 +225,7 @@ static void place_nodes(struct rl_guard *guard) {
 bool standing_is_claimed(const struct rl_guard *guard, const struct rl_guard_node *node) {
     return readable(node) && guard->known && node->record.standing == RL_RECORD_RECOVERING &&
            node->record.quorum_id == guard->quorum.quorum_id && node->record.loss != 0 &&
+           node->record.epoch >= guard->quorum.begun &&
            standing_fits(node) && standing_claimed_body(node) != NULL;
 }
 
@@ -287,6 +289,8 @@ static enum rl_standing of_member(const struct rl_guard *guard, const struct rl_
     if (standing_is_double(guard, node)) return RL_STANDING_FOREIGN;
     if (!says_intact(node)) return RL_STANDING_RECOVERING;
     if (standing_is_superseded(guard, node)) return RL_STANDING_FOREIGN;
+    /* An init writes every member anew: this one is a former body that lives on, and another server has its place. */
+    if (node->record.epoch < guard->quorum.begun) return RL_STANDING_FOREIGN;
     if (node->record.epoch == guard->quorum.epoch && !same_members(&node->record, &guard->quorum)) return RL_STANDING_FOREIGN;
     return node->record.epoch < guard->quorum.epoch ? RL_STANDING_BEHIND : RL_STANDING_INTACT;
 }

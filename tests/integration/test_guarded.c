@@ -3,6 +3,10 @@
  * Guarded mode on real servers, one thing at a time: what an acquisition costs, that fencing tokens grow, and what becomes
  * of a node that lost its data, of a record that changed under a lease, of a node that is no member.
  */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "guarded.h"
 #include "proxy.h"
 
@@ -480,6 +484,40 @@ static void a_server_that_was_promoted_recovers(void **state) {
     servers_stop(&three);
 }
 
+static pid_t watcher(const char *urls) {
+    pid_t pid = fork();
+    if (pid != 0) return pid;
+    const struct redlock_client_options options = guarded_options();
+    struct redlock_client *client = NULL;
+    if (redlock_client_open(urls, &options, &client, NULL) != REDLOCK_OK) _exit(1);
+    for (;;) pause();
+}
+
+/* A client that was stopped between the question for the time and its answer, and finds that the record has changed too. It
+ * must not take the time that it was stopped for a step of the server's clock. */
+static void a_client_that_was_stopped_suspects_nobody(void **state) {
+    (void)state;
+    struct servers three;
+    start_quorum(&three, 3, 3000);
+    pid_t pid = watcher(three.urls);
+    nap_ms(1500);
+    server_pause(&three.at[0]);
+    nap_ms(1300); /* it asks once a second */
+    kill(pid, SIGSTOP);
+    server_resume(&three.at[0]);
+    command(&three.at[0], "HSET redlock:node waited 0");
+    nap_ms(1500);
+    command(&three.at[0], "HDEL redlock:node waited");
+    kill(pid, SIGCONT);
+    for (int i = 0; i < 150; i++) {
+        assert_true(is_intact(&three.at[0]));
+        nap_ms(20);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    servers_stop(&three);
+}
+
 /* ---- what is refused ---- */
 
 static void a_ttl_above_the_quorums_is_refused(void **state) {
@@ -882,6 +920,7 @@ int main(void) {
         cmocka_unit_test(an_answer_behind_a_push_is_asked_for_again),
         cmocka_unit_test(what_this_client_writes_itself_is_no_loss),
         cmocka_unit_test(a_server_that_was_promoted_recovers),
+        cmocka_unit_test(a_client_that_was_stopped_suspects_nobody),
         cmocka_unit_test(a_ttl_above_the_quorums_is_refused),
         cmocka_unit_test(a_refused_lock_leaves_its_release_alone),
         cmocka_unit_test(guarded_modes_own_keys_are_no_resources),
