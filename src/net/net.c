@@ -134,7 +134,7 @@ static void close_node(struct net *net, struct node *node) {
     conn_close(&node->main, conn_has_unanswered_write(&node->main));
     conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     conn_close(&node->watch, false);
-    node->main.calls = (struct call_queue){NULL, NULL};
+    node->main.calls = (struct call_queue){.head = NULL};
     node->main.writes = 0;
     calls_append(&all, &node->watch.calls);
     transactions = transaction_take_all(node);
@@ -159,6 +159,7 @@ void net_close(struct net *net, bool forked) {
             conn_free_forked(&net->node[i].main);
             conn_free_forked(&net->node[i].aux);
             conn_free_forked(&net->node[i].watch);
+            bag_clear(&net->node[i].tx.keys);
         } else {
             close_node(net, &net->node[i]);
         }

@@ -31,43 +31,6 @@ enum {
     CALL_VOTE_PAIR = 8    /* command_answer_vote() will do */
 };
 
-/* ---- queues ---- */
-
-void calls_push(struct call_queue *queue, struct net_call *call) {
-    call->next = NULL;
-    if (queue->tail)
-        queue->tail->next = call;
-    else
-        queue->head = call;
-    queue->tail = call;
-}
-
-struct net_call *calls_pop(struct call_queue *queue) {
-    struct net_call *call = queue->head;
-    if (!call) return NULL;
-    queue->head = call->next;
-    if (!queue->head) queue->tail = NULL;
-    call->next = NULL;
-    return call;
-}
-
-/* Answers come in order: before one that is due, all those ahead of it are. So the first call's due speaks for all. */
-void calls_hurry(struct call_queue *queue, rl_ns due) {
-    if (!queue->tail || queue->tail->due <= due) return;
-    for (struct net_call *call = queue->head; call; call = call->next)
-        if (call->due > due) call->due = due;
-}
-
-void calls_append(struct call_queue *queue, struct call_queue *more) {
-    if (!more->head) return;
-    if (queue->tail)
-        queue->tail->next = more->head;
-    else
-        queue->head = more->head;
-    queue->tail = more->tail;
-    *more = (struct call_queue){NULL, NULL};
-}
-
 /* A key that a release does not find the second time may have been deleted by its own first time, and another's may
  * have come since: such an answer says nothing of whether the key was ours. */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
@@ -123,10 +86,10 @@ static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
 }
 
 void node_expire_kept(struct node *node) {
-    struct call_queue all = node->kept, over = {NULL, NULL};
+    struct call_queue all = node->kept, over = {.head = NULL};
     struct net_call *call;
     rl_ns now = net_now(node->net);
-    node->kept = (struct call_queue){NULL, NULL};
+    node->kept = (struct call_queue){.head = NULL};
     while ((call = calls_pop(&all))) calls_push(call->keep_until <= now ? &over : &node->kept, call);
     watch_kept(node);
     node_changed(node->net);
@@ -134,7 +97,7 @@ void node_expire_kept(struct node *node) {
 }
 
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
-    struct call_queue kept = {NULL, NULL}, over = {NULL, NULL};
+    struct call_queue kept = {.head = NULL}, over = {.head = NULL};
     struct net_call *call;
     rl_ns now = net_now(node->net);
     while ((call = calls_pop(lost))) {
@@ -154,9 +117,38 @@ void node_retry_memory(struct node *node) {
 
 /* ---- sending ---- */
 
-static bool goes_by_transaction(const struct node *node, const struct net_request *request) {
+static bool goes_by_transaction(struct node *node, const struct net_request *request) {
     if (node->uses_transactions && command_needs_script(request)) return true;
     return node->tx.calls.head && transaction_conflicts(node, request);
+}
+
+/* Where a server has lost its scripts, each script in flight may have to be sent again, and is, unless its owner has
+ * another call behind it. To look through the queue for each of them would take long. So from the first of them on the
+ * owners are counted, until the last call that was sent before it has been answered: the server knows the script by the
+ * time it reads those that were sent later. */
+static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
+
+static void owners_add(struct conn *conn, const struct net_call *call) { bag_add(&conn->owners, owner_of(call)); }
+
+static void owners_remove(struct conn *conn, const struct net_call *call) {
+    bag_remove(&conn->owners, owner_of(call));
+    if (conn->owners_until == call) owners_forget(conn);
+}
+
+void owners_forget(struct conn *conn) {
+    conn->owners_until = NULL;
+    bag_clear(&conn->owners);
+}
+
+static bool owner_has_another(struct conn *conn, const struct net_call *call) {
+    if (!conn->owners_until && conn->calls.head) {
+        conn->owners_until = conn->calls.tail;
+        for (const struct net_call *later = conn->calls.head; later; later = later->next) owners_add(conn, later);
+    }
+    if (bag_is_whole(&conn->owners)) return bag_has(&conn->owners, owner_of(call));
+    for (const struct net_call *later = conn->calls.head; later; later = later->next)
+        if (later->owner == call->owner) return true;
+    return false;
 }
 
 static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
@@ -166,8 +158,8 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     call->op = (uint8_t)call->request->op;
     if (net_op_is_write((enum net_op)call->op)) conn->writes++;
-    calls_hurry(&conn->calls, call->due);
-    calls_push(&conn->calls, call);
+    if (conn->owners_until) owners_add(conn, call);
+    calls_await(&conn->calls, call);
     if (conn->kind == CONN_MAIN) {
         node->sent++;
         node_awaits(node->net, call->due);
@@ -263,6 +255,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 
 static struct net_call *take_first(struct conn *conn) {
     struct net_call *call = calls_pop(&conn->calls);
+    if (conn->owners_until) owners_remove(conn, call);
     if (conn->kind == CONN_MAIN) conn->node->answered++;
     conn->replies = 0;
     call_taken(conn->node);
@@ -275,8 +268,7 @@ static void send_whole(struct conn *conn) {
     struct net_call *call = take_first(conn);
     bool release = call->request->op == NET_RELEASE;
     size_t nonce_at;
-    for (const struct net_call *later = conn->calls.head; later && !release; later = later->next) {
-        if (later->owner != call->owner) continue;
+    if (!release && owner_has_another(conn, call)) {
         call_failed(node->net, call, REDLOCK_VERDICT_ERROR);
         return;
     }

@@ -35,7 +35,7 @@
 
 static struct call_queue take_calls(struct node *node) {
     struct call_queue calls = node->watch.calls;
-    node->watch.calls = (struct call_queue){NULL, NULL};
+    node->watch.calls = (struct call_queue){.head = NULL};
     return calls;
 }
 
