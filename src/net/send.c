@@ -128,9 +128,12 @@ static bool goes_by_transaction(struct node *node, const struct net_request *req
  * time it reads those that were sent later. */
 static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
 
-static void owners_add(struct conn *conn, const struct net_call *call) { bag_add(&conn->owners, owner_of(call)); }
+/* Seldom called, and kept out of what is called for each answer. */
+#define SELDOM __attribute__((cold, noinline))
 
-static void owners_remove(struct conn *conn, const struct net_call *call) {
+SELDOM static void owners_add(struct conn *conn, const struct net_call *call) { bag_add(&conn->owners, owner_of(call)); }
+
+SELDOM static void owners_remove(struct conn *conn, const struct net_call *call) {
     bag_remove(&conn->owners, owner_of(call));
     if (conn->owners_until == call) owners_forget(conn);
 }
@@ -230,9 +233,10 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
     assert(net->guarded || !command_is_guarded(request));
     buffer_clear(&net->scratch);
     bool encoded = command_encode(request, 0, false, &net->scratch, NET_WIRE_BYTES_MAX, &nonce_at);
-    for (unsigned i = 0; i < net->nodes; i++) {
+    struct node *node = net->node;
+    for (unsigned i = 0, count = net->nodes; i < count; i++, node++) {
         struct net_call *call = &calls[i];
-        if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !is_up(&net->node[i]))) continue;
+        if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !is_up(node))) continue;
         assert(!call->busy);
         if (call->busy) continue; /* in the queue a second time, it would cut off what lies between */
         call->request = request;
@@ -242,7 +246,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->busy = true;
         call->state = 0;
         if (nonce_at) command_for_node(request, i, nonce_at, &net->scratch);
-        if (send_one(&net->node[i], call, encoded ? &net->scratch : NULL))
+        if (send_one(node, call, encoded ? &net->scratch : NULL))
             taken |= rl_bit(i);
         else
             call->busy = false;
@@ -253,7 +257,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 
 /* ---- answers ---- */
 
-static struct net_call *take_first(struct conn *conn) {
+static inline struct net_call *take_first(struct conn *conn) {
     struct net_call *call = calls_pop(&conn->calls);
     if (conn->owners_until) owners_remove(conn, call);
     if (conn->kind == CONN_MAIN) conn->node->answered++;
