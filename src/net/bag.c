@@ -63,9 +63,15 @@ void bag_remove(struct bag *bag, uint64_t number) {
     if (slot && slot->times > 0) slot->times--;
 }
 
-bool bag_has(const struct bag *bag, uint64_t number) {
+uint32_t bag_times(const struct bag *bag, uint64_t number) {
     const struct bag_slot *slot = slot_of(bag, number);
-    return slot && slot->times > 0;
+    return slot ? slot->times : 0;
+}
+
+uint64_t bag_hash(const void *data, size_t bytes) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+    return hash;
 }
 
 void bag_clear(struct bag *bag) {

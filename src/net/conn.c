@@ -209,7 +209,7 @@ void conn_close(struct conn *conn, bool reset) {
     conn->broken = 0;
     node_changed(net);
     conn->replies = 0;
-    owners_forget(conn);
+    conn_stop_counting(conn);
 }
 
 void conn_free_forked(struct conn *conn) {
@@ -218,7 +218,7 @@ void conn_free_forked(struct conn *conn) {
     reader_close(&conn->reader);
     buffer_free(&conn->out);
     buffer_free(&conn->cipher);
-    owners_forget(conn);
+    conn_stop_counting(conn);
 }
 
 /* Full jitter: clients that lost a node at the same moment must not come back at the same moment. */

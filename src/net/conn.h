@@ -101,8 +101,8 @@ struct conn {
     struct net_reply answer; /* of the first call, so far */
     struct net_state state_told; /* the answer's */
     unsigned writes;         /* ACQUIRE, EXTEND and RELEASE among the calls */
-    struct bag owners;       /* of the calls, while scripts are sent again (send.c); else empty */
-    const struct net_call *owners_until; /* the last call that may be sent again; NULL: `owners` is empty */
+    struct bag counted;      /* owners of the calls; of a CONN_WATCH: hashes of their keys; see conn_counts() */
+    const struct net_call *counted_until; /* then that ends; NULL: nothing is counted */
     int broken;              /* a verdict: to be given up by net_process(); 0 */
     char broken_text[160];
 };
@@ -265,7 +265,9 @@ void call_start_again(struct net_call *call, rl_ns now);
 void node_retry_memory(struct node *node);
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);
-void owners_forget(struct conn *conn); /* when its calls are lost */
+/* Counts the calls in `counted`, from now on until those that are there now have been answered. False: no memory. */
+bool conn_counts(struct conn *conn);
+void conn_stop_counting(struct conn *conn); /* also when its calls are lost */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
 void call_failed(struct net *net, struct net_call *call, int verdict);
 

@@ -122,33 +122,46 @@ static bool goes_by_transaction(struct node *node, const struct net_request *req
     return node->tx.calls.head && transaction_conflicts(node, request);
 }
 
-/* Where a server has lost its scripts, each script in flight may have to be sent again, and is, unless its owner has
- * another call behind it. To look through the queue for each of them would take long. So from the first of them on the
- * owners are counted, until the last call that was sent before it has been answered: the server knows the script by the
- * time it reads those that were sent later. */
-static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
+/* What is asked of all calls on a connection (whether an owner has another one, whether a key is being looked at) is
+ * counted, or for each question the whole queue would be walked. It is counted from the first such question on until the
+ * last call of then has been answered: mostly there is none. */
 
 /* Seldom called, and kept out of what is called for each answer. */
 #define SELDOM __attribute__((cold, noinline))
 
-SELDOM static void owners_add(struct conn *conn, const struct net_call *call) { bag_add(&conn->owners, owner_of(call)); }
+static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
 
-SELDOM static void owners_remove(struct conn *conn, const struct net_call *call) {
-    bag_remove(&conn->owners, owner_of(call));
-    if (conn->owners_until == call) owners_forget(conn);
+SELDOM static void count_call(struct conn *conn, const struct net_call *call) {
+    if (conn->kind != CONN_WATCH) {
+        bag_add(&conn->counted, owner_of(call));
+        return;
+    }
+    for (size_t i = 0; i < call->request->keys_count; i++)
+        bag_add(&conn->counted, bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
 }
 
-void owners_forget(struct conn *conn) {
-    conn->owners_until = NULL;
-    bag_clear(&conn->owners);
+SELDOM static void uncount_call(struct conn *conn, const struct net_call *call) {
+    if (conn->kind != CONN_WATCH) bag_remove(&conn->counted, owner_of(call));
+    for (size_t i = 0; conn->kind == CONN_WATCH && i < call->request->keys_count; i++)
+        bag_remove(&conn->counted, bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+    if (conn->counted_until == call) conn_stop_counting(conn);
+}
+
+void conn_stop_counting(struct conn *conn) {
+    conn->counted_until = NULL;
+    bag_clear(&conn->counted);
+}
+
+bool conn_counts(struct conn *conn) {
+    if (!conn->counted_until && conn->calls.head) {
+        conn->counted_until = conn->calls.tail;
+        for (const struct net_call *call = conn->calls.head; call; call = call->next) count_call(conn, call);
+    }
+    return bag_is_whole(&conn->counted);
 }
 
 static bool owner_has_another(struct conn *conn, const struct net_call *call) {
-    if (!conn->owners_until && conn->calls.head) {
-        conn->owners_until = conn->calls.tail;
-        for (const struct net_call *later = conn->calls.head; later; later = later->next) owners_add(conn, later);
-    }
-    if (bag_is_whole(&conn->owners)) return bag_has(&conn->owners, owner_of(call));
+    if (conn_counts(conn)) return bag_times(&conn->counted, owner_of(call)) > 0;
     for (const struct net_call *later = conn->calls.head; later; later = later->next)
         if (later->owner == call->owner) return true;
     return false;
@@ -161,7 +174,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     call->op = (uint8_t)call->request->op;
     if (net_op_is_write((enum net_op)call->op)) conn->writes++;
-    if (conn->owners_until) owners_add(conn, call);
+    if (conn->counted_until) count_call(conn, call);
     calls_await(&conn->calls, call);
     if (conn->kind == CONN_MAIN) {
         node->sent++;
@@ -259,7 +272,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 
 static inline struct net_call *take_first(struct conn *conn) {
     struct net_call *call = calls_pop(&conn->calls);
-    if (conn->owners_until) owners_remove(conn, call);
+    if (conn->counted_until) uncount_call(conn, call);
     if (conn->kind == CONN_MAIN) conn->node->answered++;
     conn->replies = 0;
     call_taken(conn->node);

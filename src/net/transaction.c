@@ -34,11 +34,7 @@ static bool share_a_key(const struct net_request *a, const struct net_request *b
  * make a request wait that need not. */
 enum { FEW_WAITING = 16 };
 
-static uint64_t hash_of(struct net_bytes key) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < key.bytes; i++) hash = (hash ^ ((const unsigned char *)key.data)[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
+static uint64_t hash_of(struct net_bytes key) { return bag_hash(key.data, key.bytes); }
 
 static void note_keys(struct transaction *tx, const struct net_request *request) {
     for (size_t i = 0; i < request->keys_count; i++) bag_add(&tx->keys, hash_of(request->keys[i]));
@@ -67,7 +63,7 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
         for (const struct net_call *call = tx->calls.head; call; call = call->next) note_keys(tx, call->request);
     if (keeps_hashes(tx) && bag_is_whole(&tx->keys)) {
         for (size_t i = 0; i < request->keys_count; i++)
-            if (bag_has(&tx->keys, hash_of(request->keys[i]))) return true;
+            if (bag_times(&tx->keys, hash_of(request->keys[i])) > 0) return true;
         return false;
     }
     for (const struct net_call *call = tx->calls.head; call; call = call->next)

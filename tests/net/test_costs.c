@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "net/timers.h"
+#include "servers.h"
 
 static uint64_t random_state = 1;
 static unsigned draw(unsigned below) {
@@ -260,6 +261,73 @@ static void test_transactions(void **state) {
     assert_cost_grows_with("requests compared with transactions that wait", of_transactions, 2000);
 }
 
+/* ---- looks ---- */
+
+static unsigned wakes;
+static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    (void)context, (void)node, (void)rank;
+    if (key.data) wakes++;
+}
+static void on_changed(void *context, unsigned node) { (void)context, (void)node; }
+
+static void open_watching(struct world *world, const struct server *server) {
+    char url[64];
+    struct net_handlers handlers = {
+        .reply = on_reply, .node = on_node, .wake = on_wake, .changed = on_changed, .context = world};
+    struct net_error error = {0};
+    server_url(server, url, sizeof(url));
+    struct net_options options = world_options(url);
+    options.log_level = REDLOCK_LOG_ERROR;
+    options.guarded = true;
+    memset(world, 0, sizeof(*world));
+    if (net_open(&world->net, &options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);
+    while (net_ready(world->net, net_now(world->net)) == 0) world_turn(world, net_now(world->net) + RL_MS);
+    net_watch(world->net, true);
+    while (net_watched(world->net) == 0) world_turn(world, net_now(world->net) + RL_MS);
+    done = wakes = 0;
+}
+
+static void look_at(struct world *world, struct keyed *looks, unsigned n) {
+    rl_ns due = net_now(world->net) + 60000 * RL_MS;
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(net_send(world->net, 1, &looks[i].request, looks[i].calls, due, due), 1);
+}
+
+static void until_done(struct world *world, unsigned n) {
+    for (int i = 0; done < n && i < 10000; i++) world_turn(world, net_now(world->net) + RL_MS);
+    assert_int_equal(done, n);
+}
+
+/* As many keys change while as many others are being looked at: each change is compared with the looks. */
+static double of_looks(unsigned n) {
+    struct server server;
+    struct world world;
+    struct keyed *before = keyed_new(NET_WATCH, 'b', n), *later = keyed_new(NET_WATCH, 'l', n);
+    server_start(&server, NULL);
+    open_watching(&world, &server);
+    look_at(&world, before, n);
+    until_done(&world, n);
+    char number[16];
+    snprintf(number, sizeof(number), "%u", n);
+    freeReplyObject(server_ask(&server, "EVAL %s 0 %s",
+                               "for i = 0, ARGV[1] - 1 do redis.call('SET', 'b' .. i, 'x') end", number));
+    double began = cpu_ms();
+    look_at(&world, later, n);
+    until_done(&world, 2 * n);
+    double cost = cpu_ms() - began;
+    assert_int_equal(wakes, n);
+    net_close(world.net, false);
+    server_stop(&server);
+    free(before);
+    free(later);
+    return cost;
+}
+
+static void test_looks(void **state) {
+    (void)state;
+    assert_cost_grows_with("changes while others are looked at", of_looks, 2000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timers),
@@ -267,6 +335,7 @@ int main(void) {
         cmocka_unit_test(test_falling_dues),
         cmocka_unit_test(test_noscript),
         cmocka_unit_test(test_transactions),
+        cmocka_unit_test(test_looks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
