@@ -300,7 +300,7 @@ static void until_done(struct world *world, unsigned n) {
 
 /* As many keys change while as many others are being looked at: each change is compared with the looks. */
 static double of_looks(unsigned n) {
-    struct server server;
+    struct server server = {.pid = 0};
     struct world world;
     struct keyed *before = keyed_new(NET_WATCH, 'b', n), *later = keyed_new(NET_WATCH, 'l', n);
     server_start(&server, NULL);
