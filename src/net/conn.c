@@ -209,6 +209,7 @@ void conn_close(struct conn *conn, bool reset) {
     conn->broken = 0;
     node_changed(net);
     conn->replies = 0;
+    conn_stop_counting(conn);
 }
 
 void conn_free_forked(struct conn *conn) {
@@ -217,6 +218,7 @@ void conn_free_forked(struct conn *conn) {
     reader_close(&conn->reader);
     buffer_free(&conn->out);
     buffer_free(&conn->cipher);
+    conn_stop_counting(conn);
 }
 
 /* Full jitter: clients that lost a node at the same moment must not come back at the same moment. */

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "net/bag.h"
 #include "net/buffer.h"
 #include "net/net.h"
 #include "net/reader.h"
@@ -29,13 +30,40 @@
 
 struct node;
 
+/* See queue.c. */
 struct call_queue {
     struct net_call *head, *tail;
+    struct net_call *rest; /* the first call that is due sooner than the one before it; NULL: there is none */
+    rl_ns rest_due;        /* the earliest due from there to the tail */
 };
-void calls_push(struct call_queue *queue, struct net_call *call);
-struct net_call *calls_pop(struct call_queue *queue);
-void calls_hurry(struct call_queue *queue, rl_ns due);               /* before a call that is due then is pushed */
-void calls_append(struct call_queue *queue, struct call_queue *more); /* leaves `more` empty */
+void calls_push(struct call_queue *queue, struct net_call *call);           /* where dues do not matter */
+void calls_append(struct call_queue *queue, struct call_queue *more);       /* the same; leaves `more` empty */
+void calls_pushed_to_rest(struct call_queue *queue, struct net_call *call); /* calls_await()'s own */
+void calls_popped_before_rest(struct call_queue *queue);                    /* calls_pop()'s own */
+
+/* Pushes a call. Then the head's due is no later than that of any call behind it. */
+static inline void calls_await(struct call_queue *queue, struct net_call *call) {
+    struct net_call *before = queue->tail;
+    call->next = NULL;
+    queue->tail = call;
+    if (!before) {
+        queue->head = call;
+        return;
+    }
+    before->next = call;
+    if (queue->rest || before->due > call->due) calls_pushed_to_rest(queue, call);
+}
+
+/* NULL: the queue is empty. The head's due stays the earliest. */
+static inline struct net_call *calls_pop(struct call_queue *queue) {
+    struct net_call *call = queue->head;
+    if (!call) return NULL;
+    queue->head = call->next;
+    if (!queue->head) queue->tail = NULL;
+    call->next = NULL;
+    if (queue->rest) calls_popped_before_rest(queue);
+    return call;
+}
 
 enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER, CONN_SLEEPER, CONN_WATCH }; /* also tells epoll's items apart */
 
@@ -73,6 +101,8 @@ struct conn {
     struct net_reply answer; /* of the first call, so far */
     struct net_state state_told; /* the answer's */
     unsigned writes;         /* ACQUIRE, EXTEND and RELEASE among the calls */
+    struct bag counted;      /* owners of the calls; of a CONN_WATCH: hashes of their keys; see conn_counts() */
+    const struct net_call *counted_until; /* then that ends; NULL: nothing is counted */
     int broken;              /* a verdict: to be given up by net_process(); 0 */
     char broken_text[160];
 };
@@ -82,6 +112,8 @@ enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_UNWATCH 
 /* See transaction.c. */
 struct transaction {
     struct call_queue calls; /* the first is under way unless IDLE */
+    unsigned waiting;        /* calls in that queue */
+    struct bag keys;         /* hashes of the keys of all of them; empty while few wait, or memory is short */
     enum transaction_stage stage;
     unsigned replies, awaited, tries;
     struct net_reply answer;
@@ -202,7 +234,7 @@ void transaction_pump(struct node *node);
 void transaction_reply(struct node *node);
 void transaction_lost(struct node *node, int verdict);
 struct call_queue transaction_take_all(struct node *node);
-bool transaction_conflicts(const struct node *node, const struct net_request *request);
+bool transaction_conflicts(struct node *node, const struct net_request *request);
 
 /* net.c */
 rl_ns clock_now(void);
@@ -233,6 +265,9 @@ void call_start_again(struct net_call *call, rl_ns now);
 void node_retry_memory(struct node *node);
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);
+/* Counts the calls in `counted`, from now on until those that are there now have been answered. False: no memory. */
+bool conn_counts(struct conn *conn);
+void conn_stop_counting(struct conn *conn); /* also when its calls are lost */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
 void call_failed(struct net *net, struct net_call *call, int verdict);
 

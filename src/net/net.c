@@ -134,7 +134,7 @@ static void close_node(struct net *net, struct node *node) {
     conn_close(&node->main, conn_has_unanswered_write(&node->main));
     conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     conn_close(&node->watch, false);
-    node->main.calls = (struct call_queue){NULL, NULL};
+    node->main.calls = (struct call_queue){.head = NULL};
     node->main.writes = 0;
     calls_append(&all, &node->watch.calls);
     transactions = transaction_take_all(node);
@@ -159,6 +159,7 @@ void net_close(struct net *net, bool forked) {
             conn_free_forked(&net->node[i].main);
             conn_free_forked(&net->node[i].aux);
             conn_free_forked(&net->node[i].watch);
+            bag_clear(&net->node[i].tx.keys);
         } else {
             close_node(net, &net->node[i]);
         }
@@ -328,16 +329,16 @@ void net_process(struct net *net, const struct net_batch *batch) {
     for (int i = 0; i < batch->count; i++) handle(net, batch->item[i].what, batch->item[i].events);
     fire_timers(net);
     lookups_pump(net);
-    for (unsigned i = 0; i < net->nodes; i++) look_after(&net->node[i]);
+    struct node *end = net->node + net->nodes;
+    for (struct node *node = net->node; node < end; node++) look_after(node);
     rl_ns now = clock_now();
-    for (unsigned i = 0; i < net->nodes; i++) node_tell(&net->node[i], now);
+    for (struct node *node = net->node; node < end; node++) node_tell(node, now);
     net_flush(net);
 }
 
 /* Calls no handler: a connection for transactions is opened, and a broken one given up, by net_process(). */
 void net_flush(struct net *net) {
-    for (unsigned i = 0; i < net->nodes; i++) {
-        struct node *node = &net->node[i];
+    for (struct node *node = net->node, *end = node + net->nodes; node < end; node++) {
         if (node->tx.calls.head && node->tx.stage == TX_IDLE) {
             if (node->aux.state == CONN_READY) {
                 transaction_pump(node);

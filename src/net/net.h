@@ -206,7 +206,7 @@ void net_use_tls(struct net *net, struct tls_context *fresh); /* takes it over; 
 unsigned net_nodes(const struct net *net);
 rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME; see net_process() */
 int net_random(struct net *net, void *buf, size_t n); /* getrandom(2), buffered; 0, or -1 */
-int64_t net_wall_us(struct net *net);                 /* CLOCK_REALTIME, for hints alone: nothing may depend on it */
+int64_t net_wall_us(struct net *net);                 /* CLOCK_REALTIME: for hints, and for the floor and epoch of `quorum init` */
 
 rl_mask net_ready(struct net *net, rl_ns now);   /* connected and no answer overdue */
 rl_mask net_settled(struct net *net);            /* connected, or the last try to connect has failed */

@@ -101,7 +101,7 @@ static void main_down(struct node *node, int verdict, const char *text, bool was
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff = 0;
     looks = tracking_main_down(node);
-    node->main.calls = (struct call_queue){NULL, NULL};
+    node->main.calls = (struct call_queue){.head = NULL};
     node->main.writes = 0;
     node->answered = node->sent;
     transactions = transaction_take_all(node);

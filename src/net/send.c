@@ -31,43 +31,6 @@ enum {
     CALL_VOTE_PAIR = 8    /* command_answer_vote() will do */
 };
 
-/* ---- queues ---- */
-
-void calls_push(struct call_queue *queue, struct net_call *call) {
-    call->next = NULL;
-    if (queue->tail)
-        queue->tail->next = call;
-    else
-        queue->head = call;
-    queue->tail = call;
-}
-
-struct net_call *calls_pop(struct call_queue *queue) {
-    struct net_call *call = queue->head;
-    if (!call) return NULL;
-    queue->head = call->next;
-    if (!queue->head) queue->tail = NULL;
-    call->next = NULL;
-    return call;
-}
-
-/* Answers come in order: before one that is due, all those ahead of it are. So the first call's due speaks for all. */
-void calls_hurry(struct call_queue *queue, rl_ns due) {
-    if (!queue->tail || queue->tail->due <= due) return;
-    for (struct net_call *call = queue->head; call; call = call->next)
-        if (call->due > due) call->due = due;
-}
-
-void calls_append(struct call_queue *queue, struct call_queue *more) {
-    if (!more->head) return;
-    if (queue->tail)
-        queue->tail->next = more->head;
-    else
-        queue->head = more->head;
-    queue->tail = more->tail;
-    *more = (struct call_queue){NULL, NULL};
-}
-
 /* A key that a release does not find the second time may have been deleted by its own first time, and another's may
  * have come since: such an answer says nothing of whether the key was ours. */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
@@ -123,10 +86,10 @@ static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
 }
 
 void node_expire_kept(struct node *node) {
-    struct call_queue all = node->kept, over = {NULL, NULL};
+    struct call_queue all = node->kept, over = {.head = NULL};
     struct net_call *call;
     rl_ns now = net_now(node->net);
-    node->kept = (struct call_queue){NULL, NULL};
+    node->kept = (struct call_queue){.head = NULL};
     while ((call = calls_pop(&all))) calls_push(call->keep_until <= now ? &over : &node->kept, call);
     watch_kept(node);
     node_changed(node->net);
@@ -134,7 +97,7 @@ void node_expire_kept(struct node *node) {
 }
 
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
-    struct call_queue kept = {NULL, NULL}, over = {NULL, NULL};
+    struct call_queue kept = {.head = NULL}, over = {.head = NULL};
     struct net_call *call;
     rl_ns now = net_now(node->net);
     while ((call = calls_pop(lost))) {
@@ -154,9 +117,54 @@ void node_retry_memory(struct node *node) {
 
 /* ---- sending ---- */
 
-static bool goes_by_transaction(const struct node *node, const struct net_request *request) {
+static bool goes_by_transaction(struct node *node, const struct net_request *request) {
     if (node->uses_transactions && command_needs_script(request)) return true;
     return node->tx.calls.head && transaction_conflicts(node, request);
+}
+
+/* What is asked of all calls on a connection (whether an owner has another one, whether a key is being looked at) is
+ * counted, or for each question the whole queue would be walked. It is counted from the first such question on until the
+ * last call of then has been answered: mostly there is none. */
+
+/* Seldom called, and kept out of what is called for each answer. */
+#define SELDOM __attribute__((cold, noinline))
+
+static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
+
+SELDOM static void count_call(struct conn *conn, const struct net_call *call) {
+    if (conn->kind != CONN_WATCH) {
+        bag_add(&conn->counted, owner_of(call));
+        return;
+    }
+    for (size_t i = 0; i < call->request->keys_count; i++)
+        bag_add(&conn->counted, bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+}
+
+SELDOM static void uncount_call(struct conn *conn, const struct net_call *call) {
+    if (conn->kind != CONN_WATCH) bag_remove(&conn->counted, owner_of(call));
+    for (size_t i = 0; conn->kind == CONN_WATCH && i < call->request->keys_count; i++)
+        bag_remove(&conn->counted, bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+    if (conn->counted_until == call) conn_stop_counting(conn);
+}
+
+void conn_stop_counting(struct conn *conn) {
+    conn->counted_until = NULL;
+    bag_clear(&conn->counted);
+}
+
+bool conn_counts(struct conn *conn) {
+    if (!conn->counted_until && conn->calls.head) {
+        conn->counted_until = conn->calls.tail;
+        for (const struct net_call *call = conn->calls.head; call; call = call->next) count_call(conn, call);
+    }
+    return bag_is_whole(&conn->counted);
+}
+
+static bool owner_has_another(struct conn *conn, const struct net_call *call) {
+    if (conn_counts(conn)) return bag_times(&conn->counted, owner_of(call)) > 0;
+    for (const struct net_call *later = conn->calls.head; later; later = later->next)
+        if (later->owner == call->owner) return true;
+    return false;
 }
 
 static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
@@ -166,8 +174,8 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     call->op = (uint8_t)call->request->op;
     if (net_op_is_write((enum net_op)call->op)) conn->writes++;
-    calls_hurry(&conn->calls, call->due);
-    calls_push(&conn->calls, call);
+    if (conn->counted_until) count_call(conn, call);
+    calls_await(&conn->calls, call);
     if (conn->kind == CONN_MAIN) {
         node->sent++;
         node_awaits(node->net, call->due);
@@ -238,9 +246,10 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
     assert(net->guarded || !command_is_guarded(request));
     buffer_clear(&net->scratch);
     bool encoded = command_encode(request, 0, false, &net->scratch, NET_WIRE_BYTES_MAX, &nonce_at);
-    for (unsigned i = 0; i < net->nodes; i++) {
+    struct node *node = net->node;
+    for (unsigned i = 0, count = net->nodes; i < count; i++, node++) {
         struct net_call *call = &calls[i];
-        if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !is_up(&net->node[i]))) continue;
+        if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !is_up(node))) continue;
         assert(!call->busy);
         if (call->busy) continue; /* in the queue a second time, it would cut off what lies between */
         call->request = request;
@@ -250,7 +259,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->busy = true;
         call->state = 0;
         if (nonce_at) command_for_node(request, i, nonce_at, &net->scratch);
-        if (send_one(&net->node[i], call, encoded ? &net->scratch : NULL))
+        if (send_one(node, call, encoded ? &net->scratch : NULL))
             taken |= rl_bit(i);
         else
             call->busy = false;
@@ -261,8 +270,9 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 
 /* ---- answers ---- */
 
-static struct net_call *take_first(struct conn *conn) {
+static inline struct net_call *take_first(struct conn *conn) {
     struct net_call *call = calls_pop(&conn->calls);
+    if (conn->counted_until) uncount_call(conn, call);
     if (conn->kind == CONN_MAIN) conn->node->answered++;
     conn->replies = 0;
     call_taken(conn->node);
@@ -275,8 +285,7 @@ static void send_whole(struct conn *conn) {
     struct net_call *call = take_first(conn);
     bool release = call->request->op == NET_RELEASE;
     size_t nonce_at;
-    for (const struct net_call *later = conn->calls.head; later && !release; later = later->next) {
-        if (later->owner != call->owner) continue;
+    if (!release && owner_has_another(conn, call)) {
         call_failed(node->net, call, REDLOCK_VERDICT_ERROR);
         return;
     }

@@ -35,7 +35,8 @@
 
 static struct call_queue take_calls(struct node *node) {
     struct call_queue calls = node->watch.calls;
-    node->watch.calls = (struct call_queue){NULL, NULL};
+    node->watch.calls = (struct call_queue){.head = NULL};
+    conn_stop_counting(&node->watch);
     return calls;
 }
 
@@ -234,14 +235,27 @@ static bool is_same(struct net_bytes one, struct net_bytes other) {
     return one.bytes == other.bytes && memcmp(one.data, other.data, one.bytes) == 0;
 }
 
+/* Two keys of one hash only cost a hint. */
+static bool is_counted(const struct conn *conn, struct net_bytes key) {
+    const struct net_call *first = conn->calls.head;
+    uint32_t times = bag_times(&conn->counted, bag_hash(key.data, key.bytes)), answered = 0;
+    for (size_t i = 0; i < conn->replies / 2; i++)
+        if (is_same(first->request->keys[i], key)) answered++;
+    return times > answered;
+}
+
 /* Where the connection that asks is told, too, all comes in order: what is told before the answer
  * to a look was so before the look, whose answer says more. It is mostly what we did ourselves on
  * the main connection just before. */
-static bool is_being_looked_at(const struct conn *conn, struct net_bytes key) {
+static bool is_being_looked_at(struct conn *conn, struct net_bytes key) {
+    enum { FEW = 16 };
     size_t answered = conn->replies / 2; /* of the first call */
-    for (const struct net_call *call = conn->calls.head; call; call = call->next, answered = 0)
+    unsigned looks = 0;
+    for (const struct net_call *call = conn->calls.head; call; call = call->next, answered = 0) {
+        if (++looks == FEW && conn_counts(conn)) return is_counted(conn, key);
         for (size_t i = answered; i < call->request->keys_count; i++)
             if (is_same(call->request->keys[i], key)) return true;
+    }
     return false;
 }
 

@@ -30,23 +30,57 @@ static bool share_a_key(const struct net_request *a, const struct net_request *b
     return false;
 }
 
-bool transaction_conflicts(const struct node *node, const struct net_request *request) {
+/* Where many wait, a request is not compared with each of them: hashes of their keys are kept. Two keys of one hash only
+ * make a request wait that need not. */
+enum { FEW_WAITING = 16 };
+
+static uint64_t hash_of(struct net_bytes key) { return bag_hash(key.data, key.bytes); }
+
+static void note_keys(struct transaction *tx, const struct net_request *request) {
+    for (size_t i = 0; i < request->keys_count; i++) bag_add(&tx->keys, hash_of(request->keys[i]));
+}
+
+static bool keeps_hashes(const struct transaction *tx) { return tx->keys.slots_count > 0; }
+
+static void push(struct transaction *tx, struct net_call *call) {
+    calls_await(&tx->calls, call);
+    tx->waiting++;
+    if (keeps_hashes(tx)) note_keys(tx, call->request);
+}
+
+static struct net_call *pop(struct transaction *tx) {
+    struct net_call *call = calls_pop(&tx->calls);
+    const struct net_request *request = call->request;
+    for (size_t i = 0; i < request->keys_count && keeps_hashes(tx); i++) bag_remove(&tx->keys, hash_of(request->keys[i]));
+    if (--tx->waiting == 0) bag_clear(&tx->keys);
+    return call;
+}
+
+bool transaction_conflicts(struct node *node, const struct net_request *request) {
+    struct transaction *tx = &node->tx;
     if (request->op == NET_SCAN) return false;
-    for (const struct net_call *call = node->tx.calls.head; call; call = call->next)
+    if (tx->waiting > FEW_WAITING && !keeps_hashes(tx) && bag_is_whole(&tx->keys))
+        for (const struct net_call *call = tx->calls.head; call; call = call->next) note_keys(tx, call->request);
+    if (keeps_hashes(tx) && bag_is_whole(&tx->keys)) {
+        for (size_t i = 0; i < request->keys_count; i++)
+            if (bag_times(&tx->keys, hash_of(request->keys[i])) > 0) return true;
+        return false;
+    }
+    for (const struct net_call *call = tx->calls.head; call; call = call->next)
         if (share_a_key(call->request, request)) return true;
     return false;
 }
 
 void transaction_add(struct node *node, struct net_call *call) {
     call->order = node->sent;
-    calls_hurry(&node->tx.calls, call->due);
-    calls_push(&node->tx.calls, call);
+    push(&node->tx, call);
     node_awaits(node->net, call->due);
     conn_watch_calls(&node->aux);
 }
 
 struct call_queue transaction_take_all(struct node *node) {
     struct call_queue all = node->tx.calls;
+    bag_clear(&node->tx.keys);
     memset(&node->tx, 0, sizeof(node->tx));
     node_changed(node->net);
     return all;
@@ -54,12 +88,15 @@ struct call_queue transaction_take_all(struct node *node) {
 
 /* The second connection failed. Releases stay, in order, for the next one. */
 void transaction_lost(struct node *node, int verdict) {
-    struct call_queue all = transaction_take_all(node), over = {NULL, NULL};
+    struct call_queue all = transaction_take_all(node), over = {.head = NULL};
     struct net_call *call;
     rl_ns now = net_now(node->net);
     while ((call = calls_pop(&all))) {
         bool stays = call->request->op == NET_RELEASE && call->keep_until > now;
-        calls_push(stays ? &node->tx.calls : &over, call);
+        if (stays)
+            push(&node->tx, call);
+        else
+            calls_push(&over, call);
     }
     while ((call = calls_pop(&over))) call_failed(node->net, call, verdict);
 }
@@ -166,7 +203,7 @@ static void begin_unwatch(struct node *node, int verdict) {
 
 static void finish(struct node *node, const struct net_reply *reply) {
     struct net_reply answer = *reply;
-    struct net_call *call = calls_pop(&node->tx.calls);
+    struct net_call *call = pop(&node->tx);
     call_taken(node);
     enter(node, TX_IDLE);
     node->tx.tries = 0;

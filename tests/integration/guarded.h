@@ -67,6 +67,18 @@ static inline void command(struct server *server, const char *text) {
     freeReplyObject(reply);
 }
 
+/* As the registration of another member does it: the fences move along. `nonce`: 16 hex digits. */
+static inline void change_nonce(struct server *server, const char *nonce) {
+    redisReply *reply = server_ask(server,
+                                   "EVAL %s 0 %s",
+                                   "local was = redis.call('HGET', 'redlock:node', 'nonce') "
+                                   "redis.call('HSET', 'redlock:node', 'nonce', ARGV[1]) "
+                                   "return redis.call('RENAME', 'redlock:fences:' .. was, 'redlock:fences:' .. ARGV[1])",
+                                   nonce);
+    if (reply->type != REDIS_REPLY_STATUS) fail_msg("%s", reply->str ? reply->str : "?");
+    freeReplyObject(reply);
+}
+
 /* How often a command was called since CONFIG RESETSTAT. */
 static inline long calls_of(struct server *server, const char *name) {
     char field[64];

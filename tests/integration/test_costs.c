@@ -5,6 +5,7 @@
  */
 #include "costs.h"
 #include "fixtures.h"
+#include "guarded.h"
 
 #include <poll.h>
 
@@ -30,11 +31,13 @@ static struct redlock_lock **room(unsigned n) {
     return locks;
 }
 
-static void turn(void) {
-    struct pollfd fd = {.fd = redlock_client_fd(client), .events = POLLIN};
+static void turn_of(struct redlock_client *of) {
+    struct pollfd fd = {.fd = redlock_client_fd(of), .events = POLLIN};
     assert_true(poll(&fd, 1, 10) >= 0);
-    assert_result(redlock_process(client), REDLOCK_OK);
+    assert_result(redlock_process(of), REDLOCK_OK);
 }
+
+static void turn(void) { turn_of(client); }
 
 static uint64_t stat_of(size_t offset) {
     struct redlock_stats stats = {.size = sizeof stats};
@@ -176,12 +179,49 @@ static void test_waiters_on_many_keys(void **state) {
     assert_cost_grows_with("waiters on many keys", of_waiting_on_many, 1000);
 }
 
+/* ---- parked extensions ---- */
+
+/* The record changes under as many leases. Their extensions wait until it has been read again, and then go out again. */
+static double of_parked(unsigned n) {
+    struct servers alone = {.count = 0};
+    start_quorum(&alone, 1, 60000);
+    struct redlock_client_options options = guarded_options();
+    options.node_timeout_ms = 5000;
+    options.service_thread = 0;
+    struct redlock_client *guarded = open_guarded_at(alone.urls, &options);
+    struct redlock_lock **locks = room(n);
+    struct redlock_lock_options lock_of = lock_options(60000);
+    lock_of.renew = 0;
+    make_locks(guarded, "parked", &lock_of, locks, n);
+    assert_result(redlock_acquire_many(locks, n, 5000, NULL), REDLOCK_OK);
+    command(&alone.at[0], "CONFIG RESETSTAT");
+    change_nonce(&alone.at[0], "00000000000000dd");
+    unsigned left = n;
+    double began = cpu_ms();
+    for (unsigned i = 0; i < n; i++)
+        assert_result(redlock_extend_start(locks[i], 60000, count_down, &left), REDLOCK_OK);
+    while (left > 0) turn_of(guarded);
+    double cost = cpu_ms() - began;
+    assert_true(calls_of(&alone.at[0], "evalsha") >= 2 * (long)n); /* each was sent twice */
+    free_locks(locks, n);
+    free(locks);
+    redlock_client_free(guarded);
+    servers_stop(&alone);
+    return cost;
+}
+
+static void test_parked_extensions(void **state) {
+    (void)state;
+    assert_cost_grows_with("extensions that wait for a record", of_parked, 8000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_locks_and_kinds),
         cmocka_unit_test(test_taking),
         cmocka_unit_test(test_waiters_on_one_key),
         cmocka_unit_test(test_waiters_on_many_keys),
+        cmocka_unit_test(test_parked_extensions),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
 }

@@ -330,17 +330,6 @@ static void short_lived_clients_bring_a_node_back_together(void **state) {
 
 /* ---- a record that changes under a lease ---- */
 
-static void change_nonce(struct server *server, const char *nonce) {
-    redisReply *reply = server_ask(server,
-                                   "EVAL %s 0 %s",
-                                   "local was = redis.call('HGET', 'redlock:node', 'nonce') "
-                                   "redis.call('HSET', 'redlock:node', 'nonce', ARGV[1]) "
-                                   "return redis.call('RENAME', 'redlock:fences:' .. was, 'redlock:fences:' .. ARGV[1])",
-                                   nonce);
-    if (reply->type != REDIS_REPLY_STATUS) fail_msg("%s", reply->str ? reply->str : "?");
-    freeReplyObject(reply);
-}
-
 /* At all nodes at once, so that an extension that were told failed where its nonce is gone would fail as a whole. */
 static void an_extension_outlives_a_changed_nonce(void **state) {
     (void)state;

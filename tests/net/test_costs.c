@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What twice as many timers and kept releases cost: about twice as much, for every list of src/net. (Those of
- * src/client: tests/integration/test_costs.c.)
+ * What twice as many timers, kept releases, calls in flight and waiting transactions cost: about twice as much, for every
+ * list of src/net. (Those of src/client: tests/integration/test_costs.c.)
  */
 #include "costs.h"
 #include "fake.h"
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "net/timers.h"
+#include "servers.h"
 
 static uint64_t random_state = 1;
 static unsigned draw(unsigned below) {
@@ -118,10 +119,223 @@ static void test_kept_releases(void **state) {
     assert_cost_grows_with("kept releases that end", of_kept, 4000);
 }
 
+/* ---- calls in flight ---- */
+
+static void greet(struct world *world, struct fake *fake) {
+    fake_open(fake);
+    open_net(world, fake);
+    fake_greet(fake, world);
+    while (net_ready(world->net, net_now(world->net)) == 0) world_turn(world, net_now(world->net) + RL_MS);
+    done = 0;
+}
+
+static void part(struct world *world, struct fake *fake) {
+    net_close(world->net, false);
+    fake_close(fake);
+}
+
+/* In parts that the socket takes. */
+static void answer_all(struct world *world, struct fake *fake, const char *answer, unsigned n) {
+    enum { PART = 200 };
+    char text[PART * 40];
+    for (unsigned i = 0; i < n;) {
+        size_t bytes = 0;
+        for (unsigned end = i + PART < n ? i + PART : n; i < end; i++)
+            bytes += (size_t)snprintf(text + bytes, sizeof(text) - bytes, "%s\r\n", answer);
+        fake_say(fake, text, bytes);
+        world_turn(world, net_now(world->net));
+    }
+}
+
+/* Each is due sooner than the one before it. */
+static double of_falling_dues(unsigned n) {
+    struct fake fake;
+    struct world world;
+    struct asks asks;
+    greet(&world, &fake);
+    asks_init(&asks, NET_ACQUIRE, n);
+    rl_ns due = net_now(world.net) + 60000 * RL_MS;
+    double began = cpu_ms();
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(net_send(world.net, 1, &asks.request, asks.calls[i], due - i, 0), 1);
+    double cost = cpu_ms() - began;
+    fake_await(&fake, &world, FAKE_GREETED + n);
+    began = cpu_ms();
+    answer_all(&world, &fake, "+OK", n);
+    for (int i = 0; done < n && i < 1000; i++) world_turn(&world, net_now(world.net) + RL_MS);
+    cost += cpu_ms() - began;
+    assert_int_equal(done, n);
+    part(&world, &fake);
+    free(asks.calls);
+    return cost;
+}
+
+static void test_falling_dues(void **state) {
+    (void)state;
+    assert_cost_grows_with("calls that are due sooner and sooner", of_falling_dues, 4000);
+}
+
+/* A server has lost its scripts: each call has an owner of its own, and is sent again. */
+static double of_noscript(unsigned n) {
+    struct fake fake;
+    struct world world;
+    struct asks asks;
+    greet(&world, &fake);
+    asks_init(&asks, NET_EXTEND, n);
+    rl_ns due = net_now(world.net) + 60000 * RL_MS;
+    for (unsigned i = 0; i < n; i++) {
+        asks.calls[i][0].owner = asks.calls[i];
+        assert_int_equal(net_send(world.net, 1, &asks.request, asks.calls[i], due, 0), 1);
+    }
+    fake_await(&fake, &world, FAKE_GREETED + n);
+    double began = cpu_ms();
+    answer_all(&world, &fake, "-NOSCRIPT No matching script.", n);
+    double cost = cpu_ms() - began;
+    fake_await(&fake, &world, FAKE_GREETED + 2 * n);
+    assert_int_equal(done, 0);
+    answer_all(&world, &fake, ":1", n);
+    for (int i = 0; done < n && i < 1000; i++) world_turn(&world, net_now(world.net) + RL_MS);
+    assert_int_equal(done, n);
+    part(&world, &fake);
+    free(asks.calls);
+    return cost;
+}
+
+static void test_noscript(void **state) {
+    (void)state;
+    assert_cost_grows_with("scripts that are sent again", of_noscript, 4000);
+}
+
+/* ---- transactions ---- */
+
+enum { KEY_BYTES = 12 };
+struct keyed {
+    char text[KEY_BYTES];
+    struct net_bytes key;
+    struct net_request request;
+    struct net_call calls[RL_NODES_MAX];
+};
+
+static struct keyed *keyed_new(enum net_op op, char kind, unsigned n) {
+    struct keyed *all = calloc(n, sizeof(*all));
+    assert_non_null(all);
+    for (unsigned i = 0; i < n; i++) {
+        struct keyed *one = &all[i];
+        one->key = (struct net_bytes){one->text, (size_t)snprintf(one->text, KEY_BYTES, "%c%u", kind, i)};
+        one->request =
+            (struct net_request){.op = op, .keys = &one->key, .keys_count = 1, .token = {"t", 1}, .ttl_ms = 9};
+    }
+    return all;
+}
+
+/* A node without scripts: each SET is compared with the releases that wait. */
+static double of_transactions(unsigned n) {
+    struct fake fake;
+    struct world world;
+    struct keyed *releases = keyed_new(NET_RELEASE, 'r', n), *sets = keyed_new(NET_ACQUIRE, 's', n);
+    fake_open(&fake);
+    open_net(&world, &fake);
+    fake_accept(&fake, &world);
+    fake_await(&fake, &world, FAKE_GREETED);
+    fake_introduce(&fake, 1);
+    fake_tell(&fake, "-NOPERM this user has no permissions to run the 'eval' command\r\n:0\r\n:0\r\n:0\r\n");
+    while (net_ready(world.net, net_now(world.net)) == 0) world_turn(&world, net_now(world.net) + RL_MS);
+    rl_ns due = net_now(world.net) + 60000 * RL_MS;
+    done = 0;
+    double began = cpu_ms();
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(net_send(world.net, 1, &releases[i].request, releases[i].calls, due, due), 1);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(net_send(world.net, 1, &sets[i].request, sets[i].calls, due, due), 1);
+    double cost = cpu_ms() - began;
+    fake_await(&fake, &world, FAKE_GREETED + n); /* the SETs go past the releases */
+    part(&world, &fake);
+    assert_int_equal(done, 2 * n);
+    free(releases);
+    free(sets);
+    return cost;
+}
+
+static void test_transactions(void **state) {
+    (void)state;
+    assert_cost_grows_with("requests compared with transactions that wait", of_transactions, 2000);
+}
+
+/* ---- looks ---- */
+
+static unsigned wakes;
+static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    (void)context, (void)node, (void)rank;
+    if (key.data) wakes++;
+}
+static void on_changed(void *context, unsigned node) { (void)context, (void)node; }
+
+static void open_watching(struct world *world, const struct server *server) {
+    char url[64];
+    struct net_handlers handlers = {
+        .reply = on_reply, .node = on_node, .wake = on_wake, .changed = on_changed, .context = world};
+    struct net_error error = {0};
+    server_url(server, url, sizeof(url));
+    struct net_options options = world_options(url);
+    options.log_level = REDLOCK_LOG_ERROR;
+    options.guarded = true;
+    memset(world, 0, sizeof(*world));
+    if (net_open(&world->net, &options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);
+    while (net_ready(world->net, net_now(world->net)) == 0) world_turn(world, net_now(world->net) + RL_MS);
+    net_watch(world->net, true);
+    while (net_watched(world->net) == 0) world_turn(world, net_now(world->net) + RL_MS);
+    done = wakes = 0;
+}
+
+static void look_at(struct world *world, struct keyed *looks, unsigned n) {
+    rl_ns due = net_now(world->net) + 60000 * RL_MS;
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(net_send(world->net, 1, &looks[i].request, looks[i].calls, due, due), 1);
+}
+
+static void until_done(struct world *world, unsigned n) {
+    for (int i = 0; done < n && i < 10000; i++) world_turn(world, net_now(world->net) + RL_MS);
+    assert_int_equal(done, n);
+}
+
+/* As many keys change while as many others are being looked at: each change is compared with the looks. */
+static double of_looks(unsigned n) {
+    struct server server = {.pid = 0};
+    struct world world;
+    struct keyed *before = keyed_new(NET_WATCH, 'b', n), *later = keyed_new(NET_WATCH, 'l', n);
+    server_start(&server, NULL);
+    open_watching(&world, &server);
+    look_at(&world, before, n);
+    until_done(&world, n);
+    char number[16];
+    snprintf(number, sizeof(number), "%u", n);
+    freeReplyObject(server_ask(&server, "EVAL %s 0 %s",
+                               "for i = 0, ARGV[1] - 1 do redis.call('SET', 'b' .. i, 'x') end", number));
+    double began = cpu_ms();
+    look_at(&world, later, n);
+    until_done(&world, 2 * n);
+    double cost = cpu_ms() - began;
+    assert_int_equal(wakes, n);
+    net_close(world.net, false);
+    server_stop(&server);
+    free(before);
+    free(later);
+    return cost;
+}
+
+static void test_looks(void **state) {
+    (void)state;
+    assert_cost_grows_with("changes while others are looked at", of_looks, 2000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timers),
         cmocka_unit_test(test_kept_releases),
+        cmocka_unit_test(test_falling_dues),
+        cmocka_unit_test(test_noscript),
+        cmocka_unit_test(test_transactions),
+        cmocka_unit_test(test_looks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

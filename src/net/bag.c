@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A hash table with linear probing. A slot whose number has gone stays used, so that those behind it are found; it is
+ * left out when the table is made anew because it is half full.
+ */
+#include "net/bag.h"
+
+#include <stdlib.h>
+
+enum { BAG_SLOTS_MIN = 64 };
+
+struct bag_slot {
+    uint64_t number;
+    uint32_t times;
+    bool used;
+};
+
+static uint64_t scattered(uint64_t number) {
+    number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
+    return number ^ number >> 31;
+}
+
+/* Its slot, or the free one where it belongs. NULL: there are no slots. */
+static struct bag_slot *slot_of(const struct bag *bag, uint64_t number) {
+    if (bag->slots_count == 0) return NULL;
+    size_t at = (size_t)scattered(number) & (bag->slots_count - 1);
+    while (bag->slots[at].used && bag->slots[at].number != number) at = (at + 1) & (bag->slots_count - 1);
+    return &bag->slots[at];
+}
+
+/* Room for twice what is there, and at most a quarter of it used. */
+static bool make_anew(struct bag *bag) {
+    struct bag fresh = {.slots_count = BAG_SLOTS_MIN};
+    size_t there = 0;
+    for (size_t i = 0; i < bag->slots_count; i++) there += bag->slots[i].times > 0;
+    while (fresh.slots_count < 4 * there) fresh.slots_count *= 2;
+    fresh.slots = calloc(fresh.slots_count, sizeof *fresh.slots);
+    if (!fresh.slots) return false;
+    for (size_t i = 0; i < bag->slots_count; i++)
+        if (bag->slots[i].times > 0) *slot_of(&fresh, bag->slots[i].number) = bag->slots[i];
+    fresh.used = there;
+    free(bag->slots);
+    *bag = fresh;
+    return true;
+}
+
+void bag_add(struct bag *bag, uint64_t number) {
+    if (bag->lacks) return;
+    if (2 * (bag->used + 1) > bag->slots_count && !make_anew(bag)) {
+        bag->lacks = true;
+        return;
+    }
+    struct bag_slot *slot = slot_of(bag, number);
+    if (!slot->used) bag->used++;
+    slot->used = true;
+    slot->number = number;
+    slot->times++;
+}
+
+void bag_remove(struct bag *bag, uint64_t number) {
+    struct bag_slot *slot = slot_of(bag, number);
+    if (slot && slot->times > 0) slot->times--;
+}
+
+uint32_t bag_times(const struct bag *bag, uint64_t number) {
+    const struct bag_slot *slot = slot_of(bag, number);
+    return slot ? slot->times : 0;
+}
+
+uint64_t bag_hash(const void *data, size_t bytes) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+void bag_clear(struct bag *bag) {
+    free(bag->slots);
+    *bag = (struct bag){.slots = NULL};
+}
