@@ -2,6 +2,7 @@
 """SIGHUP reads the password file and the files of TLS again, and ends nothing."""
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -73,6 +74,29 @@ def test_a_file_that_cannot_be_read_for_now_holds_nobody_up(start, quorum, passw
     gateway.process.terminate()
     assert gateway.process.wait(timeout=15) == 0
     assert not os.path.exists(gateway.path), "the socket is gone"
+
+
+def make_certificate(path):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-subj", "/CN=ca", "-keyout", f"{path}.key", "-out", path], check=True, capture_output=True)
+
+
+def test_files_of_tls_are_read_too(start, quorum, password, tmp_path):
+    ca = tmp_path / "ca.pem"
+    make_certificate(ca)
+    gateway = start(quorum.nodes, "--password-file", str(password), "--tls-ca-file", str(ca))
+    sound = ca.read_text()
+    ca.write_text("rubbish\n")
+    password.write_text("second\n")
+    hup(gateway)("nothing was changed")
+    assert any("ca.pem" in line for line in gateway.said)
+    with gateway.connect() as client:
+        assert client.error("AUTH", "second").code == "WRONGPASS", "both are changed or none"
+        assert client("AUTH", "first") == "OK"
+    ca.write_text(sound)
+    hup(gateway)("read again")
+    with gateway.connect() as client:
+        assert client("AUTH", "second") == "OK"
 
 
 def test_without_files_nothing_is_read(gateway):
