@@ -247,6 +247,36 @@ def test_pttl_is_what_is_surely_left(start, quorum, key):
         assert client.read() <= 10000 - 102 - 300
 
 
+def test_pttl_counts_from_before_the_nodes_were_asked(start, own_quorum, key):
+    """Of another's lock: what the nodes answer is looked at a second later."""
+    gateway = start(own_quorum.nodes, "--node-timeout", "5s")
+    for server in own_quorum.servers:
+        server.ask("SET", key, "another", "PX", 10000)
+    with gateway.connect() as client:
+        assert 8000 < client("PTTL", key) <= 10000
+        for server in own_quorum.servers:
+            server.pause()
+        client.send("PTTL", key)
+        time.sleep(0.2)
+        os.kill(gateway.process.pid, signal.SIGSTOP)
+        for server in own_quorum.servers:
+            server.resume()
+        time.sleep(1)
+        most = own_quorum.servers[0].ask("PTTL", key)
+        os.kill(gateway.process.pid, signal.SIGCONT)
+        assert client.read() <= most
+
+
+def test_pttl_is_not_more_than_the_nodes_hold(start, quorum, key):
+    gateway = start(quorum.nodes)
+    with gateway.connect() as client:
+        assert client("SET", key, "v", "NX", "PX", 20000) == "OK"
+        for server in quorum.servers:
+            server.ask("PEXPIRE", key, 5000)
+        until(lambda: client("PTTL", key) <= 5000, seconds=2, what="the nodes' end")
+        assert client("DEL", key) == 1
+
+
 def test_a_fence_that_is_not_known_here(start, guarded_quorum, key):
     first = start(guarded_quorum.nodes, "--mode", "guarded")
     with first.connect() as client:
