@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SIGHUP reads the password file and the files of TLS again, and ends nothing."""
+import ctypes
 import os
 import signal
 import subprocess
@@ -96,6 +97,34 @@ def test_files_of_tls_are_read_too(start, quorum, password, tmp_path):
     ca.write_text(sound)
     hup(gateway)("read again")
     with gateway.connect() as client:
+        assert client("AUTH", "second") == "OK"
+
+
+def signal_thread(gateway, thread, number):
+    assert ctypes.CDLL(None).tgkill(gateway.process.pid, int(thread), number) == 0
+
+
+def test_a_signal_does_not_end_the_reading(start, quorum, password):
+    """It may come to the thread that reads: neither its open(2) nor its read(2) ends."""
+    gateway = start(quorum.nodes, "--password-file", str(password))
+    password.unlink()
+    os.mkfifo(password)
+    tasks = f"/proc/{gateway.process.pid}/task"
+    before = set(os.listdir(tasks))
+    hup(gateway)
+    thread = until(lambda: set(os.listdir(tasks)) - before, what="the thread that reads").pop()
+    time.sleep(0.2)
+    signal_thread(gateway, thread, signal.SIGHUP)
+    time.sleep(0.2)
+    with open(password, "w", encoding="ascii") as pipe:
+        pipe.write("sec")
+        pipe.flush()
+        time.sleep(0.2)
+        signal_thread(gateway, thread, signal.SIGHUP)
+        time.sleep(0.2)
+        pipe.write("ond\n")
+    with gateway.connect() as client:
+        until(lambda: any("read again" in line for line in gateway.said), what="the end of it")
         assert client("AUTH", "second") == "OK"
 
 
