@@ -193,6 +193,14 @@ def test_metrics_connections_take_no_descriptors_from_nodes_and_clients(start, o
     assert now["redlock_serve_metrics_cut_off_total", None] < 130 * (time.monotonic() - flooded) + 50
 
 
+def test_a_head_that_is_too_long_is_not_waited_for(measured):
+    with socket.create_connection(measured.address("metrics"), timeout=10) as one:
+        began = time.monotonic()
+        one.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 8192)
+        assert one.recv(4096).startswith(b"HTTP/1.1 200 OK")
+        assert time.monotonic() - began < 3
+
+
 def test_the_oldest_metrics_connection_makes_room(measured):
     address = measured.address("metrics")
     held = [socket.create_connection(address, timeout=10) for _ in range(16)]

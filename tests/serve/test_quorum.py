@@ -229,6 +229,19 @@ def test_a_client_that_is_late_gets_no_fence(start, guarded_quorum, key):
         assert next_one("REDLOCK.FENCE", key, "next") > 0
 
 
+def test_what_another_gateway_has_taken_with_the_same_value_is_not_ours(start, guarded_quorum, key):
+    first, second = (start(guarded_quorum.nodes, "--mode", "guarded") for _ in range(2))
+    with first.connect() as mine, second.connect() as other:
+        assert mine("SET", key, "v", "NX", "PX", 20000) == "OK"
+        for server in guarded_quorum.servers:
+            server.ask("DEL", key)
+        assert other("SET", key, "v", "NX", "PX", 20000) == "OK"
+        time.sleep(0.3)  # for 0.1 s a gateway believes what it did last
+        assert "fencing token is not known" in str(mine.error("REDLOCK.FENCE", key, "v"))
+        assert other("REDLOCK.FENCE", key, "v") > 0
+        assert other("DEL", key) == 1
+
+
 def test_pttl_is_what_is_surely_left(start, quorum, key):
     """Less 1 % and 2 ms, from before the nodes were asked, however late the gateway looks at their answers."""
     gateway = start(quorum.nodes)
