@@ -65,16 +65,6 @@ static void on_done(evutil_socket_t fd, short what, void *context) {
     sd_notify(0, "READY=1");
 }
 
-/* Signals are the loop's: one that came to the thread would end its wait for a file. */
-static bool begin(struct reload *reload) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool begun = pthread_create(&reload->thread, NULL, read_files, reload) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return begun;
-}
-
 static void on_hup(evutil_socket_t number, short what, void *context) {
     struct reload *reload = context;
     (void)number;
@@ -85,7 +75,7 @@ static void on_hup(evutil_socket_t number, short what, void *context) {
     }
     sd_notify(0, "RELOADING=1");
     reload->why[0] = '\0';
-    reload->running = begin(reload);
+    reload->running = pthread_create(&reload->thread, NULL, read_files, reload) == 0;
     if (reload->running) return;
     reload->gateway->options->say("SIGHUP: no thread to read the files with; nothing was changed");
     sd_notify(0, "READY=1");

@@ -158,12 +158,17 @@ static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quo
     return best;
 }
 
-/* "the largest ttl_max of the intact nodes counts", of those that are members now: what an earlier epoch or a former
- * member allows is longer than the others wait. And of each member the newest body, whoever says so. */
+/* Of the newest epoch, of its list, and of a member: what others allow may be longer than the members wait. */
+static bool ttl_max_counts(const struct rl_guard *guard, const struct rl_record *from) {
+    return from->epoch == guard->quorum.epoch && same_members(from, &guard->quorum) &&
+           rl_record_member(&guard->quorum, from->node_id);
+}
+
+/* "the largest ttl_max of the intact nodes counts", of those that are members now. And of each member the newest body,
+ * from any record. */
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
     if (from->epoch < guard->quorum.begun) return; /* the bodies of before the last init are numbered by themselves */
-    bool counts = from->epoch == guard->quorum.epoch && rl_record_member(&guard->quorum, from->node_id);
-    if (counts && from->ttl_max_ms > guard->quorum.ttl_max_ms) guard->quorum.ttl_max_ms = from->ttl_max_ms;
+    if (ttl_max_counts(guard, from) && from->ttl_max_ms > guard->quorum.ttl_max_ms) guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
         struct rl_member *member = &guard->quorum.members[i];
         const struct rl_member *told = rl_record_member(from, member->id);

@@ -16,7 +16,7 @@
 #define SLOTS 2
 #define BUCKETS_AT ((SLOTS + 1) * BLOCK)
 /* No gate comes so far. A store behind it would count on from 0, and be taken for older than it is. */
-#define VERSION_MAX (UINT64_MAX - 1)
+#define VERSION_MAX UINT64_MAX
 /* More have no place in a file. */
 #define BUCKETS_MAX ((INT64_MAX - BUCKETS_AT) / sizeof(struct gate_bucket))
 
@@ -206,7 +206,7 @@ static int sync_data(struct gate_file *file) {
 }
 
 static bool is_sound(const struct gate_file *file, const struct gate_bucket *bucket) {
-    return bucket->index < file->buckets && bucket->version <= VERSION_MAX && gate_bucket_is_sound(bucket, file->salt);
+    return bucket->index < file->buckets && gate_bucket_is_sound(bucket, file->salt);
 }
 
 /* An unsound slot (torn, or never written) reads as version 0. */
@@ -256,7 +256,7 @@ int gate_file_store(struct gate_file *file, struct gate_bucket *bucket) {
     if (read_slots(file, slots) != 0) return -1;
     unsigned newer = slots[1].version > slots[0].version;
     uint64_t last = slots[newer].version > bucket->version ? slots[newer].version : bucket->version;
-    if (last >= VERSION_MAX) {
+    if (last == VERSION_MAX) {
         errno = EBADMSG;
         return -1;
     }

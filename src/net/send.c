@@ -104,8 +104,7 @@ void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
         call->state = CALL_SENT_BEFORE;
         calls_push(call->request->op == NET_RELEASE && call->keep_until > now ? &kept : &over, call);
     }
-    calls_append(&kept, &node->kept); /* what was sent came before what was not */
-    node->kept = kept;
+    calls_append(&node->kept, &kept); /* their order does not matter: each deletes its own token or nothing */
     watch_kept(node);
     node_changed(node->net);
     fail_all(node->net, &over, verdict);

@@ -688,6 +688,7 @@ static void test_ttl_max_is_of_the_members(void **state) {
         gw.node[i].record.nonce += 50;
     }
     gw.node[2].record.ttl_max_ms = gw.node[3].record.ttl_max_ms = 6000; /* behind; no member any more */
+    gw.node[2].record.nonce += 50; /* it is read before it is brought up */
     for (unsigned i = 0; i < 4; i++) look(i);
     assert_int_equal(standing(3), RL_STANDING_FOREIGN);
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
@@ -731,6 +732,49 @@ static void test_former_member_tells_no_bodies(void **state) {
     for (unsigned i = 0; i < 4; i++) look(i);
     assert_int_equal(standing(3), RL_STANDING_FOREIGN);
     assert_int_equal(world_intact(0), 7);
+}
+
+/* An init of the same servers: the one that did not see it is behind. */
+static void test_ttl_max_is_of_the_newest_epoch(void **state) {
+    (void)state;
+    begin(3, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        gw.node[i].record.epoch = 2;
+        gw.node[i].record.nonce += 50;
+    }
+    gw.node[2].record.ttl_max_ms = 6000;
+    gw.node[2].record.nonce += 50; /* it is read before it is brought up */
+    for (unsigned i = 0; i < 3; i++) look(i);
+    assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
+    assert_int_equal(gw.node[2].record.epoch, 2);
+    assert_int_equal(gw.node[2].record.ttl_max_ms, 1000);
+}
+
+/* The record that takes it out was written there, too. */
+static void test_ttl_max_is_not_of_who_was_taken_out(void **state) {
+    (void)state;
+    begin(4, 1);
+    const struct rl_change change = {.kind = RL_CHANGE_REMOVE, .id = 103};
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(rl_record_change(&gw.node[i].record, &change));
+        gw.node[i].record.nonce += 50;
+    }
+    gw.node[3].record.ttl_max_ms = 6000;
+    for (unsigned i = 0; i < 4; i++) look(i);
+    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
+    assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
+}
+
+/* Two inits that saw nothing of each other: clients that list the one alone wait for what it allows. */
+static void test_ttl_max_is_of_one_list(void **state) {
+    (void)state;
+    begin(5, 1);
+    gw.node[0].record.members[4].id = 555;
+    gw.node[0].record.ttl_max_ms = 6000;
+    gw.node[0].record.nonce += 50;
+    look(0);
+    assert_int_equal(standing(0), RL_STANDING_FOREIGN);
+    assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
 }
 
 /* Two inits that saw nothing of each other. The node that is listed first has the list of the fewer. */
@@ -904,6 +948,9 @@ int main(void) {
         cmocka_unit_test(test_first_format_is_no_proof),
         cmocka_unit_test(test_node_behind_is_brought_up),
         cmocka_unit_test(test_ttl_max_is_of_the_members),
+        cmocka_unit_test(test_ttl_max_is_of_the_newest_epoch),
+        cmocka_unit_test(test_ttl_max_is_not_of_who_was_taken_out),
+        cmocka_unit_test(test_ttl_max_is_of_one_list),
         cmocka_unit_test(test_one_epoch_has_one_list),
         cmocka_unit_test(test_former_body_is_not_switched),
         cmocka_unit_test(test_former_member_tells_no_bodies),

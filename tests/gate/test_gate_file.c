@@ -24,6 +24,8 @@
 
 #include <redlock.h>
 
+#include "gate/bucket.h"
+
 /* The layout of src/gate/file.h, as a file's reader sees it. */
 #define SLOT_AT(slot) (4096 * (1 + (slot)))
 #define BUCKETS_AT (4096 * 3)
@@ -233,6 +235,35 @@ static void test_not_a_gate(void **state) {
     assert_int_equal(content.count, 20000);
 }
 
+static void say_buckets(struct content *content, uint64_t buckets) {
+    uint64_t salt, sum;
+    memcpy(content->bytes + 24, &buckets, sizeof buckets);
+    memcpy(&salt, content->bytes + 16, sizeof salt);
+    sum = gate_hash(salt, content->bytes, 32);
+    memcpy(content->bytes + 32, &sum, sizeof sum);
+}
+
+/* The header's sum is right, and its count fits the file's length where the count times a bucket's bytes wraps. */
+static void test_impossible_counts(void **state) {
+    (void)state;
+    struct content content;
+    make_known(&content);
+    const uint64_t buckets = (content.count - BUCKETS_AT) / BUCKET, wraps = UINT64_C(1) << 57;
+    const struct {
+        uint64_t says, has;
+    } counts[] = {{0, 0}, {wraps, 0}, {wraps + buckets, buckets}, {3 * wraps + buckets, buckets}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct redlock_fence_gate *gate = NULL;
+        say_buckets(&content, counts[i].says);
+        save(&content, BUCKETS_AT + counts[i].has * BUCKET);
+        assert_int_equal(open_gate(1, 1, &gate), REDLOCK_SYSTEM);
+        assert_int_equal(errno, EBADMSG);
+    }
+    say_buckets(&content, buckets);
+    save(&content, content.count);
+    assert_int_equal(least_anew(), 11);
+}
+
 #define WRITERS 3
 struct board {
     _Atomic int64_t next; /* fences are drawn from here */
@@ -300,6 +331,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_zeroed_blocks, remove_gate),
         cmocka_unit_test_teardown(test_torn_at_every_byte, remove_gate),
         cmocka_unit_test_teardown(test_not_a_gate, remove_gate),
+        cmocka_unit_test_teardown(test_impossible_counts, remove_gate),
         cmocka_unit_test_teardown(test_killed_at_random, remove_gate),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

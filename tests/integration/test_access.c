@@ -5,6 +5,8 @@
  */
 #include "told.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -427,6 +429,40 @@ static void tls_files_that_are_renewed(void **state) {
     redlock_client_free(client);
 }
 
+struct reloading {
+    struct redlock_client *client;
+    atomic_bool stops;
+    atomic_uint done;
+};
+
+static void *reload_all_the_time(void *context) {
+    struct reloading *reloading = context;
+    while (!reloading->stops) reloading->done += redlock_client_reload(reloading->client, NULL) == REDLOCK_OK;
+    return NULL;
+}
+
+/* Two threads read the files while a third connects with what was read. The sanitizers see more of it. */
+static void tls_files_that_are_renewed_while_it_connects(void **state) {
+    (void)state;
+    pthread_t threads[2];
+    struct redlock_client_options options = tls_options("ca.pem", "client");
+    options.service_thread = 1;
+    struct reloading reloading = {.client = open_url(secure_url, &options)};
+    struct redlock_lock *lock = new_lock(reloading.client, "renewed meanwhile", NULL);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, reload_all_the_time, &reloading), 0);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    for (int round = 0; round < 10; round++) {
+        assert_true(server_ask_integer(&secure, "CLIENT KILL TYPE normal SKIPME yes") > 0);
+        wait_until(redlock_extend(lock, 0) == REDLOCK_OK, 5000);
+    }
+    reloading.stops = true;
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    assert_true(reloading.done >= 10);
+    redlock_lock_free(lock);
+    redlock_client_free(reloading.client);
+}
+
 int main(void) {
     const struct CMUnitTest plain[] = {
         cmocka_unit_test(a_password), cmocka_unit_test(a_user),        cmocka_unit_test(the_least_permissions_suffice),
@@ -439,6 +475,7 @@ int main(void) {
         cmocka_unit_test(tls_without_a_certificate_it_trusts),
         cmocka_unit_test(tls_to_a_plain_server),
         cmocka_unit_test(tls_files_that_are_renewed),
+        cmocka_unit_test(tls_files_that_are_renewed_while_it_connects),
         cmocka_unit_test(tls_files_that_cannot_be_used),
     };
     return cmocka_run_group_tests(plain, NULL, NULL) + cmocka_run_group_tests(tls, start_secure, stop_secure);

@@ -385,6 +385,28 @@ static void lost_majority_keeps_id_and_fences(void **state) {
     redlock_client_free(client);
 }
 
+/* The quorum is named by its id, and no record of it is seen: the one that is not listed has a later epoch than 1. */
+static void a_renewed_quorum_outranks_what_init_does_not_see(void **state) {
+    (void)state;
+    start(4);
+    struct redlock_client_options pinned;
+    struct redlock_client *client = open_on("012");
+    char id[17];
+    init(client, 1);
+    snprintf(id, sizeof id, "%s", look(client).quorum.id);
+    redlock_client_free(client);
+    lose_data("01");
+    freeReplyObject(server_ask(&nodes.at[2], "HSET redlock:node epoch 3"));
+    redlock_client_options_init(&pinned);
+    pinned.mode = REDLOCK_MODE_GUARDED;
+    pinned.quorum = id;
+    assert_result(redlock_client_open(some("013").text, &pinned, &client, NULL), REDLOCK_OK);
+    init(client, 0);
+    assert_string_equal(look(client).quorum.id, id);
+    assert_true(number_of(0, "epoch") > 3);
+    redlock_client_free(client);
+}
+
 /* never_used is a word about the servers; records there say otherwise. */
 static void used_servers_are_not_never_used(void **state) {
     (void)state;
@@ -511,18 +533,26 @@ static void an_interrupted_init_hands_on_how_long_to_wait(void **state) {
     redlock_client_free(client);
 }
 
-/* A program that was built when the struct ended earlier, and whatever lies behind it there. Other sizes: client.sizes. */
+/* A program that was built when the struct ended earlier, and one for which it goes on. */
 static void shorter_options_are_understood(void **state) {
     (void)state;
     start(3);
     struct redlock_client *client = open_on("012");
-    struct redlock_quorum_options options;
+    struct {
+        struct redlock_quorum_options options;
+        unsigned char behind[8];
+    } longer;
+    struct redlock_quorum_options *options = &longer.options;
     struct redlock_error error = {0};
-    memset(&options, 0x5a, sizeof options);
-    redlock_quorum_options_fill(&options, offsetof(struct redlock_quorum_options, ttl_ms_max_before));
-    options.never_used = 1;
-    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
+    memset(&longer, 0x5a, sizeof longer);
+    redlock_quorum_options_fill(options, offsetof(struct redlock_quorum_options, ttl_ms_max_before));
+    options->never_used = 1;
+    assert_quorum(redlock_quorum_init(client, options, &error), REDLOCK_OK, error);
     assert_int_equal(look(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
+    options->size = sizeof longer;
+    options->ttl_ms_max_before = 0;
+    assert_quorum(redlock_quorum_init(client, options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_says(error, "unknown size");
     redlock_client_free(client);
 }
 
@@ -1347,6 +1377,7 @@ int main(void) {
         cmocka_unit_test_teardown(never_used_is_ready_at_once, stop),
         cmocka_unit_test_teardown(init_waits_for_ttl_max, stop),
         cmocka_unit_test_teardown(lost_majority_keeps_id_and_fences, stop),
+        cmocka_unit_test_teardown(a_renewed_quorum_outranks_what_init_does_not_see, stop),
         cmocka_unit_test_teardown(used_servers_are_not_never_used, stop),
         cmocka_unit_test_teardown(init_without_a_record_wants_a_ttl_max, stop),
         cmocka_unit_test_teardown(init_waits_for_the_longest_record, stop),

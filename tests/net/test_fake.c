@@ -2,10 +2,14 @@
  * What real servers rarely do: half replies, garbage, silence, closing in the middle, answers nobody asked for. */
 #include "fake.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { GREETED = FAKE_GREETED };
 
@@ -44,6 +48,40 @@ static void test_half_replies(void **state) {
     assert_int_equal(first.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_int_equal(second.verdicts[0], REDLOCK_VERDICT_DENIED);
     end(&fake, &world);
+}
+
+/* In a child, since a build with assertions stops there. 0: it was refused, and all that was under way is answered. */
+static int send_busy_call(void) {
+    const struct rlimit no_core = {0, 0};
+    struct fake fake;
+    struct world world;
+    struct ask first, second;
+    setrlimit(RLIMIT_CORE, &no_core);
+    begin(&fake, &world);
+    ask_init(&first, NET_ACQUIRE, "a", "t", 1000);
+    ask_init(&second, NET_ACQUIRE, "b", "t", 1000);
+    ask_send(&world, &first, 1, 1000, 0);
+    ask_send(&world, &second, 1, 1000, 0);
+    if (ask_send(&world, &first, 1, 1000, 0) != 0) return 1;
+    fake_await(&fake, &world, GREETED + 2);
+    fake_tell(&fake, "+OK\r\n$-1\r\n");
+    world_for(&world, 200);
+    bool right = first.done == 1 && second.done == 1 && first.verdicts[0] == REDLOCK_VERDICT_GRANTED &&
+                 second.verdicts[0] == REDLOCK_VERDICT_DENIED;
+    end(&fake, &world);
+    return right ? 0 : 2;
+}
+
+static void test_a_call_under_way_is_not_sent_again(void **state) {
+    int status = 0;
+    (void)state;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(send_busy_call());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) assert_int_equal(WTERMSIG(status), SIGABRT); /* the assertion */
+    else assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* The connection ends by a reset, the acquisition with the verdict, the release on the next connection. */
@@ -442,6 +480,7 @@ static void test_second_connection_to_another_server(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half_replies),
+        cmocka_unit_test(test_a_call_under_way_is_not_sent_again),
         cmocka_unit_test(test_release_sent_twice),
         cmocka_unit_test(test_bad_answers),
         cmocka_unit_test(test_endless_answer),

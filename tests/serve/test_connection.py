@@ -161,6 +161,15 @@ def test_guessing_a_password_is_slow_and_ends(locked):
         assert 2 < time.monotonic() - began < 20
 
 
+def test_the_right_password_ends_the_count_of_wrong_ones(locked):
+    with locked.connect() as client:
+        for _ in range(3):
+            for _ in range(4):
+                assert client.error("AUTH", "wrong").code == "WRONGPASS"
+            assert client("AUTH", "open sesame") == "OK"
+        assert client("PING") == "PONG", "twelve together"
+
+
 def test_guessing_on_many_connections_is_slow_too(start, quorum, tmp_path):
     path = tmp_path / "password"
     path.write_text("open sesame\n")

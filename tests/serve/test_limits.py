@@ -288,6 +288,23 @@ def test_in_guarded_mode_a_lock_that_cannot_be_remembered_is_refused(start, own_
         assert client("PEXPIRE", names[8], 60000) == 1
 
 
+def test_clients_weigh_what_they_listen_to(start, quorum):
+    gateway = start(quorum.nodes, "--metrics", "127.0.0.1:0")
+
+    def weighed():
+        return samples(page(gateway))["redlock_serve_client_bytes", None]
+    with gateway.connect() as client:
+        assert client("PING") == "PONG"
+        before = weighed()
+        for number in range(32):
+            assert client("SUBSCRIBE", f"{number:04}" * 256)[2] == number + 1
+        assert weighed() - before > 32 * 2 * 1024
+        for number in range(32):
+            assert client("UNSUBSCRIBE", f"{number:04}" * 256)[2] == 31 - number
+        assert weighed() - before < 32 * 1024
+    until(lambda: weighed() == 0, what="nothing left")
+
+
 def test_clients_together_weigh_what_they_send(start, quorum, key):
     """Each within its own limits: 40 times half a request of 100,000 bytes."""
     gateway = start(quorum.nodes, "--client-memory", "4", "--metrics", "127.0.0.1:0")

@@ -165,6 +165,7 @@ def test_metrics_connections_take_no_descriptors_from_nodes_and_clients(start, o
             opened.append(one)
             time.sleep(0.001)
     thread = threading.Thread(target=flood, daemon=True)
+    flooded = time.monotonic()
     thread.start()
     try:
         until(lambda: len(opened) >= 300, what="three hundred connections")
@@ -186,7 +187,33 @@ def test_metrics_connections_take_no_descriptors_from_nodes_and_clients(start, o
         thread.join()
         for one in opened:
             one.close()
-    assert samples(page(gateway))["redlock_serve_locks_held", None] >= 21
+    now = samples(page(gateway))
+    assert now["redlock_serve_locks_held", None] >= 21
+    # A hundred a second once there are 16, and those that wait to be accepted when the flood ends.
+    assert now["redlock_serve_metrics_cut_off_total", None] < 130 * (time.monotonic() - flooded) + 50
+
+
+def test_a_head_that_is_too_long_is_not_waited_for(measured):
+    with socket.create_connection(measured.address("metrics"), timeout=10) as one:
+        began = time.monotonic()
+        one.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 8192)
+        assert one.recv(4096).startswith(b"HTTP/1.1 200 OK")
+        assert time.monotonic() - began < 3
+
+
+def test_the_oldest_metrics_connection_makes_room(measured):
+    address = measured.address("metrics")
+    held = [socket.create_connection(address, timeout=10) for _ in range(16)]
+    assert samples(page(measured))["redlock_serve_metrics_cut_off_total", None] == 1
+    try:
+        assert held[0].recv(1) == b"", "the oldest is closed"
+    except ConnectionResetError:
+        pass
+    for youngest in held[-2:]:
+        youngest.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert youngest.recv(4096).startswith(b"HTTP/1.1 200 OK"), "others are left alone"
+    for one in held:
+        one.close()
 
 
 def test_a_metrics_connection_ends_in_time_however_busy(measured):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SIGHUP reads the password file and the files of TLS again, and ends nothing."""
+import ctypes
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -73,6 +75,57 @@ def test_a_file_that_cannot_be_read_for_now_holds_nobody_up(start, quorum, passw
     gateway.process.terminate()
     assert gateway.process.wait(timeout=15) == 0
     assert not os.path.exists(gateway.path), "the socket is gone"
+
+
+def make_certificate(path):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-subj", "/CN=ca", "-keyout", f"{path}.key", "-out", path], check=True, capture_output=True)
+
+
+def test_files_of_tls_are_read_too(start, quorum, password, tmp_path):
+    ca = tmp_path / "ca.pem"
+    make_certificate(ca)
+    gateway = start(quorum.nodes, "--password-file", str(password), "--tls-ca-file", str(ca))
+    sound = ca.read_text()
+    ca.write_text("rubbish\n")
+    password.write_text("second\n")
+    hup(gateway)("nothing was changed")
+    assert any("ca.pem" in line for line in gateway.said)
+    with gateway.connect() as client:
+        assert client.error("AUTH", "second").code == "WRONGPASS", "both are changed or none"
+        assert client("AUTH", "first") == "OK"
+    ca.write_text(sound)
+    hup(gateway)("read again")
+    with gateway.connect() as client:
+        assert client("AUTH", "second") == "OK"
+
+
+def signal_thread(gateway, thread, number):
+    assert ctypes.CDLL(None).tgkill(gateway.process.pid, int(thread), number) == 0
+
+
+def test_a_signal_does_not_end_the_reading(start, quorum, password):
+    """It may come to the thread that reads: neither its open(2) nor its read(2) ends."""
+    gateway = start(quorum.nodes, "--password-file", str(password))
+    password.unlink()
+    os.mkfifo(password)
+    tasks = f"/proc/{gateway.process.pid}/task"
+    before = set(os.listdir(tasks))
+    hup(gateway)
+    thread = until(lambda: set(os.listdir(tasks)) - before, what="the thread that reads").pop()
+    time.sleep(0.2)
+    signal_thread(gateway, thread, signal.SIGHUP)
+    time.sleep(0.2)
+    with open(password, "w", encoding="ascii") as pipe:
+        pipe.write("sec")
+        pipe.flush()
+        time.sleep(0.2)
+        signal_thread(gateway, thread, signal.SIGHUP)
+        time.sleep(0.2)
+        pipe.write("ond\n")
+    with gateway.connect() as client:
+        until(lambda: any("read again" in line for line in gateway.said), what="the end of it")
+        assert client("AUTH", "second") == "OK"
 
 
 def test_without_files_nothing_is_read(gateway):
