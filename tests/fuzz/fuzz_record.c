@@ -69,7 +69,7 @@ static size_t cut(const uint8_t *data, size_t size, struct net_bytes *fields, si
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct rl_record record;
-    struct net_bytes fields[NET_FIELDS_MAX];
+    struct net_bytes fields[NET_FIELDS_MAX] = {{NULL, 0}};
     const size_t count = cut(data, size, fields, NET_FIELDS_MAX);
     if (record_read(&record, fields, count)) {
         check(&record);
