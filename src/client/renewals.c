@@ -146,7 +146,8 @@ static void tell_overload(struct redlock_client *client, rl_ns now) {
     struct renewals *renewals = &client->renewals;
     uint64_t held;
     double needed = needed_per_s(client, &held);
-    double done = (double)renewals->done_since * 1e9 / (double)(now - renewals->busy_since + 1);
+    rl_ns busy = now - renewals->busy_since > 1000 * RL_MS ? now - renewals->busy_since : 1000 * RL_MS;
+    double done = (double)renewals->done_since * 1e9 / (double)busy; /* a few in a moment are no rate */
     renewals->told_at = now;
     client->stats.overloads++;
     client->stats.renewals_needed = (uint64_t)(needed + 1);

