@@ -258,6 +258,14 @@ static int add_node(struct task *task, size_t node) {
     return result == REDLOCK_OK ? 0 : failure(task, result, &error);
 }
 
+/* A server that was a member once keeps its old record. An add that was interrupted has made it a member again on the others
+ * and not there: it is added once more. */
+static int give_place(struct task *task, size_t node) {
+    struct redlock_node_status status = {.size = sizeof status};
+    if (redlock_client_node(task->session.client, node, &status) != REDLOCK_OK) return 0;
+    return status.verdict == REDLOCK_VERDICT_FOREIGN ? add_node(task, node) : 0;
+}
+
 static int remove_member(struct task *task, const char *id) {
     struct redlock_error error;
     progress_begin(&task->progress, task->settings->verbose, true);
@@ -324,6 +332,7 @@ static int act_add(struct task *task, char **operands) {
     const bool is_member = member_named(&task->session, membership, url) >= 0;
     if (is_member && membership->quorum.settled) {
         complain("%s is a member already", url);
+        if ((status = give_place(task, node)) != 0) return status;
     } else {
         const size_t members = membership->quorum.members + !is_member;
         if ((status = enough_after(membership, members, membership->quorum.intact)) != 0) return status;
@@ -417,6 +426,7 @@ static int replace(struct task *task, const struct replacement *plan) {
     if (removes) memcpy(id, task->membership.members[plan->old_at].id, sizeof id);
     const bool old_intact = removes && is_intact(&task->membership.members[plan->old_at]);
     if (plan->adds_first) status = add_node(task, plan->node);
+    else if (plan->new_at >= 0) status = give_place(task, plan->node);
     if (status == 0 && (plan->adds_first || (plan->new_at >= 0 && old_intact))) status = await_member(task, plan->url);
     if (status == 0 && removes) status = remove_member(task, id);
     if (status == 0 && !removes && !plan->adds_first && !task->membership.quorum.settled)

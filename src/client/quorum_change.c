@@ -279,7 +279,9 @@ static int try_once(struct quorum_work *work, struct proposal *proposal, bool *a
     if (!work->view.settled) {
         result = settle_begun(work, wanted, &done);
         *again = result == REDLOCK_OK && !done;
-        return result;
+        if (!done || node < 0) return result;
+        quorum_look(work);
+        return check_added(work, (unsigned)node);
     }
     *again = false;
     if (proposal->made && is_in_force(work, wanted)) return REDLOCK_OK; /* by whoever found it */

@@ -860,6 +860,39 @@ static void add_is_killed_and_run_again(void **state) {
     change_is_killed_and_run_again(ADD, "012345", "012345", 6);
 }
 
+static void ask_all(const char *which, const char *command) {
+    for (; *which; which++) freeReplyObject(server_ask(&nodes.at[*which - '0'], command));
+}
+
+static int add_again(const char *which) {
+    struct redlock_client *client = open_on(which);
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    int result = run(ADD, client, which, NULL, &options, &error);
+    redlock_client_free(client);
+    return result;
+}
+
+/* Killed when the members had the new list and the node had its record of before: nobody but a second add would claim it. */
+static void add_of_a_former_member_is_run_again(void **state) {
+    (void)state;
+    start(4);
+    struct redlock_client *client = open_on("0123");
+    struct redlock_quorum_options options = quorum_options();
+    struct redlock_error error = {0};
+    init(client, 1);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 3), &options, &error), REDLOCK_OK, error);
+    redlock_client_free(client);
+    ask_all("3", "COPY redlock:node saved");
+    assert_result(add_again("0123"), REDLOCK_OK);
+    ask_all("3", "COPY saved redlock:node REPLACE");
+    ask_all("012", "HSET redlock:node settled 0");
+    assert_result(add_again("0123"), REDLOCK_OK);
+    client = open_on("0123");
+    wait_until(look(client).quorum.intact == 4, 5000);
+    redlock_client_free(client);
+}
+
 static void remove_is_killed_and_run_again(void **state) {
     (void)state;
     change_is_killed_and_run_again(REMOVE, "01234", "1234", 4);
@@ -1393,6 +1426,7 @@ int main(void) {
         cmocka_unit_test_teardown(init_killed_in_its_last_step_is_finished, stop),
         cmocka_unit_test_teardown(init_is_finished_beside_others, stop),
         cmocka_unit_test_teardown(add_is_killed_and_run_again, stop),
+        cmocka_unit_test(add_of_a_former_member_is_run_again),
         cmocka_unit_test_teardown(remove_is_killed_and_run_again, stop),
         cmocka_unit_test_teardown(accepted_change_is_finished_by_the_next, stop),
         cmocka_unit_test_teardown(unsettled_change_is_settled_by_the_next, stop),
