@@ -183,7 +183,7 @@ static void take_all(struct watch *watch, int64_t ttl_ms, struct redlock_lock **
     options.on_change = on_change;
     options.on_change_context = watch;
     make_locks(watch->client, "slow", &options, locks, count);
-    assert_result(redlock_acquire_many(locks, count, 0, NULL), REDLOCK_OK);
+    assert_result(redlock_acquire_many(locks, count, 5000, NULL), REDLOCK_OK);
 }
 
 static void end(struct watch *watch, struct redlock_lock **locks, size_t count) {
