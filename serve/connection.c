@@ -25,7 +25,7 @@ static void set_weight(struct connection *connection, size_t weight) {
     struct gateway *gateway = connection->gateway;
     gateway->client_bytes = gateway->client_bytes - connection->weight + weight;
     connection->weight = weight;
-    /* Not at once: whoever calls may be walking a list of connections. */
+    /* The event closes it later: the caller may be walking a list of connections. */
     if (gateway->client_bytes > gateway->options->client_bytes_max)
         event_active(gateway->weighs, 0, 0);
 }

@@ -54,7 +54,7 @@ void key_rest(struct key *key);
 
 /* Whether a lock of this name can be kept: by the number of the others, and by what they take. */
 bool keys_have_room(const struct gateway *gateway, struct script_bytes name);
-/* The lock belongs to the key from now on, or is forgotten where there is no room. */
+/* The key owns the lock from now on. Where there is no room for it, the lock is forgotten. */
 void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns);
 /* Forgets the lock, and leaves it as it is on the nodes. */
 void key_forget(struct key *key);

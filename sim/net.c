@@ -220,7 +220,7 @@ int net_open(struct net **out, const struct net_options *options, const struct n
     return REDLOCK_OK;
 }
 
-/* There is no TLS in the world. */
+/* The simulator has no TLS, so there are no files to read. */
 int net_read_tls(const struct net *net, struct tls_context **fresh, struct net_error *error) {
     (void)net;
     (void)error;

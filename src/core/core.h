@@ -85,7 +85,7 @@ struct rl_event {
     bool crowded;      /* acquisition START: others waited when we had it last, so that we go behind them */
     int32_t rank;      /* RANK */
     rl_ns ttl;         /* EXTEND */
-    bool full;         /* every event of a lease: there is no room for a renewal now; one that is due waits */
+    bool full;         /* every event of a lease: no renewal may be sent now. A renewal that is due waits */
     uint64_t seed;     /* acquisition START: 64 random bits for the retry delays */
     int64_t fence;      /* guarded VOTE: the highest fence known of that node, 0 unknown */
     int64_t fence_hint; /* guarded, every event of an acquisition: what a proposal made now should be at least */

@@ -65,8 +65,8 @@ static void stop_waiting(struct rl_guard_node *node) {
 /* Keys of leases may be gone there. That matters until each of these leases has ended, or was extended there since. */
 static void suspect(const struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
     if (!guard->known) return; /* no vote of it was ever counted */
-    /* It does not vote, for anybody, and whoever makes it intact looks at it first. A suspicion that outlives that would
-     * write it down again when it is needed. */
+    /* A recovering node votes for no client, and the client that makes it intact looks at it first. A suspicion that
+     * outlives the recovery would write the node down again when its vote is needed. */
     if (node->read && node->has_record && node->record.standing == RL_RECORD_RECOVERING) return;
     node->suspect = true;
     node->suspect_until = now + rl_guard_quarantine(guard);

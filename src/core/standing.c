@@ -138,12 +138,13 @@ static unsigned carriers(const struct rl_guard *guard, const struct rl_record *r
     return count;
 }
 
-/* One epoch has one list of members, for a change is decided by a majority of those before. Only an init that saw no
- * record of the quorum it was told to renew can break that. Then the list of more nodes counts; who has the other one
- * does not vote (of_member()), or two lists would have a majority each. */
+/* One epoch has one list of members, because a majority of the members before decides each change. Only an init that did
+ * not see the records of the quorum that it renews can break this. Then the list that more nodes carry counts. A node with
+ * the other list does not vote (of_member()); otherwise each list could have a majority. */
 static bool is_newer(const struct rl_guard *guard, const struct rl_record *record, const struct rl_record *best,
                      bool intact_only) {
-    if (!best || record->epoch != best->epoch) return !best || record->epoch > best->epoch;
+    if (!best) return true;
+    if (record->epoch != best->epoch) return record->epoch > best->epoch;
     return !same_members(record, best) &&
            carriers(guard, record, intact_only) > carriers(guard, best, intact_only);
 }

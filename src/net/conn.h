@@ -41,7 +41,7 @@ void calls_append(struct call_queue *queue, struct call_queue *more);       /* t
 void calls_pushed_to_rest(struct call_queue *queue, struct net_call *call); /* calls_await()'s own */
 void calls_popped_before_rest(struct call_queue *queue);                    /* calls_pop()'s own */
 
-/* Pushes a call. Then the head's due is no later than that of any call behind it. */
+/* Appends a call. Afterwards the head is due no later than any call behind it. */
 static inline void calls_await(struct call_queue *queue, struct net_call *call) {
     struct net_call *before = queue->tail;
     call->next = NULL;
@@ -214,7 +214,7 @@ bool conn_has_unanswered_write(const struct conn *conn);
 /* For a connection that is CONN_RESOLVING: asks, unless the question is under way or must wait. False: no thread. */
 bool lookup_begin(struct node *node);
 void lookups_pump(struct net *net); /* hands answers to the connections that wait, and asks what had to wait */
-void lookup_late(const struct node *node, rl_ns now, char *text, size_t size); /* why there is no answer yet */
+void lookup_late(const struct node *node, rl_ns now, char *text, size_t size); /* writes why there is no answer yet */
 
 /* wire.c: its bytes */
 void conn_watch(struct conn *conn, uint32_t events); /* what epoll is to tell of */

@@ -661,14 +661,19 @@ static void test_first_format_is_no_proof(void **state) {
     assert_int_equal(gw.node[0].record.format, RL_RECORD_FORMAT);
 }
 
-static void test_node_behind_is_brought_up(void **state) {
-    (void)state;
-    begin(4, 1);
+/* Of four members, on the first `count` nodes. */
+static void remove_the_last(unsigned count) {
     const struct rl_change change = {.kind = RL_CHANGE_REMOVE, .id = 103};
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < count; i++) {
         assert_true(rl_record_change(&gw.node[i].record, &change));
         gw.node[i].record.nonce += 50;
     }
+}
+
+static void test_node_behind_is_brought_up(void **state) {
+    (void)state;
+    begin(4, 1);
+    remove_the_last(2);
     look(0);
     look(1);
     assert_int_equal(world_intact(0), 7);
@@ -682,11 +687,7 @@ static void test_node_behind_is_brought_up(void **state) {
 static void test_ttl_max_is_of_the_members(void **state) {
     (void)state;
     begin(4, 1);
-    const struct rl_change change = {.kind = RL_CHANGE_REMOVE, .id = 103};
-    for (unsigned i = 0; i < 2; i++) {
-        assert_true(rl_record_change(&gw.node[i].record, &change));
-        gw.node[i].record.nonce += 50;
-    }
+    remove_the_last(2);
     gw.node[2].record.ttl_max_ms = gw.node[3].record.ttl_max_ms = 6000; /* behind; no member any more */
     gw.node[2].record.nonce += 50; /* it is read before it is brought up */
     for (unsigned i = 0; i < 4; i++) look(i);
@@ -754,11 +755,7 @@ static void test_ttl_max_is_of_the_newest_epoch(void **state) {
 static void test_ttl_max_is_not_of_who_was_taken_out(void **state) {
     (void)state;
     begin(4, 1);
-    const struct rl_change change = {.kind = RL_CHANGE_REMOVE, .id = 103};
-    for (unsigned i = 0; i < 4; i++) {
-        assert_true(rl_record_change(&gw.node[i].record, &change));
-        gw.node[i].record.nonce += 50;
-    }
+    remove_the_last(4);
     gw.node[3].record.ttl_max_ms = 6000;
     for (unsigned i = 0; i < 4; i++) look(i);
     assert_int_equal(standing(3), RL_STANDING_FOREIGN);

@@ -21,6 +21,8 @@ static bool answers;             /* names that hang are answered from now on, ..
 static bool fails;               /* ... as unknown */
 static unsigned asked[NODES];    /* how often, by the digit at a name's end */
 
+static const char *const hanging[NODES] = {"hang0", "hang1", "hang2", "hang3", "hang4"};
+
 /* "hangN" waits for the test, "workN" is answered at once: both are this machine. */
 int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list) {
     bool hangs = strncmp(host, "hang", 4) == 0, works = strncmp(host, "work", 4) == 0;
@@ -94,11 +96,10 @@ static void end(struct world *world, struct fake *fakes, unsigned count) {
 
 /* Many tries to connect later there are no more threads and descriptors than in the beginning. */
 static void test_hanging_names_take_few_threads(void **state) {
-    static const char *const names[NODES] = {"hang0", "hang1", "hang2", "hang3", "hang4"};
     struct fake fakes[NODES];
     struct world world;
     (void)state;
-    begin(&world, fakes, names, NODES);
+    begin(&world, fakes, hanging, NODES);
     world_for(&world, 100);
     unsigned first = descriptors();
     for (int i = 0; i < 20; i++) {
@@ -116,11 +117,10 @@ static void test_hanging_names_take_few_threads(void **state) {
 }
 
 static void test_closing_does_not_wait(void **state) {
-    static const char *const names[NODES] = {"hang0", "hang1", "hang2", "hang3", "hang4"};
     struct fake fakes[NODES];
     struct world world;
     (void)state;
-    begin(&world, fakes, names, NODES);
+    begin(&world, fakes, hanging, NODES);
     world_for(&world, 100);
     rl_ns before = net_now(world.net);
     world_close(&world);
@@ -175,11 +175,10 @@ static void test_names_that_hang_keep_no_majority_away(void **state) {
 
 /* What had to wait is asked when there is room. */
 static void test_names_that_waited_are_asked(void **state) {
-    static const char *const names[NODES] = {"hang0", "hang1", "hang2", "hang3", "hang4"};
     struct fake fakes[NODES];
     struct world world;
     (void)state;
-    begin(&world, fakes, names, NODES);
+    begin(&world, fakes, hanging, NODES);
     world_for(&world, 300);
     set_answers(true, false);
     for (unsigned i = 0; i < NODES; i++) fake_accept(&fakes[i], &world);

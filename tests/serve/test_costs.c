@@ -1,60 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Costs that grow with the number of clients: each is measured with a number and with twice that
- * number. Twice as much work may take twice as long, and a margin; four times as long is a list
- * that is walked for each element.
+ * Costs that grow with the number of clients.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <cmocka.h>
 #include <event2/event.h>
 
+#include "../support/costs.h"
 #include "connection.h"
 #include "gateway.h"
-
-enum { TRIES = 5, REPEATS = 3 };
-
-static double processor_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* What a piece of work costs of this size. */
-typedef double measure(size_t size);
-
-static double least(measure *cost, size_t size) {
-    double found = cost(size);
-    for (int i = 1; i < REPEATS; i++) {
-        const double again = cost(size);
-        if (again < found) found = again;
-    }
-    return found;
-}
-
-/* The machine may be busy with something else for a while: one good try is enough. */
-static void assert_grows_at_most(double most, measure *cost, size_t size, size_t times) {
-    double one = 0, other = 0;
-    for (int i = 0; i < TRIES; i++) {
-        one = least(cost, size);
-        other = least(cost, times * size);
-        if (other < most * one) return;
-    }
-    fail_msg("%zu: %.6f s, %zu: %.6f s, so %.2f times as long, and not %.2f", size, one,
-             times * size, other, other / one, most);
-}
-
-static void assert_linear(measure *cost, size_t size) { assert_grows_at_most(3, cost, size, 2); }
-
-/* Hardly any growth: that of a search tree. */
-static void assert_constant(measure *cost, size_t size) { assert_grows_at_most(3, cost, size, 8); }
 
 /* ---- channels ---- */
 
@@ -94,34 +48,34 @@ static void crowd_leave(struct crowd *crowd) {
     }
 }
 
-static double subscribing(size_t count) {
+static double subscribing(unsigned count) {
     struct crowd crowd;
     crowd_open(&crowd, count);
-    const double began = processor_seconds();
+    const double began = cpu_ms();
     subscribe_all(&crowd);
-    const double took = processor_seconds() - began;
+    const double took = cpu_ms() - began;
     crowd_leave(&crowd);
     free(crowd.connections);
     return took;
 }
 
-static double disconnecting(size_t count) {
+static double disconnecting(unsigned count) {
     struct crowd crowd;
     crowd_open(&crowd, count);
     subscribe_all(&crowd);
-    const double began = processor_seconds();
+    const double began = cpu_ms();
     crowd_leave(&crowd);
-    const double took = processor_seconds() - began;
+    const double took = cpu_ms() - began;
     free(crowd.connections);
     return took;
 }
 
 /* One name after the other, the last subscribed first. */
-static double unsubscribing(size_t count) {
+static double unsubscribing(unsigned count) {
     struct crowd crowd;
     crowd_open(&crowd, count);
     subscribe_all(&crowd);
-    const double began = processor_seconds();
+    const double began = cpu_ms();
     for (size_t i = count; i-- > 0;) {
         struct script_bytes name;
         for (int is_pattern = 0; is_pattern < 2; is_pattern++) {
@@ -130,21 +84,21 @@ static double unsubscribing(size_t count) {
         }
         assert_int_equal(crowd.connections[i].channels, 0);
     }
-    const double took = processor_seconds() - began;
+    const double took = cpu_ms() - began;
     free(crowd.connections);
     return took;
 }
 
 /* That nobody waits for; and one that somebody does, who has left and missed it. */
-static double publishing(size_t count) {
+static double publishing(unsigned count) {
     static const char other[] = "another-key", waited[] = "app-3-4";
     struct crowd crowd;
     crowd_open(&crowd, count);
     subscribe_all(&crowd);
-    const double began = processor_seconds();
+    const double began = cpu_ms();
     for (int i = 0; i < 500; i++)
         channel_tell(&crowd.gateway, (struct script_bytes){other, sizeof other - 1}, "del");
-    const double took = processor_seconds() - began;
+    const double took = cpu_ms() - began;
     for (size_t i = 0; i < count; i++) assert_false(crowd.connections[i].missed);
     channel_tell(&crowd.gateway, (struct script_bytes){waited, sizeof waited - 1}, "del");
     for (size_t i = 0; i < count; i++) assert_int_equal(crowd.connections[i].missed, i == 3);
@@ -155,22 +109,22 @@ static double publishing(size_t count) {
 
 static void test_subscribing(void **state) {
     (void)state;
-    assert_linear(subscribing, 128);
+    assert_cost_grows_with("subscribing", subscribing, 128);
 }
 
 static void test_unsubscribing(void **state) {
     (void)state;
-    assert_linear(unsubscribing, 128);
+    assert_cost_grows_with("unsubscribing", unsubscribing, 128);
 }
 
 static void test_disconnecting(void **state) {
     (void)state;
-    assert_linear(disconnecting, 128);
+    assert_cost_grows_with("disconnecting", disconnecting, 128);
 }
 
 static void test_publishing(void **state) {
     (void)state;
-    assert_constant(publishing, 32);
+    assert_cost_of_more("publishing", publishing, 32, 8); /* hardly any growth: a search tree */;
 }
 
 /* ---- turns ---- */
@@ -189,7 +143,7 @@ static void is_over(struct turn *turn, const struct script_value *result) {
 }
 
 /* All want one key; the first has its turn, and the others leave, the last first. */
-static double abandoning(size_t count) {
+static double abandoning(unsigned count) {
     static const struct script_value nil = {.kind = SCRIPT_NIL};
     struct gateway *gateway = calloc(1, sizeof *gateway);
     struct turn *turns = calloc(count, sizeof *turns);
@@ -200,9 +154,9 @@ static double abandoning(size_t count) {
     for (size_t i = 0; i < count; i++)
         assert_true(
             turn_begin(&turns[i], gateway, (struct script_bytes){"key", 3}, NULL, waits, is_over));
-    const double began = processor_seconds();
+    const double began = cpu_ms();
     for (size_t i = count - 1; i > 0; i--) assert_true(turn_abandon(&turns[i]));
-    const double took = processor_seconds() - began;
+    const double took = cpu_ms() - began;
     assert_false(turn_abandon(&turns[0]));
     turn_said(&turns[0], SCRIPT_ENDS, NULL, &nil);
     assert_int_equal(turns_over, 1);
@@ -216,7 +170,7 @@ static double abandoning(size_t count) {
 
 static void test_abandoning(void **state) {
     (void)state;
-    assert_linear(abandoning, 4000);
+    assert_cost_grows_with("abandoning", abandoning, 4000);
 }
 
 int main(void) {

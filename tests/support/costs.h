@@ -47,23 +47,29 @@ static inline double cost_of_several(cost_fn *cost, unsigned n, unsigned times) 
     return sum / times;
 }
 
-/* So many that a list walked for each of them would be most of the cost, and so few that twice as many are not slower
- * only because they are in a slower memory. */
-static inline void assert_cost_grows_with(const char *what, cost_fn *cost, unsigned n) {
-    double once[COST_RUNS], twice[COST_RUNS];
+/* `factor` times as many cost at most COST_RATIO_MAX times as much. */
+static inline void assert_cost_of_more(const char *what, cost_fn *cost, unsigned n, unsigned factor) {
+    double once[COST_RUNS], more[COST_RUNS];
     unsigned times = 1;
     /* Memory once had is kept: else what is measured is the kernel giving it and taking it back. */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
-    cost(2 * n);
+    cost(factor * n);
     while (times < COST_TIMES_MAX && times * cost(n) < COST_MS_MIN) times *= 2;
     for (int i = 0; i < COST_RUNS; i++) {
         once[i] = cost_of_several(cost, n, times);
-        twice[i] = cost_of_several(cost, 2 * n, times);
+        more[i] = cost_of_several(cost, factor * n, times);
     }
-    double of_n = cost_median(once), of_2n = cost_median(twice);
-    printf("%s: %.2f ms of %u, %.2f ms of %u: %.2f times\n", what, of_n, n, of_2n, 2 * n, of_2n / of_n);
-    if (of_2n > COST_RATIO_MAX * of_n) fail_msg("%s: twice as many cost %.1f times as much", what, of_2n / of_n);
+    double of_n = cost_median(once), of_more = cost_median(more);
+    printf("%s: %.2f ms of %u, %.2f ms of %u: %.2f times\n", what, of_n, n, of_more, factor * n, of_more / of_n);
+    if (of_more > COST_RATIO_MAX * of_n)
+        fail_msg("%s: %u times as many cost %.1f times as much", what, factor, of_more / of_n);
+}
+
+/* So many that a list walked for each of them would be most of the cost, and so few that twice as many are not slower
+ * only because they are in a slower memory. */
+static inline void assert_cost_grows_with(const char *what, cost_fn *cost, unsigned n) {
+    assert_cost_of_more(what, cost, n, 2);
 }
 
 #endif
