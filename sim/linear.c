@@ -133,7 +133,8 @@ static bool befell(const struct order *order, const struct hold *hold, size_t un
         const struct history_record *record = &order->records[i];
         if (record->kind == HISTORY_NODE_CLOCK || record->kind == HISTORY_NODE_RATE) return true;
         if (record->kind == HISTORY_NODE_SPLIT || record->kind == HISTORY_NODE_OLD_ENDS) return true;
-        if (record->kind == HISTORY_NODE_FAILOVER || (record->kind == HISTORY_NODE_RESTART && record->value == 2))
+        if (record->kind == HISTORY_NODE_FAILOVER || record->kind == HISTORY_NODE_RESYNCED ||
+            (record->kind == HISTORY_NODE_RESTART && record->value == 2))
             return true; /* an extension may be gone with what was lost, and the key ends as it would have */
         if (record->resource != resource) continue;
         if (record->kind == HISTORY_KEY_FOREIGN) return true;

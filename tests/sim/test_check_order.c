@@ -63,6 +63,11 @@ static void not_lost_while_it_is_valid(void **state) {
     HOLDS(LINEARIZABLE, GIVEN_BACK(310, KEY(200, 0, FOREIGN, .token = 0)));
     HOLDS(LINEARIZABLE, GIVEN_BACK(310, NODE(200, 2, CLOCK, .value = 5)));
     BREAKS(LINEARIZABLE, 0, 3, GIVEN_BACK(310, KEY(200, 0, LOST, .token = 7))); /* another's key */
+    /* Older data: the key is there, and an extension that was counted is gone. */
+    HOLDS(LINEARIZABLE, GIVEN_BACK(310, NODE(200, 2, RESYNCED)));
+    HOLDS(LINEARIZABLE, GIVEN_BACK(310, NODE(200, 2, FAILOVER)));
+    HOLDS(LINEARIZABLE, GIVEN_BACK(310, NODE(200, 2, RESTART, .value = 2)));
+    BREAKS(LINEARIZABLE, 0, 3, GIVEN_BACK(310, NODE(200, 2, RESTART)));
     /* It did delete a key: an answer was lost, and the node asked again. */
     HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(300, A, RELEASE), KEY(305, 0, DELETED, .token = 1),
           GIVES(310, A, LOST_));
