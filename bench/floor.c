@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The floor by itself: the least work that any Redlock client must do (cli/bench/floor.h says what that is).
+ * The floor by itself: the least work that any Redlock client must do (cli/bench/floor.h says what
+ * that is).
  * usage: redlock up --mode classic -- floor [IN_FLIGHT [SECONDS]]   (1 in flight, 2 s)
  */
 #include <stdio.h>
@@ -13,10 +14,11 @@
 enum { IN_FLIGHT_MAX = 65536 };
 
 static void print_result(const struct floor_work *work, const struct meter *meter) {
-    printf("%u in flight: %.0f cycles/s; p50 %.1f us, p99 %.1f us, longest %.1f us; %.2f us of CPU a cycle\n",
-           work->in_flight, meter_rate(meter), histogram_percentile_ns(&meter->latency, 0.5) / 1e3,
-           histogram_percentile_ns(&meter->latency, 0.99) / 1e3, (double)meter->latency.most / 1e3,
-           meter_cpu_us(meter));
+    printf(
+        "%u in flight: %.0f cycles/s; p50 %.1f us, p99 %.1f us, longest %.1f us; %.2f us of CPU a cycle\n",
+        work->in_flight, meter_rate(meter), histogram_percentile_ns(&meter->latency, 0.5) / 1e3,
+        histogram_percentile_ns(&meter->latency, 0.99) / 1e3, (double)meter->latency.most / 1e3,
+        meter_cpu_us(meter));
 }
 
 int main(int argc, char **argv) {
@@ -26,7 +28,8 @@ int main(int argc, char **argv) {
     const char *nodes = getenv("REDLOCK_NODES");
     double seconds = argc > 2 ? strtod(argv[2], NULL) : 2;
     if (argc > 1) work.in_flight = (unsigned)strtoul(argv[1], NULL, 10);
-    if (nodes == NULL || argc > 3 || work.in_flight < 1 || work.in_flight > IN_FLIGHT_MAX || !(seconds > 0)) {
+    if (nodes == NULL || argc > 3 || work.in_flight < 1 || work.in_flight > IN_FLIGHT_MAX ||
+        !(seconds > 0)) {
         fputs("usage: redlock up --mode classic -- floor [IN_FLIGHT [SECONDS]]\n", stderr);
         return 64;
     }

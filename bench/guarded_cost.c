@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What guarded mode costs: an acquire and release in guarded mode against one in classic mode, on the same nodes in the
- * same run, in alternating pairs. One at a time: the median latency. Many in flight: cycles a second.
+ * What guarded mode costs: an acquire and release in guarded mode against one in classic mode, on
+ * the same nodes in the same run, in alternating pairs. One at a time: the median latency. Many in
+ * flight: cycles a second.
  * usage: redlock up -- guarded_cost [PAIRS [IN_FLIGHT]]   (7 pairs, 256 in flight)
  * The classic client uses the same servers: their records do not concern it.
  */
@@ -24,7 +25,8 @@ static int64_t now_ns(void) {
 
 static void must(int result, const char *what, const char *text) {
     if (result >= REDLOCK_OK) return;
-    fprintf(stderr, "guarded_cost: %s: %s%s%s\n", what, redlock_result_text(result), text[0] ? ": " : "", text);
+    fprintf(stderr, "guarded_cost: %s: %s%s%s\n", what, redlock_result_text(result),
+            text[0] ? ": " : "", text);
     exit(1);
 }
 
@@ -34,7 +36,8 @@ static struct redlock_client *open_client(enum redlock_mode mode, int service_th
     struct redlock_error error = {0};
     const char *nodes = getenv("REDLOCK_NODES");
     if (!nodes) {
-        fputs("guarded_cost: REDLOCK_NODES is not set; run it as: redlock up -- guarded_cost\n", stderr);
+        fputs("guarded_cost: REDLOCK_NODES is not set; run it as: redlock up -- guarded_cost\n",
+              stderr);
         exit(64);
     }
     redlock_client_options_init(&options);
@@ -127,7 +130,8 @@ static double cycles_a_second(enum redlock_mode mode, unsigned in_flight) {
     flight.under_way = in_flight;
     flight.ending = false;
     int64_t began = now_ns();
-    for (unsigned i = 0; i < in_flight; i++) must(redlock_acquire_start(locks[i], 1000, acquired, NULL), "acquire", "");
+    for (unsigned i = 0; i < in_flight; i++)
+        must(redlock_acquire_start(locks[i], 1000, acquired, NULL), "acquire", "");
     while (now_ns() - began < (int64_t)SPAN_MS * 1000000) turn(client);
     double rate = (double)flight.cycles * 1e9 / (double)(now_ns() - began);
     flight.ending = true;
@@ -153,9 +157,12 @@ int main(int argc, char **argv) {
         per_second[1][i] = cycles_a_second(REDLOCK_MODE_GUARDED, in_flight);
         rate[i] = per_second[1][i] / per_second[0][i];
     }
-    printf("one at a time, p50 of a cycle: classic %.0f us, guarded %.0f us; ratio %.2f (median of %zu pairs)\n",
-           median(us[0], pairs), median(us[1], pairs), median(latency, pairs), pairs);
-    printf("%u in flight: classic %.0f cycles/s, guarded %.0f cycles/s; ratio %.2f (median of %zu pairs)\n", in_flight,
-           median(per_second[0], pairs), median(per_second[1], pairs), median(rate, pairs), pairs);
+    printf(
+        "one at a time, p50 of a cycle: classic %.0f us, guarded %.0f us; ratio %.2f (median of %zu pairs)\n",
+        median(us[0], pairs), median(us[1], pairs), median(latency, pairs), pairs);
+    printf(
+        "%u in flight: classic %.0f cycles/s, guarded %.0f cycles/s; ratio %.2f (median of %zu pairs)\n",
+        in_flight, median(per_second[0], pairs), median(per_second[1], pairs), median(rate, pairs),
+        pairs);
     return 0;
 }

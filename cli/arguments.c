@@ -33,7 +33,9 @@ static void build(const struct command *command, struct option *longs, char *let
     for (size_t i = 0; i < option_entries_count; i++) {
         const struct option_entry *entry = &option_entries[i];
         if ((entry->commands & command->bit) == 0) continue;
-        int has = entry->argument == NULL ? no_argument : is_optional(entry) ? optional_argument : required_argument;
+        int has = entry->argument == NULL ? no_argument
+                  : is_optional(entry)    ? optional_argument
+                                          : required_argument;
         longs[count++] = (struct option){entry->name, has, NULL, LONG_BASE + (int)i};
         if (entry->letter == 0) continue;
         *letters++ = (char)entry->letter;
@@ -51,12 +53,15 @@ static void unknown_option(const struct command *command, const char *word) {
     struct nearest nearest;
     nearest_init(&nearest, name);
     for (size_t i = 0; i < option_entries_count; i++) {
-        if ((option_entries[i].commands & command->bit) != 0) nearest_offer(&nearest, option_entries[i].name);
+        if ((option_entries[i].commands & command->bit) != 0)
+            nearest_offer(&nearest, option_entries[i].name);
     }
     if (nearest.best != NULL && word[1] == '-') {
-        complain("unknown option '--%s' of 'redlock %s'; did you mean '--%s'?", name, command->name, nearest.best);
+        complain("unknown option '--%s' of 'redlock %s'; did you mean '--%s'?", name, command->name,
+                 nearest.best);
     } else {
-        complain("unknown option '%.60s' of 'redlock %s'; try 'redlock %s --help'", word, command->name, command->name);
+        complain("unknown option '%.60s' of 'redlock %s'; try 'redlock %s --help'", word,
+                 command->name, command->name);
     }
 }
 
@@ -65,8 +70,8 @@ static void refuse(const struct command *command, int what, char **argv) {
     char letter[] = {'-', (char)optopt, '\0'};
     const char *name = optopt > 0 && optopt < LONG_BASE ? letter : word;
     if (what == ':') {
-        complain("option '%.60s' of 'redlock %s' wants a value; try 'redlock %s --help'", name, command->name,
-                 command->name);
+        complain("option '%.60s' of 'redlock %s' wants a value; try 'redlock %s --help'", name,
+                 command->name, command->name);
     } else if (optopt >= LONG_BASE) {
         complain("option '%.60s' of 'redlock %s' takes no value", word, command->name);
     } else {
@@ -74,7 +79,8 @@ static void refuse(const struct command *command, int what, char **argv) {
     }
 }
 
-int arguments_read(const struct command *command, struct settings *settings, int argc, char **argv) {
+int arguments_read(const struct command *command, struct settings *settings, int argc,
+                   char **argv) {
     struct option longs[ENTRIES_MAX];
     char letters[2 * ENTRIES_MAX + 3];
     build(command, longs, letters);
@@ -98,7 +104,8 @@ int arguments_read(const struct command *command, struct settings *settings, int
 }
 
 void arguments_help(const struct command *command) {
-    printf("usage: redlock %s %s\n\n%s\n\nOptions:\n", command->name, command->synopsis, command->summary);
+    printf("usage: redlock %s %s\n\n%s\n\nOptions:\n", command->name, command->synopsis,
+           command->summary);
     for (size_t i = 0; i < option_entries_count; i++) {
         const struct option_entry *entry = &option_entries[i];
         if ((entry->commands & command->bit) == 0) continue;

@@ -17,7 +17,8 @@ struct command {
     int (*main)(struct settings *settings, int argc, char **argv);
 };
 
-/* Reads the options after the command's name. Returns the index of the first operand, or -1 after a message. */
+/* Reads the options after the command's name. Returns the index of the first operand, or -1 after a
+ * message. */
 int arguments_read(const struct command *command, struct settings *settings, int argc, char **argv);
 void arguments_help(const struct command *command);
 

@@ -29,7 +29,8 @@ static void try_in(const char *directory, const char *below, const char *command
     if (length < 0 || (size_t)length >= sizeof program) return;
     diagnostics_flush();
     execv(program, argv);
-    if (errno != ENOENT && errno != ENOTDIR) complain("cannot run %s: %s", program, strerror(errno));
+    if (errno != ENOENT && errno != ENOTDIR)
+        complain("cannot run %s: %s", program, strerror(errno));
 }
 
 int beside_main(const char *command, int argc, char **argv) {
@@ -44,8 +45,9 @@ int beside_main(const char *command, int argc, char **argv) {
     /* Relative to the program, so that an installed tree can be moved. */
     try_in(directory, "", command, argv);
     try_in(directory, REDLOCK_LIBEXEC "/", command, argv);
-    complain("this command is not installed: there is no redlock-%s in %s, nor in %s/" REDLOCK_LIBEXEC
-             "; install it from the same version of redlock",
-             command, directory, directory);
+    complain(
+        "this command is not installed: there is no redlock-%s in %s, nor in %s/" REDLOCK_LIBEXEC
+        "; install it from the same version of redlock",
+        command, directory, directory);
     return EXIT_SYSTEM;
 }

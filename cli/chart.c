@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Two tables of one line a node, since one would be wider than a terminal: who it is, and what it is set to.
+ * Two tables of one line a node, since one would be wider than a terminal: who it is, and what it
+ * is set to.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -14,7 +15,9 @@
 #define URL_COLUMNS 21 /* an IPv4 address with its port */
 
 /* Without what is the same everywhere. */
-static const char *short_url(const char *url) { return strncmp(url, "redis://", 8) == 0 ? url + 8 : url; }
+static const char *short_url(const char *url) {
+    return strncmp(url, "redis://", 8) == 0 ? url + 8 : url;
+}
 
 enum { WORD_BYTES = 64 };
 
@@ -64,8 +67,8 @@ static void print_one(const struct examined *node) {
     shift_text(node->offset_known, node->offset_ns, offset, sizeof offset);
     shift_text(node->change_known, node->change_ns, change, sizeof change);
     role_text(&node->survey, role, sizeof role);
-    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->survey.version, version), role,
-           offset, change, or_unknown(node->survey.run_id, run_id));
+    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->survey.version, version),
+           role, offset, change, or_unknown(node->survey.run_id, run_id));
 }
 
 /* A URL that is wider than most has a line for itself. */
@@ -75,8 +78,8 @@ static void print_who(const struct checkup *checkup) {
         size_t length = strlen(short_url(checkup->nodes[i].status.url));
         if (length <= URL_COLUMNS && length > width) width = length;
     }
-    printf("%2s  %-*s  %-10s %-8s %-9s %-9s %-9s %s\n", "", (int)width, "NODE", "PING ms", "VERSION", "ROLE", "CLOCK",
-           "MOVED", "RUN ID");
+    printf("%2s  %-*s  %-10s %-8s %-9s %-9s %-9s %s\n", "", (int)width, "NODE", "PING ms",
+           "VERSION", "ROLE", "CLOCK", "MOVED", "RUN ID");
     for (size_t i = 0; i < checkup->count; i++) {
         const char *url = short_url(checkup->nodes[i].status.url);
         if (strlen(url) > width) {
@@ -129,11 +132,14 @@ static void standing_text(const struct redlock_node_status *status, char *out, s
     }
 }
 
-/* What a restart leaves is no matter in guarded mode, where a node that was restarted waits before it votes. */
+/* What a restart leaves is no matter in guarded mode, where a node that was restarted waits before
+ * it votes. */
 static void print_how(const struct checkup *checkup) {
-    static const char *const remains[] = {"?", "nothing", "last snapshot", "all but ~30 s", "all but 1 s", "all"};
-    printf("\n%2s  %-13s  %-15s  %-11s  %-12s  %s\n", "", checkup->guarded ? "STANDING" : "AFTER RESTART", "EVICTION",
-           "MEMORY/MAX", "CLIENTS/MAX", "DOOR");
+    static const char *const remains[] = {
+        "?", "nothing", "last snapshot", "all but ~30 s", "all but 1 s", "all"};
+    printf("\n%2s  %-13s  %-15s  %-11s  %-12s  %s\n", "",
+           checkup->guarded ? "STANDING" : "AFTER RESTART", "EVICTION", "MEMORY/MAX", "CLIENTS/MAX",
+           "DOOR");
     for (size_t i = 0; i < checkup->count; i++) {
         const struct examined *node = &checkup->nodes[i];
         char memory[56], clients[56], first[48], eviction[WORD_BYTES];

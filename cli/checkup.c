@@ -11,7 +11,9 @@
 #define SAMPLE_GAP (100 * MS)
 #define SAMPLES_MAX 1000
 
-bool is_served(const struct examined *node) { return node->survey.verdict == REDLOCK_VERDICT_GRANTED; }
+bool is_served(const struct examined *node) {
+    return node->survey.verdict == REDLOCK_VERDICT_GRANTED;
+}
 
 /* ---- clocks ---- */
 
@@ -62,7 +64,8 @@ static void measure_pings(struct examined *node, const struct clock_sample *samp
 
 static void measure_clock(struct examined *node, const struct clock_sample *samples, size_t count,
                           struct clock_sample before, int64_t wall) {
-    struct clock_sample best = quickest(samples, count), late = quickest(samples + count / 2, count - count / 2);
+    struct clock_sample best = quickest(samples, count),
+                        late = quickest(samples + count / 2, count - count / 2);
     struct clock_sample early = before.taken ? before : quickest(samples, count / 2);
     node->offset_known = best.taken;
     if (best.taken) {
@@ -78,7 +81,8 @@ static void measure_clock(struct examined *node, const struct clock_sample *samp
 }
 
 /* samples[node * count + i] */
-static int take_samples(struct session *session, size_t nodes, struct clock_sample *samples, size_t count) {
+static int take_samples(struct session *session, size_t nodes, struct clock_sample *samples,
+                        size_t count) {
     struct redlock_server surveys[REDLOCK_NODES_MAX];
     int64_t next = now_ns();
     for (size_t i = 0; i < count; i++, next += SAMPLE_GAP) {
@@ -86,7 +90,8 @@ static int take_samples(struct session *session, size_t nodes, struct clock_samp
         for (size_t node = 0; node < nodes; node++) surveys[node].size = sizeof surveys[node];
         int result = redlock_survey(session->client, REDLOCK_SURVEY_CLOCK, surveys, nodes);
         if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return result;
-        for (size_t node = 0; node < nodes; node++) samples[node * count + i] = sample_of(&surveys[node]);
+        for (size_t node = 0; node < nodes; node++)
+            samples[node * count + i] = sample_of(&surveys[node]);
     }
     return REDLOCK_OK;
 }
@@ -104,8 +109,8 @@ static void append_anonymous(char *nodes, size_t size, const char *url) {
     snprintf(nodes + used, size - used, "%s%.*s%s", used > 0 ? "," : "", scheme, url, host);
 }
 
-/* Whether a password is wanted is learned at the door, by coming without one: that needs no permission, and nobody
- * has to show us a secret. */
+/* Whether a password is wanted is learned at the door, by coming without one: that needs no
+ * permission, and nobody has to show us a secret. */
 static void knock(struct session *session, struct checkup *checkup) {
     const bool have_none = strchr(session->nodes, '@') == NULL;
     for (size_t i = 0; i < checkup->count; i++) {
@@ -113,7 +118,8 @@ static void knock(struct session *session, struct checkup *checkup) {
     }
     if (have_none) return;
     char nodes[REDLOCK_NODES_MAX * 400] = "";
-    for (size_t i = 0; i < checkup->count; i++) append_anonymous(nodes, sizeof nodes, checkup->nodes[i].status.url);
+    for (size_t i = 0; i < checkup->count; i++)
+        append_anonymous(nodes, sizeof nodes, checkup->nodes[i].status.url);
     struct settings stranger = *session->settings;
     stranger.nodes = nodes;
     stranger.verbose = false;
@@ -124,7 +130,8 @@ static void knock(struct session *session, struct checkup *checkup) {
     struct session door;
     if (session_open(&door, &stranger) != 0) return;
     session_connect(&door);
-    for (size_t i = 0; i < checkup->count && redlock_client_nodes(door.client) == checkup->count; i++) {
+    for (size_t i = 0; i < checkup->count && redlock_client_nodes(door.client) == checkup->count;
+         i++) {
         struct redlock_node_status status = {.size = sizeof status};
         if (redlock_client_node(door.client, i, &status) != REDLOCK_OK) continue;
         if (status.verdict == REDLOCK_VERDICT_AUTH) checkup->nodes[i].password = 1;
@@ -159,21 +166,25 @@ int checkup_take(struct session *session, const struct checkup *before, struct c
                                 .allow_replicas = session->allow_replicas != 0,
                                 .node_timeout_ms = session->settings->node_timeout_ms,
                                 .tls_certificate = session->settings->tls_cert_file != NULL};
-    if (checkup->node_timeout_ms == 0) checkup->node_timeout_ms = 50; /* the library's own, for any TTL from 1s up */
+    if (checkup->node_timeout_ms == 0)
+        checkup->node_timeout_ms = 50; /* the library's own, for any TTL from 1s up */
     struct clock_sample *samples = calloc(checkup->count * samples_count, sizeof *samples);
     if (samples == NULL) return REDLOCK_NO_MEMORY;
     session_connect(session);
     int result = REDLOCK_OK;
     bool two; /* the records are asked for their quorums below */
-    if (checkup->guarded && membership_look_at_any(session, &checkup->membership, &two) != 0) result = REDLOCK_SYSTEM;
-    if (result == REDLOCK_OK) result = take_samples(session, checkup->count, samples, samples_count);
+    if (checkup->guarded && membership_look_at_any(session, &checkup->membership, &two) != 0)
+        result = REDLOCK_SYSTEM;
+    if (result == REDLOCK_OK)
+        result = take_samples(session, checkup->count, samples, samples_count);
     if (result == REDLOCK_OK) result = survey_all(session, checkup);
     if (result == REDLOCK_OK) knock(session, checkup);
     int64_t wall = wall_minus_boot();
     for (size_t i = 0; i < checkup->count && result == REDLOCK_OK; i++) {
         const struct clock_sample none = {.taken = false}, *own = samples + i * samples_count;
         measure_pings(&checkup->nodes[i], own, samples_count);
-        measure_clock(&checkup->nodes[i], own, samples_count, before != NULL ? before->nodes[i].last : none, wall);
+        measure_clock(&checkup->nodes[i], own, samples_count,
+                      before != NULL ? before->nodes[i].last : none, wall);
     }
     free(samples);
     return result;

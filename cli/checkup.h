@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What `redlock doctor` learns of each node: what the server tells, how fast it answers, and how its clock runs.
+ * What `redlock doctor` learns of each node: what the server tells, how fast it answers, and how
+ * its clock runs.
  */
 #ifndef CLI_CHECKUP_H
 #define CLI_CHECKUP_H
@@ -27,11 +28,13 @@ struct examined {
     struct redlock_server survey;
     int64_t ping_min_ns, ping_median_ns; /* -1: unknown */
     bool offset_known;
-    int64_t offset_ns, offset_error_ns; /* to the wall clock of this machine; positive: the server is ahead */
+    int64_t offset_ns,
+        offset_error_ns; /* to the wall clock of this machine; positive: the server is ahead */
     bool change_known;
-    int64_t change_ns, change_error_ns, change_over_ns; /* of its clock against CLOCK_BOOTTIME here */
-    struct clock_sample last;                           /* the next examination of --watch measures from here */
-    int password;                                       /* 1: it wants one; 0: it serves anybody; -1: unknown */
+    int64_t change_ns, change_error_ns,
+        change_over_ns;       /* of its clock against CLOCK_BOOTTIME here */
+    struct clock_sample last; /* the next examination of --watch measures from here */
+    int password;             /* 1: it wants one; 0: it serves anybody; -1: unknown */
 };
 
 struct checkup {
@@ -46,7 +49,8 @@ struct checkup {
     struct membership membership; /* GUARDED */
 };
 
-/* Examines every node; `before` is the examination before, or NULL. Takes (samples - 1) x 100 ms. A redlock_result. */
+/* Examines every node; `before` is the examination before, or NULL. Takes (samples - 1) x 100 ms. A
+ * redlock_result. */
 int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup);
 bool is_served(const struct examined *node);
 

@@ -16,8 +16,9 @@
 static _Noreturn void become(const struct child_plan *plan, pid_t parent, int report) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(EXIT_CANNOT_RUN);              /* it died before the line above took effect */
-    if (plan->terminal >= 0) tcsetpgrp(plan->terminal, getpid()); /* SIGTTOU is still blocked here */
+    if (getppid() != parent) _exit(EXIT_CANNOT_RUN); /* it died before the line above took effect */
+    if (plan->terminal >= 0)
+        tcsetpgrp(plan->terminal, getpid()); /* SIGTTOU is still blocked here */
     signals_restore(plan->inherited);
     execvpe(plan->argv[0], plan->argv, plan->environment);
     int error = errno;
@@ -47,7 +48,9 @@ pid_t child_start(const struct child_plan *plan, int *failed) {
     int error = errno;
     close(report[1]);
     if (child > 0) {
-        setpgid(child, child); /* both sides do it: whoever comes first, it is done before either goes on */
+        setpgid(
+            child,
+            child); /* both sides do it: whoever comes first, it is done before either goes on */
         error = exec_error(report[0]);
     }
     close(report[0]);

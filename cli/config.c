@@ -25,7 +25,8 @@ struct reading {
     size_t error_size;
 };
 
-static void __attribute__((format(printf, 2, 3))) fail(struct reading *reading, const char *format, ...) {
+static void __attribute__((format(printf, 2, 3)))
+fail(struct reading *reading, const char *format, ...) {
     if (reading->failed) return; /* the first is what the reader mends first */
     reading->failed = true;
     char reason[512];
@@ -33,14 +34,16 @@ static void __attribute__((format(printf, 2, 3))) fail(struct reading *reading, 
     va_start(arguments, format);
     vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    snprintf(reading->error, reading->error_size, "%s:%d: %s", reading->path, reading->line, reason);
+    snprintf(reading->error, reading->error_size, "%s:%d: %s", reading->path, reading->line,
+             reason);
 }
 
 /* As fgets(3), with the count: what comes behind a NUL belongs to the line, too. */
 static size_t take_line(char *buffer, size_t size, FILE *file) {
     size_t length = 0;
     int byte = 0;
-    while (length + 1 < size && byte != '\n' && (byte = getc(file)) != EOF) buffer[length++] = (char)byte;
+    while (length + 1 < size && byte != '\n' && (byte = getc(file)) != EOF)
+        buffer[length++] = (char)byte;
     buffer[length] = '\0';
     return length;
 }
@@ -56,7 +59,8 @@ static char *next_line(char *buffer, int size, void *context) {
         return NULL;
     }
     if (length == (size_t)size - 1 && buffer[length - 1] != '\n') {
-        fail(reading, "line longer than %d bytes; give each node a `nodes = URL` line of its own", size - 2);
+        fail(reading, "line longer than %d bytes; give each node a `nodes = URL` line of its own",
+             size - 2);
         return NULL;
     }
     return buffer;
@@ -64,7 +68,8 @@ static char *next_line(char *buffer, int size, void *context) {
 
 static const struct option_entry *find_key(const char *name) {
     for (size_t i = 0; i < option_entries_count; i++) {
-        if (option_entries[i].in_file && strcmp(option_entries[i].name, name) == 0) return &option_entries[i];
+        if (option_entries[i].in_file && strcmp(option_entries[i].name, name) == 0)
+            return &option_entries[i];
     }
     return NULL;
 }
@@ -100,7 +105,8 @@ static int handle(void *context, const char *section, const char *name, const ch
         return 1;
     }
     char reason[256];
-    if (entry->set(reading->settings, value, reason, sizeof reason) != 0) fail(reading, "%s: %s", name, reason);
+    if (entry->set(reading->settings, value, reason, sizeof reason) != 0)
+        fail(reading, "%s: %s", name, reason);
     return 1;
 }
 
@@ -115,7 +121,8 @@ static void put_aside(struct settings *settings) {
     settings->config_allow_replicas = settings->allow_replicas;
     settings->allow_replicas = -1;
     settings->config_ttl_max_ms = settings->ttl_max_ms;
-    settings->ttl_max_ms = 0; /* of a quorum that is made; the file's may be that of another, longer ago */
+    settings->ttl_max_ms =
+        0; /* of a quorum that is made; the file's may be that of another, longer ago */
 }
 
 int config_load(struct settings *settings, char *error, size_t error_size) {
@@ -124,7 +131,8 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
         if (errno == ENOENT && path != named) return 0;
-        snprintf(error, error_size, "cannot read the configuration file %s: %s", path, strerror(errno));
+        snprintf(error, error_size, "cannot read the configuration file %s: %s", path,
+                 strerror(errno));
         return -1;
     }
     struct reading reading = {

@@ -29,12 +29,14 @@ static bool is_of_configuration(const struct finding *finding) {
     return strcmp(finding->name, "TWO-QUORUMS") == 0 || strcmp(finding->name, "GUARDED-NODES") == 0;
 }
 
-/* Where no node could be asked, nothing was found of the servers themselves: then it is as for any other command. */
+/* Where no node could be asked, nothing was found of the servers themselves: then it is as for any
+ * other command. */
 static int status_of(struct doctor *doctor) {
     bool only_absent = true;
     for (size_t i = 0; i < doctor->findings.count; i++) {
         const struct finding *finding = &doctor->findings.list[i];
-        bool of_absence = strcmp(finding->name, "NO-QUORUM") == 0 || strcmp(finding->name, "PASSWORD") == 0;
+        bool of_absence =
+            strcmp(finding->name, "NO-QUORUM") == 0 || strcmp(finding->name, "PASSWORD") == 0;
         if (is_of_configuration(finding)) return EXIT_CONFIG;
         if (finding->severity == SEVERITY_ERROR && !of_absence) only_absent = false;
     }
@@ -92,8 +94,9 @@ static int examine_often(struct doctor *doctor) {
 
 int command_doctor(struct settings *settings, int argc, char **argv) {
     if (argc > 0) {
-        complain("doctor takes no operands, and '%.60s' is one; nodes are named by -N, an interval by --watch=5s",
-                 argv[0]);
+        complain(
+            "doctor takes no operands, and '%.60s' is one; nodes are named by -N, an interval by --watch=5s",
+            argv[0]);
         return EXIT_USAGE_ERROR;
     }
     struct doctor *doctor = calloc(1, sizeof *doctor);

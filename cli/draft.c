@@ -12,7 +12,8 @@
 
 #include "message.h"
 
-/* Its own place, so that all names of a file mean one gate; for a file yet to be, that of its directory. */
+/* Its own place, so that all names of a file mean one gate; for a file yet to be, that of its
+ * directory. */
 static char *resolve(const char *file) {
     struct stat status;
     char *found = realpath(file, NULL);
@@ -61,7 +62,8 @@ int draft_open(struct draft *draft, const char *file) {
         return -1;
     }
     const char *slash = strrchr(draft->target, '/');
-    draft->directory = strndup(draft->target, slash == draft->target ? 1 : (size_t)(slash - draft->target));
+    draft->directory =
+        strndup(draft->target, slash == draft->target ? 1 : (size_t)(slash - draft->target));
     if (draft->directory != NULL && create(draft) == 0) return 0;
     complain("cannot write beside %s: %s", draft->target, strerror(errno));
     draft_close(draft);
@@ -75,7 +77,8 @@ static int take_permissions(const struct draft *draft) {
         umask(mask);
         return errno == ENOENT ? fchmod(draft->fd, 0666 & ~mask) : -1;
     }
-    /* Another's file stays another's if we may say so; else no other group gets what its group had. */
+    /* Another's file stays another's if we may say so; else no other group gets what its group
+     * had. */
     int given = fchown(draft->fd, old.st_uid, old.st_gid);
     return fchmod(draft->fd, old.st_mode & (given == 0 ? 0777 : 0707));
 }
@@ -91,8 +94,8 @@ static int sync_directory(const char *directory) {
     return result;
 }
 
-/* A name at last, for rename(2) alone can replace. One is enough for all: who comes here is alone, and what a dead
- * process left there is nobody's. */
+/* A name at last, for rename(2) alone can replace. One is enough for all: who comes here is alone,
+ * and what a dead process left there is nobody's. */
 static int give_name(struct draft *draft) {
     char own[64];
     if (draft->name != NULL) return 0;

@@ -9,7 +9,8 @@ struct draft {
     int fd;
     char *target; /* absolute, no symbolic link */
     char *directory;
-    char *name; /* where the file system knows no files without a name; else NULL, and a crash leaves nothing */
+    char *name; /* where the file system knows no files without a name; else NULL, and a crash
+                   leaves nothing */
 };
 
 /* `file` may be absent, and may be a link to a file. 0, or -1 after a message. */

@@ -13,7 +13,8 @@ static const struct unit {
 } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
 
 static int refuse(char *error, size_t size, const char *text, const char *why) {
-    snprintf(error, size, "'%.60s' %s; write a duration as 500ms, 30s, 2m, 1h or plain seconds", text, why);
+    snprintf(error, size, "'%.60s' %s; write a duration as 500ms, 30s, 2m, 1h or plain seconds",
+             text, why);
     return -1;
 }
 
@@ -27,7 +28,8 @@ static const struct unit *find_unit(const char *name) {
 int duration_parse(const char *text, int64_t *ms, char *error, size_t error_size) {
     const char *at = text;
     if (*at == '-') return refuse(error, error_size, text, "is negative");
-    /* Whole and thousandfold parts are kept as integers: 0.1 s is 100 ms, not 100.00000000000001. */
+    /* Whole and thousandfold parts are kept as integers: 0.1 s is 100 ms, not
+     * 100.00000000000001. */
     int64_t whole = 0, fraction = 0, scale = 1;
     bool digits = false, rest = false;
     for (; isdigit((unsigned char)*at); at++, digits = true) {

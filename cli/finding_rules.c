@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rules, each with its reason and its cure. What is unknown is judged by one rule only: it says so.
+ * The rules, each with its reason and its cure. What is unknown is judged by one rule only: it says
+ * so.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@
 #include "boottime.h"
 #include "findings.h"
 
-/* Half of a drift allowance of 1 % would be too late to warn; time services slew by at most 500 ppm. */
+/* Half of a drift allowance of 1 % would be too late to warn; time services slew by at most 500
+ * ppm. */
 #define DRIFT_ALLOWED_PPM 10000
 #define DRIFT_SLEWED_PPM 500
 #define OFFSET_MAX (1000 * MS)
@@ -19,7 +21,8 @@
 #define WARNING(...) findings_add(findings, SEVERITY_WARNING, __VA_ARGS__)
 #define ERROR(...) findings_add(findings, SEVERITY_ERROR, __VA_ARGS__)
 
-static const char replica_cure[] = "List independent masters: REPLICAOF NO ONE, if this server is meant to be one.";
+static const char replica_cure[] =
+    "List independent masters: REPLICAOF NO ONE, if this server is meant to be one.";
 
 /* ---- a node that does not serve us ---- */
 
@@ -32,8 +35,9 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
     if (text[0] != '\0') snprintf(detail, sizeof detail, ": %s", text);
     switch (node->survey.verdict) {
     case REDLOCK_VERDICT_CLUSTER:
-        ERROR("CLUSTER", i, "List servers that do not run in cluster mode (cluster-enabled no).",
-              "It runs in cluster mode: keys move between its servers, and its replicas take over without the locks.");
+        ERROR(
+            "CLUSTER", i, "List servers that do not run in cluster mode (cluster-enabled no).",
+            "It runs in cluster mode: keys move between its servers, and its replicas take over without the locks.");
         break;
     case REDLOCK_VERDICT_TWICE_LISTED:
         ERROR("TWICE-LISTED", i, "Take one of the two out of the list of nodes.",
@@ -47,7 +51,8 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
         ERROR("IS-REPLICA", i, replica_cure, "It is a replica, and has lost its master.");
         break;
     case REDLOCK_VERDICT_MAXCLIENTS:
-        ERROR("MAX-CLIENTS", i, "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
+        ERROR("MAX-CLIENTS", i,
+              "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
               "It has too many clients and takes no more.");
         break;
     case REDLOCK_VERDICT_LOADING:
@@ -71,35 +76,44 @@ static void judge_role(const struct checkup *checkup, size_t i, struct findings 
     const struct redlock_server *survey = &checkup->nodes[i].survey;
     const char *replicas = survey->replicas == 1 ? "" : "s";
     if (survey->role == REDLOCK_ROLE_REPLICA) {
-        ERROR("IS-REPLICA", i, replica_cure,
-              "It is a replica: it takes no locks itself, and what its master forgets it forgets too.");
+        ERROR(
+            "IS-REPLICA", i, replica_cure,
+            "It is a replica: it takes no locks itself, and what its master forgets it forgets too.");
     }
     if (survey->replicas <= 0) return;
     if (checkup->guarded && checkup->allow_replicas) {
-        NOTE("REPLICAS", i, "Take them away, or see that nobody promotes one while this server lives.",
-             "It has %d replica%s, which is allowed here: one that is promoted lacks the last locks.", survey->replicas,
-             replicas);
+        NOTE(
+            "REPLICAS", i,
+            "Take them away, or see that nobody promotes one while this server lives.",
+            "It has %d replica%s, which is allowed here: one that is promoted lacks the last locks.",
+            survey->replicas, replicas);
         return;
     }
-    const char *cure = "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it.";
+    const char *cure =
+        "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it.";
     if (checkup->guarded)
-        cure = "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it; or --allow-replicas.";
-    ERROR("REPLICAS", i, cure,
-          "It has %d replica%s: replication is asynchronous, so one that is promoted (FAILOVER) lacks the last locks, "
-          "and gives them away again%s.",
-          survey->replicas, replicas, checkup->guarded ? ". So this server does not vote" : "");
+        cure =
+            "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it; or --allow-replicas.";
+    ERROR(
+        "REPLICAS", i, cure,
+        "It has %d replica%s: replication is asynchronous, so one that is promoted (FAILOVER) lacks the last locks, "
+        "and gives them away again%s.",
+        survey->replicas, replicas, checkup->guarded ? ". So this server does not vote" : "");
 }
 
 static void judge_memory(const struct redlock_server *survey, size_t i, struct findings *findings) {
-    const char *cure = "CONFIG SET maxmemory-policy noeviction, and the same in its configuration file.";
+    const char *cure =
+        "CONFIG SET maxmemory-policy noeviction, and the same in its configuration file.";
     bool evicts = survey->eviction[0] != '\0' && strcmp(survey->eviction, "noeviction") != 0;
     if (evicts && survey->memory_bytes_max != 0) {
-        ERROR("EVICTION", i, cure, "maxmemory-policy is %s: when memory is short it deletes locks that are held.",
+        ERROR("EVICTION", i, cure,
+              "maxmemory-policy is %s: when memory is short it deletes locks that are held.",
               survey->eviction);
     } else if (evicts) {
-        ERROR("EVICTION", i, cure,
-              "maxmemory-policy is %s: as soon as somebody sets maxmemory it deletes locks that are held.",
-              survey->eviction);
+        ERROR(
+            "EVICTION", i, cure,
+            "maxmemory-policy is %s: as soon as somebody sets maxmemory it deletes locks that are held.",
+            survey->eviction);
     }
     if (survey->memory_bytes_max <= 0 || survey->memory_bytes < 0) return;
     double used = (double)survey->memory_bytes / (double)survey->memory_bytes_max;
@@ -107,18 +121,21 @@ static void judge_memory(const struct redlock_server *survey, size_t i, struct f
         ERROR("MEMORY", i, "Raise maxmemory, or move other data elsewhere.",
               "Its memory is used up (maxmemory): it refuses every new lock.");
     } else if (used > 0.8) {
-        WARNING("MEMORY", i, "Raise maxmemory, or move other data elsewhere.",
-                "More than 80%% of maxmemory is in use: once it is full, the server refuses locks.");
+        WARNING(
+            "MEMORY", i, "Raise maxmemory, or move other data elsewhere.",
+            "More than 80%% of maxmemory is in use: once it is full, the server refuses locks.");
     }
 }
 
-static void judge_persistence(const struct redlock_server *survey, size_t i, struct findings *findings) {
+static void judge_persistence(const struct redlock_server *survey, size_t i,
+                              struct findings *findings) {
     const char *wait =
         "After each restart keep it down for the longest TTL in use; or appendonly yes with appendfsync always.";
     switch (remains_after_restart(survey)) {
     case REMAINS_NOTHING:
-        WARNING("RESTART-FORGETS", i, wait,
-                "Nothing is written to disk: after a restart it is empty, and votes for locks that others hold.");
+        WARNING(
+            "RESTART-FORGETS", i, wait,
+            "Nothing is written to disk: after a restart it is empty, and votes for locks that others hold.");
         break;
     case REMAINS_SNAPSHOT:
         WARNING(
@@ -126,13 +143,15 @@ static void judge_persistence(const struct redlock_server *survey, size_t i, str
             "Snapshots only (save): a restart brings back what was saved last, and it votes for locks taken since.");
         break;
     case REMAINS_MOST:
-        WARNING("RESTART-FORGETS", i, wait,
-                "appendfsync is no: after a power cut the locks of about the last half minute are missing.");
+        WARNING(
+            "RESTART-FORGETS", i, wait,
+            "appendfsync is no: after a power cut the locks of about the last half minute are missing.");
         break;
     case REMAINS_LAST_SECOND:
-        NOTE("RESTART-LAST-SECOND", i, wait,
-             "appendfsync is everysec: after a power cut the locks of the last second are missing, and it votes for "
-             "them.");
+        NOTE(
+            "RESTART-LAST-SECOND", i, wait,
+            "appendfsync is everysec: after a power cut the locks of the last second are missing, and it votes for "
+            "them.");
         break;
     case REMAINS_UNKNOWN:
     case REMAINS_ALL: break;
@@ -141,7 +160,8 @@ static void judge_persistence(const struct redlock_server *survey, size_t i, str
 
 static void judge_disk(const struct redlock_server *survey, size_t i, struct findings *findings) {
     if (survey->writes_refused == 1) {
-        ERROR("MISCONF", i, "Look at its log; make room on its disk, or mend the permissions of its directory.",
+        ERROR("MISCONF", i,
+              "Look at its log; make room on its disk, or mend the permissions of its directory.",
               "Its last write to disk failed, so it refuses locks until one succeeds.");
     }
     if (survey->loading == 1) {
@@ -170,7 +190,8 @@ static void judge_load(const struct checkup *checkup, size_t i, struct findings 
         "Move it nearer, or raise --node-timeout (and the TTL with it); SLOWLOG and LATENCY tell of the server's part.";
     if (median > timeout) {
         ERROR("SLOW", i, cure,
-              "Its answers take longer than the node timeout of %" PRId64 " ms: its votes come too late.",
+              "Its answers take longer than the node timeout of %" PRId64
+              " ms: its votes come too late.",
               checkup->node_timeout_ms);
     } else if (median > timeout / 2) {
         WARNING("SLOW", i, cure,
@@ -179,16 +200,21 @@ static void judge_load(const struct checkup *checkup, size_t i, struct findings 
                 checkup->node_timeout_ms);
     }
     const struct redlock_server *survey = &node->survey;
-    if (survey->clients < 0 || survey->clients_max <= 0 || survey->clients * 5 <= survey->clients_max * 4) return;
-    WARNING("MAX-CLIENTS", i, "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
-            "More than 80%% of its %" PRId64 " connections are taken: once all are, it shuts new clients out.",
+    if (survey->clients < 0 || survey->clients_max <= 0 ||
+        survey->clients * 5 <= survey->clients_max * 4)
+        return;
+    WARNING("MAX-CLIENTS", i,
+            "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
+            "More than 80%% of its %" PRId64
+            " connections are taken: once all are, it shuts new clients out.",
             survey->clients_max);
 }
 
 /* ---- clocks ---- */
 
 static void judge_clock(const struct examined *node, size_t i, struct findings *findings) {
-    const char *service = "Run a time service that slews (chrony, or ntpd without steps) on the server's machine.";
+    const char *service =
+        "Run a time service that slews (chrony, or ntpd without steps) on the server's machine.";
     int64_t change = llabs(node->change_ns) - node->change_error_ns;
     char seconds[2][32];
     if (node->change_known && node->change_over_ns > 0) {
@@ -201,9 +227,10 @@ static void judge_clock(const struct examined *node, size_t i, struct findings *
                 "Its clock changed by %s in %s against ours, more than the 1 %% that locks allow for: they end too %s.",
                 seconds[0], seconds[1], node->change_ns > 0 ? "early there" : "late there");
         } else if (ppm > DRIFT_SLEWED_PPM) {
-            WARNING("CLOCK-DRIFT", i, service,
-                    "Its clock changed by %s in %s against ours, more than a time service's slewing.", seconds[0],
-                    seconds[1]);
+            WARNING(
+                "CLOCK-DRIFT", i, service,
+                "Its clock changed by %s in %s against ours, more than a time service's slewing.",
+                seconds[0], seconds[1]);
         }
     }
     if (!node->offset_known || llabs(node->offset_ns) - node->offset_error_ns <= OFFSET_MAX) return;
@@ -218,33 +245,42 @@ static void judge_clock(const struct examined *node, size_t i, struct findings *
 
 /* ---- versions, permissions ---- */
 
-static void judge_age(const struct redlock_server *survey, bool guarded, size_t i, struct findings *findings) {
+static void judge_age(const struct redlock_server *survey, bool guarded, size_t i,
+                      struct findings *findings) {
     int major = 0, minor = 0;
-    const char *cure = "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
-    if (sscanf(survey->redis_version, "%d.%d", &major, &minor) != 2 || major > 6 || (major == 6 && minor >= 2)) return;
+    const char *cure =
+        "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
+    if (sscanf(survey->redis_version, "%d.%d", &major, &minor) != 2 || major > 6 ||
+        (major == 6 && minor >= 2))
+        return;
     if (guarded) {
-        ERROR("OLD-VERSION", i, cure, "Redis %s lacks what guarded mode needs: 6.2 has it.", survey->redis_version);
+        ERROR("OLD-VERSION", i, cure, "Redis %s lacks what guarded mode needs: 6.2 has it.",
+              survey->redis_version);
     } else {
-        WARNING("OLD-VERSION", i, cure, "Redis %s gets no security fixes any more, and guarded mode needs 6.2.",
+        WARNING("OLD-VERSION", i, cure,
+                "Redis %s gets no security fixes any more, and guarded mode needs 6.2.",
                 survey->redis_version);
     }
 }
 
 static void judge_permissions(const struct examined *node, size_t i, struct findings *findings) {
     if (node->status.uses_transactions) {
-        NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in docs/acl.md.",
-             "It lets us run no scripts: releases and renewals take transactions, with more round trips.");
+        NOTE(
+            "SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in docs/acl.md.",
+            "It lets us run no scripts: releases and renewals take transactions, with more round trips.");
     }
     if (node->survey.refused == 0) return;
     char what[48] = "";
     static const char *const names[] = {"TIME", "INFO", "CONFIG GET"};
     for (size_t bit = 0; bit < 3; bit++) {
         if ((node->survey.refused & (1 << bit)) == 0) continue;
-        snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s", what[0] != '\0' ? ", " : "", names[bit]);
+        snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s",
+                 what[0] != '\0' ? ", " : "", names[bit]);
     }
-    NOTE("UNKNOWN", i, "Let this user ask (+time +info +config|get), or run doctor as one who may.",
-         "It refuses %s: what the table shows as ? could not be examined, and may hide any of the other findings.",
-         what);
+    NOTE(
+        "UNKNOWN", i, "Let this user ask (+time +info +config|get), or run doctor as one who may.",
+        "It refuses %s: what the table shows as ? could not be examined, and may hide any of the other findings.",
+        what);
 }
 
 /* ---- guarded mode: does it vote? ---- */
@@ -253,53 +289,66 @@ static void judge_standing(const struct examined *node, size_t i, struct finding
     switch (node->status.verdict) {
     case REDLOCK_VERDICT_GRANTED: break;
     case REDLOCK_VERDICT_RECOVERING:
-        WARNING("RECOVERING", i, "Wait: clients bring it back; redlock quorum status --wait tells when it is.",
+        WARNING("RECOVERING", i,
+                "Wait: clients bring it back; redlock quorum status --wait tells when it is.",
                 "It does not vote, so fewer of the others may fail: %s.", node->status.text);
         break;
     case REDLOCK_VERDICT_FOREIGN:
-        ERROR("FOREIGN", i, "List the members: redlock quorum status names them. Or redlock quorum add the node.",
+        ERROR("FOREIGN", i,
+              "List the members: redlock quorum status names them. Or redlock quorum add the node.",
               "It is no member of this quorum, or not any more, and never votes.");
         break;
     case REDLOCK_VERDICT_NO_RECORD:
-        if (node->survey.quorum[0] != '\0') break; /* it has one: NO-QUORUM or TWO-QUORUMS says what is wrong */
-        ERROR("NO-RECORD", i, "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
-              "It carries no record of a quorum, and does not vote.");
+        if (node->survey.quorum[0] != '\0')
+            break; /* it has one: NO-QUORUM or TWO-QUORUMS says what is wrong */
+        ERROR(
+            "NO-RECORD", i,
+            "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
+            "It carries no record of a quorum, and does not vote.");
         break;
     default:
-        ERROR("UNFIT", i, "Mend what is said; the other findings on this node, and docs/acl.md, may tell more.",
-              "It serves us, but not in guarded mode: %s%s%s.", redlock_verdict_text(node->status.verdict),
-              node->status.text[0] != '\0' ? ": " : "", node->status.text);
+        ERROR("UNFIT", i,
+              "Mend what is said; the other findings on this node, and docs/acl.md, may tell more.",
+              "It serves us, but not in guarded mode: %s%s%s.",
+              redlock_verdict_text(node->status.verdict), node->status.text[0] != '\0' ? ": " : "",
+              node->status.text);
         break;
     }
 }
 
 /* What a vote rests on, besides the record. */
 static void judge_watch(const struct examined *node, size_t i, struct findings *findings) {
-    const char *wait = "Wait: clients bring it back; redlock quorum status --wait tells when it is.";
+    const char *wait =
+        "Wait: clients bring it back; redlock quorum status --wait tells when it is.";
     const int stale = node->survey.stale > 0 ? node->survey.stale : 0;
     if ((stale & REDLOCK_STALE_EVICTED) != 0) {
-        WARNING("EVICTED", i, wait,
-                "It has evicted keys since its record was written, perhaps locks: it does not vote before it has "
-                "recovered.");
+        WARNING(
+            "EVICTED", i, wait,
+            "It has evicted keys since its record was written, perhaps locks: it does not vote before it has "
+            "recovered.");
     }
     if ((stale & REDLOCK_STALE_REPLICATION) != 0) {
-        WARNING("REPLICATION-ID", i, wait,
-                "Its replication id is not that of its record: it was a replica meanwhile, or got one, and its data may "
-                "be older. It does not vote before clients have seen to that.");
+        WARNING(
+            "REPLICATION-ID", i, wait,
+            "Its replication id is not that of its record: it was a replica meanwhile, or got one, and its data may "
+            "be older. It does not vote before clients have seen to that.");
     }
     if (node->survey.announces != 0) return;
-    WARNING("UNANNOUNCED", i, "Allow this user +client|tracking (docs/acl.md); a proxy must pass RESP3 on.",
-            "It does not announce the loss of its data on the connection that carries votes: a demotion and promotion is "
-            "noticed up to a second late, and until then two can hold a lock.");
+    WARNING(
+        "UNANNOUNCED", i,
+        "Allow this user +client|tracking (docs/acl.md); a proxy must pass RESP3 on.",
+        "It does not announce the loss of its data on the connection that carries votes: a demotion and promotion is "
+        "noticed up to a second late, and until then two can hold a lock.");
 }
 
 static void judge_scheme(const struct examined *node, size_t i, struct findings *findings) {
     if (node->status.scheme == REDLOCK_SCHEME_SET) return;
-    NOTE("OLD-PATTERN", i,
-         "Move all who use these locks to SET NX PX and take scheme out of the URL; until then, docs/older-ways.md.",
-         "It keeps locks in the old way, by SETNX and a timestamp in %s: clocks that differ by more than a second, or a "
-         "program that deletes a lock whose time is over, give a lock to two.",
-         node->status.scheme == REDLOCK_SCHEME_SETNX_MS ? "milliseconds" : "seconds");
+    NOTE(
+        "OLD-PATTERN", i,
+        "Move all who use these locks to SET NX PX and take scheme out of the URL; until then, docs/older-ways.md.",
+        "It keeps locks in the old way, by SETNX and a timestamp in %s: clocks that differ by more than a second, or a "
+        "program that deletes a lock whose time is over, give a lock to two.",
+        node->status.scheme == REDLOCK_SCHEME_SETNX_MS ? "milliseconds" : "seconds");
 }
 
 void judge_node(const struct checkup *checkup, size_t i, struct findings *findings) {
@@ -324,7 +373,8 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
 
 /* ---- the set as a whole ---- */
 
-/* The host in the URL, without user, port and database; "" for a Unix socket, which is this machine. */
+/* The host in the URL, without user, port and database; "" for a Unix socket, which is this
+ * machine. */
 static void host_of(const char *url, char *host, size_t size) {
     const char *at = strstr(url, "://");
     host[0] = '\0';
@@ -346,7 +396,8 @@ static bool same_host(const char *a, const char *b) {
 
 static void judge_hosts(const struct checkup *checkup, struct findings *findings) {
     char hosts[REDLOCK_NODES_MAX][256];
-    for (size_t i = 0; i < checkup->count; i++) host_of(checkup->nodes[i].status.url, hosts[i], sizeof hosts[i]);
+    for (size_t i = 0; i < checkup->count; i++)
+        host_of(checkup->nodes[i].status.url, hosts[i], sizeof hosts[i]);
     for (size_t i = 0; i < checkup->count; i++) {
         size_t together = 0;
         for (size_t j = 0; j < checkup->count; j++) together += same_host(hosts[i], hosts[j]);
@@ -358,7 +409,8 @@ static void judge_hosts(const struct checkup *checkup, struct findings *findings
                  "A majority of the nodes runs on this machine: when it fails, no lock is left.");
         } else {
             WARNING("ALL-ON-ONE-HOST", i, cure,
-                    "A majority of the nodes runs on %.200s: when it fails, no lock is left.", hosts[i]);
+                    "A majority of the nodes runs on %.200s: when it fails, no lock is left.",
+                    hosts[i]);
         }
     }
 }
@@ -379,50 +431,59 @@ static const char *unlisted_member(const struct checkup *checkup) {
     return lacking > unplaced ? url : NULL;
 }
 
-/* Which of the nodes is a member is the records' word; that a majority of them serves us is not enough there. */
+/* Which of the nodes is a member is the records' word; that a majority of them serves us is not
+ * enough there. */
 static void judge_membership(const struct checkup *checkup, struct findings *findings) {
     const struct membership *membership = &checkup->membership;
     const struct redlock_quorum *quorum = &membership->quorum;
     const char *unlisted = unlisted_member(checkup);
     if (membership->state == MEMBERSHIP_LOST) {
-        ERROR("NO-QUORUM", EVERY_NODE,
-              "Bring the members back; if the data of a majority is lost for good, redlock quorum init.",
-              "Of %zu members %zu must be intact for a lock, and %zu are: none can be had now.", quorum->members,
-              quorum->votes_needed, quorum->intact);
+        ERROR(
+            "NO-QUORUM", EVERY_NODE,
+            "Bring the members back; if the data of a majority is lost for good, redlock quorum init.",
+            "Of %zu members %zu must be intact for a lock, and %zu are: none can be had now.",
+            quorum->members, quorum->votes_needed, quorum->intact);
     }
     if (membership->state == MEMBERSHIP_ABSENT) {
         ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
               "No node that answers carries a record: no lock can be had in guarded mode.");
     }
     if (unlisted != NULL) {
-        WARNING("NOT-LISTED", EVERY_NODE, "Give every client all members: redlock quorum status names them.",
+        WARNING("NOT-LISTED", EVERY_NODE,
+                "Give every client all members: redlock quorum status names them.",
                 "The member %.200s is none of the nodes listed, so its vote is missed.", unlisted);
     }
     if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
-    WARNING("NOT-SETTLED", EVERY_NODE, "Run that redlock quorum command again; any other finishes it, too.",
-            "The last change of members was interrupted: there can be no other before it is finished.");
+    WARNING(
+        "NOT-SETTLED", EVERY_NODE,
+        "Run that redlock quorum command again; any other finishes it, too.",
+        "The last change of members was interrupted: there can be no other before it is finished.");
 }
 
-/* Nodes of two quorums in one list; and nodes of any where nobody has said that locks are to be guarded. */
+/* Nodes of two quorums in one list; and nodes of any where nobody has said that locks are to be
+ * guarded. */
 static void judge_quorums(const struct checkup *checkup, struct findings *findings) {
     const struct examined *first = NULL, *second = NULL;
     for (size_t i = 0; i < checkup->count; i++) {
         const struct examined *node = &checkup->nodes[i];
         if (!is_served(node) || node->survey.quorum[0] == '\0') continue;
         if (checkup->mode_open) {
-            ERROR("GUARDED-NODES", i,
-                  "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
-                  "It belongs to the guarded quorum %s, and no mode is set: no lock is taken there.",
-                  node->survey.quorum);
+            ERROR(
+                "GUARDED-NODES", i,
+                "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
+                "It belongs to the guarded quorum %s, and no mode is set: no lock is taken there.",
+                node->survey.quorum);
         }
         if (first == NULL) first = node;
         if (second == NULL && strcmp(node->survey.quorum, first->survey.quorum) != 0) second = node;
     }
     if (second == NULL || checkup->pinned || !(checkup->guarded || checkup->mode_open)) return;
-    ERROR("TWO-QUORUMS", EVERY_NODE, "Leave the nodes of one of them out of the list, or name the quorum: --quorum ID.",
-          "%.100s belongs to quorum %s, %.100s to quorum %s: which of them has a lock would change with every node "
-          "that is down.",
-          first->status.url, first->survey.quorum, second->status.url, second->survey.quorum);
+    ERROR(
+        "TWO-QUORUMS", EVERY_NODE,
+        "Leave the nodes of one of them out of the list, or name the quorum: --quorum ID.",
+        "%.100s belongs to quorum %s, %.100s to quorum %s: which of them has a lock would change with every node "
+        "that is down.",
+        first->status.url, first->survey.quorum, second->status.url, second->survey.quorum);
 }
 
 static void judge_majority(const struct checkup *checkup, struct findings *findings) {
@@ -430,8 +491,8 @@ static void judge_majority(const struct checkup *checkup, struct findings *findi
     for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
     if (served >= quorum_of(checkup->count)) return;
     ERROR("NO-QUORUM", EVERY_NODE, "Bring the nodes up that the findings below name.",
-          "%zu of %zu nodes serve us, and a lock takes %zu: none can be had now.", served, checkup->count,
-          quorum_of(checkup->count));
+          "%zu of %zu nodes serve us, and a lock takes %zu: none can be had now.", served,
+          checkup->count, quorum_of(checkup->count));
 }
 
 static void judge_count(const struct checkup *checkup, struct findings *findings) {
@@ -442,8 +503,10 @@ static void judge_count(const struct checkup *checkup, struct findings *findings
                 "Guarded mode wants three nodes: a node that lost its data needs two that "
                 "did not.");
     } else if (checkup->count == 1) {
-        NOTE("FEW-NODES", EVERY_NODE, "For locks that outlive a server, list 3 or 5 independent ones.",
-             "There is one node: when it fails, no lock can be had, and those that are held are lost.");
+        NOTE(
+            "FEW-NODES", EVERY_NODE,
+            "For locks that outlive a server, list 3 or 5 independent ones.",
+            "There is one node: when it fails, no lock can be had, and those that are held are lost.");
     } else if (checkup->count == 2) {
         WARNING("FEW-NODES", EVERY_NODE, "Add a third node, or take one away.",
                 "Of two nodes both are needed: two fail more often than one.");

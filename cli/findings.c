@@ -11,8 +11,8 @@ const char *severity_name(enum severity severity) {
     return names[severity];
 }
 
-void findings_add(struct findings *findings, enum severity severity, const char *name, size_t node, const char *cure,
-                  const char *why, ...) {
+void findings_add(struct findings *findings, enum severity severity, const char *name, size_t node,
+                  const char *cure, const char *why, ...) {
     struct finding finding = {.name = name, .severity = severity, .cure = cure};
     finding.nodes = node == EVERY_NODE ? UINT32_MAX : UINT32_C(1) << node;
     va_list arguments;
@@ -21,7 +21,9 @@ void findings_add(struct findings *findings, enum severity severity, const char 
     va_end(arguments);
     for (size_t i = 0; i < findings->count; i++) {
         struct finding *known = &findings->list[i];
-        if (strcmp(known->name, name) != 0 || strcmp(known->why, finding.why) != 0 || known->cure != cure) continue;
+        if (strcmp(known->name, name) != 0 || strcmp(known->why, finding.why) != 0 ||
+            known->cure != cure)
+            continue;
         known->nodes |= finding.nodes;
         return;
     }
@@ -55,14 +57,18 @@ bool bound_to_loopback(const struct redlock_server *survey) {
     if (survey->bind_known != 1 || survey->bind[0] == '\0') return false;
     char addresses[sizeof survey->bind], *rest = NULL;
     snprintf(addresses, sizeof addresses, "%s", survey->bind);
-    for (char *one = strtok_r(addresses, " ", &rest); one != NULL; one = strtok_r(NULL, " ", &rest)) {
+    for (char *one = strtok_r(addresses, " ", &rest); one != NULL;
+         one = strtok_r(NULL, " ", &rest)) {
         if (*one == '-') one++; /* "-::1": no failure where there is no such address */
-        if (strncmp(one, "127.", 4) != 0 && strcmp(one, "::1") != 0 && strcmp(one, "localhost") != 0) return false;
+        if (strncmp(one, "127.", 4) != 0 && strcmp(one, "::1") != 0 &&
+            strcmp(one, "localhost") != 0)
+            return false;
     }
     return true;
 }
 
-/* Before version 7, protected mode did nothing once addresses were bound by name. From 7 on, an empty bind is no TCP.
+/* Before version 7, protected mode did nothing once addresses were bound by name. From 7 on, an
+ * empty bind is no TCP.
  */
 bool open_to_the_world(const struct examined *node) {
     const struct redlock_server *survey = &node->survey;

@@ -11,7 +11,11 @@
 
 #include "checkup.h"
 
-enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE }; /* an error: unfit to hold locks */
+enum severity {
+    SEVERITY_ERROR,
+    SEVERITY_WARNING,
+    SEVERITY_NOTE
+}; /* an error: unfit to hold locks */
 
 struct finding {
     const char *name; /* part of the interface: docs/redlock.1, FINDINGS */
@@ -27,8 +31,8 @@ struct findings {
 };
 
 /* The same name, reason and cure on several nodes is one finding. */
-void findings_add(struct findings *findings, enum severity severity, const char *name, size_t node, const char *cure,
-                  const char *why, ...) __attribute__((format(printf, 6, 7)));
+void findings_add(struct findings *findings, enum severity severity, const char *name, size_t node,
+                  const char *cure, const char *why, ...) __attribute__((format(printf, 6, 7)));
 #define EVERY_NODE SIZE_MAX
 
 /* All there are, the gravest first. */
@@ -41,7 +45,14 @@ bool bound_to_loopback(const struct redlock_server *survey);
 bool open_to_the_world(const struct examined *node);
 
 /* What a restart leaves of the locks. */
-enum remains { REMAINS_UNKNOWN, REMAINS_NOTHING, REMAINS_SNAPSHOT, REMAINS_MOST, REMAINS_LAST_SECOND, REMAINS_ALL };
+enum remains {
+    REMAINS_UNKNOWN,
+    REMAINS_NOTHING,
+    REMAINS_SNAPSHOT,
+    REMAINS_MOST,
+    REMAINS_LAST_SECOND,
+    REMAINS_ALL
+};
 enum remains remains_after_restart(const struct redlock_server *survey);
 
 /* finding_rules.c */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock gate: a command's standard output becomes a file's next content, unless a higher fence was there before.
+ * redlock gate: a command's standard output becomes a file's next content, unless a higher fence
+ * was there before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,8 +32,9 @@ static int read_fence(struct settings *settings) {
     char error[256] = "";
     if (settings->fence != 0) return EXIT_OK;
     if (given == NULL || *given == '\0') {
-        complain("no fence: REDLOCK_FENCE is not set and there is no --fence; `redlock run` sets it in guarded mode, "
-                 "classic mode has no fencing tokens, and without one nothing can be refused");
+        complain(
+            "no fence: REDLOCK_FENCE is not set and there is no --fence; `redlock run` sets it in guarded mode, "
+            "classic mode has no fencing tokens, and without one nothing can be refused");
         return EXIT_USAGE_ERROR;
     }
     if (settings_fence(settings, given, error, sizeof error) == 0) return EXIT_OK;
@@ -59,8 +61,8 @@ static int open_gate(const char *file, struct redlock_fence_gate **gate) {
     return EXIT_SYSTEM;
 }
 
-static int refusal(struct redlock_fence_gate *gate, const struct settings *settings, const char *file, int result,
-                   const char *consequence) {
+static int refusal(struct redlock_fence_gate *gate, const struct settings *settings,
+                   const char *file, int result, const char *consequence) {
     int64_t least = 0;
     if (result != REDLOCK_FENCED) {
         complain("%s.fence: %s: %s", file, redlock_result_text(result),
@@ -69,14 +71,14 @@ static int refusal(struct redlock_fence_gate *gate, const struct settings *setti
     }
     if (settings->quiet) return EXIT_LOST;
     if (redlock_fence_least(gate, RESOURCE, &least) == REDLOCK_OK) {
-        complain("%s: the lock is lost: fence %" PRId64 " comes after %" PRId64 " was here; %s", file, settings->fence,
-                 least, consequence);
+        complain("%s: the lock is lost: fence %" PRId64 " comes after %" PRId64 " was here; %s",
+                 file, settings->fence, least, consequence);
     }
     return EXIT_LOST;
 }
 
-/* The command gets these itself when the terminal sends them to the whole group; what one process sent to us alone is
- * passed on. We go on in any case, for its end decides. */
+/* The command gets these itself when the terminal sends them to the whole group; what one process
+ * sent to us alone is passed on. We go on in any case, for its end decides. */
 static void signals_held(sigset_t *set) {
     sigemptyset(set);
     sigaddset(set, SIGCHLD);
@@ -115,7 +117,8 @@ static int run(char **argv, int output) {
     sigset_t held, mask;
     pid_t child = 0;
     signals_held(&held);
-    signal(SIGCHLD, SIG_DFL); /* ignored, as our caller may have left it, it would take the command's status away */
+    signal(SIGCHLD, SIG_DFL); /* ignored, as our caller may have left it, it would take the
+                                 command's status away */
     sigprocmask(SIG_BLOCK, &held, &mask);
     int error = start(&child, argv, output, &mask);
     if (error == 0) return wait_for(child, &held);
@@ -133,7 +136,8 @@ static void replace(void *context) {
     replacement->error = draft_replace(replacement->draft) == 0 ? 0 : errno;
 }
 
-static int publish(struct redlock_fence_gate *gate, const struct settings *settings, struct draft *draft) {
+static int publish(struct redlock_fence_gate *gate, const struct settings *settings,
+                   struct draft *draft) {
     struct replacement replacement = {.draft = draft};
     const char *file = draft->target;
     if (draft_sync(draft) != 0) {
@@ -147,13 +151,17 @@ static int publish(struct redlock_fence_gate *gate, const struct settings *setti
     return EXIT_SYSTEM;
 }
 
-/* The first touch reserves: the command may read the file, and whoever read it before must not write after that. */
-static int guarded(struct redlock_fence_gate *gate, const struct settings *settings, struct draft *draft, char **argv) {
+/* The first touch reserves: the command may read the file, and whoever read it before must not
+ * write after that. */
+static int guarded(struct redlock_fence_gate *gate, const struct settings *settings,
+                   struct draft *draft, char **argv) {
     int result = redlock_fence_admit(gate, RESOURCE, settings->fence);
-    if (result != REDLOCK_OK) return refusal(gate, settings, draft->target, result, "the command was not started");
+    if (result != REDLOCK_OK)
+        return refusal(gate, settings, draft->target, result, "the command was not started");
     int status = run(argv, draft->fd);
     if (status == EXIT_OK) return publish(gate, settings, draft);
-    if (settings->verbose) complain("%s was not replaced: the command exited %d", draft->target, status);
+    if (settings->verbose)
+        complain("%s was not replaced: the command exited %d", draft->target, status);
     return status;
 }
 
@@ -172,7 +180,8 @@ int command_gate(struct settings *settings, int argc, char **argv) {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, settings->fence);
     struct draft draft;
-    if (setenv("REDLOCK_FENCE", text, 1) != 0 || draft_open(&draft, argv[0]) != 0) return EXIT_SYSTEM;
+    if (setenv("REDLOCK_FENCE", text, 1) != 0 || draft_open(&draft, argv[0]) != 0)
+        return EXIT_SYSTEM;
     struct redlock_fence_gate *gate = NULL;
     status = open_gate(draft.target, &gate);
     if (status == EXIT_OK) status = guarded(gate, settings, &draft, argv + command);

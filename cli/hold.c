@@ -29,7 +29,8 @@ static void taken(void *context, struct redlock_lock *lock, int result) {
 
 /* A try that is given up by ^C takes back what it had: hence the loop, and signals as descriptors.
  * Returns the result; *interrupted is the signal that ended it, or 0. */
-static int take(struct session *session, struct redlock_lock *lock, int64_t wait_ms, int signal_fd, int *interrupted) {
+static int take(struct session *session, struct redlock_lock *lock, int64_t wait_ms, int signal_fd,
+                int *interrupted) {
     struct taking taking = {0};
     int result = redlock_acquire_start(lock, wait_ms, taken, &taking);
     if (result != REDLOCK_OK) return result;
@@ -39,7 +40,8 @@ static int take(struct session *session, struct redlock_lock *lock, int64_t wait
     while (!taking.done) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR) redlock_cancel(lock);
         for (int signal; (signal = signals_next(signal_fd)) != 0;) {
-            if (signal == SIGTSTP) raise(SIGSTOP); /* ^Z is read here, not acted upon by the kernel */
+            if (signal == SIGTSTP)
+                raise(SIGSTOP); /* ^Z is read here, not acted upon by the kernel */
             if (!signal_is_passed_on(signal)) continue;
             *interrupted = signal;
             redlock_cancel(lock);
@@ -64,7 +66,8 @@ static json_t *token_json(json_t *object, struct redlock_bytes token) {
     /* JSON has no bytes that are not UTF-8: such a token is told in hexadecimal. */
     char *hex = malloc(token.bytes * 2 + 1);
     if (hex == NULL) return object;
-    for (size_t i = 0; i < token.bytes; i++) snprintf(hex + 2 * i, 3, "%02x", ((const unsigned char *)token.data)[i]);
+    for (size_t i = 0; i < token.bytes; i++)
+        snprintf(hex + 2 * i, 3, "%02x", ((const unsigned char *)token.data)[i]);
     json_object_set_new(object, "token_hex", json_string(hex));
     free(hex);
     return object;
@@ -75,8 +78,10 @@ static int print_json(struct session *session, struct redlock_lock *lock, const 
     char name[REDLOCK_RESOURCE_BYTES_MAX + 1];
     json_t *object = json_object(), *nodes = json_array();
     json_t *plain = json_string(resource);
-    json_object_set_new(object, "resource",
-                        plain != NULL ? plain : json_string(printable(name, sizeof name, resource, strlen(resource))));
+    json_object_set_new(
+        object, "resource",
+        plain != NULL ? plain
+                      : json_string(printable(name, sizeof name, resource, strlen(resource))));
     if (token.bytes > 0) token_json(object, token);
     int64_t fence = redlock_fence(lock);
     if (fence > 0) json_object_set_new(object, "fence", json_integer(fence));
@@ -87,8 +92,8 @@ static int print_json(struct session *session, struct redlock_lock *lock, const 
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
     for (size_t i = 0; i < count; i++) {
-        json_array_append_new(
-            nodes, json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict", verdict_name(verdicts[i])));
+        json_array_append_new(nodes, json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict",
+                                               verdict_name(verdicts[i])));
     }
     json_object_set_new(object, "nodes", nodes);
     int result = json_dumpf(object, stdout, JSON_COMPACT);
@@ -127,13 +132,16 @@ static int one_resource(struct settings *settings, const char *command, int argc
     return EXIT_USAGE_ERROR;
 }
 
-static int acquire_with(struct session *session, struct redlock_lock *lock, const char *resource, int signal_fd) {
+static int acquire_with(struct session *session, struct redlock_lock *lock, const char *resource,
+                        int signal_fd) {
     const struct settings *settings = session->settings;
     int interrupted = 0;
-    int result = take(session, lock, settings->wait_ms == WAIT_UNSET ? 0 : settings->wait_ms, signal_fd, &interrupted);
+    int result = take(session, lock, settings->wait_ms == WAIT_UNSET ? 0 : settings->wait_ms,
+                      signal_fd, &interrupted);
     if (result == REDLOCK_CANCELLED) return EXIT_BY_SIGNAL + interrupted;
     if (result != REDLOCK_OK) return session_failure(session, lock, resource, result);
-    if (interrupted != 0) return EXIT_BY_SIGNAL + interrupted; /* won and unwanted: freeing it releases it */
+    if (interrupted != 0)
+        return EXIT_BY_SIGNAL + interrupted; /* won and unwanted: freeing it releases it */
     if (print_lock(session, lock, resource) != 0) {
         complain("cannot write the token, so the lock is released again: %s", strerror(errno));
         clearerr(stdout);
@@ -170,7 +178,8 @@ int command_acquire(struct settings *settings, int argc, char **argv) {
 /* ---- a lock of somebody's token -------------------------------------------------------- */
 
 struct token {
-    unsigned char bytes[REDLOCK_TOKEN_BYTES_MAX + 2]; /* one for a newline, one to see that it is too long */
+    unsigned char
+        bytes[REDLOCK_TOKEN_BYTES_MAX + 2]; /* one for a newline, one to see that it is too long */
     size_t count;
 };
 
@@ -188,7 +197,8 @@ static int token_is_fit(struct token *token, const char *from) {
 
 static int token_from_input(struct token *token) {
     while (token->count < sizeof token->bytes) {
-        ssize_t got = read(STDIN_FILENO, token->bytes + token->count, sizeof token->bytes - token->count);
+        ssize_t got =
+            read(STDIN_FILENO, token->bytes + token->count, sizeof token->bytes - token->count);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
             complain("cannot read the token from standard input: %s", strerror(errno));
@@ -197,7 +207,8 @@ static int token_from_input(struct token *token) {
         if (got == 0) break;
         token->count += (size_t)got;
     }
-    if (token->count > 0 && token->count < sizeof token->bytes && token->bytes[token->count - 1] == '\n')
+    if (token->count > 0 && token->count < sizeof token->bytes &&
+        token->bytes[token->count - 1] == '\n')
         token->count--;
     return token_is_fit(token, "on standard input");
 }
@@ -230,14 +241,16 @@ static int find_token(const struct settings *settings, bool input, struct token 
     return EXIT_USAGE_ERROR;
 }
 
-/* The fence that belongs to the token: in guarded mode an extension needs it, and must never bring another lock's. So
- * that of the environment counts only beside the token of the environment. 0, or the exit status after a message. */
+/* The fence that belongs to the token: in guarded mode an extension needs it, and must never bring
+ * another lock's. So that of the environment counts only beside the token of the environment. 0, or
+ * the exit status after a message. */
 static int find_fence(struct settings *settings, bool input, int mode) {
     const char *environment = getenv("REDLOCK_FENCE");
     char error[256];
     if (settings->fence != 0 || mode != REDLOCK_MODE_GUARDED) return 0;
     if (environment == NULL || environment[0] == '\0') {
-        complain("no fence; put it in REDLOCK_FENCE, or give --fence: redlock acquire prints it after the validity");
+        complain(
+            "no fence; put it in REDLOCK_FENCE, or give --fence: redlock acquire prints it after the validity");
         return EXIT_USAGE_ERROR;
     }
     if (input || settings->token != NULL) {
@@ -252,7 +265,8 @@ static int find_fence(struct settings *settings, bool input, int mode) {
 
 typedef int adopted_fn(struct session *session, struct redlock_lock *lock, const char *resource);
 
-static int extend_adopted(struct session *session, struct redlock_lock *lock, const char *resource) {
+static int extend_adopted(struct session *session, struct redlock_lock *lock,
+                          const char *resource) {
     int result = redlock_extend(lock, 0);
     int64_t validity_ms = redlock_validity_ms(lock);
     int status = result == REDLOCK_OK ? EXIT_OK : session_failure(session, lock, resource, result);
@@ -266,14 +280,16 @@ static int extend_adopted(struct session *session, struct redlock_lock *lock, co
     return status;
 }
 
-static int release_adopted(struct session *session, struct redlock_lock *lock, const char *resource) {
+static int release_adopted(struct session *session, struct redlock_lock *lock,
+                           const char *resource) {
     int result = redlock_release(lock);
     if (result != REDLOCK_OK) return session_failure(session, lock, resource, result);
     if (session->settings->json) print_json(session, lock, resource, (struct redlock_bytes){0}, -1);
     return EXIT_OK;
 }
 
-static int adopt(struct session *session, const struct token *token, const char *resource, adopted_fn *act) {
+static int adopt(struct session *session, const struct token *token, const char *resource,
+                 adopted_fn *act) {
     struct redlock_lock *lock = NULL;
     int status = session_lock(session, resource, not_renewed, NULL, &lock);
     if (status != 0) return status;
@@ -284,15 +300,19 @@ static int adopt(struct session *session, const struct token *token, const char 
     }
     const int64_t fence = session->mode == REDLOCK_MODE_GUARDED ? session->settings->fence : 0;
     int result = redlock_lock_adopt_fenced(lock, token->bytes, token->count, fence);
-    status = result == REDLOCK_OK ? act(session, lock, resource) : session_failure(session, lock, resource, result);
+    status = result == REDLOCK_OK ? act(session, lock, resource)
+                                  : session_failure(session, lock, resource, result);
     if (result == REDLOCK_BAD_ARGUMENT && fence != 0) {
-        complain("the fence %" PRId64 " is no fence of this lock: give the one that redlock acquire printed", fence);
+        complain("the fence %" PRId64
+                 " is no fence of this lock: give the one that redlock acquire printed",
+                 fence);
     }
     redlock_lock_free(lock);
     return status;
 }
 
-static int with_adopted(struct settings *settings, const char *command, int argc, char **argv, adopted_fn *act) {
+static int with_adopted(struct settings *settings, const char *command, int argc, char **argv,
+                        adopted_fn *act) {
     bool input = wants_input(&argc, argv);
     int status = one_resource(settings, command, argc, argv);
     if (status != 0) return status;

@@ -22,8 +22,9 @@
 #include "session.h"
 #include "verdict.h"
 
-#define TELL_ANYBODY_AFTER (2000 * MS) /* that nobody answers: a wait without end must not be a riddle */
-#define TELL_AFTER (500 * MS)          /* with -v: who holds it, when it is not had at once */
+#define TELL_ANYBODY_AFTER                                                                         \
+    (2000 * MS)               /* that nobody answers: a wait without end must not be a riddle */
+#define TELL_AFTER (500 * MS) /* with -v: who holds it, when it is not had at once */
 #define TELL_AGAIN (10000 * MS)
 
 enum phase {
@@ -63,7 +64,8 @@ static void released(void *context, struct redlock_lock *lock, int result) {
     struct holder *holder = context;
     holder->phase = PHASE_DONE;
     if (result == REDLOCK_LOST && !holder->lost) {
-        complain("the lock was no longer ours when it was released: somebody or something removed it");
+        complain(
+            "the lock was no longer ours when it was released: somebody or something removed it");
         if (!holder->settings->on_lost_ignore && holder->outcome.kind == OUTCOME_COMMAND) {
             holder->outcome.kind = OUTCOME_LOST;
             holder->outcome.exit = EXIT_LOST;
@@ -82,7 +84,8 @@ static void begin_release(struct holder *holder) {
 static void check_group(struct holder *holder) {
     if (holder->phase != PHASE_RUNNING && holder->phase != PHASE_ENDING) return;
     if (job_is_over(&holder->job)) {
-        holder->outcome = job_outcome(&holder->job, holder->lost && !holder->settings->on_lost_ignore);
+        holder->outcome =
+            job_outcome(&holder->job, holder->lost && !holder->settings->on_lost_ignore);
         begin_release(holder);
     } else if (holder->job.exited) {
         holder->phase = PHASE_ENDING;
@@ -93,10 +96,12 @@ static void check_group(struct holder *holder) {
 /* ---- what happens ------------------------------------------------------------------------ */
 
 static bool hold_is_over(struct holder *holder) {
-    if (holder->settings->max_hold_ms == 0 || holder->unsure || holder->validity_end <= now_ns()) return false;
+    if (holder->settings->max_hold_ms == 0 || holder->unsure || holder->validity_end <= now_ns())
+        return false;
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_verdicts(holder->lock, verdicts, REDLOCK_NODES_MAX), granted = 0;
-    for (size_t i = 0; i < count && i < REDLOCK_NODES_MAX; i++) granted += verdicts[i] == REDLOCK_VERDICT_GRANTED;
+    for (size_t i = 0; i < count && i < REDLOCK_NODES_MAX; i++)
+        granted += verdicts[i] == REDLOCK_VERDICT_GRANTED;
     return granted >= quorum_of(count);
 }
 
@@ -111,8 +116,8 @@ static void on_lost(struct holder *holder) {
     /* The job comes first, the words for it afterwards. */
     if (ends) job_end(&holder->job, holder->validity_end);
     if (over) {
-        complain("the maximum hold of %s is over%s", duration_text(hold, sizeof hold, holder->settings->max_hold_ms),
-                 then);
+        complain("the maximum hold of %s is over%s",
+                 duration_text(hold, sizeof hold, holder->settings->max_hold_ms), then);
     } else {
         complain("the lock on '%.100s' is lost%s", holder->plan->resource, then);
     }
@@ -219,7 +224,8 @@ static void reap(struct holder *holder) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
         int stopped_by = job_reaped(&holder->job, pid, status);
-        /* Told once until the front goes on: in a stopped job it reads nothing, and would stop again for old news. */
+        /* Told once until the front goes on: in a stopped job it reads nothing, and would stop
+         * again for old news. */
         if (stopped_by == 0 || holder->stop_told) continue;
         holder->stop_told = true;
         note_send(holder->plan->socket, NOTE_STOPPED, stopped_by, NULL);
@@ -255,7 +261,8 @@ static void step(struct holder *holder) {
                            {.fd = redlock_client_fd(holder->session.client), .events = POLLIN}};
     poll(fds, 3, timeout_ms(holder));
     for (int signal; (signal = signals_next(holder->signal_fd)) != 0;) {
-        /* Whoever signals the holder means the command; what stops or continues us is not for it. */
+        /* Whoever signals the holder means the command; what stops or continues us is not for
+         * it. */
         if (signal_is_passed_on(signal)) on_signal(holder, signal);
     }
     reap(holder);
@@ -273,12 +280,15 @@ static void step(struct holder *holder) {
 
 /* ---- birth ------------------------------------------------------------------------------- */
 
-/* What is to be given up sooner than the TTL ends is taken for that long only: no renewal could shorten it. */
+/* What is to be given up sooner than the TTL ends is taken for that long only: no renewal could
+ * shorten it. */
 static int64_t ttl_ms(const struct settings *settings) {
-    return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms) : settings->ttl_ms;
+    return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms)
+                                     : settings->ttl_ms;
 }
 
-/* TERM comes so early that KILL, --kill-after later, still falls inside the validity; half the TTL is renewal's. */
+/* TERM comes so early that KILL, --kill-after later, still falls inside the validity; half the TTL
+ * is renewal's. */
 static int64_t lost_margin_ms(const struct settings *settings) {
     int64_t grace = settings->grace_ms >= 0 ? settings->grace_ms : settings->kill_after_ms + 1000;
     int64_t margin = grace > settings->kill_after_ms ? grace : settings->kill_after_ms;
@@ -293,17 +303,21 @@ static void lock_options(void *context, struct redlock_lock_options *options) {
     options->hold_ms_max = holder->settings->max_hold_ms;
     options->on_change = on_change;
     options->on_change_context = holder;
-    if (!holder->settings->on_lost_ignore) options->lost_margin_ms = lost_margin_ms(holder->settings);
+    if (!holder->settings->on_lost_ignore)
+        options->lost_margin_ms = lost_margin_ms(holder->settings);
 }
 
 static int open_lock(struct holder *holder) {
     int status = session_open(&holder->session, holder->settings);
     if (status != 0) return status;
-    status = session_lock(&holder->session, holder->plan->resource, lock_options, holder, &holder->lock);
+    status =
+        session_lock(&holder->session, holder->plan->resource, lock_options, holder, &holder->lock);
     if (status != 0) return status;
-    int64_t wait_ms = holder->settings->wait_ms == WAIT_UNSET ? REDLOCK_WAIT_FOREVER : holder->settings->wait_ms;
+    int64_t wait_ms =
+        holder->settings->wait_ms == WAIT_UNSET ? REDLOCK_WAIT_FOREVER : holder->settings->wait_ms;
     int result = redlock_acquire_start(holder->lock, wait_ms, on_taken, holder);
-    if (result != REDLOCK_OK) return session_failure(&holder->session, holder->lock, holder->plan->resource, result);
+    if (result != REDLOCK_OK)
+        return session_failure(&holder->session, holder->lock, holder->plan->resource, result);
     return 0;
 }
 
@@ -312,7 +326,8 @@ int holder_main(const struct run_plan *plan) {
     job_init(&holder.job, plan->settings->kill_after_ms);
     prctl(PR_SET_NAME, "redlock-holder");
     setpgid(0, 0);
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork: orphans of the command come to us, not to the front */
+    prctl(PR_SET_CHILD_SUBREAPER,
+          1); /* not inherited by fork: orphans of the command come to us, not to the front */
     holder.signal_fd = signals_open(plan->inherited);
     int status = holder.signal_fd < 0 ? EXIT_SYSTEM : open_lock(&holder);
     if (status != 0) {

@@ -53,7 +53,8 @@ static _Noreturn void watch(int pipe, const char *directory, bool remove) {
         if (got < 0 && errno != EINTR) break;
     }
     if (group > 0) kill(-group, SIGKILL);
-    kill(0, SIGTERM); /* our group: the servers. They have PDEATHSIG as well; this one is blocked here */
+    kill(0, SIGTERM); /* our group: the servers. They have PDEATHSIG as well; this one is blocked
+                         here */
     if (remove) remove_tree(directory);
     diagnostics_flush();
     _exit(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A process that outlives `redlock up` by a moment, however that ends, and clears up: it holds the reading end of a
- * pipe whose writing end nobody else has.
+ * A process that outlives `redlock up` by a moment, however that ends, and clears up: it holds the
+ * reading end of a pipe whose writing end nobody else has.
  */
 #ifndef CLI_JANITOR_H
 #define CLI_JANITOR_H

@@ -54,7 +54,8 @@ static void put_or_unset(struct variables *to, const char *name, const char *val
         unsetenv(name);
 }
 
-static pid_t start_with(const struct run_plan *plan, bool lend, char *const *added, size_t count, int *failed) {
+static pid_t start_with(const struct run_plan *plan, bool lend, char *const *added, size_t count,
+                        int *failed) {
     char **environment = environment_with(added, count);
     if (environment == NULL) return -1;
     struct child_plan child_plan = {.argv = plan->argv,
@@ -66,12 +67,14 @@ static pid_t start_with(const struct run_plan *plan, bool lend, char *const *add
     return child;
 }
 
-int job_start(struct job *job, const struct run_plan *plan, const struct grant *grant, bool lend, int *failed) {
+int job_start(struct job *job, const struct run_plan *plan, const struct grant *grant, bool lend,
+              int *failed) {
     char fence[24];
     struct variables added = {.count = 0};
     snprintf(fence, sizeof fence, "%" PRId64, grant->fence);
     put(&added, "REDLOCK_RESOURCE", plan->resource, strlen(plan->resource));
-    put(&added, "REDLOCK_TOKEN", grant->token.data, grant->token.data != NULL ? grant->token.bytes : 0);
+    put(&added, "REDLOCK_TOKEN", grant->token.data,
+        grant->token.data != NULL ? grant->token.bytes : 0);
     put(&added, "REDLOCK_NODES", grant->nodes, strlen(grant->nodes));
     put(&added, "REDLOCK_MODE", mode_name(grant->mode), strlen(mode_name(grant->mode)));
     put_or_unset(&added, "REDLOCK_FENCE", grant->fence > 0 ? fence : NULL);
@@ -110,7 +113,8 @@ bool job_is_over(struct job *job) {
 }
 
 int64_t job_due(const struct job *job) {
-    /* A command that KILL does not end is told by SIGCHLD when it ends at last; the others are not given up sooner. */
+    /* A command that KILL does not end is told by SIGCHLD when it ends at last; the others are not
+     * given up sooner. */
     if (!job->exited) return job->kill_at;
     return lesser(lesser(job->kill_at, job->give_up_at), now_ns() + GROUP_TICK);
 }

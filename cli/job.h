@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The command of `redlock run` and its process group: from its start to the end of the last of the group, for what
- * the lock protects is in use until then.
+ * The command of `redlock run` and its process group: from its start to the end of the last of the
+ * group, for what the lock protects is in use until then.
  */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
@@ -30,11 +30,12 @@ struct grant {
 
 void job_init(struct job *job, int64_t kill_after_ms);
 /* 0, or -1 with *failed the exit status after a message. */
-int job_start(struct job *job, const struct run_plan *plan, const struct grant *grant, bool lend, int *failed);
+int job_start(struct job *job, const struct run_plan *plan, const struct grant *grant, bool lend,
+              int *failed);
 /* What waitpid(2) says; the signal that stopped the command, or 0. */
 int job_reaped(struct job *job, pid_t pid, int status);
-/* TERM now, KILL --kill-after later, but inside what is left of the validity; where nothing is left, --kill-after
- * alone counts. Once begun it is not put off. */
+/* TERM now, KILL --kill-after later, but inside what is left of the validity; where nothing is
+ * left, --kill-after alone counts. Once begun it is not put off. */
 void job_end(struct job *job, int64_t validity_end);
 /* Whether the last of the group is gone, or is beyond KILL. Kills when that is due. */
 bool job_is_over(struct job *job);

@@ -20,34 +20,43 @@
 static const struct command commands[] = {
     {"run", COMMAND_RUN, "[options] RESOURCE [--] COMMAND [ARGUMENT ...]",
      "Hold the lock, renewed, while COMMAND runs.", true, command_run},
-    {"acquire", COMMAND_ACQUIRE, "[options] RESOURCE", "Take the lock and leave it held; print its token and validity.",
-     false, command_acquire},
-    {"extend", COMMAND_EXTEND, "[options] RESOURCE [-]", "Extend a lock by its token.", false, command_extend},
-    {"release", COMMAND_RELEASE, "[options] RESOURCE [-]", "Release a lock by its token.", false, command_release},
-    {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false, command_show},
-    {"doctor", COMMAND_DOCTOR, "[options]", "Tell whether the servers are fit to hold locks, and what helps.", false,
-     command_doctor},
-    {"quorum", COMMAND_QUORUM, "[options] init | status | add URL | remove MEMBER | replace MEMBER URL",
+    {"acquire", COMMAND_ACQUIRE, "[options] RESOURCE",
+     "Take the lock and leave it held; print its token and validity.", false, command_acquire},
+    {"extend", COMMAND_EXTEND, "[options] RESOURCE [-]", "Extend a lock by its token.", false,
+     command_extend},
+    {"release", COMMAND_RELEASE, "[options] RESOURCE [-]", "Release a lock by its token.", false,
+     command_release},
+    {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false,
+     command_show},
+    {"doctor", COMMAND_DOCTOR, "[options]",
+     "Tell whether the servers are fit to hold locks, and what helps.", false, command_doctor},
+    {"quorum", COMMAND_QUORUM,
+     "[options] init | status | add URL | remove MEMBER | replace MEMBER URL",
      "Make nodes a guarded quorum, show its members, change them.", false, command_quorum},
     {"gate", COMMAND_GATE, "[options] FILE [--] COMMAND [ARGUMENT ...]",
      "Replace FILE by what COMMAND prints, unless a later holder was there.", true, command_gate},
-    {"serve", 0, "", "Be a Redis for lock traffic, in front of the nodes: any client, any language.", false, NULL},
+    {"serve", 0, "",
+     "Be a Redis for lock traffic, in front of the nodes: any client, any language.", false, NULL},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
      "Start a local quorum of servers, for COMMAND or until ^C.", true, command_up},
-    {"bench", COMMAND_BENCH, "[options]", "Measure what locks cost, beside the least they could cost.", false,
-     command_bench},
+    {"bench", COMMAND_BENCH, "[options]",
+     "Measure what locks cost, beside the least they could cost.", false, command_bench},
     {"sim", 0, "", "Replay and explore what can befall a lock, in a simulated world.", false, NULL},
 };
 static const size_t commands_count = sizeof commands / sizeof commands[0];
 
 static int help(void) {
-    printf("usage: redlock COMMAND [options] ...\n\n"
-           "Distributed locks held on a majority of independent Redis or Valkey servers.\n\nCommands:\n");
-    for (size_t i = 0; i < commands_count; i++) printf("  %-9s %s\n", commands[i].name, commands[i].summary);
-    printf("  %-9s %s\n  %-9s %s\n", "help", "This text, or a command's: redlock help run.", "version", "The version.");
-    printf("\nNodes: -N URL[,URL...], else REDLOCK_NODES, else the file REDLOCK_CONFIG names, else /etc/redlock.conf.\n"
-           "Exit status: 75 held by another, 69 no quorum, 80 lost, 64 usage, 78 configuration.\n"
-           "To try it out: redlock up -- redlock run -v hello -- date\n");
+    printf(
+        "usage: redlock COMMAND [options] ...\n\n"
+        "Distributed locks held on a majority of independent Redis or Valkey servers.\n\nCommands:\n");
+    for (size_t i = 0; i < commands_count; i++)
+        printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+    printf("  %-9s %s\n  %-9s %s\n", "help", "This text, or a command's: redlock help run.",
+           "version", "The version.");
+    printf(
+        "\nNodes: -N URL[,URL...], else REDLOCK_NODES, else the file REDLOCK_CONFIG names, else /etc/redlock.conf.\n"
+        "Exit status: 75 held by another, 69 no quorum, 80 lost, 64 usage, 78 configuration.\n"
+        "To try it out: redlock up -- redlock run -v hello -- date\n");
     return EXIT_OK;
 }
 
@@ -82,7 +91,8 @@ static int dispatch(int argc, char **argv) {
     if (command == NULL) return EXIT_USAGE_ERROR;
     if (command->main == NULL) {
         char option[] = "--help", *help_line[] = {argv[2], option, NULL};
-        return asks ? beside_main(command->name, 2, help_line) : beside_main(command->name, argc - 1, argv + 1);
+        return asks ? beside_main(command->name, 2, help_line)
+                    : beside_main(command->name, argc - 1, argv + 1);
     }
     if (!asks) return program_run(command, argc - 1, argv + 1);
     arguments_help(command);

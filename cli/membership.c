@@ -13,7 +13,9 @@
 #define LOOK_AGAIN (250 * MS)
 #define URL_BYTES 512
 
-bool is_intact(const struct redlock_member *member) { return member->verdict == REDLOCK_VERDICT_GRANTED; }
+bool is_intact(const struct redlock_member *member) {
+    return member->verdict == REDLOCK_VERDICT_GRANTED;
+}
 
 static enum membership_state state_of(const struct redlock_quorum *quorum, bool enough) {
     if (!quorum->known) return MEMBERSHIP_ABSENT;
@@ -23,8 +25,10 @@ static enum membership_state state_of(const struct redlock_quorum *quorum, bool 
 
 static int look(struct session *session, struct membership *membership) {
     *membership = (struct membership){.quorum.size = sizeof membership->quorum};
-    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) membership->members[i].size = sizeof membership->members[i];
-    int result = redlock_quorum_look(session->client, &membership->quorum, membership->members, REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++)
+        membership->members[i].size = sizeof membership->members[i];
+    int result = redlock_quorum_look(session->client, &membership->quorum, membership->members,
+                                     REDLOCK_NODES_MAX);
     const struct redlock_quorum *quorum = &membership->quorum;
     membership->state = state_of(quorum, quorum->intact >= quorum->votes_needed);
     return result == REDLOCK_NO_QUORUM ? REDLOCK_OK : result;
@@ -53,13 +57,14 @@ static bool is_reached(const struct membership *membership, const char *id, int6
     return all;
 }
 
-int membership_await(struct session *session, struct membership *membership, const char *id, int64_t until_ns,
-                     redlock_progress_fn *tell, void *context) {
+int membership_await(struct session *session, struct membership *membership, const char *id,
+                     int64_t until_ns, redlock_progress_fn *tell, void *context) {
     while (true) {
         int64_t left_ms, now = now_ns();
         int status = membership_look(session, membership);
         if (status != 0 || is_reached(membership, id, &left_ms) || now >= until_ns) return status;
-        tell(context, id != NULL ? "waiting for the new member" : "waiting for all members", left_ms);
+        tell(context, id != NULL ? "waiting for the new member" : "waiting for all members",
+             left_ms);
         session_live_until(session, until_ns - now < LOOK_AGAIN ? until_ns : now + LOOK_AGAIN);
     }
 }
@@ -85,7 +90,8 @@ static char *plain_place(const char *url, char *out, size_t size) {
     /* The colons in [::1] are none of a port. */
     const size_t address = bracket != NULL ? (size_t)(bracket - rest) : 0;
     const bool has_port = memchr(rest + address, ':', authority - address) != NULL;
-    snprintf(out, size, "%.*s%.*s%s%s", scheme, url, (int)authority, rest, has_port ? "" : ":6379", database);
+    snprintf(out, size, "%.*s%.*s%s%s", scheme, url, (int)authority, rest, has_port ? "" : ":6379",
+             database);
     return out;
 }
 
@@ -121,7 +127,8 @@ int member_named(struct session *session, const struct membership *membership, c
     for (size_t i = 0; i < membership->quorum.members; i++) {
         const struct redlock_member *member = &membership->members[i];
         if (strcasecmp(member->id, name) == 0) return (int)i;
-        if (same_place(member->url, name) || same_place(member_url(session, member), name)) return (int)i;
+        if (same_place(member->url, name) || same_place(member_url(session, member), name))
+            return (int)i;
     }
     return -1;
 }
@@ -151,8 +158,10 @@ char *membership_nodes(struct session *session, const struct membership *members
 /* ---- for people -------------------------------------------------------------------------- */
 
 static struct redlock_node_status status_of(struct session *session, int node) {
-    struct redlock_node_status status = {.size = sizeof status, .verdict = REDLOCK_VERDICT_NONE, .recovering_ms = -1};
-    if (node >= 0 && redlock_client_node(session->client, (size_t)node, &status) != REDLOCK_OK) status.url = "?";
+    struct redlock_node_status status = {
+        .size = sizeof status, .verdict = REDLOCK_VERDICT_NONE, .recovering_ms = -1};
+    if (node >= 0 && redlock_client_node(session->client, (size_t)node, &status) != REDLOCK_OK)
+        status.url = "?";
     return status;
 }
 
@@ -166,13 +175,16 @@ static void print_standing(int verdict, const struct redlock_node_status *status
     } else if (status->url == NULL) {
         fputs("not in the list of nodes: update it\n", out);
     } else if (verdict == REDLOCK_VERDICT_NO_RECORD) {
-        bool carries_none = strncmp(status->text, "it carries no record", 20) == 0 || status->text[0] == '\0';
-        fprintf(out, "%s\n", carries_none ? "no record: redlock quorum init or add makes one"
-                                          : printable(clean, sizeof clean, status->text, strlen(status->text)));
+        bool carries_none =
+            strncmp(status->text, "it carries no record", 20) == 0 || status->text[0] == '\0';
+        fprintf(out, "%s\n",
+                carries_none ? "no record: redlock quorum init or add makes one"
+                             : printable(clean, sizeof clean, status->text, strlen(status->text)));
     } else {
         const char *detail = verdict == status->verdict ? status->text : "";
         fprintf(out, "%s%s%s%s\n", redlock_verdict_text(verdict), detail[0] != '\0' ? " (" : "",
-                printable(clean, sizeof clean, detail, strlen(detail)), detail[0] != '\0' ? ")" : "");
+                printable(clean, sizeof clean, detail, strlen(detail)),
+                detail[0] != '\0' ? ")" : "");
     }
 }
 
@@ -184,7 +196,8 @@ static bool stands_for_a_member(const struct membership *membership, size_t node
 }
 
 static void print_rows(struct session *session, const struct membership *membership, FILE *out) {
-    const size_t nodes = redlock_client_nodes(session->client), members = membership->quorum.members;
+    const size_t nodes = redlock_client_nodes(session->client),
+                 members = membership->quorum.members;
     int width = (int)strlen("NODE");
     char clean[URL_BYTES];
     for (size_t i = 0; i < members; i++) {
@@ -216,12 +229,13 @@ static void print_state(const struct membership *membership, FILE *out) {
     const char *are = quorum->intact == 1 ? "is" : "are";
     switch (membership->state) {
     case MEMBERSHIP_INTACT:
-        fprintf(out, quorum->members == 1 ? "The member is intact.\n" : "All %zu members are intact.\n",
+        fprintf(out,
+                quorum->members == 1 ? "The member is intact.\n" : "All %zu members are intact.\n",
                 quorum->members);
         break;
     case MEMBERSHIP_DEGRADED:
-        fprintf(out, "%zu of %zu members %s intact, and %zu are enough: locks can be had.\n", quorum->intact,
-                quorum->members, are, quorum->votes_needed);
+        fprintf(out, "%zu of %zu members %s intact, and %zu are enough: locks can be had.\n",
+                quorum->intact, quorum->members, are, quorum->votes_needed);
         break;
     case MEMBERSHIP_LOST:
         fprintf(
@@ -231,7 +245,9 @@ static void print_state(const struct membership *membership, FILE *out) {
             quorum->intact, quorum->members, are, quorum->votes_needed);
         break;
     case MEMBERSHIP_ABSENT:
-        fputs("No record of a quorum can be read. New servers are made a quorum by: redlock quorum init\n", out);
+        fputs(
+            "No record of a quorum can be read. New servers are made a quorum by: redlock quorum init\n",
+            out);
         break;
     }
     if (membership->state <= MEMBERSHIP_DEGRADED && !quorum->settled) {
@@ -258,7 +274,8 @@ static json_t *standing_json(const char *url, int verdict, int64_t recovering_ms
     json_t *object = json_object();
     json_object_set_new(object, "url", json_string(url));
     json_object_set_new(object, "standing", json_string(standing));
-    json_object_set_new(object, "recovering_ms", left_known ? json_integer(recovering_ms) : json_null());
+    json_object_set_new(object, "recovering_ms",
+                        left_known ? json_integer(recovering_ms) : json_null());
     return object;
 }
 
@@ -275,10 +292,12 @@ json_t *membership_json(struct session *session, const struct membership *member
     json_object_set_new(object, "votes_needed", json_integer((json_int_t)quorum->votes_needed));
     for (size_t i = 0; i < quorum->members; i++) {
         const struct redlock_member *member = &membership->members[i];
-        json_t *row = standing_json(member_url(session, member), member->verdict, member->recovering_ms);
+        json_t *row =
+            standing_json(member_url(session, member), member->verdict, member->recovering_ms);
         json_object_set_new(row, "id", json_string(member->id));
         if (member->node < 0) json_object_set_new(row, "standing", json_string("not_listed"));
-        json_object_set_new(row, "node", member->node >= 0 ? json_integer(member->node + 1) : json_null());
+        json_object_set_new(row, "node",
+                            member->node >= 0 ? json_integer(member->node + 1) : json_null());
         json_array_append_new(members, row);
     }
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The members of a guarded quorum as its nodes' records tell them, beside the nodes that this command was given.
+ * The members of a guarded quorum as its nodes' records tell them, beside the nodes that this
+ * command was given.
  */
 #ifndef CLI_MEMBERSHIP_H
 #define CLI_MEMBERSHIP_H
@@ -30,19 +31,21 @@ struct membership {
 int membership_look(struct session *session, struct membership *membership);
 /* The same where nodes of two quorums are no failure either, but *two. */
 int membership_look_at_any(struct session *session, struct membership *membership, bool *two);
-/* Until the member of that id (NULL: every one) is intact, or until then. False: it is not. `tell`: a
- * redlock_progress_fn. 0, or the exit status after a message. */
-int membership_await(struct session *session, struct membership *membership, const char *id, int64_t until_ns,
-                     redlock_progress_fn *tell, void *context);
+/* Until the member of that id (NULL: every one) is intact, or until then. False: it is not. `tell`:
+ * a redlock_progress_fn. 0, or the exit status after a message. */
+int membership_await(struct session *session, struct membership *membership, const char *id,
+                     int64_t until_ns, redlock_progress_fn *tell, void *context);
 bool is_intact(const struct redlock_member *member);
 
 /* A member by its id or its URL; -1: there is none. */
 int member_named(struct session *session, const struct membership *membership, const char *name);
 /* Which of the command's nodes stands for the member, or -1; and its URL. */
 const char *member_url(struct session *session, const struct redlock_member *member);
-/* Whether two URLs name one place: without user and password, with the default port and database. */
+/* Whether two URLs name one place: without user and password, with the default port and
+ * database. */
 bool same_place(const char *a, const char *b);
-/* Whether one of the listed URLs names the place; *at (which may be NULL) is its index, else their number. */
+/* Whether one of the listed URLs names the place; *at (which may be NULL) is its index, else their
+ * number. */
 bool list_has(const char *nodes, const char *url, size_t *at);
 
 /* The table, and below it what it comes to. */

@@ -20,8 +20,9 @@ void end_passing(void);
 /* The same, async-signal-safe. */
 void end_passing_from_handler(void);
 
-/* Bytes as text: well-formed UTF-8 passes, controls and stray bytes become \xNN. A key or an owner is somebody
- * else's data, and must not steer the reader's terminal. Returns `out`, always terminated; cut at the end if need be.
+/* Bytes as text: well-formed UTF-8 passes, controls and stray bytes become \xNN. A key or an owner
+ * is somebody else's data, and must not steer the reader's terminal. Returns `out`, always
+ * terminated; cut at the end if need be.
  */
 char *printable(char *out, size_t size, const void *bytes, size_t count);
 

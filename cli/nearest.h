@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-/* Letters to change, add, drop or swap to make `a` of `b`. Words over 31 letters are infinitely far. */
+/* Letters to change, add, drop or swap to make `a` of `b`. Words over 31 letters are infinitely
+ * far. */
 unsigned nearest_distance(const char *a, const char *b);
 
 struct nearest {

@@ -33,9 +33,11 @@ static json_t *outcome_json(const struct outcome *outcome) {
     json_object_set_new(object, "outcome", json_string(names[outcome->kind]));
     json_object_set_new(object, "exit", json_integer(outcome->exit));
     json_object_set_new(object, "command_status",
-                        outcome->command_status < 0 ? json_null() : json_integer(outcome->command_status));
+                        outcome->command_status < 0 ? json_null()
+                                                    : json_integer(outcome->command_status));
     json_object_set_new(object, "command_signal",
-                        outcome->command_signal == 0 ? json_null() : json_integer(outcome->command_signal));
+                        outcome->command_signal == 0 ? json_null()
+                                                     : json_integer(outcome->command_signal));
     return object;
 }
 
@@ -80,7 +82,8 @@ static int replace_file(const char *path, json_t *object) {
     return result;
 }
 
-/* /dev/null, a named pipe, a link: what is no plain file would be destroyed by a new one in its place. */
+/* /dev/null, a named pipe, a link: what is no plain file would be destroyed by a new one in its
+ * place. */
 static bool is_replaceable(const char *path) {
     struct stat status;
     return lstat(path, &status) != 0 || S_ISREG(status.st_mode);

@@ -26,7 +26,8 @@ struct outcome {
 
 /* What an exit status of ours says; `conflict` is the one for a lock held by another. */
 enum outcome_kind outcome_of_exit(int status, int conflict);
-/* Writes the one-line JSON; a plain file is replaced in full or not at all. 0, or -1 after a message. */
+/* Writes the one-line JSON; a plain file is replaced in full or not at all. 0, or -1 after a
+ * message. */
 int outcome_write(const struct outcome *outcome, const char *path);
 
 #endif

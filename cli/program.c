@@ -16,10 +16,11 @@ int program_run(const struct command *command, int argc, char **argv) {
     struct settings settings;
     settings_init(&settings);
     char config_error[1024] = "";
-    /* The command line comes last, and its mistakes and --help are told first. `up` and `gate` need no nodes, and
-     * `bench` loads only servers that were named to it. */
+    /* The command line comes last, and its mistakes and --help are told first. `up` and `gate` need
+     * no nodes, and `bench` loads only servers that were named to it. */
     const unsigned without_file = COMMAND_UP | COMMAND_GATE | COMMAND_BENCH;
-    if ((command->bit & without_file) == 0) config_load(&settings, config_error, sizeof config_error);
+    if ((command->bit & without_file) == 0)
+        config_load(&settings, config_error, sizeof config_error);
     int first = arguments_read(command, &settings, argc, argv);
     int status = EXIT_OK;
     if (first < 0) {
@@ -37,8 +38,8 @@ int program_run(const struct command *command, int argc, char **argv) {
     return status;
 }
 
-/* A connection or a message must not land on a number that our caller left closed. Reading or writing there fails
- * as before, and the commands that we start find it closed as we did. */
+/* A connection or a message must not land on a number that our caller left closed. Reading or
+ * writing there fails as before, and the commands that we start find it closed as we did. */
 static void fill_standard_descriptors(void) {
     while (true) {
         int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -9,7 +9,8 @@
 
 /* main(): `dispatch` gets what it was given. */
 int program_main(int (*dispatch)(int argc, char **argv), int argc, char **argv);
-/* Runs the command with its defaults, the configuration file and argv[1..argc). Returns the exit status. */
+/* Runs the command with its defaults, the configuration file and argv[1..argc). Returns the exit
+ * status. */
 int program_run(const struct command *command, int argc, char **argv);
 
 #endif

@@ -14,8 +14,9 @@
 
 #define AGAIN_AFTER (10000 * MS)
 
-/* Signals are else read from a descriptor, lest a handler find something half done. Here the library's word is that the
- * process may end at any moment: whoever runs the command again finishes what it finds. */
+/* Signals are else read from a descriptor, lest a handler find something half done. Here the
+ * library's word is that the process may end at any moment: whoever runs the command again finishes
+ * what it finds. */
 static void interrupted(int signal) {
     static const char text[] = "redlock: interrupted; nothing is broken: run it again to finish\n";
     end_passing_from_handler();

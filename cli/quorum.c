@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * quorum: the operator's commands on the members of a guarded quorum. Each says what it sees and what it will do, asks,
- * and finishes what an interrupted one has left.
+ * quorum: the operator's commands on the members of a guarded quorum. Each says what it sees and
+ * what it will do, asks, and finishes what an interrupted one has left.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@
 #include "nearest.h"
 #include "progress.h"
 
-/* A node that is added is intact ttl_max after it was registered; drift and a busy machine add to that. */
+/* A node that is added is intact ttl_max after it was registered; drift and a busy machine add to
+ * that. */
 #define NEW_MEMBER_WITHIN_MS(ttl_max_ms) (3 * (ttl_max_ms) + 15000)
 
 enum { EXIT_DEGRADED = 1, EXIT_DECLINED = 1 };
@@ -67,12 +68,14 @@ static void print_json(struct task *task) {
 static int act_status(struct task *task, char **operands) {
     (void)operands;
     const int64_t wait_ms = task->settings->await_ms;
-    task->settings->only_looks = wait_ms == WAIT_UNSET; /* who waits for nodes to come back also helps */
+    task->settings->only_looks =
+        wait_ms == WAIT_UNSET; /* who waits for nodes to come back also helps */
     int status = open_and_look(task);
     if (status == 0 && wait_ms != WAIT_UNSET) {
         int64_t until = wait_ms == REDLOCK_WAIT_FOREVER ? NEVER : now_ns() + wait_ms * MS;
         progress_begin(&task->progress, task->settings->verbose, false);
-        status = membership_await(&task->session, &task->membership, NULL, until, progress_tell, &task->progress);
+        status = membership_await(&task->session, &task->membership, NULL, until, progress_tell,
+                                  &task->progress);
         progress_end();
     }
     if (status != 0) return status;
@@ -95,12 +98,14 @@ static int confirm(struct task *task) {
     char answer[16] = "";
     if (task->settings->yes) return 0;
     if (!isatty(STDIN_FILENO)) {
-        complain("nothing is done: there is no terminal to ask on; --yes says that it is to be done");
+        complain(
+            "nothing is done: there is no terminal to ask on; --yes says that it is to be done");
         return EXIT_USAGE_ERROR;
     }
     fputs("Go on? [y/N] ", diagnostics_stream());
     fflush(diagnostics_stream());
-    if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y')) return 0;
+    if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y'))
+        return 0;
     complain("nothing was done");
     return EXIT_DECLINED;
 }
@@ -108,7 +113,8 @@ static int confirm(struct task *task) {
 static int failure(struct task *task, int result, const struct redlock_error *error) {
     complain("%s", error->text);
     switch (result) {
-    case REDLOCK_NO_QUORUM: return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    case REDLOCK_NO_QUORUM:
+        return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
     case REDLOCK_CONFLICT: return EXIT_HELD;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
     case REDLOCK_TWICE_LISTED:
@@ -147,7 +153,9 @@ static int finish(struct task *task, const char *what) {
 static bool is_made_already(struct task *task) {
     const struct membership *membership = &task->membership;
     if (membership->state > MEMBERSHIP_DEGRADED || task->settings->floor != 0) return false;
-    if (task->settings->ttl_max_ms != 0 && task->settings->ttl_max_ms != membership->quorum.ttl_ms_max) return false;
+    if (task->settings->ttl_max_ms != 0 &&
+        task->settings->ttl_max_ms != membership->quorum.ttl_ms_max)
+        return false;
     const size_t nodes = redlock_client_nodes(task->session.client);
     for (size_t i = 0; i < nodes; i++) {
         if (member_named(&task->session, membership, node_url(&task->session, i)) < 0) return false;
@@ -157,7 +165,8 @@ static bool is_made_already(struct task *task) {
 
 static int64_t longest(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* What is known here of how long locks of before may last; 0: nothing. The library looks at every record itself. */
+/* What is known here of how long locks of before may last; 0: nothing. The library looks at every
+ * record itself. */
 static int64_t known_ttl_max(const struct task *task) {
     int64_t given = longest(task->settings->ttl_max_ms, task->settings->config_ttl_max_ms);
     return longest(given, task->membership.quorum.ttl_ms_max);
@@ -170,12 +179,15 @@ static void announce_wait(const struct task *task) {
     if (task->options.never_used) {
         complain("on your word that no lock was ever held on these servers, it is ready at once");
     } else if (known_ms > 0) {
-        complain("locks that may be held there now end first: it waits for the longest ttl_max that is known, %s", most);
+        complain(
+            "locks that may be held there now end first: it waits for the longest ttl_max that is known, %s",
+            most);
     } else if (!task->settings->yes) {
-        complain("locks that may be held there now end first, and nothing says how long they may last: no record can be "
-                 "read, and there is neither --ttl-max nor ttl-max in the configuration file. It would wait for %s. If a "
-                 "quorum of these servers ever had a longer ttl_max, two would hold a lock: answer no, and give it",
-                 most);
+        complain(
+            "locks that may be held there now end first, and nothing says how long they may last: no record can be "
+            "read, and there is neither --ttl-max nor ttl-max in the configuration file. It would wait for %s. If a "
+            "quorum of these servers ever had a longer ttl_max, two would hold a lock: answer no, and give it",
+            most);
     }
 }
 
@@ -183,7 +195,10 @@ static void announce_init(struct task *task) {
     char most[64];
     const size_t nodes = redlock_client_nodes(task->session.client);
     const int64_t known_ms = known_ttl_max(task), given_ms = task->options.ttl_ms_max;
-    duration_text(most, sizeof most, given_ms > 0 ? given_ms : known_ms > 0 ? known_ms : REDLOCK_QUORUM_TTL_MS_MAX);
+    duration_text(most, sizeof most,
+                  given_ms > 0   ? given_ms
+                  : known_ms > 0 ? known_ms
+                                 : REDLOCK_QUORUM_TTL_MS_MAX);
     if (task->membership.quorum.known) {
         complain(
             "fewer than a majority of this quorum is intact. Its records are written anew on all %zu nodes, under the "
@@ -202,11 +217,15 @@ static int act_init(struct task *task, char **operands) {
     int status = session_open(&task->session, task->settings);
     if (status != 0) return status;
     session_connect(&task->session);
-    if ((status = membership_look_at_any(&task->session, &task->membership, &two)) != 0) return status;
+    if ((status = membership_look_at_any(&task->session, &task->membership, &two)) != 0)
+        return status;
     show_membership(task);
-    if (two) complain("there are records of two quorums: init takes over only what an interrupted init has left");
+    if (two)
+        complain(
+            "there are records of two quorums: init takes over only what an interrupted init has left");
     const bool made = is_made_already(task);
-    if (made && task->membership.state == MEMBERSHIP_INTACT) return finish(task, "nothing to do: the quorum is made");
+    if (made && task->membership.state == MEMBERSHIP_INTACT)
+        return finish(task, "nothing to do: the quorum is made");
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {
         complain(
             "a majority of this quorum is intact, and nodes that lost their data come back by themselves: init is "
@@ -214,27 +233,32 @@ static int act_init(struct task *task, char **operands) {
         return EXIT_HELD;
     }
     if (made) {
-        complain("a majority is intact; if an init was interrupted before all were, it is finished");
+        complain(
+            "a majority is intact; if an init was interrupted before all were, it is finished");
     } else {
         announce_init(task);
     }
     if ((status = confirm(task)) != 0) return status;
-    /* Somebody has read how long it waits, and said yes; with --yes nobody has, and the library refuses. */
-    if (!task->settings->yes && known_ttl_max(task) == 0) task->options.ttl_ms_max = REDLOCK_QUORUM_TTL_MS_MAX;
+    /* Somebody has read how long it waits, and said yes; with --yes nobody has, and the library
+     * refuses. */
+    if (!task->settings->yes && known_ttl_max(task) == 0)
+        task->options.ttl_ms_max = REDLOCK_QUORUM_TTL_MS_MAX;
     progress_begin(&task->progress, task->settings->verbose, true);
     int result = redlock_quorum_init(task->session.client, &task->options, &error);
     progress_end();
     if (made && result == REDLOCK_CONFLICT) {
-        return finish(task,
-                      "nothing to do: the quorum is made, and nodes that lost their data come back by themselves");
+        return finish(
+            task,
+            "nothing to do: the quorum is made, and nodes that lost their data come back by themselves");
     }
-    return result == REDLOCK_OK ? finish(task, "the quorum is made") : failure(task, result, &error);
+    return result == REDLOCK_OK ? finish(task, "the quorum is made")
+                                : failure(task, result, &error);
 }
 
 /* ---- one change --------------------------------------------------------------------------- */
 
-/* Locks can be had, and the change be finished, only if enough of the members that then are stay intact. 0, or the exit
- * status after a message. */
+/* Locks can be had, and the change be finished, only if enough of the members that then are stay
+ * intact. 0, or the exit status after a message. */
 static int enough_after(const struct membership *membership, size_t members, size_t intact) {
     const size_t needed = quorum_of(members);
     if (membership->state == MEMBERSHIP_ABSENT) {
@@ -258,8 +282,8 @@ static int add_node(struct task *task, size_t node) {
     return result == REDLOCK_OK ? 0 : failure(task, result, &error);
 }
 
-/* A server that was a member once keeps its old record. An add that was interrupted has made it a member again on the others
- * and not there: it is added once more. */
+/* A server that was a member once keeps its old record. An add that was interrupted has made it a
+ * member again on the others and not there: it is added once more. */
 static int give_place(struct task *task, size_t node) {
     struct redlock_node_status status = {.size = sizeof status};
     if (redlock_client_node(task->session.client, node, &status) != REDLOCK_OK) return 0;
@@ -274,14 +298,16 @@ static int remove_member(struct task *task, const char *id) {
     return result == REDLOCK_OK ? 0 : failure(task, result, &error);
 }
 
-/* What was begun is finished by any change: here by the removal of whom is gone already. 0, or the exit status. */
+/* What was begun is finished by any change: here by the removal of whom is gone already. 0, or the
+ * exit status. */
 static int settle(struct task *task, const char *name) {
     struct redlock_node_status status = {.size = sizeof status};
     struct redlock_error error;
     size_t node;
     const char *id = "ffffffffffffffff"; /* nobody's, where nobody knows */
     bool listed = list_has(task->session.nodes, name, &node);
-    if (listed && redlock_client_node(task->session.client, node, &status) == REDLOCK_OK && status.node_id[0] != '\0') {
+    if (listed && redlock_client_node(task->session.client, node, &status) == REDLOCK_OK &&
+        status.node_id[0] != '\0') {
         id = status.node_id;
     }
     progress_begin(&task->progress, task->settings->verbose, true);
@@ -301,15 +327,18 @@ static int await_member(struct task *task, const char *url) {
     memcpy(id, task->membership.members[at].id, sizeof id);
     const int64_t until = now_ns() + NEW_MEMBER_WITHIN_MS(task->membership.quorum.ttl_ms_max) * MS;
     progress_begin(&task->progress, task->settings->verbose, true);
-    status = membership_await(&task->session, &task->membership, id, until, progress_tell, &task->progress);
+    status = membership_await(&task->session, &task->membership, id, until, progress_tell,
+                              &task->progress);
     progress_end();
     at = member_named(&task->session, &task->membership, url);
     if (status != 0 || (at >= 0 && is_intact(&task->membership.members[at]))) return status;
-    complain("%s is a member, but not intact yet; `redlock quorum status --wait` tells when it is", url);
+    complain("%s is a member, but not intact yet; `redlock quorum status --wait` tells when it is",
+             url);
     return EXIT_NO_QUORUM;
 }
 
-/* The nodes of this client, and the new one behind them unless it is listed already: its index. 0, or the exit status.
+/* The nodes of this client, and the new one behind them unless it is listed already: its index. 0,
+ * or the exit status.
  */
 static int list_with(struct task *task, const char *url, size_t *node) {
     const char *nodes = find_nodes(task->settings);
@@ -335,7 +364,8 @@ static int act_add(struct task *task, char **operands) {
         if ((status = give_place(task, node)) != 0) return status;
     } else {
         const size_t members = membership->quorum.members + !is_member;
-        if ((status = enough_after(membership, members, membership->quorum.intact)) != 0) return status;
+        if ((status = enough_after(membership, members, membership->quorum.intact)) != 0)
+            return status;
         complain("%s becomes a member: %zu members then, of which %zu must be intact", url, members,
                  quorum_of(members));
         if ((status = confirm(task)) != 0) return status;
@@ -354,7 +384,8 @@ static int act_remove(struct task *task, char **operands) {
     int at = member_named(&task->session, membership, operands[0]);
     if (at < 0 && membership->quorum.known && !membership->quorum.settled) {
         complain("'%.200s' is no member; the change that was begun is finished", operands[0]);
-        if ((status = confirm(task)) != 0 || (status = settle(task, operands[0])) != 0) return status;
+        if ((status = confirm(task)) != 0 || (status = settle(task, operands[0])) != 0)
+            return status;
         return finish(task, "the change is finished");
     }
     if (membership->state == MEMBERSHIP_ABSENT) return enough_after(membership, 0, 0);
@@ -368,7 +399,9 @@ static int act_remove(struct task *task, char **operands) {
         complain("the last member cannot be removed");
         return EXIT_USAGE_ERROR;
     }
-    if ((status = enough_after(membership, members, membership->quorum.intact - is_intact(member))) != 0) return status;
+    if ((status =
+             enough_after(membership, members, membership->quorum.intact - is_intact(member))) != 0)
+        return status;
     complain("%s (%s) is a member no more: %zu members then, of which %zu must be intact",
              member_url(&task->session, member), member->id, members, quorum_of(members));
     if ((status = confirm(task)) != 0) return status;
@@ -385,34 +418,40 @@ struct replacement {
     bool adds_first;
 };
 
-/* With all members up, the new one comes first. But a dead member is not kept while there is one more to be outvoted:
- * of three with one dead, four would need three. */
+/* With all members up, the new one comes first. But a dead member is not kept while there is one
+ * more to be outvoted: of three with one dead, four would need three. */
 static int plan_replacement(struct task *task, struct replacement *plan) {
     const struct membership *membership = &task->membership;
     plan->url = node_url(&task->session, plan->node);
     plan->old_at = member_named(&task->session, membership, plan->old_name);
     plan->new_at = member_named(&task->session, membership, plan->url);
     if (plan->old_at >= 0 && plan->old_at == plan->new_at) {
-        complain("%s is one and the same; name the member that goes and the node that comes", plan->url);
+        complain("%s is one and the same; name the member that goes and the node that comes",
+                 plan->url);
         return EXIT_USAGE_ERROR;
     }
-    if (plan->old_at < 0 && plan->new_at < 0 && !list_has(task->session.nodes, plan->old_name, NULL)) {
-        complain("no member has the id or the URL '%.200s'; if it was removed already: redlock quorum add %s",
-                 plan->old_name, plan->url);
+    if (plan->old_at < 0 && plan->new_at < 0 &&
+        !list_has(task->session.nodes, plan->old_name, NULL)) {
+        complain(
+            "no member has the id or the URL '%.200s'; if it was removed already: redlock quorum add %s",
+            plan->old_name, plan->url);
         return EXIT_USAGE_ERROR;
     }
     const bool old_intact = plan->old_at >= 0 && is_intact(&membership->members[plan->old_at]);
     const size_t members = membership->quorum.members, intact = membership->quorum.intact;
     plan->adds_first = plan->new_at < 0 && (old_intact || plan->old_at < 0);
     if (plan->adds_first) return enough_after(membership, members + 1, intact);
-    if (plan->old_at >= 0 && plan->new_at < 0) return enough_after(membership, members - 1, intact - old_intact);
+    if (plan->old_at >= 0 && plan->new_at < 0)
+        return enough_after(membership, members - 1, intact - old_intact);
     return membership->state == MEMBERSHIP_ABSENT ? enough_after(membership, members, intact) : 0;
 }
 
 static void announce_replacement(struct task *task, const struct replacement *plan) {
-    const struct redlock_member *old = plan->old_at >= 0 ? &task->membership.members[plan->old_at] : NULL;
+    const struct redlock_member *old =
+        plan->old_at >= 0 ? &task->membership.members[plan->old_at] : NULL;
     if (plan->adds_first) complain("%s becomes a member", plan->url);
-    if (plan->adds_first && old != NULL) complain("when it is intact, %s is removed", member_url(&task->session, old));
+    if (plan->adds_first && old != NULL)
+        complain("when it is intact, %s is removed", member_url(&task->session, old));
     if (plan->adds_first || old == NULL) return;
     if (plan->new_at >= 0) complain("%s is a member already", plan->url);
     complain("%s is removed", member_url(&task->session, old));
@@ -425,9 +464,12 @@ static int replace(struct task *task, const struct replacement *plan) {
     int status = 0;
     if (removes) memcpy(id, task->membership.members[plan->old_at].id, sizeof id);
     const bool old_intact = removes && is_intact(&task->membership.members[plan->old_at]);
-    if (plan->adds_first) status = add_node(task, plan->node);
-    else if (plan->new_at >= 0) status = give_place(task, plan->node);
-    if (status == 0 && (plan->adds_first || (plan->new_at >= 0 && old_intact))) status = await_member(task, plan->url);
+    if (plan->adds_first)
+        status = add_node(task, plan->node);
+    else if (plan->new_at >= 0)
+        status = give_place(task, plan->node);
+    if (status == 0 && (plan->adds_first || (plan->new_at >= 0 && old_intact)))
+        status = await_member(task, plan->url);
     if (status == 0 && removes) status = remove_member(task, id);
     if (status == 0 && !removes && !plan->adds_first && !task->membership.quorum.settled)
         status = settle(task, plan->old_name);
@@ -451,7 +493,8 @@ static int act_replace(struct task *task, char **operands) {
     }
     status = replace(task, &plan);
     if (status == 0) return finish(task, "the member is replaced");
-    complain("the member is not replaced, or not in full: run the command again when that is mended");
+    complain(
+        "the member is not replaced, or not in full: run the command again when that is mended");
     return status;
 }
 
@@ -500,7 +543,8 @@ static bool options_fit(const struct settings *settings, const struct action *ac
 static void set_options(struct task *task) {
     redlock_quorum_options_init(&task->options);
     const struct settings *settings = task->settings;
-    task->options.ttl_ms_max = settings->ttl_max_ms > 0 ? settings->ttl_max_ms : settings->config_ttl_max_ms;
+    task->options.ttl_ms_max =
+        settings->ttl_max_ms > 0 ? settings->ttl_max_ms : settings->config_ttl_max_ms;
     task->options.ttl_ms_max_before = settings->config_ttl_max_ms;
     task->options.fence_floor = task->settings->floor;
     task->options.never_used = task->settings->never_used;

@@ -38,7 +38,9 @@ int note_read(int socket, struct note *note) {
     ssize_t got;
     do {
         got = recv(socket, note, sizeof *note, MSG_DONTWAIT);
-    } while (got < 0 && errno == ECONNRESET); /* it left some of ours unread; its own last notes come after that */
+    } while (got < 0 &&
+             errno ==
+                 ECONNRESET); /* it left some of ours unread; its own last notes come after that */
     if (got == (ssize_t)sizeof *note) return 1;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     return -1;
@@ -71,7 +73,8 @@ static void on_signal(struct front *front, int signal) {
     case SIGCONT: continue_command(front); break;
     case SIGTSTP:
         if (front->group == 0) {
-            raise(SIGSTOP); /* ^Z while waiting: the command is not started before the job goes on */
+            raise(
+                SIGSTOP); /* ^Z while waiting: the command is not started before the job goes on */
         } else {
             note_send(front->socket, NOTE_SIGNAL, SIGTSTP, NULL);
         }
@@ -86,7 +89,8 @@ static void on_signal(struct front *front, int signal) {
 static void on_note(struct front *front, const struct note *note) {
     switch (note->kind) {
     case NOTE_TAKEN:
-        /* The command takes the terminal itself, before it runs; we learn of its group only afterwards. */
+        /* The command takes the terminal itself, before it runs; we learn of its group only
+         * afterwards. */
         front->terminal.lent = terminal_is_ours(&front->terminal);
         front->lent_once = front->terminal.lent;
         front->start_told = true;
@@ -129,7 +133,8 @@ static void follow(struct front *front) {
     while (!front->socket_closed && note_read(front->socket, &note) > 0) on_note(front, &note);
 }
 
-/* Somebody killed the holder. The command died with it, by PDEATHSIG; the rest of its group is ended here. */
+/* Somebody killed the holder. The command died with it, by PDEATHSIG; the rest of its group is
+ * ended here. */
 static void end_orphans(struct front *front) {
     for (int i = 0; i < 400 && group_lives(front->group); i++) {
         group_signal(front->group, SIGKILL);
@@ -138,17 +143,20 @@ static void end_orphans(struct front *front) {
     }
     while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     if (!front->start_told) {
-        complain("the process that holds the lock was killed before the command ran; what it had ends with its TTL");
-        front->outcome = (struct outcome){.kind = OUTCOME_SYSTEM, .exit = EXIT_SYSTEM, .command_status = -1};
+        complain(
+            "the process that holds the lock was killed before the command ran; what it had ends with its TTL");
+        front->outcome =
+            (struct outcome){.kind = OUTCOME_SYSTEM, .exit = EXIT_SYSTEM, .command_status = -1};
         return;
     }
-    complain("the process that held the lock was killed: the command is ended; the lock ends with its TTL");
-    front->outcome =
-        (struct outcome){.kind = OUTCOME_LOST, .exit = EXIT_LOST, .command_status = -1, .command_signal = SIGKILL};
+    complain(
+        "the process that held the lock was killed: the command is ended; the lock ends with its TTL");
+    front->outcome = (struct outcome){
+        .kind = OUTCOME_LOST, .exit = EXIT_LOST, .command_status = -1, .command_signal = SIGKILL};
 }
 
-/* ^C went to the command's group alone. A script that called us must see it as well, or it would go on with its
- * next line: so it is told to our whole job, as the terminal would have done. */
+/* ^C went to the command's group alone. A script that called us must see it as well, or it would go
+ * on with its next line: so it is told to our whole job, as the terminal would have done. */
 static void share_interrupt(const struct front *front) {
     if (!front->lent_once || front->passed_interrupt) return;
     if (front->outcome.kind != OUTCOME_COMMAND || front->outcome.command_signal != SIGINT) return;
@@ -165,7 +173,8 @@ static int finish(struct front *front) {
     if (!front->has_result) end_orphans(front);
     terminal_take(&front->terminal, front->group);
     const char *path = front->settings->status_file;
-    if (path != NULL && outcome_write(&front->outcome, path) != 0 && front->outcome.exit == EXIT_OK) return EXIT_SYSTEM;
+    if (path != NULL && outcome_write(&front->outcome, path) != 0 && front->outcome.exit == EXIT_OK)
+        return EXIT_SYSTEM;
     share_interrupt(front);
     return front->outcome.exit;
 }
@@ -195,7 +204,8 @@ static int start(struct front *front, struct run_plan *plan) {
 }
 
 static int refused(const struct settings *settings, int status) {
-    struct outcome outcome = {.kind = outcome_of_exit(status, -1), .exit = status, .command_status = -1};
+    struct outcome outcome = {
+        .kind = outcome_of_exit(status, -1), .exit = status, .command_status = -1};
     if (settings->status_file != NULL) outcome_write(&outcome, settings->status_file);
     return status;
 }
@@ -214,10 +224,15 @@ int command_run(struct settings *settings, int argc, char **argv) {
     signals_take(&inherited);
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     default_owner(settings, owner, sizeof owner);
-    struct front front = {
-        .settings = settings, .signal_fd = signals_open(&inherited), .socket = -1, .terminal = {.fd = -1}};
-    struct run_plan plan = {
-        .settings = settings, .resource = argv[0], .argv = command, .owner = owner, .inherited = &inherited};
+    struct front front = {.settings = settings,
+                          .signal_fd = signals_open(&inherited),
+                          .socket = -1,
+                          .terminal = {.fd = -1}};
+    struct run_plan plan = {.settings = settings,
+                            .resource = argv[0],
+                            .argv = command,
+                            .owner = owner,
+                            .inherited = &inherited};
     status = front.signal_fd < 0 ? EXIT_SYSTEM : start(&front, &plan);
     if (status == 0) {
         follow(&front);

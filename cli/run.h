@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `redlock run` is three processes. The front is what the shell started: it passes signals on, lends the terminal
- * and returns the status. The holder, in a process group of its own so that neither ^C nor ^Z reaches it, takes the
- * lock, renews it, and is parent of the command. Front and holder see each other die: the socket between them closes.
+ * `redlock run` is three processes. The front is what the shell started: it passes signals on,
+ * lends the terminal and returns the status. The holder, in a process group of its own so that
+ * neither ^C nor ^Z reaches it, takes the lock, renews it, and is parent of the command. Front and
+ * holder see each other die: the socket between them closes.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
@@ -18,7 +19,8 @@ enum note_kind {
     NOTE_STARTED, /* to the front: value is its process group */
     NOTE_STOPPED, /* to the front: value is the signal that stopped it */
     NOTE_RESULT,  /* to the front: outcome */
-    NOTE_START,   /* to the holder: value 1 lends the terminal. A job stopped while waiting does not answer */
+    NOTE_START,   /* to the holder: value 1 lends the terminal. A job stopped while waiting does not
+                     answer */
     NOTE_SIGNAL   /* to the holder: value is for the command */
 };
 

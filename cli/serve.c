@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock serve: the gateway of serve/, with nodes and limits as the command line says. A program of its own (beside.h).
+ * redlock serve: the gateway of serve/, with nodes and limits as the command line says. A program
+ * of its own (beside.h).
  */
 #include "../serve/serve.h"
 
@@ -21,7 +22,8 @@ static int serve(struct session *session) {
                                           .password_file = settings->password_file,
                                           .metrics = settings->metrics,
                                           .connections_max = (size_t)settings->connections,
-                                          .client_bytes_max = (size_t)settings->client_memory_mib << 20,
+                                          .client_bytes_max = (size_t)settings->client_memory_mib
+                                                              << 20,
                                           .lock_bytes_max = (size_t)settings->lock_memory_mib << 20,
                                           .scripts = (enum serve_scripts)settings->scripts,
                                           .busy_poll = settings->busy_poll,
@@ -38,7 +40,8 @@ static int serve(struct session *session) {
 
 static int command_serve(struct settings *settings, int argc, char **argv) {
     if (argc > 0) {
-        complain("redlock serve takes no operand, and not '%.60s'; try 'redlock serve --help'", argv[0]);
+        complain("redlock serve takes no operand, and not '%.60s'; try 'redlock serve --help'",
+                 argv[0]);
         return EXIT_USAGE_ERROR;
     }
     struct session session;
@@ -50,9 +53,13 @@ static int command_serve(struct settings *settings, int argc, char **argv) {
 }
 
 static int dispatch(int argc, char **argv) {
-    static const struct command command = {"serve", COMMAND_SERVE, "[options]",
-                                           "Be a Redis for lock traffic, in front of the nodes: any client, any language.", false,
-                                           command_serve};
+    static const struct command command = {
+        "serve",
+        COMMAND_SERVE,
+        "[options]",
+        "Be a Redis for lock traffic, in front of the nodes: any client, any language.",
+        false,
+        command_serve};
     return program_run(&command, argc, argv);
 }
 

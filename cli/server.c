@@ -22,7 +22,8 @@ static int find_in_path(const char *name, char *program, size_t size) {
     while (*path != '\0') {
         size_t length = strcspn(path, ":");
         int wanted = snprintf(program, size, "%.*s/%s", (int)length, path, name);
-        if (length > 0 && wanted > 0 && (size_t)wanted < size && access(program, X_OK) == 0) return 0;
+        if (length > 0 && wanted > 0 && (size_t)wanted < size && access(program, X_OK) == 0)
+            return 0;
         path += length + (path[length] == ':');
     }
     return -1;
@@ -32,14 +33,16 @@ int server_find_program(const char *named, char *program, size_t size) {
     if (named != NULL) {
         if (strchr(named, '/') == NULL && find_in_path(named, program, size) == 0) return 0;
         int wanted = snprintf(program, size, "%s", named);
-        if (strchr(named, '/') != NULL && (size_t)wanted < size && access(program, X_OK) == 0) return 0;
+        if (strchr(named, '/') != NULL && (size_t)wanted < size && access(program, X_OK) == 0)
+            return 0;
         complain("--server: cannot execute '%s': %s", named, strerror(errno));
         return -1;
     }
     if (find_in_path("redis-server", program, size) == 0) return 0;
     if (find_in_path("valkey-server", program, size) == 0) return 0;
-    complain("neither redis-server nor valkey-server is in PATH; install one (apt install redis-server), or name one "
-             "by --server FILE");
+    complain(
+        "neither redis-server nor valkey-server is in PATH; install one (apt install redis-server), or name one "
+        "by --server FILE");
     return -1;
 }
 
@@ -59,11 +62,13 @@ int server_reserve_port(struct server *server) {
 }
 
 bool server_listens(const struct server *server) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)server->port)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)server->port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
-    bool listens = connect(fd, (struct sockaddr *)&address, sizeof address) == 0; /* on loopback this never waits */
+    bool listens = connect(fd, (struct sockaddr *)&address, sizeof address) ==
+                   0; /* on loopback this never waits */
     close(fd);
     return listens;
 }
@@ -73,10 +78,23 @@ static _Noreturn void become(const struct server *server, const char *program, i
                              pid_t group, pid_t parent) {
     char port[16];
     snprintf(port, sizeof port, "%d", server->port);
-    const char *arguments[] = {
-        program,     "-",  "--port", port, "--bind", "127.0.0.1",       "--daemonize",
-        "no",        "--save", "",   "--appendonly", "no", "--dir", server->directory,
-        "--logfile", "redis.log",    NULL};
+    const char *arguments[] = {program,
+                               "-",
+                               "--port",
+                               port,
+                               "--bind",
+                               "127.0.0.1",
+                               "--daemonize",
+                               "no",
+                               "--save",
+                               "",
+                               "--appendonly",
+                               "no",
+                               "--dir",
+                               server->directory,
+                               "--logfile",
+                               "redis.log",
+                               NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     setpgid(0, group);
@@ -133,7 +151,9 @@ int server_start(struct server *server, const char *program, const char *passwor
         return -1;
     }
     setpgid(server->pid, group);
-    if (write_number(server, "pid", server->pid) == 0 && write_number(server, "port", server->port) == 0) return 0;
+    if (write_number(server, "pid", server->pid) == 0 &&
+        write_number(server, "port", server->port) == 0)
+        return 0;
     complain("cannot write to %s: %s", server->directory, strerror(errno));
     return -1;
 }

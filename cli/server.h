@@ -22,7 +22,8 @@ struct server {
     char directory[PATH_MAX];
 };
 
-/* The program: `named`, or the first of redis-server and valkey-server in PATH. 0, or -1 after a message. */
+/* The program: `named`, or the first of redis-server and valkey-server in PATH. 0, or -1 after a
+ * message. */
 int server_find_program(const char *named, char *program, size_t size);
 /* Takes a loopback port that the kernel gives. 0, or -1 after a message. */
 int server_reserve_port(struct server *server);

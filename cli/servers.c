@@ -44,13 +44,14 @@ static int start_one(struct servers *servers, struct server *server) {
 
 static int reserve_ports(struct servers *servers) {
     for (size_t i = 0; i < servers->count; i++) {
-        servers->list[i] = (struct server){.number = (unsigned)i + 1, .reserved = -1, .start_at = NEVER};
+        servers->list[i] =
+            (struct server){.number = (unsigned)i + 1, .reserved = -1, .start_at = NEVER};
     }
     /* All are held before any is let go: else the kernel might give one twice. */
     for (size_t i = 0; i < servers->count; i++) {
         struct server *server = &servers->list[i];
-        int length =
-            snprintf(server->directory, sizeof server->directory, "%s/node-%u", servers->directory, server->number);
+        int length = snprintf(server->directory, sizeof server->directory, "%s/node-%u",
+                              servers->directory, server->number);
         if (length < 0 || (size_t)length >= sizeof server->directory) {
             complain("the directory's name is too long");
             return -1;
@@ -76,7 +77,8 @@ static void server_died(struct servers *servers, struct server *server, int stat
     if (after >= 0) server->start_at = now_ns() + after * MS;
     if (servers->quiet) return;
     complain("node-%u (port %d) %s %d%s%s", server->number, server->port, how, number,
-             after >= 0 ? "; starting it again in " : "", after >= 0 ? duration_text(delay, sizeof delay, after) : "");
+             after >= 0 ? "; starting it again in " : "",
+             after >= 0 ? duration_text(delay, sizeof delay, after) : "");
 }
 
 /* While starting: a port may have been snatched between our bind and the server's. */
@@ -164,7 +166,8 @@ static int make_quorum(struct servers *servers) {
     int result = redlock_quorum_init(client, &options, &error);
     bool made = result == REDLOCK_OK;
     if (made) result = read_quorum_id(servers, client);
-    if (made && result != REDLOCK_OK) snprintf(error.text, sizeof error.text, "%s", redlock_result_text(result));
+    if (made && result != REDLOCK_OK)
+        snprintf(error.text, sizeof error.text, "%s", redlock_result_text(result));
     redlock_client_free(client);
     if (result == REDLOCK_OK) return 0;
     complain("the servers could not be made a quorum: %s; --mode classic does without", error.text);
@@ -220,6 +223,7 @@ void servers_reaped(struct servers *servers, pid_t pid, int status) {
 
 int64_t servers_next_restart(const struct servers *servers) {
     int64_t at = NEVER;
-    for (size_t i = 0; i < servers->count; i++) at = servers->list[i].start_at < at ? servers->list[i].start_at : at;
+    for (size_t i = 0; i < servers->count; i++)
+        at = servers->list[i].start_at < at ? servers->list[i].start_at : at;
     return at;
 }

@@ -25,8 +25,8 @@ struct servers {
     char quorum[17];                    /* GUARDED, once started: its id */
 };
 
-/* Starts all, waits until they answer, and in guarded mode makes them a quorum. 0, or -1: after a message, or because
- * `cancelled` said so. */
+/* Starts all, waits until they answer, and in guarded mode makes them a quorum. 0, or -1: after a
+ * message, or because `cancelled` said so. */
 int servers_start(struct servers *servers, bool (*cancelled)(void *context), void *context);
 /* A child was reaped: if it was one of the servers, tells of it and plans its restart. */
 void servers_reaped(struct servers *servers, pid_t pid, int status);

@@ -24,7 +24,8 @@ static void log_line(void *context, enum redlock_log_level level, const char *te
 const char *find_nodes(const struct settings *settings) {
     if (settings->nodes != NULL) return settings->nodes;
     const char *environment = getenv("REDLOCK_NODES");
-    if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0') return environment;
+    if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0')
+        return environment;
     return settings->config_nodes;
 }
 
@@ -53,8 +54,9 @@ static int find_quorum(const struct settings *settings, const char **quorum) {
     if (*quorum != NULL) return 0;
     *quorum = environment != NULL ? environment : settings->config_quorum;
     if (environment == NULL || is_quorum_id(environment)) return 0;
-    complain("REDLOCK_QUORUM is '%.60s', and no id of a quorum, 16 hexadecimal digits; redlock quorum status shows it",
-             environment);
+    complain(
+        "REDLOCK_QUORUM is '%.60s', and no id of a quorum, 16 hexadecimal digits; redlock quorum status shows it",
+        environment);
     return -1;
 }
 
@@ -73,8 +75,8 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
 /* What is said for one command and would do nothing is a misunderstanding. */
 static int check_guarded_only(const struct session *session) {
     const struct settings *settings = session->settings;
-    const char *option = settings->confirm            ? "--confirm"
-                         : settings->quorum != NULL   ? "--quorum"
+    const char *option = settings->confirm              ? "--confirm"
+                         : settings->quorum != NULL     ? "--quorum"
                          : settings->allow_replicas > 0 ? "--allow-replicas"
                                                         : NULL;
     if (option == NULL || session->mode == REDLOCK_MODE_GUARDED) return 0;
@@ -82,13 +84,15 @@ static int check_guarded_only(const struct session *session) {
     return EXIT_USAGE_ERROR;
 }
 
-/* 0, or the exit status after a message. A pinned quorum can only mean guarded mode, unless another is named. */
+/* 0, or the exit status after a message. A pinned quorum can only mean guarded mode, unless another
+ * is named. */
 static int find_guarding(struct session *session) {
     const struct settings *settings = session->settings;
     if (find_mode(settings, &session->mode) != 0) return EXIT_CONFIG;
     if (find_quorum(settings, &session->quorum) != 0) return EXIT_CONFIG;
     if (find_allow_replicas(settings, &session->allow_replicas) != 0) return EXIT_CONFIG;
-    if (session->mode == REDLOCK_MODE_AUTO && session->quorum != NULL) session->mode = REDLOCK_MODE_GUARDED;
+    if (session->mode == REDLOCK_MODE_AUTO && session->quorum != NULL)
+        session->mode = REDLOCK_MODE_GUARDED;
     if (session->mode == REDLOCK_MODE_GUARDED) return 0;
     session->quorum = NULL;
     session->allow_replicas = 0;
@@ -120,8 +124,9 @@ static void client_options(const struct session *session, struct redlock_client_
 int session_open(struct session *session, const struct settings *settings) {
     *session = (struct session){.settings = settings, .nodes = find_nodes(settings)};
     if (session->nodes == NULL) {
-        complain("no nodes. Name them by -N redis://HOST:PORT,..., or in REDLOCK_NODES, or by `nodes =` lines in the "
-                 "file REDLOCK_CONFIG names, or in /etc/redlock.conf. To try it out: redlock up");
+        complain(
+            "no nodes. Name them by -N redis://HOST:PORT,..., or in REDLOCK_NODES, or by `nodes =` lines in the "
+            "file REDLOCK_CONFIG names, or in /etc/redlock.conf. To try it out: redlock up");
         return EXIT_CONFIG;
     }
     int status = find_guarding(session);
@@ -136,9 +141,11 @@ int session_open(struct session *session, const struct settings *settings) {
 }
 
 void session_connect(struct session *session) {
-    const int64_t slice_ms = 10,
-                  straggler_ms = session->settings->node_timeout_ms > 0 ? session->settings->node_timeout_ms : 50;
-    const int count = (int)redlock_client_nodes(session->client), quorum = (int)quorum_of((size_t)count);
+    const int64_t slice_ms = 10, straggler_ms = session->settings->node_timeout_ms > 0
+                                                    ? session->settings->node_timeout_ms
+                                                    : 50;
+    const int count = (int)redlock_client_nodes(session->client),
+              quorum = (int)quorum_of((size_t)count);
     const int64_t until = now_ns() + session->settings->connect_timeout_ms * MS;
     int64_t majority_since = NEVER;
     for (int64_t now = now_ns(); now < until; now = now_ns()) {
@@ -165,21 +172,23 @@ void session_close(struct session *session) {
 }
 
 int resource_check(const struct settings *settings, const char *resource) {
-    size_t bytes = strlen(resource), prefix = settings->prefix != NULL ? strlen(settings->prefix) : 0;
+    size_t bytes = strlen(resource),
+           prefix = settings->prefix != NULL ? strlen(settings->prefix) : 0;
     if (bytes == 0) {
         complain("the resource is empty; give the lock a name");
         return EXIT_USAGE_ERROR;
     }
     if (prefix + bytes > REDLOCK_RESOURCE_BYTES_MAX) {
-        complain("the resource is too long: %zu bytes with its prefix, at most %d; use a digest of it", prefix + bytes,
-                 REDLOCK_RESOURCE_BYTES_MAX);
+        complain(
+            "the resource is too long: %zu bytes with its prefix, at most %d; use a digest of it",
+            prefix + bytes, REDLOCK_RESOURCE_BYTES_MAX);
         return EXIT_USAGE_ERROR;
     }
     return 0;
 }
 
-int session_lock(struct session *session, const char *resource, lock_options_fn *change, void *context,
-                 struct redlock_lock **lock) {
+int session_lock(struct session *session, const char *resource, lock_options_fn *change,
+                 void *context, struct redlock_lock **lock) {
     struct redlock_lock_options options;
     redlock_lock_options_init(&options);
     options.ttl_ms = session->settings->ttl_ms;
@@ -187,7 +196,8 @@ int session_lock(struct session *session, const char *resource, lock_options_fn 
     options.retry_delay_ms_max = session->settings->retry_delay_ms_max;
     if (change != NULL) change(context, &options);
     struct redlock_error error;
-    int result = redlock_lock_new(session->client, resource, strlen(resource), &options, lock, &error);
+    int result =
+        redlock_lock_new(session->client, resource, strlen(resource), &options, lock, &error);
     if (result == REDLOCK_OK) return 0;
     complain("%s", error.text);
     return result == REDLOCK_BAD_ARGUMENT ? EXIT_USAGE_ERROR : EXIT_SYSTEM;
@@ -199,7 +209,8 @@ const char *node_url(struct session *session, size_t node) {
     return status.url;
 }
 
-/* What the node said, and what is known beside it. Why a node does not vote is a sentence of its own. */
+/* What the node said, and what is known beside it. Why a node does not vote is a sentence of its
+ * own. */
 static void reason_text(int verdict, const char *detail, char *out, size_t size) {
     bool sentence = verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN ||
                     verdict == REDLOCK_VERDICT_NO_RECORD || verdict == REDLOCK_VERDICT_GUARDED;
@@ -213,12 +224,14 @@ static void reason_text(int verdict, const char *detail, char *out, size_t size)
 }
 
 /* An attempt asks only nodes that are connected: of the others the connection knows better. */
-static int node_verdict(struct session *session, size_t node, int verdict, char *reason, size_t size) {
+static int node_verdict(struct session *session, size_t node, int verdict, char *reason,
+                        size_t size) {
     struct redlock_node_status status = {.size = sizeof status};
     reason_text(verdict, "", reason, size);
     if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return verdict;
     bool unasked = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_CONNECTING;
-    /* A node that is ready and has not answered when the others had decided has said nothing yet. */
+    /* A node that is ready and has not answered when the others had decided has said nothing
+     * yet. */
     if (unasked && status.verdict != REDLOCK_VERDICT_GRANTED) verdict = status.verdict;
     if (status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
     /* Where too few vote, those that would are not asked. */
@@ -238,7 +251,8 @@ static bool report_nodes(struct session *session, const int *verdicts, size_t co
         char reason[300];
         int verdict = node_verdict(session, i, verdicts[i], reason, sizeof reason);
         auth = auth || verdict == REDLOCK_VERDICT_AUTH;
-        if (speak || verdict == REDLOCK_VERDICT_TWICE_LISTED) complain("  %s: %s", node_url(session, i), reason);
+        if (speak || verdict == REDLOCK_VERDICT_TWICE_LISTED)
+            complain("  %s: %s", node_url(session, i), reason);
     }
     return auth;
 }
@@ -251,14 +265,17 @@ static void report_ttl_max(struct session *session) {
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     int result = redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX);
     if ((result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) || !quorum.known) return;
-    complain("ttl_max is %s, and --ttl %s: give a shorter --ttl", duration_text(most, sizeof most, quorum.ttl_ms_max),
+    complain("ttl_max is %s, and --ttl %s: give a shorter --ttl",
+             duration_text(most, sizeof most, quorum.ttl_ms_max),
              duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
 }
 
 static bool any_verdict(struct session *session, int verdict) {
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
         struct redlock_node_status status = {.size = sizeof status};
-        if (redlock_client_node(session->client, i, &status) == REDLOCK_OK && status.verdict == verdict) return true;
+        if (redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
+            status.verdict == verdict)
+            return true;
     }
     return false;
 }
@@ -267,7 +284,8 @@ static bool names_two_quorums(struct session *session) {
     struct redlock_quorum quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
-    return redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX) == REDLOCK_TWO_QUORUMS;
+    return redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX) ==
+           REDLOCK_TWO_QUORUMS;
 }
 
 /* Of the first two nodes that belong to two quorums. */
@@ -282,8 +300,8 @@ static void report_quorums(struct session *session) {
         if (servers[i].quorum[0] == '\0') continue;
         if (first == count) first = i;
         if (strcmp(servers[i].quorum, servers[first].quorum) == 0) continue;
-        complain("%s belongs to quorum %s, %s to quorum %s", node_url(session, first), servers[first].quorum,
-                 node_url(session, i), servers[i].quorum);
+        complain("%s belongs to quorum %s, %s to quorum %s", node_url(session, first),
+                 servers[first].quorum, node_url(session, i), servers[i].quorum);
         return;
     }
 }
@@ -291,36 +309,45 @@ static void report_quorums(struct session *session) {
 /* That too few nodes vote has a cause that waiting does not cure: what is configured is wrong. */
 static int cause_of(struct session *session, int result) {
     if (result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED) return result;
-    if (session->mode == REDLOCK_MODE_AUTO && any_verdict(session, REDLOCK_VERDICT_GUARDED)) return REDLOCK_GUARDED_NODES;
-    if (session->mode == REDLOCK_MODE_GUARDED && names_two_quorums(session)) return REDLOCK_TWO_QUORUMS;
+    if (session->mode == REDLOCK_MODE_AUTO && any_verdict(session, REDLOCK_VERDICT_GUARDED))
+        return REDLOCK_GUARDED_NODES;
+    if (session->mode == REDLOCK_MODE_GUARDED && names_two_quorums(session))
+        return REDLOCK_TWO_QUORUMS;
     return result;
 }
 
-static int failure(struct session *session, const int *verdicts, size_t count, const char *resource, int result) {
+static int failure(struct session *session, const int *verdicts, size_t count, const char *resource,
+                   int result) {
     char name[200];
     result = cause_of(session, result);
     const struct settings *settings = session->settings;
-    bool speak =
-        !settings->quiet || (result != REDLOCK_HELD && result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED);
+    bool speak = !settings->quiet || (result != REDLOCK_HELD && result != REDLOCK_NO_QUORUM &&
+                                      result != REDLOCK_EXPIRED);
     if (speak)
-        complain("%s: %s", printable(name, sizeof name, resource, strlen(resource)), redlock_result_text(result));
+        complain("%s: %s", printable(name, sizeof name, resource, strlen(resource)),
+                 redlock_result_text(result));
     switch (result) {
-    case REDLOCK_HELD: report_nodes(session, verdicts, count, speak); return (int)settings->conflict_exit_code;
+    case REDLOCK_HELD:
+        report_nodes(session, verdicts, count, speak);
+        return (int)settings->conflict_exit_code;
     case REDLOCK_NO_QUORUM:
     case REDLOCK_EXPIRED:
         if (!report_nodes(session, verdicts, count, speak)) return EXIT_NO_QUORUM;
-        complain("a node refuses the password: mend it in the node's URL (redis://USER:PASSWORD@HOST)");
+        complain(
+            "a node refuses the password: mend it in the node's URL (redis://USER:PASSWORD@HOST)");
         if (!speak) report_nodes(session, verdicts, count, true);
         return EXIT_CONFIG;
     case REDLOCK_TWICE_LISTED: report_nodes(session, verdicts, count, false); return EXIT_CONFIG;
     case REDLOCK_TWO_QUORUMS:
         report_quorums(session);
-        complain("leave the nodes of one of them out of the list, or name the quorum that is meant: --quorum ID");
+        complain(
+            "leave the nodes of one of them out of the list, or name the quorum that is meant: --quorum ID");
         return EXIT_CONFIG;
     case REDLOCK_GUARDED_NODES:
         report_nodes(session, verdicts, count, true);
-        complain("add --mode guarded, or REDLOCK_MODE=guarded, or `mode = guarded` in the configuration file. "
-                 "--mode classic takes locks that guarded clients do not respect");
+        complain(
+            "add --mode guarded, or REDLOCK_MODE=guarded, or `mode = guarded` in the configuration file. "
+            "--mode classic takes locks that guarded clients do not respect");
         return EXIT_CONFIG;
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;
@@ -336,14 +363,16 @@ int session_check(struct session *session, const char *resource) {
     return result == REDLOCK_NO_QUORUM ? 0 : session_failure(session, NULL, resource, result);
 }
 
-int session_failure(struct session *session, struct redlock_lock *lock, const char *resource, int result) {
+int session_failure(struct session *session, struct redlock_lock *lock, const char *resource,
+                    int result) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_client_nodes(session->client);
     if (lock != NULL) redlock_verdicts(lock, verdicts, count);
     return failure(session, verdicts, count, resource, result);
 }
 
-int session_unseen(struct session *session, const struct redlock_view *views, const char *resource, int result) {
+int session_unseen(struct session *session, const struct redlock_view *views, const char *resource,
+                   int result) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_client_nodes(session->client);
     for (size_t i = 0; i < count; i++) verdicts[i] = views[i].verdict;
@@ -393,6 +422,7 @@ void default_owner(const struct settings *settings, char *out, size_t size) {
         snprintf(out, size, "%s", settings->owner);
         return;
     }
-    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') snprintf(host, sizeof host, "localhost");
+    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+        snprintf(host, sizeof host, "localhost");
     snprintf(out, size, "%s:%ld", host, (long)getpid());
 }

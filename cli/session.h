@@ -18,12 +18,13 @@ struct session {
     const struct settings *settings;
 };
 
-/* The list that the command is to use: -N, else the environment, else the file; NULL: there is none. */
+/* The list that the command is to use: -N, else the environment, else the file; NULL: there is
+ * none. */
 const char *find_nodes(const struct settings *settings);
 /* 0, or the exit status after a message. */
 int session_open(struct session *session, const struct settings *settings);
-/* Waits for connections where an operation would not: until all are there or have failed, or a majority is and one more
- * node timeout has passed. */
+/* Waits for connections where an operation would not: until all are there or have failed, or a
+ * majority is and one more node timeout has passed. */
 void session_connect(struct session *session);
 /* Lets the connections live until then. */
 void session_live_until(struct session *session, int64_t until_ns);
@@ -34,20 +35,25 @@ int resource_check(const struct settings *settings, const char *resource);
 
 /* A lock with the settings' TTL and retry delays; `change` may alter the options further. */
 typedef void lock_options_fn(void *context, struct redlock_lock_options *options);
-int session_lock(struct session *session, const char *resource, lock_options_fn *change, void *context,
-                 struct redlock_lock **lock);
+int session_lock(struct session *session, const char *resource, lock_options_fn *change,
+                 void *context, struct redlock_lock **lock);
 
-/* Says why `result` came about, node by node unless -q, and returns the exit status it stands for. */
-int session_failure(struct session *session, struct redlock_lock *lock, const char *resource, int result);
+/* Says why `result` came about, node by node unless -q, and returns the exit status it stands
+ * for. */
+int session_failure(struct session *session, struct redlock_lock *lock, const char *resource,
+                    int result);
 /* The same for redlock_look(), whose views say what each node said. */
-int session_unseen(struct session *session, const struct redlock_view *views, const char *resource, int result);
-/* Nodes on which the session's mode, or its list, lets no lock be had, whatever they answer: the exit status after a message;
- * else 0. For what takes no lock; taking one finds it out by itself. To be called when nodes are connected. */
+int session_unseen(struct session *session, const struct redlock_view *views, const char *resource,
+                   int result);
+/* Nodes on which the session's mode, or its list, lets no lock be had, whatever they answer: the
+ * exit status after a message; else 0. For what takes no lock; taking one finds it out by itself.
+ * To be called when nodes are connected. */
 int session_check(struct session *session, const char *resource);
 
 /* Whether any node refuses our password. */
 bool session_is_refused(struct session *session);
-/* True when so many nodes refuse our password that no majority can come about, however long one waits. */
+/* True when so many nodes refuse our password that no majority can come about, however long one
+ * waits. */
 bool session_shut_out(struct session *session);
 
 size_t quorum_of(size_t nodes);

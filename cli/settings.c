@@ -42,16 +42,22 @@ void settings_init(struct settings *settings) {
 }
 
 void settings_free(struct settings *settings) {
-    char *owned[] = {settings->nodes,       settings->config_nodes,  settings->prefix,       settings->owner,
-                     settings->tls_ca_file, settings->tls_cert_file, settings->tls_key_file, settings->tls_server_name,
-                     settings->token,       settings->status_file,   settings->dir,          settings->server,
-                     settings->only,        settings->plot,          settings->listen,       settings->password_file,
-                     settings->metrics,     settings->quorum,        settings->config_quorum};
+    char *owned[] = {settings->nodes,        settings->config_nodes,
+                     settings->prefix,       settings->owner,
+                     settings->tls_ca_file,  settings->tls_cert_file,
+                     settings->tls_key_file, settings->tls_server_name,
+                     settings->token,        settings->status_file,
+                     settings->dir,          settings->server,
+                     settings->only,         settings->plot,
+                     settings->listen,       settings->password_file,
+                     settings->metrics,      settings->quorum,
+                     settings->config_quorum};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
-static const char *const mode_names[] = {
-    [REDLOCK_MODE_CLASSIC] = "classic", [REDLOCK_MODE_GUARDED] = "guarded", [REDLOCK_MODE_AUTO] = "auto"};
+static const char *const mode_names[] = {[REDLOCK_MODE_CLASSIC] = "classic",
+                                         [REDLOCK_MODE_GUARDED] = "guarded",
+                                         [REDLOCK_MODE_AUTO] = "auto"};
 
 const char *mode_name(int mode) { return mode_names[mode]; }
 
@@ -63,7 +69,8 @@ int mode_named(const char *name) {
 }
 
 bool is_quorum_id(const char *text) {
-    return strlen(text) == QUORUM_ID_DIGITS && strspn(text, "0123456789abcdef") == QUORUM_ID_DIGITS &&
+    return strlen(text) == QUORUM_ID_DIGITS &&
+           strspn(text, "0123456789abcdef") == QUORUM_ID_DIGITS &&
            strspn(text, "0") < QUORUM_ID_DIGITS;
 }
 
@@ -90,8 +97,8 @@ static int append_to_list(char **field, const char *value, char *error, size_t s
     return 0;
 }
 
-static int within(int64_t *field, const char *value, int64_t least, int64_t most, const char *range, char *error,
-                  size_t size) {
+static int within(int64_t *field, const char *value, int64_t least, int64_t most, const char *range,
+                  char *error, size_t size) {
     int64_t ms = 0;
     if (duration_parse(value, &ms, error, size) != 0) return -1;
     if (ms < least || ms > most) {
@@ -102,28 +109,31 @@ static int within(int64_t *field, const char *value, int64_t least, int64_t most
     return 0;
 }
 
-static int number(int64_t *field, const char *value, int64_t least, int64_t most, char *error, size_t size) {
+static int number(int64_t *field, const char *value, int64_t least, int64_t most, char *error,
+                  size_t size) {
     char *end = NULL;
     errno = 0;
     long long given = strtoll(value, &end, 10);
     if (errno != 0 || end == value || *end != '\0' || given < least || given > most) {
-        snprintf(error, size, "'%.60s' is no number from %" PRId64 " to %" PRId64, value, least, most);
+        snprintf(error, size, "'%.60s' is no number from %" PRId64 " to %" PRId64, value, least,
+                 most);
         return -1;
     }
     *field = given;
     return 0;
 }
 
-#define SETTER(name) static int name(struct settings *s, const char *value, char *error, size_t size)
-#define SETTER_TEXT(name, field)                                                                                       \
+#define SETTER(name)                                                                               \
+    static int name(struct settings *s, const char *value, char *error, size_t size)
+#define SETTER_TEXT(name, field)                                                                   \
     SETTER(name) { return replace(&s->field, value, error, size); }
-#define SETTER_FLAG(name, field, to)                                                                                   \
-    SETTER(name) {                                                                                                     \
-        (void)value;                                                                                                   \
-        (void)error;                                                                                                   \
-        (void)size;                                                                                                    \
-        s->field = (to);                                                                                               \
-        return 0;                                                                                                      \
+#define SETTER_FLAG(name, field, to)                                                               \
+    SETTER(name) {                                                                                 \
+        (void)value;                                                                               \
+        (void)error;                                                                               \
+        (void)size;                                                                                \
+        s->field = (to);                                                                           \
+        return 0;                                                                                  \
     }
 
 SETTER(set_nodes) { return append_to_list(&s->nodes, value, error, size); }
@@ -152,7 +162,8 @@ SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
 SETTER(set_ttl) {
-    return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "a TTL is from 10ms to 24h", error, size);
+    return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
+                  "a TTL is from 10ms to 24h", error, size);
 }
 SETTER(set_wait) {
     if (strcmp(value, "forever") == 0) {
@@ -162,23 +173,28 @@ SETTER(set_wait) {
     return within(&s->wait_ms, value, 0, DURATION_MS_MAX, "", error, size);
 }
 SETTER(set_node_timeout) {
-    return within(&s->node_timeout_ms, value, 1, 60000, "a node timeout is from 1ms to 60s", error, size);
-}
-SETTER(set_connect_timeout) {
-    return within(&s->connect_timeout_ms, value, 1, 60000, "a connect timeout is from 1ms to 60s", error, size);
-}
-SETTER(set_kill_after) {
-    return within(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--kill-after is from 0 to 24h", error, size);
-}
-SETTER(set_grace) {
-    return within(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h", error, size);
-}
-SETTER(set_max_hold) {
-    return within(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX, "a maximum hold is at least 10ms", error,
+    return within(&s->node_timeout_ms, value, 1, 60000, "a node timeout is from 1ms to 60s", error,
                   size);
 }
+SETTER(set_connect_timeout) {
+    return within(&s->connect_timeout_ms, value, 1, 60000, "a connect timeout is from 1ms to 60s",
+                  error, size);
+}
+SETTER(set_kill_after) {
+    return within(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--kill-after is from 0 to 24h",
+                  error, size);
+}
+SETTER(set_grace) {
+    return within(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h", error,
+                  size);
+}
+SETTER(set_max_hold) {
+    return within(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX,
+                  "a maximum hold is at least 10ms", error, size);
+}
 SETTER(set_restart_after) {
-    return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--restart-after is from 0 to 24h", error, size);
+    return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
+                  "--restart-after is from 0 to 24h", error, size);
 }
 SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
 SETTER(set_fence) { return number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
@@ -204,18 +220,20 @@ SETTER(set_socket_mode) {
 SETTER(set_held) { return number(&s->held, value, 1, 10000000, error, size); }
 SETTER(set_ttls) { return number(&s->ttls, value, 1, 1000000, error, size); }
 SETTER(set_seconds) {
-    return within(&s->seconds_ms, value, 10, 600000, "a measurement takes from 10ms to 10m", error, size);
+    return within(&s->seconds_ms, value, 10, 600000, "a measurement takes from 10ms to 10m", error,
+                  size);
 }
 SETTER(set_samples) { return number(&s->samples, value, 1, 1000, error, size); }
 SETTER(set_watch) {
     s->watch_ms = 5000;
     if (value == NULL) return 0;
-    return within(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX, "--watch is from 100ms to 24h", error, size);
+    return within(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX, "--watch is from 100ms to 24h",
+                  error, size);
 }
 
 SETTER(set_ttl_max) {
-    return within(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX, "a ttl_max is from 10ms to 24h", error,
-                  size);
+    return within(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
+                  "a ttl_max is from 10ms to 24h", error, size);
 }
 SETTER(set_await) {
     s->await_ms = REDLOCK_WAIT_FOREVER;
@@ -245,7 +263,9 @@ SETTER(set_up_mode) {
 
 SETTER(set_quorum) {
     if (is_quorum_id(value)) return replace(&s->quorum, value, error, size);
-    snprintf(error, size, "'%.60s' is no id of a quorum, 16 hexadecimal digits; redlock quorum status shows it", value);
+    snprintf(error, size,
+             "'%.60s' is no id of a quorum, 16 hexadecimal digits; redlock quorum status shows it",
+             value);
     return -1;
 }
 
@@ -272,7 +292,8 @@ SETTER(set_bench_mode) {
 
 SETTER(set_owner) {
     if (strlen(value) > REDLOCK_OWNER_BYTES_MAX) {
-        snprintf(error, size, "an owner is at most %d bytes long, not %zu", REDLOCK_OWNER_BYTES_MAX, strlen(value));
+        snprintf(error, size, "an owner is at most %d bytes long, not %zu", REDLOCK_OWNER_BYTES_MAX,
+                 strlen(value));
         return -1;
     }
     return replace(&s->owner, value, error, size);
@@ -318,7 +339,9 @@ SETTER(set_retry_delay) {
     memcpy(least, value, (size_t)(dash - value));
     least[dash - value] = '\0';
     int64_t from = 0, to = 0;
-    if (duration_parse(least, &from, error, size) != 0 || duration_parse(dash + 1, &to, error, size) != 0) return -1;
+    if (duration_parse(least, &from, error, size) != 0 ||
+        duration_parse(dash + 1, &to, error, size) != 0)
+        return -1;
     if (from < 1 || from > to || to > 60000) {
         snprintf(error, size, "'%.60s' is out of range: from 1ms to 60s, the lesser first", value);
         return -1;
@@ -337,28 +360,42 @@ SETTER(set_retry_delay) {
 const struct option_entry option_entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
     {"mode", 0, "MODE", ASKERS, true, set_mode, "auto, classic or guarded (auto)"},
-    {"quorum", 0, "ID", ASKERS, true, set_quorum, "guarded: the quorum; nodes of any other never count"},
-    {"allow-replicas", 0, NULL, ASKERS, true, set_allow_replicas, "guarded: masters that have replicas may vote"},
-    {"nodes", 'N', "URL[,URL...]", COMMAND_BENCH, false, set_nodes, "measure on these nodes, not on servers of its own"},
+    {"quorum", 0, "ID", ASKERS, true, set_quorum,
+     "guarded: the quorum; nodes of any other never count"},
+    {"allow-replicas", 0, NULL, ASKERS, true, set_allow_replicas,
+     "guarded: masters that have replicas may vote"},
+    {"nodes", 'N', "URL[,URL...]", COMMAND_BENCH, false, set_nodes,
+     "measure on these nodes, not on servers of its own"},
     {"mode", 0, "MODE", COMMAND_UP, false, set_up_mode, "classic or guarded (guarded)"},
-    {"mode", 0, "MODE", COMMAND_BENCH, false, set_bench_mode, "single, classic or guarded (classic)"},
-    {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl, "time to live of the lock (30s)"},
-    {"ttl", 't', "DURATION", COMMAND_SERVE, true, set_ttl, "time to live of a lock that SETNX takes (30s)"},
-    {"wait", 'w', "DURATION", TAKERS, true, set_wait, "how long to try; 0: once (run: forever, acquire: 0)"},
+    {"mode", 0, "MODE", COMMAND_BENCH, false, set_bench_mode,
+     "single, classic or guarded (classic)"},
+    {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl,
+     "time to live of the lock (30s)"},
+    {"ttl", 't', "DURATION", COMMAND_SERVE, true, set_ttl,
+     "time to live of a lock that SETNX takes (30s)"},
+    {"wait", 'w', "DURATION", TAKERS, true, set_wait,
+     "how long to try; 0: once (run: forever, acquire: 0)"},
     {"nonblock", 'n', NULL, TAKERS, false, set_nonblock, "the same as --wait 0"},
-    {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict, "exit status when held by another (75)"},
+    {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict,
+     "exit status when held by another (75)"},
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
-    {"confirm", 0, NULL, TAKERS | COMMAND_SERVE, false, set_confirm, "guarded: ask a majority once more before the lock counts"},
-    {"retry-delay", 0, "MIN-MAX", TAKERS, true, set_retry_delay, "random delay before a retry (50ms-250ms)"},
+    {"confirm", 0, NULL, TAKERS | COMMAND_SERVE, false, set_confirm,
+     "guarded: ask a majority once more before the lock counts"},
+    {"retry-delay", 0, "MIN-MAX", TAKERS, true, set_retry_delay,
+     "random delay before a retry (50ms-250ms)"},
     {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,
      "the token; others can see it: prefer REDLOCK_TOKEN or -"},
-    {"max-hold", 0, "DURATION", COMMAND_RUN, true, set_max_hold, "give the lock up this long after taking it"},
+    {"max-hold", 0, "DURATION", COMMAND_RUN, true, set_max_hold,
+     "give the lock up this long after taking it"},
     {"kill-after", 'k', "DURATION", COMMAND_RUN, true, set_kill_after, "from TERM to KILL (5s)"},
     {"grace", 'g', "DURATION", COMMAND_RUN, true, set_grace,
      "TERM comes this long before validity ends (kill-after + 1s)"},
-    {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost, "term: end the command; ignore: let it run (term)"},
-    {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file, "write the outcome there as JSON"},
-    {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence, "the fencing token (REDLOCK_FENCE)"},
+    {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost,
+     "term: end the command; ignore: let it run (term)"},
+    {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file,
+     "write the outcome there as JSON"},
+    {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence,
+     "the fencing token (REDLOCK_FENCE)"},
     {"ttl-max", 0, "DURATION", COMMAND_QUORUM, true, set_ttl_max,
      "init: the longest TTL, and how long a node waits to return"},
     {"ttl-max", 0, "DURATION", COMMAND_UP, false, set_ttl_max,
@@ -366,42 +403,59 @@ const struct option_entry option_entries[] = {
     {"floor", 0, "N", COMMAND_QUORUM, false, set_floor, "init: fencing tokens begin above this"},
     {"never-used", 0, NULL, COMMAND_QUORUM, false, set_never_used,
      "init: no lock was ever held on these servers: ready at once"},
-    {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await, "status: return when all members are intact"},
+    {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await,
+     "status: return when all members are intact"},
     {"yes", 'y', NULL, COMMAND_QUORUM, false, set_yes, "do not ask"},
     {"count", 'n', "N", COMMAND_UP | COMMAND_BENCH, false, set_count, "how many servers (5)"},
-    {"dir", 'd', "DIR", COMMAND_UP, false, set_dir, "keep the servers' files there; absent or empty"},
-    {"server", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_server, "the server program (redis-server, else valkey-server)"},
+    {"dir", 'd', "DIR", COMMAND_UP, false, set_dir,
+     "keep the servers' files there; absent or empty"},
+    {"server", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_server,
+     "the server program (redis-server, else valkey-server)"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
      "start a server that died again, this long after"},
-    {"listen", 0, "ADDRESS[,...]", COMMAND_SERVE, true, set_listen, "unix:///PATH or HOST:PORT; may be repeated"},
-    {"socket-mode", 0, "MODE", COMMAND_SERVE, true, set_socket_mode, "who may open the Unix sockets (0600)"},
-    {"password-file", 0, "FILE", COMMAND_SERVE, true, set_password_file, "clients must give the password in its first line"},
-    {"connections", 0, "N", COMMAND_SERVE, true, set_connections, "how many clients at once (1000)"},
+    {"listen", 0, "ADDRESS[,...]", COMMAND_SERVE, true, set_listen,
+     "unix:///PATH or HOST:PORT; may be repeated"},
+    {"socket-mode", 0, "MODE", COMMAND_SERVE, true, set_socket_mode,
+     "who may open the Unix sockets (0600)"},
+    {"password-file", 0, "FILE", COMMAND_SERVE, true, set_password_file,
+     "clients must give the password in its first line"},
+    {"connections", 0, "N", COMMAND_SERVE, true, set_connections,
+     "how many clients at once (1000)"},
     {"client-memory", 0, "MIB", COMMAND_SERVE, true, set_client_memory,
      "memory for what clients send, and do not read (256)"},
-    {"lock-memory", 0, "MIB", COMMAND_SERVE, true, set_lock_memory, "memory for the locks it remembers (128)"},
-    {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics, "serve /metrics for Prometheus there"},
-    {"busy-poll", 0, "yes|no", COMMAND_SERVE, true, set_busy_poll, "stay awake for 0.1 ms after a message, for the next (yes)"},
+    {"lock-memory", 0, "MIB", COMMAND_SERVE, true, set_lock_memory,
+     "memory for the locks it remembers (128)"},
+    {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics,
+     "serve /metrics for Prometheus there"},
+    {"busy-poll", 0, "yes|no", COMMAND_SERVE, true, set_busy_poll,
+     "stay awake for 0.1 ms after a message, for the next (yes)"},
     {"scripts", 0, "WHICH", COMMAND_SERVE, true, set_scripts,
      "run scripts that are confined, unconfined, or only known ones (confined)"},
     {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
-    {"node-timeout", 0, "DURATION", ASKERS, true, set_node_timeout, "wait for one node (ttl/20, at most 50ms)"},
-    {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout, "wait for a connection to a node (1s)"},
-    {"tls-ca-file", 0, "FILE", ASKERS, true, set_tls_ca_file, "certificates to trust for rediss://"},
+    {"node-timeout", 0, "DURATION", ASKERS, true, set_node_timeout,
+     "wait for one node (ttl/20, at most 50ms)"},
+    {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout,
+     "wait for a connection to a node (1s)"},
+    {"tls-ca-file", 0, "FILE", ASKERS, true, set_tls_ca_file,
+     "certificates to trust for rediss://"},
     {"tls-cert-file", 0, "FILE", ASKERS, true, set_tls_cert_file, "client certificate"},
     {"tls-key-file", 0, "FILE", ASKERS, true, set_tls_key_file, "its private key"},
-    {"tls-server-name", 0, "NAME", ASKERS, true, set_tls_server_name, "name to verify instead of the URL's host"},
-    {"samples", 0, "N", COMMAND_DOCTOR, false, set_samples, "how often to ask for the time, 100ms apart (10)"},
+    {"tls-server-name", 0, "NAME", ASKERS, true, set_tls_server_name,
+     "name to verify instead of the URL's host"},
+    {"samples", 0, "N", COMMAND_DOCTOR, false, set_samples,
+     "how often to ask for the time, 100ms apart (10)"},
     {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, false, set_watch, "examine again and again (5s)"},
     {"only", 0, "NAME[,NAME...]", COMMAND_BENCH, false, set_only, "measure only these"},
     {"list", 0, NULL, COMMAND_BENCH, false, set_list, "tell what can be measured"},
     {"pairs", 0, "N", COMMAND_BENCH, false, set_pairs, "how often, floor and library in turns (7)"},
     {"seconds", 0, "S", COMMAND_BENCH, false, set_seconds, "how long each time (0.25)"},
     {"held", 0, "N", COMMAND_BENCH, false, set_held, "how many locks are held at once (100000)"},
-    {"ttls", 0, "N", COMMAND_BENCH, false, set_ttls, "held: how many different TTLs they have, --ttl and a little more (1)"},
+    {"ttls", 0, "N", COMMAND_BENCH, false, set_ttls,
+     "held: how many different TTLs they have, --ttl and a little more (1)"},
     {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
-    {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false, set_json, "results for machines"},
+    {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false,
+     set_json, "results for machines"},
     {"quiet", 'q', NULL, ALL, false, set_quiet, "no word about a lock that is not to be had"},
     {"verbose", 'v', NULL, ALL, false, set_verbose, "tell what happens"},
     {"help", 'h', NULL, ALL, false, set_help, "this text"},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a command is to do: defaults, then the configuration file, then the command line. One table describes
- * every option: its names, which commands take it, whether the file may set it, and its line in --help.
+ * What a command is to do: defaults, then the configuration file, then the command line. One table
+ * describes every option: its names, which commands take it, whether the file may set it, and its
+ * line in --help.
  */
 #ifndef CLI_SETTINGS_H
 #define CLI_SETTINGS_H
@@ -29,8 +30,8 @@ enum command_bit {
 #define QUORUM_ID_DIGITS 16
 
 struct settings {
-    char *nodes;        /* -N, joined by commas; NULL: none given */
-    char *config_nodes; /* `nodes =` of the file */
+    char *nodes;         /* -N, joined by commas; NULL: none given */
+    char *config_nodes;  /* `nodes =` of the file */
     char *quorum;        /* the id that is pinned; NULL: none */
     char *config_quorum; /* `quorum =` of the file */
     char *prefix, *owner;
@@ -38,7 +39,8 @@ struct settings {
     char *token, *status_file;
     char *dir, *server;
     char *only, *plot;
-    char *listen, *password_file, *metrics; /* serve: where, joined by commas; by which password; for Prometheus */
+    char *listen, *password_file,
+        *metrics; /* serve: where, joined by commas; by which password; for Prometheus */
     int64_t ttl_ms;
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */
     int64_t node_timeout_ms, connect_timeout_ms;
@@ -50,7 +52,7 @@ struct settings {
     int64_t samples;
     int64_t pairs, seconds_ms, held; /* bench: how often, how long, how many locks at once, ... */
     int64_t ttls;                    /* ... and with how many different TTLs */
-    int64_t watch_ms;          /* 0: once */
+    int64_t watch_ms;                /* 0: once */
     int64_t socket_mode, connections, lock_memory_mib, client_memory_mib; /* serve */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */
     int config_mode;           /* `mode =` of the file */
@@ -60,8 +62,8 @@ struct settings {
     int64_t config_ttl_max_ms; /* `ttl-max =` of the file; 0: none */
     int64_t await_ms;          /* until all members are intact. WAIT_UNSET: do not wait */
     bool confirm, never_used, yes;
-    bool busy_poll; /* serve */
-    int scripts;    /* serve: enum serve_scripts */
+    bool busy_poll;  /* serve */
+    int scripts;     /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command leaves it to others to bring nodes back */
     bool on_lost_ignore, quiet, verbose, json, tokens, list, help;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * show: each node's holder and what its majority says, of our locks and of anybody's `SET key token NX PX ttl`.
+ * show: each node's holder and what its majority says, of our locks and of anybody's `SET key token
+ * NX PX ttl`.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,7 +18,8 @@
 
 #define HEAD_BYTES 8
 
-/* A token is what proves a lock to be one's own: never whole unless asked for, and of a short one less than half. */
+/* A token is what proves a lock to be one's own: never whole unless asked for, and of a short one
+ * less than half. */
 static char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
     size_t shown = view->token_bytes;
     if (!whole) shown = shown / 2 < HEAD_BYTES ? shown / 2 : HEAD_BYTES;
@@ -54,7 +56,8 @@ static void print_node(struct session *session, size_t node, const struct redloc
     const char *url = node_url(session, node);
     switch (view->verdict) {
     case REDLOCK_VERDICT_GRANTED:
-        printf("  %s  %s, %s\n", url, holder_text(view, session->settings->tokens, holder, sizeof holder),
+        printf("  %s  %s, %s\n", url,
+               holder_text(view, session->settings->tokens, holder, sizeof holder),
                end_text(view->remaining_ms, end, sizeof end));
         break;
     case REDLOCK_VERDICT_ABSENT: printf("  %s  free\n", url); break;
@@ -62,21 +65,25 @@ static void print_node(struct session *session, size_t node, const struct redloc
     }
 }
 
-static void print_majority(struct session *session, const char *name, const struct redlock_view *views, size_t count) {
+static void print_majority(struct session *session, const char *name,
+                           const struct redlock_view *views, size_t count) {
     struct majority majority = majority_of(views, count);
     char holder[REDLOCK_TOKEN_BYTES_MAX * 9], end[96];
     switch (majority.standing) {
     case STANDING_HELD:
-        printf("%s: held by %s, %s (%zu of %zu nodes)\n", name,
-               holder_text(&views[majority.holder], session->settings->tokens, holder, sizeof holder),
-               end_text(majority.remaining_ms, end, sizeof end), majority.votes, count);
+        printf(
+            "%s: held by %s, %s (%zu of %zu nodes)\n", name,
+            holder_text(&views[majority.holder], session->settings->tokens, holder, sizeof holder),
+            end_text(majority.remaining_ms, end, sizeof end), majority.votes, count);
         break;
     case STANDING_FREE: printf("%s: free\n", name); break;
     case STANDING_SPLIT: printf("%s: split: no majority for any holder\n", name); break;
-    case STANDING_FOREIGN: printf("%s: held by something else than a lock of this kind: no string\n", name); break;
+    case STANDING_FOREIGN:
+        printf("%s: held by something else than a lock of this kind: no string\n", name);
+        break;
     case STANDING_UNKNOWN:
-        printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered, count,
-               quorum_of(count));
+        printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered,
+               count, quorum_of(count));
         break;
     }
 }
@@ -95,12 +102,16 @@ static json_t *bytes_json(const void *bytes, size_t count) {
 static json_t *view_json(struct session *session, const struct redlock_view *view) {
     json_t *object = json_object();
     json_object_set_new(object, "verdict",
-                        json_string(view->verdict == REDLOCK_VERDICT_GRANTED ? "held" : verdict_name(view->verdict)));
+                        json_string(view->verdict == REDLOCK_VERDICT_GRANTED
+                                        ? "held"
+                                        : verdict_name(view->verdict)));
     if (view->verdict != REDLOCK_VERDICT_GRANTED) return object;
     char text[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
     owner_text(view, text, sizeof text);
     if (text[0] != '\0') json_object_set_new(object, "owner", json_string(text));
-    json_object_set_new(object, "token", json_string(token_text(view, session->settings->tokens, text, sizeof text)));
+    json_object_set_new(
+        object, "token",
+        json_string(token_text(view, session->settings->tokens, text, sizeof text)));
     json_object_set_new(object, "remaining_ms",
                         view->remaining_ms < 0 ? json_null() : json_integer(view->remaining_ms));
     return object;
@@ -116,7 +127,8 @@ static json_t *resource_json(struct session *session, const char *resource, size
     if (majority.standing == STANDING_HELD) {
         json_t *holder = view_json(session, &views[majority.holder]);
         json_object_set_new(holder, "remaining_ms",
-                            majority.remaining_ms < 0 ? json_null() : json_integer(majority.remaining_ms));
+                            majority.remaining_ms < 0 ? json_null()
+                                                      : json_integer(majority.remaining_ms));
         json_object_del(holder, "verdict");
         json_object_update(object, holder);
         json_decref(holder);
@@ -130,15 +142,17 @@ static json_t *resource_json(struct session *session, const char *resource, size
     return object;
 }
 
-/* What a node holds that does not vote is nobody's lock. Returns how many others said what they hold. */
+/* What a node holds that does not vote is nobody's lock. Returns how many others said what they
+ * hold. */
 static size_t count_voters(struct session *session, struct redlock_view *views, size_t count) {
     size_t told = 0;
     for (size_t i = 0; i < count; i++) {
         struct redlock_node_status status = {.size = sizeof status};
-        bool votes =
-            redlock_client_node(session->client, i, &status) != REDLOCK_OK || status.verdict == REDLOCK_VERDICT_GRANTED;
+        bool votes = redlock_client_node(session->client, i, &status) != REDLOCK_OK ||
+                     status.verdict == REDLOCK_VERDICT_GRANTED;
         if (!votes) views[i].verdict = status.verdict;
-        told += views[i].verdict == REDLOCK_VERDICT_GRANTED || views[i].verdict == REDLOCK_VERDICT_ABSENT ||
+        told += views[i].verdict == REDLOCK_VERDICT_GRANTED ||
+                views[i].verdict == REDLOCK_VERDICT_ABSENT ||
                 views[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
     }
     return told;
@@ -226,8 +240,10 @@ static void add_found(void *context, const void *resource, size_t bytes) {
     }
     memcpy(copy, resource, bytes);
     copy[bytes] = '\0';
-    memmove(found->names + low + 1, found->names + low, (found->count - low) * sizeof *found->names);
-    memmove(found->bytes + low + 1, found->bytes + low, (found->count - low) * sizeof *found->bytes);
+    memmove(found->names + low + 1, found->names + low,
+            (found->count - low) * sizeof *found->names);
+    memmove(found->bytes + low + 1, found->bytes + low,
+            (found->count - low) * sizeof *found->bytes);
     found->names[low] = copy;
     found->bytes[low] = bytes;
     found->count++;
@@ -246,7 +262,8 @@ static void report_left_out(struct session *session) {
 static int show_all(struct session *session, json_t *all) {
     struct found found = {0};
     int result = redlock_list(session->client, add_found, &found);
-    int status = result == REDLOCK_OK ? EXIT_OK : session_failure(session, NULL, "the list of locks", result);
+    int status = result == REDLOCK_OK ? EXIT_OK
+                                      : session_failure(session, NULL, "the list of locks", result);
     report_left_out(session);
     if (found.cut) {
         complain("there are more than %d locks: the list is not complete", LOCKS_MAX);
@@ -261,7 +278,8 @@ static int show_all(struct session *session, json_t *all) {
         if (status == EXIT_OK) status = one;
         free(found.names[i]);
     }
-    if (found.count == 0 && status == EXIT_OK && all == NULL && !session->settings->quiet) complain("no locks");
+    if (found.count == 0 && status == EXIT_OK && all == NULL && !session->settings->quiet)
+        complain("no locks");
     free(found.names);
     free(found.bytes);
     return status;

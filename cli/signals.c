@@ -11,8 +11,10 @@
 #include "message.h"
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-/* TTOU and TTIN are blocked so that a process in the background may give the terminal back and write its messages. */
-static const int watched[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD, SIGCONT, SIGTSTP};
+/* TTOU and TTIN are blocked so that a process in the background may give the terminal back and
+ * write its messages. */
+static const int watched[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
+                              SIGUSR2, SIGCHLD, SIGCONT, SIGTSTP};
 
 static void watched_set(sigset_t *set) {
     struct sigaction action;

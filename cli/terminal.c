@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 void terminal_open(struct terminal *terminal) {
-    /* Not standard input: that may be a pipe or a file while the job is in a terminal all the same. */
+    /* Not standard input: that may be a pipe or a file while the job is in a terminal all the
+     * same. */
     *terminal = (struct terminal){.fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)};
 }
 
@@ -20,11 +21,14 @@ bool terminal_is_ours(const struct terminal *terminal) {
     return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == getpgrp();
 }
 
-void terminal_lend(struct terminal *terminal, pid_t group) { terminal->lent = tcsetpgrp(terminal->fd, group) == 0; }
+void terminal_lend(struct terminal *terminal, pid_t group) {
+    terminal->lent = tcsetpgrp(terminal->fd, group) == 0;
+}
 
 void terminal_take(struct terminal *terminal, pid_t group) {
     /* Only from the command: a shell that has moved on to another job keeps it. */
-    if (terminal->lent && (group <= 0 || tcgetpgrp(terminal->fd) == group)) tcsetpgrp(terminal->fd, getpgrp());
+    if (terminal->lent && (group <= 0 || tcgetpgrp(terminal->fd) == group))
+        tcsetpgrp(terminal->fd, getpgrp());
     terminal->lent = false;
 }
 
@@ -48,7 +52,8 @@ bool terminal_stop_job(struct terminal *terminal, pid_t group, int signal) {
     } else {
         stop_by(signal);
     }
-    /* The SIGCONT that ended the stop is blocked, so it is pending. In an orphaned process group nothing stopped. */
+    /* The SIGCONT that ended the stop is blocked, so it is pending. In an orphaned process group
+     * nothing stopped. */
     sigset_t resumed;
     sigemptyset(&resumed);
     sigaddset(&resumed, SIGCONT);

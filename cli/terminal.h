@@ -19,10 +19,11 @@ void terminal_close(struct terminal *terminal);
 bool terminal_is_ours(const struct terminal *terminal);
 void terminal_lend(struct terminal *terminal, pid_t group);
 void terminal_take(struct terminal *terminal, pid_t group);
-/* The command was stopped by `signal`: takes the terminal back and stops our whole job with the same signal, as the
- * kernel would have done, so that the shell gives its prompt. Returns when continued, or at once when there is no
- * shell that could continue us (ssh -t, docker run -t): there a process without us would not have been stopped either.
- * True when the command is to go on; false when it must not, since it would be stopped for the same reason again. */
+/* The command was stopped by `signal`: takes the terminal back and stops our whole job with the
+ * same signal, as the kernel would have done, so that the shell gives its prompt. Returns when
+ * continued, or at once when there is no shell that could continue us (ssh -t, docker run -t):
+ * there a process without us would not have been stopped either. True when the command is to go on;
+ * false when it must not, since it would be stopped for the same reason again. */
 bool terminal_stop_job(struct terminal *terminal, pid_t group, int signal);
 
 #endif

@@ -55,8 +55,9 @@ static int own_directory(struct up *up) {
     const char *named = up->settings->dir;
     if (mkdir(named, 0700) != 0 && (errno != EEXIST || !is_empty(named))) {
         complain("--dir %s: %s", named,
-                 errno == EEXIST ? "is there and not an empty directory; name one that is absent or empty"
-                                 : strerror(errno));
+                 errno == EEXIST
+                     ? "is there and not an empty directory; name one that is absent or empty"
+                     : strerror(errno));
         return EXIT_USAGE_ERROR;
     }
     if (realpath(named, up->servers.directory) != NULL) return 0;
@@ -85,7 +86,8 @@ static void reap(struct up *up) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
         if (pid == up->child && WIFSTOPPED(status)) {
-            if (up->terminal.fd >= 0 && terminal_stop_job(&up->terminal, up->child, WSTOPSIG(status))) {
+            if (up->terminal.fd >= 0 &&
+                terminal_stop_job(&up->terminal, up->child, WSTOPSIG(status))) {
                 continue_command(up);
             }
         } else if (pid == up->child) {
@@ -111,11 +113,12 @@ static char *assignment(const char *name, const char *value) {
 }
 
 static int start_command(struct up *up, char **argv) {
-    char *added[] = {assignment("REDLOCK_NODES", up->servers.nodes),
-                     assignment("REDISCLI_AUTH", up->servers.password), /* for redis-cli(1) */
-                     assignment("REDLOCK_MODE", mode_name(up->servers.mode)),
-                     assignment("REDLOCK_UP_DIR", up->servers.directory),
-                     assignment("REDLOCK_QUORUM", up->servers.quorum)}; /* "": of a classic one, none */
+    char *added[] = {
+        assignment("REDLOCK_NODES", up->servers.nodes),
+        assignment("REDISCLI_AUTH", up->servers.password), /* for redis-cli(1) */
+        assignment("REDLOCK_MODE", mode_name(up->servers.mode)),
+        assignment("REDLOCK_UP_DIR", up->servers.directory),
+        assignment("REDLOCK_QUORUM", up->servers.quorum)}; /* "": of a classic one, none */
     const size_t count = sizeof added / sizeof added[0];
     bool whole = true;
     for (size_t i = 0; i < count; i++) whole = whole && added[i] != NULL;
@@ -160,7 +163,9 @@ static int timeout_ms(const struct up *up) {
     return at <= now ? 0 : at - now > 60000 * MS ? 60000 : (int)((at - now) / MS) + 1;
 }
 
-static bool is_over(const struct up *up) { return up->child > 0 ? up->child_exited : up->ended_by != 0; }
+static bool is_over(const struct up *up) {
+    return up->child > 0 ? up->child_exited : up->ended_by != 0;
+}
 
 static void serve(struct up *up) {
     while (!is_over(up)) {
@@ -179,7 +184,8 @@ static void serve(struct up *up) {
 /* What the command left in its group goes with it. */
 static void end_group(struct up *up) {
     if (up->child == 0) return;
-    const int64_t kill_at = now_ns() + up->settings->kill_after_ms * MS, give_up = kill_at + 1000 * MS;
+    const int64_t kill_at = now_ns() + up->settings->kill_after_ms * MS,
+                  give_up = kill_at + 1000 * MS;
     if (group_lives(up->child)) group_terminate(up->child);
     while (group_lives(up->child) && now_ns() < give_up) {
         if (now_ns() >= kill_at) group_signal(up->child, SIGKILL);
@@ -194,19 +200,22 @@ static void print_environment(const struct up *up) {
     print_export("REDLOCK_MODE", mode_name(up->servers.mode));
     print_export("REDISCLI_AUTH", up->servers.password);
     print_export("REDLOCK_UP_DIR", up->servers.directory);
-    if (up->servers.mode == REDLOCK_MODE_GUARDED) print_export("REDLOCK_QUORUM", up->servers.quorum);
+    if (up->servers.mode == REDLOCK_MODE_GUARDED)
+        print_export("REDLOCK_QUORUM", up->servers.quorum);
     fflush(stdout);
     if (up->settings->quiet) return;
     for (size_t i = 0; i < up->servers.count; i++) {
-        complain("node-%u: redis://127.0.0.1:%d (pid %ld)", up->servers.list[i].number, up->servers.list[i].port,
-                 (long)up->servers.list[i].pid);
+        complain("node-%u: redis://127.0.0.1:%d (pid %ld)", up->servers.list[i].number,
+                 up->servers.list[i].port, (long)up->servers.list[i].pid);
     }
-    complain("%zu nodes are up, in %s mode; ^C ends them", up->servers.count, mode_name(up->servers.mode));
+    complain("%zu nodes are up, in %s mode; ^C ends them", up->servers.count,
+             mode_name(up->servers.mode));
 }
 
 static int command_status(const struct up *up) {
     if (up->child == 0) return EXIT_OK;
-    return WIFEXITED(up->child_status) ? WEXITSTATUS(up->child_status) : EXIT_BY_SIGNAL + WTERMSIG(up->child_status);
+    return WIFEXITED(up->child_status) ? WEXITSTATUS(up->child_status)
+                                       : EXIT_BY_SIGNAL + WTERMSIG(up->child_status);
 }
 
 static int live(struct up *up, char **argv) {
@@ -258,7 +267,8 @@ int command_up(struct settings *settings, int argc, char **argv) {
                                  .verbose = settings->verbose},
                      .kill_at = NEVER,
                      .terminal = {.fd = -1}};
-    if (server_find_program(settings->server, up.servers.program, sizeof up.servers.program) != 0) return EXIT_CONFIG;
+    if (server_find_program(settings->server, up.servers.program, sizeof up.servers.program) != 0)
+        return EXIT_CONFIG;
     signals_take(&up.inherited);
     up.signal_fd = signals_open(&up.inherited);
     if (up.signal_fd < 0) return EXIT_SYSTEM;

@@ -21,7 +21,8 @@ static int longest_first(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static size_t votes_for(const struct redlock_view *views, size_t count, size_t candidate, int64_t *remaining) {
+static size_t votes_for(const struct redlock_view *views, size_t count, size_t candidate,
+                        int64_t *remaining) {
     size_t votes = 0;
     for (size_t i = 0; i < count; i++) {
         if (same_token(&views[i], &views[candidate])) remaining[votes++] = views[i].remaining_ms;
@@ -37,12 +38,14 @@ struct majority majority_of(const struct redlock_view *views, size_t count) {
         int verdict = views[i].verdict;
         absent += verdict == REDLOCK_VERDICT_ABSENT;
         foreign += verdict == REDLOCK_VERDICT_WRONGTYPE;
-        majority.answered += verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_GRANTED ||
+        majority.answered += verdict == REDLOCK_VERDICT_ABSENT ||
+                             verdict == REDLOCK_VERDICT_GRANTED ||
                              verdict == REDLOCK_VERDICT_WRONGTYPE;
     }
     for (size_t i = 0; i < count; i++) {
         int64_t remaining[REDLOCK_NODES_MAX];
-        size_t votes = views[i].verdict == REDLOCK_VERDICT_GRANTED ? votes_for(views, count, i, remaining) : 0;
+        size_t votes =
+            views[i].verdict == REDLOCK_VERDICT_GRANTED ? votes_for(views, count, i, remaining) : 0;
         if (votes < quorum) continue;
         qsort(remaining, votes, sizeof remaining[0], longest_first);
         majority.standing = STANDING_HELD;
@@ -62,7 +65,8 @@ static bool is_ours(const struct redlock_view *view) {
     for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
         if (!isxdigit(view->token[i])) return false;
     }
-    return view->token_bytes == REDLOCK_TOKEN_HEX_BYTES || view->token[REDLOCK_TOKEN_HEX_BYTES] == ':';
+    return view->token_bytes == REDLOCK_TOKEN_HEX_BYTES ||
+           view->token[REDLOCK_TOKEN_HEX_BYTES] == ':';
 }
 
 char *owner_text(const struct redlock_view *view, char *out, size_t size) {
@@ -72,10 +76,14 @@ char *owner_text(const struct redlock_view *view, char *out, size_t size) {
 }
 
 /* That keys can be read says nothing of whether nodes vote: in guarded mode their records do. */
-static bool tell_no_quorum(struct session *session, struct redlock_lock *lock, const char *resource) {
+static bool tell_no_quorum(struct session *session, struct redlock_lock *lock,
+                           const char *resource) {
     struct membership membership;
-    if (session->mode != REDLOCK_MODE_GUARDED || membership_look(session, &membership) != 0) return false;
-    if (membership.state <= MEMBERSHIP_DEGRADED || redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return false;
+    if (session->mode != REDLOCK_MODE_GUARDED || membership_look(session, &membership) != 0)
+        return false;
+    if (membership.state <= MEMBERSHIP_DEGRADED ||
+        redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING)
+        return false;
     session_failure(session, NULL, resource, REDLOCK_NO_QUORUM);
     complain("waiting for a majority that votes; --wait sets a limit");
     return true;
@@ -84,7 +92,8 @@ static bool tell_no_quorum(struct session *session, struct redlock_lock *lock, c
 bool tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
     if (tell_no_quorum(session, lock, resource)) return true;
     struct redlock_view views[REDLOCK_NODES_MAX];
-    int result = redlock_look(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
+    int result =
+        redlock_look(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
     struct majority majority = majority_of(views, redlock_client_nodes(session->client));
     /* Looking took its time, and the lock may have come. */
     if (redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return false;
@@ -102,6 +111,7 @@ bool tell_waiting(struct session *session, struct redlock_lock *lock, const char
     owner_text(&views[majority.holder], owner, sizeof owner);
     complain("waiting for '%.100s': held by %s, for %s more unless renewed", resource,
              owner[0] != '\0' ? owner : "another",
-             majority.remaining_ms < 0 ? "ever" : duration_text(left, sizeof left, majority.remaining_ms));
+             majority.remaining_ms < 0 ? "ever"
+                                       : duration_text(left, sizeof left, majority.remaining_ms));
     return true;
 }

@@ -28,7 +28,8 @@ struct majority majority_of(const struct redlock_view *views, size_t count);
 
 /* The owner in a token of ours, made printable; "" if there is none. */
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
-/* Tells who waits for the resource that no majority answers; with -v, who holds it. True when there was something. */
+/* Tells who waits for the resource that no majority answers; with -v, who holds it. True when there
+ * was something. */
 bool tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource);
 
 #endif

@@ -17,7 +17,8 @@ static bool is_port(const char *text) {
 
 bool address_read(const char *text, struct address *address) {
     const char *colon = strrchr(text, ':');
-    if (colon == NULL || !is_port(colon + 1) || strlen(colon + 1) >= sizeof address->port) return false;
+    if (colon == NULL || !is_port(colon + 1) || strlen(colon + 1) >= sizeof address->port)
+        return false;
     size_t bytes = (size_t)(colon - text);
     if (bytes >= 2 && text[0] == '[' && text[bytes - 1] == ']') {
         text++;
@@ -33,7 +34,8 @@ bool address_read(const char *text, struct address *address) {
 }
 
 const char *address_find(const struct address *address, struct addrinfo **found) {
-    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     int result = getaddrinfo(address->host, address->port, &wanted, found);
     return result == 0 ? NULL : gai_strerror(result);
 }
@@ -44,7 +46,8 @@ bool address_is_loopback(const struct sockaddr *address) {
         return ntohl(in->sin_addr.s_addr) >> 24 == 127;
     }
     if (address->sa_family != AF_INET6) return false;
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr) != 0;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr) !=
+           0;
 }
 
 char *address_text(const struct sockaddr *address, char *out, size_t size) {

@@ -71,7 +71,8 @@ bool command_number(struct script_bytes word, int64_t *number) {
     if (word.bytes == 0 || word.bytes >= sizeof text) return false;
     memcpy(text, word.data, word.bytes);
     text[word.bytes] = '\0';
-    if (text[0] != '-' && (text[0] < '0' || text[0] > '9')) return false; /* strtoll(3) would pass over blanks */
+    if (text[0] != '-' && (text[0] < '0' || text[0] > '9'))
+        return false; /* strtoll(3) would pass over blanks */
     long long value = strtoll(text, &end, 10);
     if (end != text + word.bytes || value == INT64_MAX || value == INT64_MIN) return false;
     *number = value;
@@ -87,7 +88,8 @@ static void refused(struct connection *connection) {
 
 void command_refuse(struct connection *connection, const char *what, const char *why) {
     refused(connection);
-    reply_error(&connection->reply, "ERR %s: %s. This is redlock serve, a gateway to locks on a majority of servers",
+    reply_error(&connection->reply,
+                "ERR %s: %s. This is redlock serve, a gateway to locks on a majority of servers",
                 what, why);
 }
 
@@ -114,15 +116,19 @@ static bool may_run(struct connection *connection, const struct command *command
         reply_error(reply, "NOAUTH Authentication required.");
         return false;
     }
-    if (connection->channels > 0 && reply->protocol == 2 && (command->flags & COMMAND_LISTENING) == 0) {
-        reply_error(reply,
-                    "ERR Can't execute '%s': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
-                    "this context",
-                    command->name);
+    if (connection->channels > 0 && reply->protocol == 2 &&
+        (command->flags & COMMAND_LISTENING) == 0) {
+        reply_error(
+            reply,
+            "ERR Can't execute '%s': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
+            "this context",
+            command->name);
         return false;
     }
-    if (transaction_is_open(connection) && command->run != NULL && (command->flags & COMMAND_IN_MULTI) == 0) {
-        command_refuse(connection, command->name, "between MULTI and EXEC only commands on one lock can stand");
+    if (transaction_is_open(connection) && command->run != NULL &&
+        (command->flags & COMMAND_IN_MULTI) == 0) {
+        command_refuse(connection, command->name,
+                       "between MULTI and EXEC only commands on one lock can stand");
         return false;
     }
     return true;
@@ -132,7 +138,8 @@ static void run_plan(struct connection *connection, const struct command *comman
     struct job *job = &connection->job;
     *job = (struct job){.word = 1, .plan = {.key = connection->reader.words[1]}};
     if (!command->plan(connection, &job->plan)) {
-        transaction_break(connection); /* EXEC must not answer as many commands as were taken, as if all had been */
+        transaction_break(connection); /* EXEC must not answer as many commands as were taken, as if
+                                          all had been */
         return;
     }
     bool many = (command->flags & COMMAND_MANY_KEYS) != 0;
@@ -146,8 +153,11 @@ static void run_plan(struct connection *connection, const struct command *comman
     }
 }
 
-/* A browser can be made to send such lines to a local port: the rest of what it sends is not to be read. */
-static bool is_browser(struct script_bytes name) { return command_is(name, "post") || command_is(name, "host:"); }
+/* A browser can be made to send such lines to a local port: the rest of what it sends is not to be
+ * read. */
+static bool is_browser(struct script_bytes name) {
+    return command_is(name, "post") || command_is(name, "host:");
+}
 
 void command_do(struct connection *connection) {
     const struct script_bytes name = connection->reader.words[0];
@@ -160,7 +170,8 @@ void command_do(struct connection *connection) {
         reply_error(&connection->reply, "NOAUTH Authentication required.");
     } else if (command == NULL) {
         unknown(connection, name);
-    } else if (connection->reader.count < command->words_min || connection->reader.count > command->words_max) {
+    } else if (connection->reader.count < command->words_min ||
+               connection->reader.count > command->words_max) {
         command_wrong_words(connection, command->name);
     } else if (may_run(connection, command)) {
         if (command->run != NULL)

@@ -12,7 +12,8 @@
 #include "plan.h"
 #include "script.h"
 
-#define COMMAND_REDIS_VERSION "7.0.0" /* whose commands and answers these are, for clients that ask */
+#define COMMAND_REDIS_VERSION                                                                      \
+    "7.0.0" /* whose commands and answers these are, for clients that ask */
 
 struct connection;
 
@@ -27,8 +28,8 @@ struct command {
     const char *name; /* in lower case */
     size_t words_min, words_max;
     unsigned flags;
-    /* One of the two. `run` answers, or makes the connection busy and answers later. `plan` says what is asked of the
-     * key; false: it answered with an error. */
+    /* One of the two. `run` answers, or makes the connection busy and answers later. `plan` says
+     * what is asked of the key; false: it answered with an error. */
     void (*run)(struct connection *connection);
     bool (*plan)(struct connection *connection, struct plan *plan);
     int first_key; /* which word; 0: none */

@@ -3,7 +3,8 @@
 #include "connection.h"
 
 /* Each name is answered by itself, with the number that is subscribed now. */
-static void confirm(struct connection *connection, const char *what, const struct script_bytes *name) {
+static void confirm(struct connection *connection, const char *what,
+                    const struct script_bytes *name) {
     struct reply *reply = &connection->reply;
     reply_push(reply, 3);
     reply_text(reply, what);
@@ -45,6 +46,12 @@ static void unsubscribe(struct connection *connection, const char *what, bool is
 }
 
 void command_subscribe(struct connection *connection) { subscribe(connection, "subscribe", false); }
-void command_unsubscribe(struct connection *connection) { unsubscribe(connection, "unsubscribe", false); }
-void command_psubscribe(struct connection *connection) { subscribe(connection, "psubscribe", true); }
-void command_punsubscribe(struct connection *connection) { unsubscribe(connection, "punsubscribe", true); }
+void command_unsubscribe(struct connection *connection) {
+    unsubscribe(connection, "unsubscribe", false);
+}
+void command_psubscribe(struct connection *connection) {
+    subscribe(connection, "psubscribe", true);
+}
+void command_punsubscribe(struct connection *connection) {
+    unsubscribe(connection, "punsubscribe", true);
+}

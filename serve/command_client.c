@@ -15,12 +15,14 @@
 /* ---- passwords ---- */
 
 /* False after an error. */
-static bool authenticate(struct connection *connection, struct script_bytes user, struct script_bytes word) {
+static bool authenticate(struct connection *connection, struct script_bytes user,
+                         struct script_bytes word) {
     if (guess_check(connection, user, word)) {
         connection->authenticated = true;
         return true;
     }
-    reply_error(&connection->reply, "WRONGPASS invalid username-password pair or user is disabled.");
+    reply_error(&connection->reply,
+                "WRONGPASS invalid username-password pair or user is disabled.");
     if (guess_is_over(connection)) connection_finish(connection);
     return false;
 }
@@ -29,9 +31,10 @@ void command_auth(struct connection *connection) {
     const struct script_bytes *words = connection->reader.words, by_default = {"default", 7};
     bool names_user = connection->reader.count == 3;
     if (!names_user && connection->gateway->password == NULL) {
-        reply_error(&connection->reply,
-                    "ERR AUTH <password> called without any password configured for the default user. Are you sure "
-                    "your configuration is correct?");
+        reply_error(
+            &connection->reply,
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure "
+            "your configuration is correct?");
         return;
     }
     if (guess_wait(connection, command_auth)) return;
@@ -44,7 +47,8 @@ void command_auth(struct connection *connection) {
 /* False after an error. */
 static bool set_name(struct connection *connection, struct script_bytes name) {
     for (size_t i = 0; i < name.bytes; i++) {
-        if (name.bytes <= CONNECTION_NAME_BYTES_MAX && name.data[i] > ' ' && name.data[i] <= '~') continue;
+        if (name.bytes <= CONNECTION_NAME_BYTES_MAX && name.data[i] > ' ' && name.data[i] <= '~')
+            continue;
         reply_error(
             &connection->reply,
             "ERR Client names cannot contain spaces, newlines or special characters, and are at most 64 bytes long");
@@ -56,10 +60,11 @@ static bool set_name(struct connection *connection, struct script_bytes name) {
 }
 
 static void describe(const struct connection *connection, struct evbuffer *out) {
-    evbuffer_add_printf(out, "id=%" PRIu64 " addr=%s name=%s age=%" PRId64 " db=0 sub=%u psub=0 multi=%d resp=%d\n",
-                        connection->id, connection->peer, connection->name,
-                        (gateway_now_ns() - connection->began_ns) / (1000 * GATEWAY_MS), connection->channels,
-                        transaction_is_open(connection) ? 0 : -1, connection->reply.protocol);
+    evbuffer_add_printf(
+        out, "id=%" PRIu64 " addr=%s name=%s age=%" PRId64 " db=0 sub=%u psub=0 multi=%d resp=%d\n",
+        connection->id, connection->peer, connection->name,
+        (gateway_now_ns() - connection->began_ns) / (1000 * GATEWAY_MS), connection->channels,
+        transaction_is_open(connection) ? 0 : -1, connection->reply.protocol);
 }
 
 static void tell_clients(struct connection *connection, bool all) {
@@ -68,7 +73,8 @@ static void tell_clients(struct connection *connection, bool all) {
         reply_error(&connection->reply, "OOM out of memory");
         return;
     }
-    for (const struct connection *one = connection->gateway->connections; all && one != NULL; one = one->next) {
+    for (const struct connection *one = connection->gateway->connections; all && one != NULL;
+         one = one->next) {
         if (one->wire != NULL) describe(one, text);
     }
     if (!all) describe(connection, text);
@@ -96,7 +102,8 @@ void command_client(struct connection *connection) {
                command_is(words[1], "no-touch")) {
         reply_status(reply, "OK");
     } else {
-        command_refuse(connection, "CLIENT", "it takes SETNAME, GETNAME, ID, INFO, LIST and SETINFO");
+        command_refuse(connection, "CLIENT",
+                       "it takes SETNAME, GETNAME, ID, INFO, LIST and SETINFO");
     }
 }
 
@@ -132,17 +139,20 @@ void command_hello(struct connection *connection) {
     struct reply *reply = &connection->reply;
     int64_t protocol = reply->protocol;
     bool given = connection->reader.count > 1;
-    if (given && (!command_number(connection->reader.words[1], &protocol) || protocol < 2 || protocol > 3)) {
+    if (given &&
+        (!command_number(connection->reader.words[1], &protocol) || protocol < 2 || protocol > 3)) {
         reply_error(reply, "NOPROTO unsupported protocol version");
         return;
     }
     if (has_password(connection) && guess_wait(connection, command_hello)) return;
     if (!hello_options(connection)) return;
     if (!connection->authenticated) {
-        reply_error(reply, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-                           "<proto> AUTH <user> "
-                           "<pass> option can be used to authenticate the client and select the RESP protocol version "
-                           "at the same time");
+        reply_error(
+            reply,
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+            "<proto> AUTH <user> "
+            "<pass> option can be used to authenticate the client and select the RESP protocol version "
+            "at the same time");
         return;
     }
     reply->protocol = (int)protocol;
@@ -168,14 +178,16 @@ void command_select(struct connection *connection) {
     if (command_number(connection->reader.words[1], &number) && number == 0)
         reply_status(&connection->reply, "OK");
     else
-        reply_error(&connection->reply, "ERR DB index is out of range: there is only database 0 here");
+        reply_error(&connection->reply,
+                    "ERR DB index is out of range: there is only database 0 here");
 }
 
 void command_ping(struct connection *connection) {
     struct reply *reply = &connection->reply;
     const struct script_bytes *words = connection->reader.words, nothing = {"", 0};
     const struct script_bytes *word = connection->reader.count > 1 ? &words[1] : NULL;
-    if (connection->channels > 0 && reply->protocol == 2) { /* among messages a status could not be told apart */
+    if (connection->channels > 0 &&
+        reply->protocol == 2) { /* among messages a status could not be told apart */
         if (word == NULL) word = &nothing;
         reply_array(reply, 2);
         reply_text(reply, "pong");
@@ -187,7 +199,8 @@ void command_ping(struct connection *connection) {
 }
 
 void command_echo(struct connection *connection) {
-    reply_bytes(&connection->reply, connection->reader.words[1].data, connection->reader.words[1].bytes);
+    reply_bytes(&connection->reply, connection->reader.words[1].data,
+                connection->reader.words[1].bytes);
 }
 
 void command_quit(struct connection *connection) {

@@ -41,13 +41,15 @@ bool plan_delete(struct connection *connection, struct plan *plan) {
 
 bool plan_fence(struct connection *connection, struct plan *plan) {
     if (!connection->gateway->options->guarded) {
-        command_refuse(connection, "no fencing token",
-                       "the quorum is in classic mode, and only guarded mode has them (--mode guarded)");
+        command_refuse(
+            connection, "no fencing token",
+            "the quorum is in classic mode, and only guarded mode has them (--mode guarded)");
         return false;
     }
     if (connection->reader.count < 3) {
-        command_refuse(connection, "REDLOCK.FENCE key without a value",
-                       "give the value that the lock was taken with: by now it may be another client's");
+        command_refuse(
+            connection, "REDLOCK.FENCE key without a value",
+            "give the value that the lock was taken with: by now it may be another client's");
         return false;
     }
     plans(plan, SCRIPT_GET, PLAN_FENCE);
@@ -65,7 +67,8 @@ bool plan_setnx(struct connection *connection, struct plan *plan) {
 /* ---- how long ---- */
 
 /* A number of milliseconds, or of seconds. False after an error. */
-static bool read_ttl(struct connection *connection, struct script_bytes word, int64_t unit_ms, int64_t *ttl_ms) {
+static bool read_ttl(struct connection *connection, struct script_bytes word, int64_t unit_ms,
+                     int64_t *ttl_ms) {
     int64_t number = 0;
     if (!command_number(word, &number)) {
         reply_error(&connection->reply, "ERR value is not an integer or out of range");
@@ -86,8 +89,12 @@ static bool plan_expiry(struct connection *connection, struct plan *plan, int64_
     return read_ttl(connection, connection->reader.words[2], unit_ms, &plan->call.ttl_ms);
 }
 
-bool plan_pexpire(struct connection *connection, struct plan *plan) { return plan_expiry(connection, plan, 1); }
-bool plan_expire(struct connection *connection, struct plan *plan) { return plan_expiry(connection, plan, 1000); }
+bool plan_pexpire(struct connection *connection, struct plan *plan) {
+    return plan_expiry(connection, plan, 1);
+}
+bool plan_expire(struct connection *connection, struct plan *plan) {
+    return plan_expiry(connection, plan, 1000);
+}
 
 /* ---- SET ---- */
 
@@ -97,7 +104,8 @@ struct set_options {
 };
 
 /* Reads the option at words[*at]. False after an error. */
-static bool read_option(struct connection *connection, size_t *at, struct set_options *options, int64_t *ttl_ms) {
+static bool read_option(struct connection *connection, size_t *at, struct set_options *options,
+                        int64_t *ttl_ms) {
     const struct script_bytes *words = connection->reader.words, word = words[*at];
     bool ms = command_is(word, "px"), seconds = command_is(word, "ex");
     if (command_is(word, "nx")) {
@@ -127,8 +135,9 @@ bool plan_set(struct connection *connection, struct plan *plan) {
         if (!read_option(connection, &at, &options, &plan->call.ttl_ms)) return false;
     }
     if (!options.nx || !options.ttl) {
-        command_refuse(connection, options.nx ? "SET without a time to live" : "SET without NX",
-                       "nothing but locks is kept here, and a lock is taken by SET key value NX PX ms, or EX s");
+        command_refuse(
+            connection, options.nx ? "SET without a time to live" : "SET without NX",
+            "nothing but locks is kept here, and a lock is taken by SET key value NX PX ms, or EX s");
         return false;
     }
     if (options.get) plan->shape = PLAN_OLD;
@@ -137,8 +146,8 @@ bool plan_set(struct connection *connection, struct plan *plan) {
 
 /* ---- one key after the other ---- */
 
-static enum script_step program(struct turn *turn, const struct script_value *answer, struct script_call *call,
-                                struct script_value *result) {
+static enum script_step program(struct turn *turn, const struct script_value *answer,
+                                struct script_call *call, struct script_value *result) {
     struct connection *connection = connection_of(turn);
     return plan_step(&connection->job.plan, turn, answer, call, result);
 }
@@ -165,7 +174,9 @@ static void over(struct turn *turn, const struct script_value *result) {
 
 void job_begin(struct connection *connection) {
     connection->busy = true;
-    if (turn_begin(&connection->turn, connection->gateway, connection->job.plan.key, NULL, program, over)) return;
+    if (turn_begin(&connection->turn, connection->gateway, connection->job.plan.key, NULL, program,
+                   over))
+        return;
     reply_error(&connection->reply, "OOM out of memory");
     connection_answered(connection);
 }

@@ -25,8 +25,8 @@ static void info_server(const struct gateway *gateway, struct evbuffer *out) {
 }
 
 static void info_clients(const struct gateway *gateway, struct evbuffer *out) {
-    evbuffer_add_printf(out, "connected_clients:%zu\r\nmaxclients:%zu\r\n", gateway->connections_count,
-                        gateway->options->connections_max);
+    evbuffer_add_printf(out, "connected_clients:%zu\r\nmaxclients:%zu\r\n",
+                        gateway->connections_count, gateway->options->connections_max);
 }
 
 static void info_replication(const struct gateway *gateway, struct evbuffer *out) {
@@ -41,9 +41,10 @@ static void info_redlock(const struct gateway *gateway, struct evbuffer *out) {
         if (redlock_client_node(gateway->client, i, &status) == REDLOCK_OK)
             ready += status.verdict == REDLOCK_VERDICT_GRANTED;
     }
-    evbuffer_add_printf(out,
-                        "redlock_version:%s\r\nredlock_mode:%s\r\nredlock_nodes:%zu\r\nredlock_nodes_ready:%zu\r\n",
-                        redlock_version(), gateway->options->guarded ? "guarded" : "classic", nodes, ready);
+    evbuffer_add_printf(
+        out,
+        "redlock_version:%s\r\nredlock_mode:%s\r\nredlock_nodes:%zu\r\nredlock_nodes_ready:%zu\r\n",
+        redlock_version(), gateway->options->guarded ? "guarded" : "classic", nodes, ready);
     evbuffer_add_printf(out, "redlock_locks_kept:%zu\r\n", gateway->keys.kept);
 }
 
@@ -59,8 +60,8 @@ static bool is_wanted(const struct request_reader *reader, const char *section) 
     if (reader->count == 1) return true;
     for (size_t i = 1; i < reader->count; i++) {
         const struct script_bytes word = reader->words[i];
-        if (command_is(word, section) || command_is(word, "all") || command_is(word, "everything") ||
-            command_is(word, "default"))
+        if (command_is(word, section) || command_is(word, "all") ||
+            command_is(word, "everything") || command_is(word, "default"))
             return true;
     }
     return false;
@@ -74,11 +75,13 @@ void command_info(struct connection *connection) {
     }
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         if (!is_wanted(&connection->reader, sections[i].name)) continue;
-        evbuffer_add_printf(text, "%s# %s\r\n", evbuffer_get_length(text) > 0 ? "\r\n" : "", sections[i].title);
+        evbuffer_add_printf(text, "%s# %s\r\n", evbuffer_get_length(text) > 0 ? "\r\n" : "",
+                            sections[i].title);
         sections[i].write(connection->gateway, text);
     }
     size_t bytes = evbuffer_get_length(text);
-    reply_bytes(&connection->reply, bytes > 0 ? (const void *)evbuffer_pullup(text, -1) : "", bytes);
+    reply_bytes(&connection->reply, bytes > 0 ? (const void *)evbuffer_pullup(text, -1) : "",
+                bytes);
     evbuffer_free(text);
 }
 
@@ -134,8 +137,9 @@ void command_config(struct connection *connection) {
     if (command_is(connection->reader.words[1], "get"))
         reply_map(&connection->reply, 0);
     else
-        command_refuse(connection, "CONFIG",
-                       "there is nothing to configure, and notifications of locks that end are always sent");
+        command_refuse(
+            connection, "CONFIG",
+            "there is nothing to configure, and notifications of locks that end are always sent");
 }
 
 void command_time(struct connection *connection) {

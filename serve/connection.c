@@ -15,7 +15,8 @@
 #include "step.h"
 #include "transaction.h"
 
-/* Of one client's requests in a row, before others have their turn, and how long; and what is read at a time. */
+/* Of one client's requests in a row, before others have their turn, and how long; and what is read
+ * at a time. */
 enum { REQUESTS_AT_ONCE = 64, READ_BYTES = 16 * 1024 };
 #define SHARE_NS (GATEWAY_MS / 2)
 
@@ -51,7 +52,8 @@ static void connection_free(struct connection *connection) {
 
 /* What a turn needs lives on until it is over. */
 static void free_when_idle(struct connection *connection) {
-    if (connection->wire == NULL && !connection->busy && !connection->working) connection_free(connection);
+    if (connection->wire == NULL && !connection->busy && !connection->working)
+        connection_free(connection);
 }
 
 void connection_close(struct connection *connection) {
@@ -67,7 +69,9 @@ void connection_close(struct connection *connection) {
     free_when_idle(connection);
 }
 
-static size_t unread(const struct connection *connection) { return evbuffer_get_length(connection->reply.out); }
+static size_t unread(const struct connection *connection) {
+    return evbuffer_get_length(connection->reply.out);
+}
 
 static void write_now(struct connection *connection) {
     struct evbuffer *out = connection->reply.out;
@@ -143,8 +147,9 @@ static bool may_go_on(const struct connection *connection) {
            unread(connection) <= CONNECTION_OUTPUT_PAUSE;
 }
 
-/* While a request or an unread answer holds it up, what has come may be as much as is read at a time. libevent would then
- * call on_read() again and again, until something is taken; and on_event(), if it were to read on at the end. */
+/* While a request or an unread answer holds it up, what has come may be as much as is read at a
+ * time. libevent would then call on_read() again and again, until something is taken; and
+ * on_event(), if it were to read on at the end. */
 static void read_when_there_is_room(struct connection *connection) {
     if (connection->wire == NULL || connection->last || connection->ended) return;
     const bool reads = (bufferevent_get_enabled(connection->wire) & EV_READ) != 0;
@@ -166,7 +171,8 @@ static void go_on(struct connection *connection) {
     connection_flush(connection);
     /* What held it up may have been written by now. */
     if (more && may_go_on(connection))
-        bufferevent_trigger(connection->wire, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+        bufferevent_trigger(connection->wire, EV_READ,
+                            BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
     read_when_there_is_room(connection);
     connection->working = false;
     free_when_idle(connection);
@@ -237,7 +243,8 @@ static void link_in(struct gateway *gateway, struct connection *connection) {
 static void refuse_socket(struct gateway *gateway, int fd) {
     static const char text[] = "-ERR max number of clients reached\r\n";
     gateway->metrics.refusals[REFUSED_CONNECTION]++;
-    if (send(fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) { /* it is closed in any case */
+    if (send(fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) <
+        0) { /* it is closed in any case */
     }
     evutil_closesocket(fd);
 }
@@ -319,19 +326,22 @@ static bool keeps_us_waiting(struct connection *connection, int64_t now) {
     if (half && now - connection->midway_since_ns >= CONNECTION_HALF_NS) return true;
     if (!connection->authenticated && now - connection->began_ns >= CONNECTION_HALF_NS) return true;
     if (connection->missed || unread(connection) > CONNECTION_OUTPUT_MAX) return true;
-    return connection->unread_since_ns != 0 && now - connection->unread_since_ns >= CONNECTION_UNREAD_NS;
+    return connection->unread_since_ns != 0 &&
+           now - connection->unread_since_ns >= CONNECTION_UNREAD_NS;
 }
 
 void connections_sweep(struct gateway *gateway) {
     const int64_t now = gateway_now_ns();
-    for (struct connection *connection = gateway->connections, *next; connection != NULL; connection = next) {
+    for (struct connection *connection = gateway->connections, *next; connection != NULL;
+         connection = next) {
         next = connection->next;
         if (connection->wire != NULL && keeps_us_waiting(connection, now)) close_slow(connection);
     }
 }
 
 void connections_drain(struct gateway *gateway) {
-    for (struct connection *connection = gateway->connections, *next; connection != NULL; connection = next) {
+    for (struct connection *connection = gateway->connections, *next; connection != NULL;
+         connection = next) {
         next = connection->next;
         if (!connection->busy) connection_finish(connection);
     }

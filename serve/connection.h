@@ -19,9 +19,11 @@
 #include "request.h"
 #include "turn.h"
 
-#define CONNECTION_OUTPUT_MAX (256 * 1024)        /* a client with more unread answers is closed */
-#define CONNECTION_OUTPUT_PAUSE (64 * 1024)       /* with more, its next request waits */
-#define CONNECTION_HALF_NS INT64_C(10000000000)   /* for the rest of a request, and for a password */
+#define CONNECTION_OUTPUT_MAX (256 * 1024)  /* a client with more unread answers is closed */
+#define CONNECTION_OUTPUT_PAUSE (64 * 1024) /* with more, its next request waits */
+#define CONNECTION_HALF_NS                                                                         \
+    INT64_C(10000000000)                          /* for the rest of a request, and for a password \
+                                                   */
 #define CONNECTION_UNREAD_NS INT64_C(10000000000) /* for the reading of an answer */
 #define CONNECTION_NAME_BYTES_MAX 64
 

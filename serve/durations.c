@@ -22,16 +22,20 @@ void durations_add(struct durations *durations, int64_t ns) {
     durations->sum_ns += ns;
 }
 
-void durations_write(const struct durations *durations, const char *name, const char *labels, struct evbuffer *out) {
+void durations_write(const struct durations *durations, const char *name, const char *labels,
+                     struct evbuffer *out) {
     const char *comma = labels[0] != '\0' ? "," : "";
     const char *open = labels[0] != '\0' ? "{" : "", *close = labels[0] != '\0' ? "}" : "";
     uint64_t count = 0;
     for (int i = 0; i < DURATIONS_BUCKETS; i++) {
         count += durations->counts[i];
-        evbuffer_add_printf(out, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, comma, buckets[i].text, count);
+        evbuffer_add_printf(out, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, comma,
+                            buckets[i].text, count);
     }
     count += durations->counts[DURATIONS_BUCKETS];
-    evbuffer_add_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, comma, count);
-    evbuffer_add_printf(out, "%s_sum%s%s%s %.9f\n", name, open, labels, close, (double)durations->sum_ns / 1e9);
+    evbuffer_add_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, comma,
+                        count);
+    evbuffer_add_printf(out, "%s_sum%s%s%s %.9f\n", name, open, labels, close,
+                        (double)durations->sum_ns / 1e9);
     evbuffer_add_printf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
 }

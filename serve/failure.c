@@ -7,14 +7,17 @@
 #include "gateway.h"
 
 static bool is_answer(int verdict) {
-    return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_DENIED || verdict == REDLOCK_VERDICT_ABSENT;
+    return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_DENIED ||
+           verdict == REDLOCK_VERDICT_ABSENT;
 }
 
-/* A round asks only nodes that are connected, and some connections end meanwhile: of these the connection knows better.
+/* A round asks only nodes that are connected, and some connections end meanwhile: of these the
+ * connection knows better.
  */
 static int verdict_of(int verdict, const struct redlock_node_status *status) {
     if (verdict == REDLOCK_VERDICT_NONE)
-        return status->verdict != REDLOCK_VERDICT_GRANTED ? status->verdict : REDLOCK_VERDICT_TIMEOUT;
+        return status->verdict != REDLOCK_VERDICT_GRANTED ? status->verdict
+                                                          : REDLOCK_VERDICT_TIMEOUT;
     bool silent = verdict == REDLOCK_VERDICT_CONNECTING || verdict == REDLOCK_VERDICT_TIMEOUT ||
                   verdict == REDLOCK_VERDICT_DISCONNECTED;
     return silent && status->verdict != REDLOCK_VERDICT_GRANTED ? status->verdict : verdict;
@@ -37,9 +40,12 @@ static void name_nodes(const struct gateway *gateway, const int *verdicts, char 
     if (used > 0 && used < size) snprintf(out + used, size - used, ")");
 }
 
-void failure_text(const struct gateway *gateway, int result, const int *verdicts, char *out, size_t size) {
+void failure_text(const struct gateway *gateway, int result, const int *verdicts, char *out,
+                  size_t size) {
     bool unknown = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED;
-    int used = snprintf(out, size, "%s %s", unknown ? "NOQUORUM" : "ERR", redlock_result_text(result));
+    int used =
+        snprintf(out, size, "%s %s", unknown ? "NOQUORUM" : "ERR", redlock_result_text(result));
     bool of_nodes = unknown || result == REDLOCK_TWICE_LISTED;
-    if (of_nodes && used > 0 && (size_t)used < size) name_nodes(gateway, verdicts, out + used, size - (size_t)used);
+    if (of_nodes && used > 0 && (size_t)used < size)
+        name_nodes(gateway, verdicts, out + used, size - (size_t)used);
 }

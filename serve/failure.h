@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Why an operation failed, as one sentence that a client's log can hold: which nodes, and what each said. No secrets.
+ * Why an operation failed, as one sentence that a client's log can hold: which nodes, and what each
+ * said. No secrets.
  */
 #ifndef SERVE_FAILURE_H
 #define SERVE_FAILURE_H
@@ -12,6 +13,7 @@
 struct gateway;
 
 /* "NOQUORUM ..." or "ERR ...". `verdicts` of the last round, node by node; NULL: none was begun. */
-void failure_text(const struct gateway *gateway, int result, const int *verdicts, char *out, size_t size);
+void failure_text(const struct gateway *gateway, int result, const int *verdicts, char *out,
+                  size_t size);
 
 #endif

@@ -119,7 +119,8 @@ static bool has_token(struct redlock_lock *lock, const struct sight *sight) {
 }
 
 struct redlock_lock *key_lock(const struct key *key, const struct sight *sight) {
-    if (sight->state != SIGHT_LOCK || key->lock == NULL || redlock_validity_ms(key->lock) == 0) return NULL;
+    if (sight->state != SIGHT_LOCK || key->lock == NULL || redlock_validity_ms(key->lock) == 0)
+        return NULL;
     return has_token(key->lock, sight) ? key->lock : NULL;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The keys that somebody is busy with, or whose lock was taken through this gateway. What is kept here is a help, never
- * the truth: that is on the nodes, and a gateway that has just started serves every lock as well.
+ * The keys that somebody is busy with, or whose lock was taken through this gateway. What is kept
+ * here is a help, never the truth: that is on the nodes, and a gateway that has just started serves
+ * every lock as well.
  */
 #ifndef SERVE_KEY_H
 #define SERVE_KEY_H
@@ -16,9 +17,9 @@
 #include "script.h"
 #include "sight.h"
 
-/* A lock kept here is believed this long after a majority of the nodes has said so; then they are asked again. So what
- * was deleted through another gateway is noticed soon, and a crowd that asks for one key costs the nodes ten looks a
- * second. */
+/* A lock kept here is believed this long after a majority of the nodes has said so; then they are
+ * asked again. So what was deleted through another gateway is noticed soon, and a crowd that asks
+ * for one key costs the nodes ten looks a second. */
 #define KEY_BELIEVED_NS INT64_C(100000000)
 /* More locks, or more bytes (--lock-memory), are not kept: they are found again on the nodes when
  * they are asked for. */
@@ -40,8 +41,8 @@ struct keys {
 struct key {
     struct gateway *gateway;
     TAILQ_HEAD(key_queue, turn) queue; /* who wants it; the first has the turn */
-    struct redlock_lock *lock; /* NULL: none is kept here */
-    int64_t ends_ns;           /* when the nodes will have forgotten it */
+    struct redlock_lock *lock;         /* NULL: none is kept here */
+    int64_t ends_ns;                   /* when the nodes will have forgotten it */
     int64_t believed_until_ns;
     struct event *end;
     struct script_bytes name; /* behind the struct */

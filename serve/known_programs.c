@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "known_programs.h"
 
-#define GIVES(n) {.outcome = KNOWN_NUMBER, .number = (n)}
-#define GIVES_OK {.outcome = KNOWN_OK}
-#define FAILS {.outcome = KNOWN_ERROR}
-#define DOES(what, is) {.act = KNOWN_##what, .call = 1, .outcome = KNOWN_##is}
-#define DOES_THEN_GIVES(what, n) \
-    {.act = KNOWN_##what, .call = 1, .outcome = KNOWN_NUMBER, .number = (n)}
-#define TRIES {.act = KNOWN_TRY, .call = 2, .outcome = KNOWN_FLAG}
+#define GIVES(n)                                                                                   \
+    { .outcome = KNOWN_NUMBER, .number = (n) }
+#define GIVES_OK                                                                                   \
+    { .outcome = KNOWN_OK }
+#define FAILS                                                                                      \
+    { .outcome = KNOWN_ERROR }
+#define DOES(what, is)                                                                             \
+    { .act = KNOWN_##what, .call = 1, .outcome = KNOWN_##is }
+#define DOES_THEN_GIVES(what, n)                                                                   \
+    { .act = KNOWN_##what, .call = 1, .outcome = KNOWN_NUMBER, .number = (n) }
+#define TRIES                                                                                      \
+    { .act = KNOWN_TRY, .call = 2, .outcome = KNOWN_FLAG }
 
 /* clang-format off */
 static const struct known_program programs[] = {

@@ -33,8 +33,8 @@ struct listener {
 
 /* ---- connections ---- */
 
-static void on_connection(struct evconnlistener *events, evutil_socket_t fd, struct sockaddr *address, int bytes,
-                          void *context) {
+static void on_connection(struct evconnlistener *events, evutil_socket_t fd,
+                          struct sockaddr *address, int bytes, void *context) {
     (void)events;
     (void)bytes;
     connection_open(context, fd, address);
@@ -70,8 +70,8 @@ static void listener_free(struct listener *listener) {
     struct stat now;
     if (listener->events != NULL) evconnlistener_free(listener->events);
     if (listener->again != NULL) event_free(listener->again);
-    bool ours = listener->path != NULL && lstat(listener->path, &now) == 0 && now.st_dev == listener->device &&
-                now.st_ino == listener->inode;
+    bool ours = listener->path != NULL && lstat(listener->path, &now) == 0 &&
+                now.st_dev == listener->device && now.st_ino == listener->inode;
     if (ours) unlink(listener->path);
     free(listener->path);
     free(listener);
@@ -84,8 +84,9 @@ static bool listener_add(struct gateway *gateway, int fd, const char *path) {
     evutil_make_socket_nonblocking(fd);
     if (listener != NULL && path != NULL && lstat(path, &made) == 0) listener->path = strdup(path);
     if (listener != NULL)
-        listener->events = evconnlistener_new(gateway->base, on_connection, gateway,
-                                              LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
+        listener->events =
+            evconnlistener_new(gateway->base, on_connection, gateway,
+                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
     if (listener == NULL || listener->events == NULL) {
         gateway->options->say("cannot listen: %s", strerror(errno));
         close(fd);
@@ -107,7 +108,8 @@ static bool listener_add(struct gateway *gateway, int fd, const char *path) {
 static bool is_live(const struct sockaddr_un *address) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return true;
-    bool dead = connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+    bool dead = connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+                errno == ECONNREFUSED;
     close(fd);
     return !dead;
 }
@@ -139,7 +141,8 @@ static bool listen_unix(struct gateway *gateway, const char *path) {
     }
     if (bound == 0 && listen(fd, BACKLOG) == 0) return listener_add(gateway, fd, path);
     if (errno == EADDRINUSE)
-        say("--listen unix://%s: it is in use: another process listens there, or it is no socket", path);
+        say("--listen unix://%s: it is in use: another process listens there, or it is no socket",
+            path);
     else
         say("--listen unix://%s: %s", path, strerror(errno));
     close(fd);
@@ -149,8 +152,10 @@ static bool listen_unix(struct gateway *gateway, const char *path) {
 /* ---- TCP ---- */
 
 /* Whoever can reach the port can take and delete every lock. */
-static bool may_be_reached(const struct gateway *gateway, const struct sockaddr *address, const char *name) {
-    if (gateway->password != NULL || address->sa_family == AF_UNIX || address_is_loopback(address)) return true;
+static bool may_be_reached(const struct gateway *gateway, const struct sockaddr *address,
+                           const char *name) {
+    if (gateway->password != NULL || address->sa_family == AF_UNIX || address_is_loopback(address))
+        return true;
     gateway->options->say(
         "%s: others can reach this address, so a password is needed: give --password-file, or listen on 127.0.0.1",
         name);
@@ -161,8 +166,10 @@ static void tell_address(const struct gateway *gateway, int fd) {
     struct sockaddr_storage address = {0};
     socklen_t bytes = sizeof address;
     char text[ADDRESS_TEXT_BYTES];
-    if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) return;
-    gateway->options->say("listening on %s", address_text((const struct sockaddr *)&address, text, sizeof text));
+    if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
+        return;
+    gateway->options->say("listening on %s",
+                          address_text((const struct sockaddr *)&address, text, sizeof text));
 }
 
 static bool listen_one(struct gateway *gateway, const struct addrinfo *one, const char *name) {
@@ -183,8 +190,8 @@ static bool listen_one(struct gateway *gateway, const struct addrinfo *one, cons
 static bool listen_tcp(struct gateway *gateway, const char *name) {
     struct address address;
     struct addrinfo *found = NULL;
-    const char *error =
-        address_read(name, &address) ? address_find(&address, &found) : "it is neither unix:///PATH nor HOST:PORT";
+    const char *error = address_read(name, &address) ? address_find(&address, &found)
+                                                     : "it is neither unix:///PATH nor HOST:PORT";
     if (error != NULL) {
         gateway->options->say("--listen %s: %s", name, error);
         return false;
@@ -205,7 +212,8 @@ static bool take_handed_over(struct gateway *gateway) {
         socklen_t bytes = sizeof address;
         if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0 ||
             getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
-            gateway->options->say("descriptor %d was handed over and is no stream socket that listens", fd);
+            gateway->options->say(
+                "descriptor %d was handed over and is no stream socket that listens", fd);
             return false;
         }
         if (!may_be_reached(gateway, (const struct sockaddr *)&address, "the socket unit") ||
@@ -234,7 +242,8 @@ static bool listen_named(struct gateway *gateway, const char *names) {
 
 bool listen_open(struct gateway *gateway) {
     if (!take_handed_over(gateway)) return false;
-    if (gateway->options->listen != NULL && !listen_named(gateway, gateway->options->listen)) return false;
+    if (gateway->options->listen != NULL && !listen_named(gateway, gateway->options->listen))
+        return false;
     if (gateway->listeners != NULL) return true;
     gateway->options->say(
         "nowhere to listen: give --listen unix:///PATH or --listen HOST:PORT, or start it by a socket unit");

@@ -9,8 +9,8 @@
 
 struct gateway;
 
-/* All that the options name, and all that was handed over. False after a word; what was made is closed by
- * listen_close(). */
+/* All that the options name, and all that was handed over. False after a word; what was made is
+ * closed by listen_close(). */
 bool listen_open(struct gateway *gateway);
 /* No more connections. Sockets of its own are removed from the file system. */
 void listen_close(struct gateway *gateway);

@@ -15,7 +15,8 @@ static void head(struct evbuffer *out, const char *name, const char *type, const
     evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void number(struct evbuffer *out, const char *name, const char *type, uint64_t value, const char *help) {
+static void number(struct evbuffer *out, const char *name, const char *type, uint64_t value,
+                   const char *help) {
     head(out, name, type, help);
     evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
@@ -30,11 +31,13 @@ static void label(const char *text, char *out, size_t size) {
     out[used] = '\0';
 }
 
-static const char *const outcomes[METRIC_OUTCOMES] = {
-    [METRIC_DONE] = "done", [METRIC_NOT] = "not", [METRIC_NO_QUORUM] = "no_quorum", [METRIC_FAILED] = "failed"};
+static const char *const outcomes[METRIC_OUTCOMES] = {[METRIC_DONE] = "done",
+                                                      [METRIC_NOT] = "not",
+                                                      [METRIC_NO_QUORUM] = "no_quorum",
+                                                      [METRIC_FAILED] = "failed"};
 
-static void write_step(struct evbuffer *out, const char *name, const uint64_t *counts, const char *done,
-                       const char * not, const char *help) {
+static void write_step(struct evbuffer *out, const char *name, const uint64_t *counts,
+                       const char *done, const char * not, const char *help) {
     head(out, name, "counter", help);
     for (int i = 0; i < METRIC_OUTCOMES; i++) {
         const char *outcome = i == METRIC_DONE ? done : i == METRIC_NOT ? not : outcomes[i];
@@ -56,18 +59,22 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
            "What they may take.");
     number(out, "redlock_serve_locks_not_remembered_total", "counter", gateway->keys.not_kept,
            "Locks that there was no room for here.");
-    write_step(out, "redlock_serve_acquisitions_total", metrics->steps[METRIC_TAKE], "taken", "held",
-               "Tries to take a lock.");
-    write_step(out, "redlock_serve_extensions_total", metrics->steps[METRIC_EXTEND], "extended", "gone",
-               "Tries to extend a lock.");
-    write_step(out, "redlock_serve_releases_total", metrics->steps[METRIC_RELEASE], "released", "gone",
-               "Tries to release a lock.");
-    number(out, "redlock_serve_expired_total", "counter", metrics->expired, "Locks of this gateway whose time ended.");
-    head(out, "redlock_serve_wait_seconds", "histogram", "How long a request waited for others on the same key.");
+    write_step(out, "redlock_serve_acquisitions_total", metrics->steps[METRIC_TAKE], "taken",
+               "held", "Tries to take a lock.");
+    write_step(out, "redlock_serve_extensions_total", metrics->steps[METRIC_EXTEND], "extended",
+               "gone", "Tries to extend a lock.");
+    write_step(out, "redlock_serve_releases_total", metrics->steps[METRIC_RELEASE], "released",
+               "gone", "Tries to release a lock.");
+    number(out, "redlock_serve_expired_total", "counter", metrics->expired,
+           "Locks of this gateway whose time ended.");
+    head(out, "redlock_serve_wait_seconds", "histogram",
+         "How long a request waited for others on the same key.");
     durations_write(&metrics->waits, "redlock_serve_wait_seconds", "", out);
-    head(out, "redlock_serve_round_trip_seconds", "histogram", "How long a majority of the nodes took.");
+    head(out, "redlock_serve_round_trip_seconds", "histogram",
+         "How long a majority of the nodes took.");
     for (int i = 0; i < METRIC_STEPS; i++)
-        durations_write(&metrics->round_trips[i], "redlock_serve_round_trip_seconds", steps[i], out);
+        durations_write(&metrics->round_trips[i], "redlock_serve_round_trip_seconds", steps[i],
+                        out);
 }
 
 static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
@@ -78,20 +85,24 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
                                                   [REFUSED_PROTOCOL] = "protocol",
                                                   [REFUSED_SLOW] = "slow",
                                                   [REFUSED_MEMORY] = "memory"};
-    number(out, "redlock_serve_connections", "gauge", gateway->connections_count, "Clients connected.");
-    number(out, "redlock_serve_connections_max", "gauge", gateway->options->connections_max, "Clients that may be.");
+    number(out, "redlock_serve_connections", "gauge", gateway->connections_count,
+           "Clients connected.");
+    number(out, "redlock_serve_connections_max", "gauge", gateway->options->connections_max,
+           "Clients that may be.");
     number(out, "redlock_serve_client_bytes", "gauge", gateway->client_bytes,
            "What clients' requests, answers and subscriptions take, about.");
     number(out, "redlock_serve_client_bytes_max", "gauge", gateway->options->client_bytes_max,
            "What they may take.");
-    number(out, "redlock_serve_connections_total", "counter", metrics->connections, "Clients that ever were.");
-    number(out, "redlock_serve_requests_total", "counter", metrics->requests, "Requests of all kinds.");
+    number(out, "redlock_serve_connections_total", "counter", metrics->connections,
+           "Clients that ever were.");
+    number(out, "redlock_serve_requests_total", "counter", metrics->requests,
+           "Requests of all kinds.");
     number(out, "redlock_serve_notifications_total", "counter", metrics->notifications,
            "Messages to clients that subscribed.");
     head(out, "redlock_serve_refusals_total", "counter", "What was not served, and why.");
     for (int i = 0; i < REFUSALS; i++)
-        evbuffer_add_printf(out, "redlock_serve_refusals_total{reason=\"%s\"} %" PRIu64 "\n", reasons[i],
-                            metrics->refusals[i]);
+        evbuffer_add_printf(out, "redlock_serve_refusals_total{reason=\"%s\"} %" PRIu64 "\n",
+                            reasons[i], metrics->refusals[i]);
 }
 
 static void write_metrics(const struct gateway *gateway, struct evbuffer *out) {
@@ -107,11 +118,14 @@ static void write_scripts(const struct gateway *gateway, struct evbuffer *out) {
     const struct workers_count *count = &workers->count;
     static const char lost[] = "redlock_serve_script_processes_lost_total";
     head(out, "redlock_serve_scripts_total", "counter", "Scripts run, by heart or by a process.");
-    evbuffer_add_printf(out, "redlock_serve_scripts_total{by=\"heart\"} %" PRIu64 "\n", count->known);
-    evbuffer_add_printf(out, "redlock_serve_scripts_total{by=\"process\"} %" PRIu64 "\n", count->runs);
+    evbuffer_add_printf(out, "redlock_serve_scripts_total{by=\"heart\"} %" PRIu64 "\n",
+                        count->known);
+    evbuffer_add_printf(out, "redlock_serve_scripts_total{by=\"process\"} %" PRIu64 "\n",
+                        count->runs);
     number(out, "redlock_serve_script_processes", "gauge", workers_running(workers),
            "Processes that run scripts.");
-    head(out, lost, "counter", "Processes that a script kept for too long, or that ended by themselves.");
+    head(out, lost, "counter",
+         "Processes that a script kept for too long, or that ended by themselves.");
     evbuffer_add_printf(out, "%s{reason=\"time\"} %" PRIu64 "\n", lost, count->overdue);
     evbuffer_add_printf(out, "%s{reason=\"itself\"} %" PRIu64 "\n", lost, count->died);
 }
@@ -133,8 +147,8 @@ static void write_nodes(const struct gateway *gateway, struct evbuffer *out) {
                 evbuffer_add_printf(out, "redlock_node_up{node=\"%s\"} %d\n", url,
                                     status.verdict == REDLOCK_VERDICT_GRANTED);
             else
-                evbuffer_add_printf(out, "redlock_node_verdict{node=\"%s\",verdict=\"%s\"} %d\n", url,
-                                    redlock_verdict_text(status.verdict), status.verdict);
+                evbuffer_add_printf(out, "redlock_node_verdict{node=\"%s\",verdict=\"%s\"} %d\n",
+                                    url, redlock_verdict_text(status.verdict), status.verdict);
         }
     }
 }
@@ -143,18 +157,21 @@ static void write_library(const struct gateway *gateway, struct evbuffer *out) {
     struct redlock_stats stats = {.size = sizeof stats};
     if (redlock_client_stats(gateway->client, &stats) != REDLOCK_OK) return;
     head(out, "redlock_votes_total", "counter", "Votes of nodes on tries to take a lock.");
-    evbuffer_add_printf(out, "redlock_votes_total{vote=\"granted\"} %" PRIu64 "\n", stats.votes_granted);
-    evbuffer_add_printf(out, "redlock_votes_total{vote=\"denied\"} %" PRIu64 "\n", stats.votes_denied);
+    evbuffer_add_printf(out, "redlock_votes_total{vote=\"granted\"} %" PRIu64 "\n",
+                        stats.votes_granted);
+    evbuffer_add_printf(out, "redlock_votes_total{vote=\"denied\"} %" PRIu64 "\n",
+                        stats.votes_denied);
     evbuffer_add_printf(out, "redlock_votes_total{vote=\"lost\"} %" PRIu64 "\n", stats.votes_lost);
     number(out, "redlock_splits_total", "counter", stats.splits,
            "Tries that failed on others' votes although some nodes granted.");
-    number(out, "redlock_reconnects_total", "counter", stats.reconnects, "Connections to nodes made anew.");
+    number(out, "redlock_reconnects_total", "counter", stats.reconnects,
+           "Connections to nodes made anew.");
 }
 
 static void write_page(const struct gateway *gateway, struct evbuffer *out) {
     head(out, "redlock_serve_info", "gauge", "Which gateway this is.");
-    evbuffer_add_printf(out, "redlock_serve_info{version=\"%s\",mode=\"%s\"} 1\n", redlock_version(),
-                        gateway->options->guarded ? "guarded" : "classic");
+    evbuffer_add_printf(out, "redlock_serve_info{version=\"%s\",mode=\"%s\"} 1\n",
+                        redlock_version(), gateway->options->guarded ? "guarded" : "classic");
     write_locks(gateway, out);
     write_clients(gateway, out);
     write_scripts(gateway, out);
@@ -166,7 +183,8 @@ static void write_page(const struct gateway *gateway, struct evbuffer *out) {
 bool metrics_open(struct gateway *gateway, const char *name) {
     struct address address;
     struct addrinfo *found = NULL;
-    const char *error = address_read(name, &address) ? address_find(&address, &found) : "it is not HOST:PORT";
+    const char *error =
+        address_read(name, &address) ? address_find(&address, &found) : "it is not HOST:PORT";
     if (error == NULL) error = metrics_http_open(gateway, found, write_page);
     if (found != NULL) freeaddrinfo(found);
     if (error != NULL) gateway->options->say("--metrics %s: %s", name, error);

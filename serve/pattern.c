@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Not fnmatch(3): that ends at a NUL, and with many stars it takes as long as it likes. Here one star is remembered,
- * the last: whatever an earlier one could take, the last can take as well. So the time is at most pattern times text.
+ * Not fnmatch(3): that ends at a NUL, and with many stars it takes as long as it likes. Here one
+ * star is remembered, the last: whatever an earlier one could take, the last can take as well. So
+ * the time is at most pattern times text.
  */
 #include "pattern.h"
 

@@ -17,7 +17,8 @@ static struct script_value integer(int64_t value) {
 }
 
 /* The fencing token of a lock that another has by now is not for who asks. */
-static struct script_value fence_of(const struct turn *turn, struct script_bytes asked, struct script_bytes held) {
+static struct script_value fence_of(const struct turn *turn, struct script_bytes asked,
+                                    struct script_bytes held) {
     if (asked.bytes != held.bytes || memcmp(asked.data, held.data, held.bytes) != 0)
         return (struct script_value){.kind = SCRIPT_NIL};
     struct redlock_lock *lock = key_lock(turn->key, &turn->sight);
@@ -28,17 +29,20 @@ static struct script_value fence_of(const struct turn *turn, struct script_bytes
         "before this one started, or by a client in classic mode");
 }
 
-static struct script_value shaped(const struct plan *plan, const struct turn *turn, const struct script_value *answer) {
+static struct script_value shaped(const struct plan *plan, const struct turn *turn,
+                                  const struct script_value *answer) {
     if (answer->kind == SCRIPT_ERROR) return *answer;
-    if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES) return fence_of(turn, plan->call.value, answer->bytes);
+    if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES)
+        return fence_of(turn, plan->call.value, answer->bytes);
     if (plan->shape == PLAN_FLAG) return integer(answer->kind == SCRIPT_STATUS);
-    if (plan->shape == PLAN_SECONDS && answer->integer >= 0) return integer((answer->integer + 500) / 1000);
+    if (plan->shape == PLAN_SECONDS && answer->integer >= 0)
+        return integer((answer->integer + 500) / 1000);
     return *answer;
 }
 
 /* Takes only what it has seen to be free, so that nil surely means "taken". */
-static enum script_step take_or_tell(struct plan *plan, const struct script_value *answer, struct script_call *call,
-                                     struct script_value *result) {
+static enum script_step take_or_tell(struct plan *plan, const struct script_value *answer,
+                                     struct script_call *call, struct script_value *result) {
     if (answer == NULL) {
         plan->looked = false;
         *call = (struct script_call){.command = SCRIPT_GET};
@@ -50,10 +54,11 @@ static enum script_step take_or_tell(struct plan *plan, const struct script_valu
         return SCRIPT_CALLS;
     }
     *result = *answer;
-    if (plan->looked && answer->kind == SCRIPT_STATUS) *result = (struct script_value){.kind = SCRIPT_NIL};
+    if (plan->looked && answer->kind == SCRIPT_STATUS)
+        *result = (struct script_value){.kind = SCRIPT_NIL};
     if (plan->looked && answer->kind == SCRIPT_NIL)
-        *result =
-            error_value("TRYAGAIN others take and release this key all the time: it could not be told what it held");
+        *result = error_value(
+            "TRYAGAIN others take and release this key all the time: it could not be told what it held");
     return SCRIPT_ENDS;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What one lock command asks of one key, and what its answer looks like. The same whether it is done at once or in
- * EXEC.
+ * What one lock command asks of one key, and what its answer looks like. The same whether it is
+ * done at once or in EXEC.
  */
 #ifndef SERVE_PLAN_H
 #define SERVE_PLAN_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A file may be on a disk that hangs, or be a pipe that nobody writes to. So a thread reads them, and the loop goes on.
+ * A file may be on a disk that hangs, or be a pipe that nobody writes to. So a thread reads them,
+ * and the loop goes on.
  */
 #include "reload.h"
 
@@ -37,9 +38,11 @@ static void *read_files(void *context) {
     struct redlock_error error = {0};
     const uint64_t one = 1;
     if (path != NULL) reload->password = password_read(path, reload->why, sizeof reload->why);
-    if (reload->why[0] == '\0' && redlock_client_reload(reload->gateway->client, &error) != REDLOCK_OK)
+    if (reload->why[0] == '\0' &&
+        redlock_client_reload(reload->gateway->client, &error) != REDLOCK_OK)
         snprintf(reload->why, sizeof reload->why, "%s", error.text);
-    return write(reload->fd, &one, sizeof one) == sizeof one ? NULL : reload; /* an eventfd takes a 1 */
+    return write(reload->fd, &one, sizeof one) == sizeof one ? NULL
+                                                             : reload; /* an eventfd takes a 1 */
 }
 
 /* A file that cannot be used changes nothing: what was read before holds on. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * SIGHUP: the password file and the files of TLS are read again. Connections that there are stay, on both sides.
+ * SIGHUP: the password file and the files of TLS are read again. Connections that there are stay,
+ * on both sides.
  */
 #ifndef SERVE_RELOAD_H
 #define SERVE_RELOAD_H

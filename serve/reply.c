@@ -10,15 +10,18 @@
 
 enum { ERROR_BYTES_MAX = 2048 };
 
-/* Out of memory: evbuffer leaves the buffer as it was. The client then misses an answer, and its stream is of no use
- * any more; a gateway so short of memory is ended by its MemoryMax before that. */
+/* Out of memory: evbuffer leaves the buffer as it was. The client then misses an answer, and its
+ * stream is of no use any more; a gateway so short of memory is ended by its MemoryMax before
+ * that. */
 static void head(struct reply *reply, char kind, int64_t number) {
     char text[32];
     int bytes = snprintf(text, sizeof text, "%c%" PRId64 "\r\n", kind, number);
     evbuffer_add(reply->out, text, (size_t)bytes);
 }
 
-void reply_status(struct reply *reply, const char *text) { evbuffer_add_printf(reply->out, "+%s\r\n", text); }
+void reply_status(struct reply *reply, const char *text) {
+    evbuffer_add_printf(reply->out, "+%s\r\n", text);
+}
 
 static void error_line(struct reply *reply, char *text) {
     for (char *at = text; *at != '\0'; at++) {
@@ -65,7 +68,9 @@ void reply_map(struct reply *reply, size_t pairs) {
         head(reply, '*', (int64_t)pairs * 2);
 }
 
-void reply_push(struct reply *reply, size_t count) { head(reply, reply->protocol == 3 ? '>' : '*', (int64_t)count); }
+void reply_push(struct reply *reply, size_t count) {
+    head(reply, reply->protocol == 3 ? '>' : '*', (int64_t)count);
+}
 
 void reply_value(struct reply *reply, const struct script_value *value) {
     char text[ERROR_BYTES_MAX];

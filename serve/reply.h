@@ -19,7 +19,8 @@ struct reply {
 
 void reply_status(struct reply *reply, const char *text);
 /* "CODE sentence"; control characters become blanks, since an error is one line. */
-void reply_error(struct reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void reply_error(struct reply *reply, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void reply_integer(struct reply *reply, int64_t value);
 void reply_bytes(struct reply *reply, const void *data, size_t bytes);
 void reply_text(struct reply *reply, const char *text);

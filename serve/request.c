@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * hiredis reads requests as it reads replies: a request is an array of strings. Each word's bytes are copied to the
- * arena, since hiredis's own buffer moves between the parts of a request that comes in several reads.
+ * hiredis reads requests as it reads replies: a request is an array of strings. Each word's bytes
+ * are copied to the arena, since hiredis's own buffer moves between the parts of a request that
+ * comes in several reads.
  */
 #include "request.h"
 
@@ -36,12 +37,14 @@ static bool arena_reserve(struct request_reader *reader, size_t bytes) {
 
 static void *on_string(const redisReadTask *task, char *text, size_t bytes) {
     struct request_reader *reader = task->privdata;
-    if (task->type != REDIS_REPLY_STRING) return refuse(reader, "a request is an array of bulk strings");
+    if (task->type != REDIS_REPLY_STRING)
+        return refuse(reader, "a request is an array of bulk strings");
     if (reader->count == REQUEST_WORDS_MAX) return refuse(reader, "too many words in a request");
     if (!arena_reserve(reader, bytes)) return refuse(reader, "out of memory");
     if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, text, bytes);
     reader->arena_bytes += bytes;
-    reader->words[reader->count++].bytes = bytes; /* where it lies is known when the arena moves no more */
+    reader->words[reader->count++].bytes =
+        bytes; /* where it lies is known when the arena moves no more */
     return &accepted;
 }
 
@@ -66,7 +69,9 @@ static void on_free(void *object) { (void)object; }
 
 /* The functions' types are the only thing that differs between hiredis 0.14 and 1.x. */
 #if HIREDIS_MAJOR >= 1
-static void *on_array(const redisReadTask *task, size_t elements) { return on_elements(task, elements); }
+static void *on_array(const redisReadTask *task, size_t elements) {
+    return on_elements(task, elements);
+}
 static void *on_double(const redisReadTask *task, double value, char *text, size_t bytes) {
     (void)value, (void)text, (void)bytes;
     return refuse(task->privdata, "a number where a bulk string belongs");
@@ -75,9 +80,12 @@ static void *on_bool(const redisReadTask *task, int value) {
     (void)value;
     return refuse(task->privdata, "a boolean where a bulk string belongs");
 }
-static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_double, on_nil, on_bool, on_free};
+static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_double,
+                                              on_nil,    on_bool,  on_free};
 #else
-static void *on_array(const redisReadTask *task, int elements) { return on_elements(task, (size_t)elements); }
+static void *on_array(const redisReadTask *task, int elements) {
+    return on_elements(task, (size_t)elements);
+}
 static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_nil, on_free};
 #endif
 
@@ -175,7 +183,8 @@ static enum request_status next_line(struct request_reader *reader) {
 static enum request_status next_array(struct request_reader *reader) {
     void *object = NULL;
     int outcome = redisReaderGetReply(reader->hiredis, &object);
-    if (outcome != REDIS_OK) return bad(reader, reader->error != NULL ? reader->error : "not a request");
+    if (outcome != REDIS_OK)
+        return bad(reader, reader->error != NULL ? reader->error : "not a request");
     size_t behind = object != NULL ? reader->hiredis->len - reader->hiredis->pos : 0;
     if (reader->pending - behind > REQUEST_BYTES_MAX) return bad(reader, "too long a request");
     if (object == NULL) return REQUEST_MORE;

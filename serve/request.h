@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bytes in, requests out: arrays of strings as clients send them, and lines as people type them. Knows no socket and no
- * command. Whatever comes is bounded: words, bytes, and no array within an array.
+ * Bytes in, requests out: arrays of strings as clients send them, and lines as people type them.
+ * Knows no socket and no command. Whatever comes is bounded: words, bytes, and no array within an
+ * array.
  */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
@@ -32,7 +33,8 @@ struct request_reader {
 };
 
 enum request_status {
-    REQUEST_READY, /* words[0..count), until the next call; count may be 0: an empty request, which nobody answers */
+    REQUEST_READY, /* words[0..count), until the next call; count may be 0: an empty request, which
+                      nobody answers */
     REQUEST_MORE,  /* more bytes are needed */
     REQUEST_BAD    /* no request can follow: `error` says why */
 };
@@ -48,8 +50,9 @@ void request_rest(struct request_reader *reader);
 /* Bytes that it has taken, about. */
 size_t request_weight(const struct request_reader *reader);
 
-/* Splits a line into words as a shell would: 'as it is', "with \" \\ \n \r \t \xHH", blanks between. The words are put
- * together in place, in `line`. Returns their count, or -1: a quote is not closed, or there are too many. */
+/* Splits a line into words as a shell would: 'as it is', "with \" \\ \n \r \t \xHH", blanks
+ * between. The words are put together in place, in `line`. Returns their count, or -1: a quote is
+ * not closed, or there are too many. */
 int request_split(char *line, size_t bytes, struct script_bytes *words, size_t count_max);
 
 #endif

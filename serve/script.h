@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a script and the gateway say to each other: the calls that a script makes, the answers, the result. Lock commands
- * and transactions are served as the same calls. Scripts run in Lua 5.1 as Redis runs them, in a process of their own
- * (workers.h); what one may call is the few commands that a quorum can answer, on one key.
+ * What a script and the gateway say to each other: the calls that a script makes, the answers, the
+ * result. Lock commands and transactions are served as the same calls. Scripts run in Lua 5.1 as
+ * Redis runs them, in a process of their own (workers.h); what one may call is the few commands
+ * that a quorum can answer, on one key.
  */
 #ifndef SERVE_SCRIPT_H
 #define SERVE_SCRIPT_H
@@ -22,14 +23,16 @@ struct script_bytes {
 enum script_command {
     SCRIPT_GET,    /* answer: bytes or nil */
     SCRIPT_EXISTS, /* answer: integer */
-    SCRIPT_PTTL,   /* answer: integer. `ttl` in a script is this, in seconds, which the run works out itself */
+    SCRIPT_PTTL, /* answer: integer. `ttl` in a script is this, in seconds, which the run works out
+                    itself */
     SCRIPT_DELETE, /* del, unlink, an expire that is over at once; answer: integer */
     SCRIPT_EXTEND, /* pexpire, expire, set of the value that is there: `ttl_ms`; answer: integer */
     SCRIPT_TAKE    /* set KEY VALUE NX with PX or EX: `value`, `ttl_ms`; answer: OK or nil */
 };
 struct script_call {
     enum script_command command;
-    /* TAKE: the value. DELETE, EXTEND: what the script has last seen there, NULL if it has not looked. */
+    /* TAKE: the value. DELETE, EXTEND: what the script has last seen there, NULL if it has not
+     * looked. */
     struct script_bytes value;
     int64_t ttl_ms;
 };
@@ -45,7 +48,8 @@ struct script_value {
 enum script_step {
     SCRIPT_CALLS,
     SCRIPT_ENDS,
-    SCRIPT_WAITS /* what comes next is computed elsewhere, and said later; of a turn's program only */
+    SCRIPT_WAITS /* what comes next is computed elsewhere, and said later; of a turn's program only
+                  */
 };
 
 #endif

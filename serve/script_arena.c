@@ -6,7 +6,9 @@
 #include <string.h>
 
 /* Nobody asks for so much that this wraps: sizes are checked against the arena before. */
-static size_t rounded(size_t bytes) { return (bytes + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1); }
+static size_t rounded(size_t bytes) {
+    return (bytes + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+}
 
 void *arena_take(struct arena *arena, size_t bytes) {
     if (bytes > arena->size || rounded(bytes) > arena->size - arena->used) return NULL;

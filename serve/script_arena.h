@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The memory of one Lua state: a block that is handed out from one end and dropped as a whole. So a run costs one
- * malloc(), a state needs no closing, what a script can use is bounded, and so is all that it can allocate over time,
- * since nothing comes back but the piece handed out last.
+ * The memory of one Lua state: a block that is handed out from one end and dropped as a whole. So a
+ * run costs one malloc(), a state needs no closing, what a script can use is bounded, and so is all
+ * that it can allocate over time, since nothing comes back but the piece handed out last.
  */
 #ifndef SERVE_SCRIPT_ARENA_H
 #define SERVE_SCRIPT_ARENA_H

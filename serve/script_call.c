@@ -9,7 +9,8 @@
 #include <lauxlib.h>
 
 #define WORDS_MAX 16
-/* A server adds its wall clock to a TTL and refuses what does not fit. Here is no clock: 2^42 ms end in 2109. */
+/* A server adds its wall clock to a TTL and refuses what does not fit. Here is no clock: 2^42 ms
+ * end in 2109. */
 #define TTL_MS_MAX (INT64_MAX - ((int64_t)1 << 42))
 
 struct words {
@@ -23,9 +24,10 @@ static int fail(lua_State *thread, const struct script_run *run, const char *tex
     return run->is_pcall ? 1 : lua_error(thread);
 }
 
-/* What this gateway cannot do ends the run: a script that hides errors with pcall must not go on as if it were done. */
-__attribute__((format(printf, 3, 4))) static int refuse(lua_State *thread, struct script_run *run, const char *format,
-                                                        ...) {
+/* What this gateway cannot do ends the run: a script that hides errors with pcall must not go on as
+ * if it were done. */
+__attribute__((format(printf, 3, 4))) static int refuse(lua_State *thread, struct script_run *run,
+                                                        const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(run->error, sizeof run->error, format, arguments);
@@ -64,7 +66,8 @@ int call_error_reply(lua_State *thread) {
 }
 
 int call_status_reply(lua_State *thread) {
-    if (lua_gettop(thread) != 1 || lua_type(thread, 1) != LUA_TSTRING) return call_error_reply(thread);
+    if (lua_gettop(thread) != 1 || lua_type(thread, 1) != LUA_TSTRING)
+        return call_error_reply(thread);
     lua_createtable(thread, 0, 1);
     lua_pushvalue(thread, 1);
     lua_setfield(thread, -2, "ok");
@@ -97,7 +100,8 @@ static bool read_integer(const struct script_bytes *word, int64_t *value) {
     return true;
 }
 
-/* The arguments as bytes; numbers in the form that Redis gives them. -1: the number of what was pushed in their place.
+/* The arguments as bytes; numbers in the form that Redis gives them. -1: the number of what was
+ * pushed in their place.
  */
 static bool read_words(lua_State *thread, struct words *words) {
     for (int i = 1; i <= words->count; i++) {
@@ -117,9 +121,11 @@ static int ask(lua_State *thread, struct script_run *run, enum script_command co
     if (++run->calls > RUN_CALLS_MAX)
         return refuse(thread, run, "ERR the script makes more than %d calls", RUN_CALLS_MAX);
     run->call.command = command;
-    run->must = run->must || (run->key_state >= KEY_PRESENT && (command == SCRIPT_DELETE || command == SCRIPT_EXTEND));
+    run->must = run->must || (run->key_state >= KEY_PRESENT &&
+                              (command == SCRIPT_DELETE || command == SCRIPT_EXTEND));
     if (command == SCRIPT_DELETE || command == SCRIPT_EXTEND) {
-        run->call.value = run->key_state == KEY_HOLDS ? run->key_holds : (struct script_bytes){NULL, 0};
+        run->call.value =
+            run->key_state == KEY_HOLDS ? run->key_holds : (struct script_bytes){NULL, 0};
     }
     return lua_yield(thread, 0);
 }
@@ -135,7 +141,8 @@ static int plain(lua_State *thread, struct script_run *run, const struct words *
     size_t i = 0;
     while (!is_word(&words->at[0], known[i].name)) i++;
     if (words->count > 2)
-        return refuse(thread, run, "ERR this gateway does not take %s with several keys", known[i].name);
+        return refuse(thread, run, "ERR this gateway does not take %s with several keys",
+                      known[i].name);
     run->form = known[i].form;
     return ask(thread, run, known[i].command);
 }
@@ -144,8 +151,10 @@ static int expire(lua_State *thread, struct script_run *run, const struct words 
     const bool in_seconds = is_word(&words->at[0], "expire");
     const char *name = in_seconds ? "expire" : "pexpire";
     int64_t ttl;
-    if (words->count > 3) return refuse(thread, run, "ERR this gateway takes %s without options", name);
-    if (!read_integer(&words->at[2], &ttl)) return fail(thread, run, "ERR value is not an integer or out of range");
+    if (words->count > 3)
+        return refuse(thread, run, "ERR this gateway takes %s without options", name);
+    if (!read_integer(&words->at[2], &ttl))
+        return fail(thread, run, "ERR value is not an integer or out of range");
     const int64_t limit = in_seconds ? TTL_MS_MAX / 1000 : TTL_MS_MAX;
     if (ttl > limit || (in_seconds && ttl < INT64_MIN / 1000)) {
         return fail(thread, run,
@@ -188,21 +197,25 @@ static bool read_options(const struct words *words, struct set_options *options)
     return !(options->nx && options->xx) && !(options->px && options->ex);
 }
 
-/* NX is how a lock is taken. Without it, `set` is what a quorum can do where the script has seen that the key is
- * absent (it is taken, and must not have been by another meanwhile), or that it holds this very value (extended). */
-static int decide_set(lua_State *thread, struct script_run *run, const struct set_options *options) {
+/* NX is how a lock is taken. Without it, `set` is what a quorum can do where the script has seen
+ * that the key is absent (it is taken, and must not have been by another meanwhile), or that it
+ * holds this very value (extended). */
+static int decide_set(lua_State *thread, struct script_run *run,
+                      const struct set_options *options) {
     run->form = FORM_STATUS;
     if (options->nx) return ask(thread, run, SCRIPT_TAKE);
     run->must = true;
-    if (run->key_state == KEY_HOLDS && same(&run->key_holds, &run->call.value)) return ask(thread, run, SCRIPT_EXTEND);
+    if (run->key_state == KEY_HOLDS && same(&run->key_holds, &run->call.value))
+        return ask(thread, run, SCRIPT_EXTEND);
     if (run->key_state == KEY_ABSENT && options->xx) {
         lua_pushboolean(thread, 0);
         return 1;
     }
     if (run->key_state == KEY_ABSENT) return ask(thread, run, SCRIPT_TAKE);
-    return refuse(thread, run,
-                  "ERR this gateway takes set without NX only after the script has seen that the key is "
-                  "absent, or that it holds the same value: a lock is not written over");
+    return refuse(
+        thread, run,
+        "ERR this gateway takes set without NX only after the script has seen that the key is "
+        "absent, or that it holds the same value: a lock is not written over");
 }
 
 static int set(lua_State *thread, struct script_run *run, const struct words *words) {
@@ -212,8 +225,10 @@ static int set(lua_State *thread, struct script_run *run, const struct words *wo
     if (options.foreign != NULL)
         return refuse(thread, run, "ERR this gateway does not take set with %s", options.foreign);
     if (!options.px && !options.ex)
-        return refuse(thread, run, "ERR this gateway takes set with PX or EX only: a lock has an end");
-    if (!read_integer(&options.ttl, &ttl)) return fail(thread, run, "ERR value is not an integer or out of range");
+        return refuse(thread, run,
+                      "ERR this gateway takes set with PX or EX only: a lock has an end");
+    if (!read_integer(&options.ttl, &ttl))
+        return fail(thread, run, "ERR value is not an integer or out of range");
     if (ttl <= 0 || ttl > (options.ex ? TTL_MS_MAX / 1000 : TTL_MS_MAX)) {
         return fail(thread, run, "ERR invalid expire time in 'set' command");
     }
@@ -242,7 +257,9 @@ int call_redis(lua_State *thread) {
     run->call = (struct script_call){.command = SCRIPT_GET};
     run->form = FORM_AS_IT_IS;
     run->must = false;
-    if (words.count == 0) return fail(thread, run, "ERR Please specify at least one argument for this redis lib call");
+    if (words.count == 0)
+        return fail(thread, run,
+                    "ERR Please specify at least one argument for this redis lib call");
     if (words.count > WORDS_MAX)
         return refuse(thread, run, "ERR the script calls with more than %d arguments", WORDS_MAX);
     if (!read_words(thread, &words))
@@ -253,7 +270,9 @@ int call_redis(lua_State *thread) {
             return fail(thread, run, "ERR Wrong number of args calling Redis command from script");
         }
         if (same(&words.at[1], &run->key)) return known[i].serve(thread, run, &words);
-        return refuse(thread, run, "ERR the script calls %s on another key than the one it was given", known[i].name);
+        return refuse(thread, run,
+                      "ERR the script calls %s on another key than the one it was given",
+                      known[i].name);
     }
     return refuse(thread, run, "ERR the script calls a command that this gateway does not take");
 }
@@ -272,7 +291,9 @@ bool call_learn(struct script_run *run, const struct script_value *answer) {
     case SCRIPT_EXISTS: run->key_state = number == 0 ? KEY_ABSENT : present; return true;
     case SCRIPT_PTTL: run->key_state = number == -2 ? KEY_ABSENT : present; return true;
     case SCRIPT_DELETE: run->key_state = KEY_ABSENT; return learn_change(run, number != 0);
-    case SCRIPT_EXTEND: run->key_state = number == 0 ? KEY_ABSENT : present; return learn_change(run, number != 0);
+    case SCRIPT_EXTEND:
+        run->key_state = number == 0 ? KEY_ABSENT : present;
+        return learn_change(run, number != 0);
     case SCRIPT_TAKE:
         run->key_state = none ? KEY_PRESENT : KEY_HOLDS;
         if (!none) run->key_holds = run->call.value;

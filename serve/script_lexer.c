@@ -13,7 +13,9 @@ static char look(const struct lexer *lexer, size_t ahead) {
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_word(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_word(char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 static bool is_line_end(char c) { return c == '\n' || c == '\r'; }
 
 static void add(struct token *token, char c) {
@@ -59,7 +61,8 @@ static void take_escape(struct lexer *lexer, struct token *token) {
     const char c = look(lexer, 0);
     if (is_digit(c)) {
         unsigned value = 0;
-        for (int i = 0; i < 3 && is_digit(look(lexer, 0)); i++) value = value * 10 + (unsigned)(take(lexer) - '0');
+        for (int i = 0; i < 3 && is_digit(look(lexer, 0)); i++)
+            value = value * 10 + (unsigned)(take(lexer) - '0');
         add(token, (char)(unsigned char)value);
         return;
     }
@@ -120,7 +123,8 @@ static void take_symbol(struct lexer *lexer, struct token *token) {
     static const char *const longer[] = {"...", "..", "==", "~=", "<=", ">="};
     for (size_t i = 0; i < sizeof longer / sizeof longer[0]; i++) {
         const size_t bytes = strlen(longer[i]);
-        if ((size_t)(lexer->end - lexer->at) < bytes || memcmp(lexer->at, longer[i], bytes) != 0) continue;
+        if ((size_t)(lexer->end - lexer->at) < bytes || memcmp(lexer->at, longer[i], bytes) != 0)
+            continue;
         for (size_t k = 0; k < bytes; k++) add(token, take(lexer));
         return;
     }
@@ -160,8 +164,13 @@ struct token lexer_peek(const struct lexer *lexer) {
 
 /* A cut text is longer than what anybody asks for. */
 static bool says(const struct token *token, enum token_kind kind, const char *text) {
-    return token->kind == kind && token->bytes == strlen(text) && memcmp(token->text, text, token->bytes) == 0;
+    return token->kind == kind && token->bytes == strlen(text) &&
+           memcmp(token->text, text, token->bytes) == 0;
 }
 
-bool token_is(const struct token *token, const char *symbol) { return says(token, TOKEN_SYMBOL, symbol); }
-bool token_is_name(const struct token *token, const char *name) { return says(token, TOKEN_NAME, name); }
+bool token_is(const struct token *token, const char *symbol) {
+    return says(token, TOKEN_SYMBOL, symbol);
+}
+bool token_is_name(const struct token *token, const char *name) {
+    return says(token, TOKEN_NAME, name);
+}

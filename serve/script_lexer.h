@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A Lua 5.1 text as its tokens: comments, white space, the kind of quotes and escapes in them make no difference.
- * Meant for a text that Lua has compiled; on any other it ends, and says nothing about where it is wrong.
+ * A Lua 5.1 text as its tokens: comments, white space, the kind of quotes and escapes in them make
+ * no difference. Meant for a text that Lua has compiled; on any other it ends, and says nothing
+ * about where it is wrong.
  */
 #ifndef SERVE_SCRIPT_LEXER_H
 #define SERVE_SCRIPT_LEXER_H
@@ -16,7 +17,8 @@ enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_STRING, TOKEN_NUMBER, TOKEN_SYMBO
 struct token {
     enum token_kind kind;
     unsigned line;
-    /* What a name or a string says, or a symbol looks like; cut where it is longer than any that matters here. */
+    /* What a name or a string says, or a symbol looks like; cut where it is longer than any that
+     * matters here. */
     char text[TOKEN_TEXT_MAX + 1];
     size_t bytes; /* before the cut */
 };

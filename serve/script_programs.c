@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The texts that are known. Kept is what Lua has compiled them to, which a run reads in a microsecond.
+ * The texts that are known. Kept is what Lua has compiled them to, which a run reads in a
+ * microsecond.
  */
 #include "script_run.h"
 
@@ -82,7 +83,8 @@ static bool refuse(char *error, size_t error_size, const char *why) {
     return false;
 }
 
-static bool keep(struct scripts *scripts, const char *sha, const struct script_program *program, char *code) {
+static bool keep(struct scripts *scripts, const char *sha, const struct script_program *program,
+                 char *code) {
     struct script *script = calloc(1, sizeof *script);
     if (script == NULL) return false;
     memcpy(script->sha, sha, SCRIPT_SHA_BYTES);
@@ -98,12 +100,13 @@ static bool keep(struct scripts *scripts, const char *sha, const struct script_p
     return true;
 }
 
-bool scripts_load(struct scripts *scripts, const char *sha, const char *text, size_t bytes, char *error,
-                  size_t error_size) {
+bool scripts_load(struct scripts *scripts, const char *sha, const char *text, size_t bytes,
+                  char *error, size_t error_size) {
     struct script_program program = {0};
     char *code = NULL;
     if (bytes > scripts->text_bytes_max) {
-        snprintf(error, error_size, "the script is too long: this gateway takes %zu bytes", scripts->text_bytes_max);
+        snprintf(error, error_size, "the script is too long: this gateway takes %zu bytes",
+                 scripts->text_bytes_max);
         return false;
     }
     struct script *known = find(scripts, sha);
@@ -126,7 +129,9 @@ bool scripts_load(struct scripts *scripts, const char *sha, const char *text, si
     return refuse(error, error_size, "out of memory");
 }
 
-bool scripts_has(const struct scripts *scripts, const char *sha) { return find(scripts, sha) != NULL; }
+bool scripts_has(const struct scripts *scripts, const char *sha) {
+    return find(scripts, sha) != NULL;
+}
 
 const struct script_program *script_program(struct scripts *scripts, const char *sha) {
     struct script *script = find(scripts, sha);
@@ -138,8 +143,9 @@ const struct script_program *script_program(struct scripts *scripts, const char 
 /* A block of the usual size is not always given back to the kernel and asked for again. */
 struct script_run *script_block_take(struct scripts *scripts, size_t bytes) {
     const size_t size = bytes < BLOCK_BYTES ? BLOCK_BYTES : bytes;
-    struct script_run *run =
-        size == BLOCK_BYTES && scripts->block_count > 0 ? scripts->blocks[--scripts->block_count] : malloc(size);
+    struct script_run *run = size == BLOCK_BYTES && scripts->block_count > 0
+                                 ? scripts->blocks[--scripts->block_count]
+                                 : malloc(size);
     if (run == NULL) return NULL;
     memset(run, 0, sizeof *run);
     run->scripts = scripts;

@@ -10,7 +10,8 @@
 
 /* What the compiled code takes in a state, at most, beside its size as it is kept. */
 #define CODE_FACTOR 6
-/* The key may change hands while a script runs here, as it cannot inside of a Redis: then the script begins again. */
+/* The key may change hands while a script runs here, as it cannot inside of a Redis: then the
+ * script begins again. */
 #define TRIES_MAX 4
 
 static struct script_bytes copy_in(struct arena *arena, struct script_bytes bytes) {
@@ -20,11 +21,14 @@ static struct script_bytes copy_in(struct arena *arena, struct script_bytes byte
     return (struct script_bytes){copy, bytes.bytes};
 }
 
-static struct script_run *new_block(struct scripts *scripts, const struct script_program *program, size_t inputs,
-                                    size_t count) {
-    /* Each piece is rounded up to 16 bytes; in a state it has a head of 24 and a place in a table. */
-    const size_t kept = program->code.bytes + inputs + (count + 2) * (16 + sizeof(struct script_bytes));
-    const size_t state = CODE_FACTOR * program->code.bytes + inputs + (count + 2) * 64 + ARENA_ROOM_BYTES;
+static struct script_run *new_block(struct scripts *scripts, const struct script_program *program,
+                                    size_t inputs, size_t count) {
+    /* Each piece is rounded up to 16 bytes; in a state it has a head of 24 and a place in a
+     * table. */
+    const size_t kept =
+        program->code.bytes + inputs + (count + 2) * (16 + sizeof(struct script_bytes));
+    const size_t state =
+        CODE_FACTOR * program->code.bytes + inputs + (count + 2) * 64 + ARENA_ROOM_BYTES;
     struct script_run *run = script_block_take(scripts, sizeof *run + kept + state);
     if (run != NULL) run->arena = (struct arena){.bytes = (char *)(run + 1), .size = kept + state};
     return run;
@@ -37,7 +41,8 @@ struct script_run *script_run_new(struct scripts *scripts, const char *sha, stru
     size_t inputs = key.bytes;
     bool much = count > RUN_INPUTS_MAX;
     for (size_t i = 0; i < count && !much; i++) {
-        much = arguments[i].bytes > RUN_INPUT_BYTES_MAX || (inputs += arguments[i].bytes) > RUN_INPUT_BYTES_MAX;
+        much = arguments[i].bytes > RUN_INPUT_BYTES_MAX ||
+               (inputs += arguments[i].bytes) > RUN_INPUT_BYTES_MAX;
     }
     if (much || inputs > RUN_INPUT_BYTES_MAX) count = inputs = 0, key.bytes = 0, much = true;
     struct script_run *run = new_block(scripts, program, inputs, count);
@@ -54,7 +59,8 @@ struct script_run *script_run_new(struct scripts *scripts, const char *sha, stru
     run->inputs_end = run->arena.used;
     run->refused = much;
     if (much)
-        snprintf(run->error, sizeof run->error, "ERR a script takes %d arguments of %zu bytes together, and no more",
+        snprintf(run->error, sizeof run->error,
+                 "ERR a script takes %d arguments of %zu bytes together, and no more",
                  RUN_INPUTS_MAX, RUN_INPUT_BYTES_MAX);
     return run;
 }
@@ -73,12 +79,13 @@ static void make_line(char *text, size_t bytes) {
 /* In Redis's form: what went wrong, in which script, on which of its lines. */
 static void fill_error(struct script_run *run, const char *code, const char *text, size_t bytes) {
     lua_Debug where = {.currentline = -1};
-    const bool found = lua_getstack(run->thread, 0, &where) != 0 && lua_getinfo(run->thread, "Sl", &where) != 0;
+    const bool found =
+        lua_getstack(run->thread, 0, &where) != 0 && lua_getinfo(run->thread, "Sl", &where) != 0;
     if (found && *where.what == 'C' && lua_getstack(run->thread, 1, &where) != 0)
         lua_getinfo(run->thread, "Sl", &where);
     const int shown = bytes < RUN_ERROR_BYTES / 2 ? (int)bytes : RUN_ERROR_BYTES / 2;
-    snprintf(run->error, sizeof run->error, "%s%.*s script: %s, on @user_script:%d.", code, shown, text, run->sha,
-             where.currentline);
+    snprintf(run->error, sizeof run->error, "%s%.*s script: %s, on @user_script:%d.", code, shown,
+             text, run->sha, where.currentline);
 }
 
 static enum script_step end_with_error(struct script_run *run, struct script_value *result) {
@@ -126,7 +133,8 @@ static int push_answer(lua_State *state) {
     } else {
         push_value(state, run, exchange->answer);
     }
-    if (run->call.command == SCRIPT_GET && run->key_state == KEY_HOLDS && lua_type(state, -1) == LUA_TSTRING) {
+    if (run->call.command == SCRIPT_GET && run->key_state == KEY_HOLDS &&
+        lua_type(state, -1) == LUA_TSTRING) {
         run->key_holds.data = lua_tolstring(state, -1, &run->key_holds.bytes);
     }
     lua_settop(run->thread, 0);
@@ -145,14 +153,17 @@ static bool read_field(lua_State *state, const char *field, struct script_bytes 
 
 /* A copy, since a string of Lua's must not be changed. */
 static struct script_bytes line_of(struct script_run *run, struct script_bytes bytes) {
-    if (memchr(bytes.data, '\n', bytes.bytes) == NULL && memchr(bytes.data, '\r', bytes.bytes) == NULL) return bytes;
+    if (memchr(bytes.data, '\n', bytes.bytes) == NULL &&
+        memchr(bytes.data, '\r', bytes.bytes) == NULL)
+        return bytes;
     const size_t length = bytes.bytes < sizeof run->error ? bytes.bytes : sizeof run->error;
     memcpy(run->error, bytes.data, length);
     make_line(run->error, length);
     return (struct script_bytes){run->error, length};
 }
 
-/* A number that no integer holds: what Redis's conversion makes of it on the machines that we know. */
+/* A number that no integer holds: what Redis's conversion makes of it on the machines that we
+ * know. */
 static int64_t truncated(lua_Number number) {
     return number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
 }
@@ -164,10 +175,12 @@ static int read_result(lua_State *state) {
     lua_xmove(exchange->run->thread, state, 1);
     switch (lua_type(state, -1)) {
     case LUA_TBOOLEAN:
-        if (lua_toboolean(state, -1)) *result = (struct script_value){.kind = SCRIPT_INTEGER, .integer = 1};
+        if (lua_toboolean(state, -1))
+            *result = (struct script_value){.kind = SCRIPT_INTEGER, .integer = 1};
         break;
     case LUA_TNUMBER:
-        *result = (struct script_value){.kind = SCRIPT_INTEGER, .integer = truncated(lua_tonumber(state, -1))};
+        *result = (struct script_value){.kind = SCRIPT_INTEGER,
+                                        .integer = truncated(lua_tonumber(state, -1))};
         break;
     case LUA_TSTRING:
         result->kind = SCRIPT_BYTES;
@@ -191,7 +204,8 @@ static enum script_step end_with_result(struct script_run *run, struct script_va
     const int status = lua_cpcall(run->state, read_result, &exchange);
     if (status == 0) return SCRIPT_ENDS;
     if (status == LUA_ERRMEM) return end_without_memory(run, result);
-    snprintf(run->error, sizeof run->error, "ERR the script returns a table, which is no answer of a lock's script");
+    snprintf(run->error, sizeof run->error,
+             "ERR the script returns a table, which is no answer of a lock's script");
     return end_with_error(run, result);
 }
 
@@ -206,14 +220,16 @@ static int read_error(lua_State *state) {
     } else if (lua_isstring(state, -1)) {
         text.data = lua_tolstring(state, -1, &text.bytes);
     } else if (!lua_isnil(state, -1)) {
-        text.data = lua_isboolean(state, -1) ? (lua_toboolean(state, -1) ? "true" : "false") : luaL_typename(state, -1);
+        text.data = lua_isboolean(state, -1) ? (lua_toboolean(state, -1) ? "true" : "false")
+                                             : luaL_typename(state, -1);
         text.bytes = strlen(text.data);
     }
     fill_error(exchange->run, code, text.data, text.bytes);
     return 0;
 }
 
-static enum script_step end_after_error(struct script_run *run, int status, struct script_value *result) {
+static enum script_step end_after_error(struct script_run *run, int status,
+                                        struct script_value *result) {
     struct exchange exchange = {.run = run};
     if (run->refused) return end_with_error(run, result);
     if (status == LUA_ERRMEM || lua_cpcall(run->state, read_error, &exchange) != 0)
@@ -230,7 +246,8 @@ static enum script_step resume(struct script_run *run, int answers, struct scrip
     return SCRIPT_CALLS;
 }
 
-static enum script_step begin(struct script_run *run, struct script_call *call, struct script_value *result) {
+static enum script_step begin(struct script_run *run, struct script_call *call,
+                              struct script_value *result) {
     run->arena.used = run->inputs_end;
     run->begun++;
     run->calls = 0;
@@ -239,8 +256,8 @@ static enum script_step begin(struct script_run *run, struct script_call *call, 
     return resume(run, 0, call, result);
 }
 
-enum script_step script_run_step(struct script_run *run, const struct script_value *answer, struct script_call *call,
-                                 struct script_value *result) {
+enum script_step script_run_step(struct script_run *run, const struct script_value *answer,
+                                 struct script_call *call, struct script_value *result) {
     struct exchange exchange = {.run = run, .answer = answer};
     if (run->refused) return end_with_error(run, result);
     if (run->thread == NULL) return begin(run, call, result);
@@ -255,7 +272,8 @@ enum script_step script_run_step(struct script_run *run, const struct script_val
         run->key_state = KEY_UNKNOWN;
     } else if (!call_learn(run, answer)) {
         if (!run->changed && run->begun < TRIES_MAX) return begin(run, call, result);
-        snprintf(run->error, sizeof run->error, "ERR the key was changed by another client while the script ran");
+        snprintf(run->error, sizeof run->error,
+                 "ERR the key was changed by another client while the script ran");
         return end_with_error(run, result);
     }
     if (lua_cpcall(run->state, push_answer, &exchange) != 0) return end_without_memory(run, result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One run, as its parts see it: its steps (script_run.c), the Lua state that it lives in (script_state.c), and what
- * becomes of redis.call (script_call.c).
+ * One run, as its parts see it: its steps (script_run.c), the Lua state that it lives in
+ * (script_state.c), and what becomes of redis.call (script_call.c).
  */
 #ifndef SERVE_SCRIPT_RUN_H
 #define SERVE_SCRIPT_RUN_H
@@ -25,10 +25,12 @@ enum key_state { KEY_UNKNOWN, KEY_ABSENT, KEY_PRESENT, KEY_HOLDS };
 enum answer_form { FORM_AS_IT_IS, FORM_SECONDS, FORM_STATUS };
 
 struct script_run {
-    alignas(max_align_t) struct scripts *scripts; /* where its memory goes back to; behind the struct is the arena */
+    alignas(max_align_t) struct scripts
+        *scripts; /* where its memory goes back to; behind the struct is the arena */
     size_t block_bytes;
     struct arena arena;
-    size_t inputs_end; /* in the arena: code and inputs are in front of it, and stay when the run begins again */
+    size_t inputs_end; /* in the arena: code and inputs are in front of it, and stay when the run
+                          begins again */
     char sha[SCRIPT_SHA_BYTES + 1];
     struct script_uses uses;
     struct script_bytes code, key;
@@ -42,8 +44,9 @@ struct script_run {
     struct script_call call; /* the one it stopped in */
     enum answer_form form;
     bool is_pcall; /* redis.pcall: an error is an answer */
-    bool must;     /* the script takes for granted that the call works, since it has seen that it can */
-    bool changed;  /* the key may have been changed by a call before: the run cannot begin again as if it had not */
+    bool must; /* the script takes for granted that the call works, since it has seen that it can */
+    bool changed; /* the key may have been changed by a call before: the run cannot begin again as
+                     if it had not */
     enum key_state key_state;
     struct script_bytes key_holds;
 
@@ -51,22 +54,25 @@ struct script_run {
     char error[RUN_ERROR_BYTES];
 };
 
-/* The state, its globals, and the thread with the script's code; an arena without any before. False: out of memory. */
+/* The state, its globals, and the thread with the script's code; an arena without any before.
+ * False: out of memory. */
 bool state_open(struct script_run *run);
 /* Compiles into *code, which is to be freed. False: `error` says why. */
-bool state_compile(const char *text, size_t bytes, char **code, size_t *code_bytes, char *error, size_t error_size);
+bool state_compile(const char *text, size_t bytes, char **code, size_t *code_bytes, char *error,
+                   size_t error_size);
 
 /* redis.call and redis.pcall: a C function with the run and whether it is pcall as upvalues. */
 int call_redis(lua_State *thread);
 int call_error_reply(lua_State *thread);
 int call_status_reply(lua_State *thread);
-/* What the run knows of its key by the answer to its call, which is no error. False: after what the script has seen
- * before, the key has been changed by somebody else. */
+/* What the run knows of its key by the answer to its call, which is no error. False: after what the
+ * script has seen before, the key has been changed by somebody else. */
 bool call_learn(struct script_run *run, const struct script_value *answer);
 /* Pushes {err=text} or {ok=text}. */
 void call_push_reply(lua_State *state, const char *field, const char *text, size_t bytes);
 
-/* Memory for runs, a few blocks of which are kept for the next ones (script_programs.c). NULL: there is none. */
+/* Memory for runs, a few blocks of which are kept for the next ones (script_programs.c). NULL:
+ * there is none. */
 struct script_run *script_block_take(struct scripts *scripts, size_t bytes);
 void script_block_give(struct script_run *run);
 struct script_program {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A Lua state of its own for each run: 2 us in an arena, against 50 us as luaL_newstate() and luaL_openlibs() make one.
- * Nothing of one run is left for the next one to find.
+ * A Lua state of its own for each run: 2 us in an arena, against 50 us as luaL_newstate() and
+ * luaL_openlibs() make one. Nothing of one run is left for the next one to find.
  */
 #include "script_run.h"
 
@@ -18,8 +18,8 @@
 #define INSTRUCTIONS_MAX 10000
 #define INSTRUCTIONS_MIN 500
 
-/* One instruction may read all of an argument (a comparison, a sum of two numbers in text form): who gives much gets
- * fewer of them, so that a run's time is bounded as well. */
+/* One instruction may read all of an argument (a comparison, a sum of two numbers in text form):
+ * who gives much gets fewer of them, so that a run's time is bounded as well. */
 static int instructions(const struct script_run *run) {
     const size_t given = INSTRUCTIONS_MAX / (1 + run->inputs_end / 4096);
     return given < INSTRUCTIONS_MIN ? INSTRUCTIONS_MIN : (int)given;
@@ -35,7 +35,9 @@ static int absent_global(lua_State *thread) {
     return luaL_error(thread, "Script attempted to access nonexistent global variable '%s'", name);
 }
 
-static int new_global(lua_State *thread) { return luaL_error(thread, "Attempt to modify a readonly table"); }
+static int new_global(lua_State *thread) {
+    return luaL_error(thread, "Attempt to modify a readonly table");
+}
 
 /* Lua's own tells the addresses of tables. */
 static int to_string(lua_State *thread) {
@@ -57,7 +59,8 @@ static int table_insert(lua_State *thread) {
     luaL_checktype(thread, 1, LUA_TTABLE);
     const int end = (int)lua_objlen(thread, 1) + 1;
     const int count = lua_gettop(thread);
-    if (count != 2 && count != 3) return luaL_error(thread, "wrong number of arguments to 'insert'");
+    if (count != 2 && count != 3)
+        return luaL_error(thread, "wrong number of arguments to 'insert'");
     const int position = count == 3 ? luaL_checkint(thread, 2) : end;
     luaL_argcheck(thread, position >= 1 && position <= end, 2, "position out of bounds");
     for (int i = end; i > position; i--) {
@@ -69,12 +72,14 @@ static int table_insert(lua_State *thread) {
     return 0;
 }
 
-/* Lua's own counts the results in an int, and asks whether that has overflowed in a way that compilers optimise away. Some
- * counts then pass as small, and it writes beyond its stack. Here the difference of two ints fits. */
+/* Lua's own counts the results in an int, and asks whether that has overflowed in a way that
+ * compilers optimise away. Some counts then pass as small, and it writes beyond its stack. Here the
+ * difference of two ints fits. */
 static int unpack(lua_State *thread) {
     luaL_checktype(thread, 1, LUA_TTABLE);
     const int64_t first = luaL_optint(thread, 2, 1);
-    const int64_t last = lua_isnoneornil(thread, 3) ? (int64_t)lua_objlen(thread, 1) : luaL_checkint(thread, 3);
+    const int64_t last =
+        lua_isnoneornil(thread, 3) ? (int64_t)lua_objlen(thread, 1) : luaL_checkint(thread, 3);
     if (first > last) return 0;
     const int64_t count = last - first + 1;
     if (count >= LUAI_MAXCSTACK || !lua_checkstack(thread, (int)count))
@@ -98,7 +103,8 @@ static void copy_named(lua_State *state, const char *const *names) {
 }
 
 /* Into the environment on top: a table of the library's functions that a script may call. */
-static void give_library(lua_State *state, const char *library, lua_CFunction open, const char *const *names) {
+static void give_library(lua_State *state, const char *library, lua_CFunction open,
+                         const char *const *names) {
     open_library(state, open);
     lua_newtable(state);
     lua_getglobal(state, library);
@@ -157,7 +163,8 @@ static void give_redis(lua_State *state, struct script_run *run) {
     lua_setfield(state, -2, "redis");
 }
 
-static void give_words(lua_State *state, const char *name, const struct script_bytes *words, size_t count) {
+static void give_words(lua_State *state, const char *name, const struct script_bytes *words,
+                       size_t count) {
     lua_createtable(state, (int)count, 0);
     for (size_t i = 0; i < count; i++) {
         lua_pushlstring(state, words[i].data, words[i].bytes);
@@ -230,7 +237,8 @@ static int compile(lua_State *state) {
     struct compilation *work = lua_touserdata(state, 1);
     const int status = luaL_loadbuffer(state, work->text, work->bytes, NAME);
     if (status == LUA_ERRSYNTAX) {
-        work->wrong = lua_tostring(state, -1); /* stays: there is no collector, and the arena outlives this */
+        work->wrong =
+            lua_tostring(state, -1); /* stays: there is no collector, and the arena outlives this */
         return 0;
     }
     if (status != 0) return lua_error(state);
@@ -246,12 +254,14 @@ static void fill_error(char *error, size_t size, const char *reason) {
     }
 }
 
-bool state_compile(const char *text, size_t bytes, char **code, size_t *code_bytes, char *error, size_t error_size) {
+bool state_compile(const char *text, size_t bytes, char **code, size_t *code_bytes, char *error,
+                   size_t error_size) {
     struct compilation work = {.text = text, .bytes = bytes};
     const size_t size = ARENA_ROOM_BYTES + 16 * bytes;
     struct arena arena = {.bytes = malloc(size), .size = size};
     lua_State *state = arena.bytes != NULL ? new_state(&arena) : NULL;
-    if (state == NULL || lua_cpcall(state, compile, &work) != 0) work.wrong = "the script needs too much memory";
+    if (state == NULL || lua_cpcall(state, compile, &work) != 0)
+        work.wrong = "the script needs too much memory";
     if (work.wrong != NULL) {
         fill_error(error, error_size, work.wrong);
         free(work.code);

@@ -8,27 +8,35 @@
 #include <string.h>
 #include <strings.h>
 
-/* Left out is whatever reaches beyond the run, hides a call from this reader, or can be made to work for long without
- * an instruction of Lua's being counted: string.rep of an empty string, patterns, table.sort. */
-const char *const script_base_names[] = {"assert",   "error",    "ipairs", "next",   "pairs", "select",
-                                         "tonumber", "tostring", "type",   "unpack", NULL};
-const char *const script_string_names[] = {"byte", "char", "format", "len", "lower", "reverse", "sub", "upper", NULL};
+/* Left out is whatever reaches beyond the run, hides a call from this reader, or can be made to
+ * work for long without an instruction of Lua's being counted: string.rep of an empty string,
+ * patterns, table.sort. */
+const char *const script_base_names[] = {"assert", "error",  "ipairs",   "next",
+                                         "pairs",  "select", "tonumber", "tostring",
+                                         "type",   "unpack", NULL};
+const char *const script_string_names[] = {"byte",    "char", "format", "len", "lower",
+                                           "reverse", "sub",  "upper",  NULL};
 const char *const script_table_names[] = {"concat", "getn", "insert", "remove", NULL};
 const char *const script_math_names[] = {"abs", "ceil", "floor", "fmod", "huge", "max",
                                          "min", "modf", "pow",   "sqrt", NULL};
 
 static const char *const commands[] = {"get",    "exists", "pttl",    "ttl",    "del",
                                        "unlink", "set",    "pexpire", "expire", NULL};
-#define TAKEN "it takes get, exists, pttl, ttl, del, unlink, pexpire, expire and set with NX and PX or EX, on one key"
+#define TAKEN                                                                                      \
+    "it takes get, exists, pttl, ttl, del, unlink, pexpire, expire and set with NX and PX or EX, on one key"
 
-/* Redis has these and this gateway has not. What neither has is an error at run time, in the same words. */
+/* Redis has these and this gateway has not. What neither has is an error at run time, in the same
+ * words. */
 static const char *const absent_names[] = {
-    "_G",     "_VERSION", "bit",     "cjson",        "cmsgpack", "collectgarbage", "coroutine", "debug",
-    "dofile", "gcinfo",   "getfenv", "getmetatable", "io",       "load",           "loadfile",  "loadstring",
-    "module", "newproxy", "os",      "package",      "pcall",    "print",          "rawequal",  "rawget",
-    "rawset", "require",  "setfenv", "setmetatable", "struct",   "xpcall",         NULL};
-static const char *const absent_functions[] = {"dump",   "find",       "gfind", "gmatch",  "gsub",     "match", "rep",
-                                               "random", "randomseed", "sort",  "foreach", "foreachi", "maxn",  NULL};
+    "_G",        "_VERSION", "bit",      "cjson",        "cmsgpack", "collectgarbage",
+    "coroutine", "debug",    "dofile",   "gcinfo",       "getfenv",  "getmetatable",
+    "io",        "load",     "loadfile", "loadstring",   "module",   "newproxy",
+    "os",        "package",  "pcall",    "print",        "rawequal", "rawget",
+    "rawset",    "require",  "setfenv",  "setmetatable", "struct",   "xpcall",
+    NULL};
+static const char *const absent_functions[] = {
+    "dump",   "find",       "gfind", "gmatch",  "gsub",     "match", "rep",
+    "random", "randomseed", "sort",  "foreach", "foreachi", "maxn",  NULL};
 
 #define ALIASES_MAX 8
 
@@ -48,14 +56,15 @@ static bool listed(const char *const *names, const struct token *token) {
     return false;
 }
 
-__attribute__((format(printf, 3, 4))) static bool refuse(struct reader *reader, unsigned line, const char *format,
-                                                         ...) {
+__attribute__((format(printf, 3, 4))) static bool refuse(struct reader *reader, unsigned line,
+                                                         const char *format, ...) {
     char what[160];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    snprintf(reader->error, reader->error_size, "this gateway does not run the script: line %u %s; " TAKEN, line, what);
+    snprintf(reader->error, reader->error_size,
+             "this gateway does not run the script: line %u %s; " TAKEN, line, what);
     return false;
 }
 
@@ -77,8 +86,8 @@ static bool command_listed(const struct token *name) {
     return false;
 }
 
-/* The arguments of a call whose name and comma are behind us, as far as commas count them: 0 where the last one may
- * stand for any number of values. */
+/* The arguments of a call whose name and comma are behind us, as far as commas count them: 0 where
+ * the last one may stand for any number of values. */
 static unsigned count_arguments(struct lexer ahead) {
     unsigned count = 1, depth = 0;
     struct token token, last = {.kind = TOKEN_END, .line = 0};
@@ -106,7 +115,8 @@ static bool judge_arguments(struct reader *reader, const struct token *name) {
         return refuse(reader, token.line, "names the key '%s', where it must be one of KEYS",
                       shown(&token, text, sizeof text));
     }
-    if (count != 0 && count < 4) return refuse(reader, name->line, "calls set without PX or EX: a lock has an end");
+    if (count != 0 && count < 4)
+        return refuse(reader, name->line, "calls set without PX or EX: a lock has an end");
     return true;
 }
 
@@ -118,15 +128,19 @@ static bool judge_call(struct reader *reader, const char *called, unsigned line)
     if (opened) token = lexer_next(&reader->lexer);
     if (opened && token_is(&token, ")")) return true; /* an error at run time, in Redis's words */
     if (!opened && token.kind != TOKEN_STRING) {
-        return refuse(reader, line, "uses %s in another way than to call it with a command that is written out",
+        return refuse(reader, line,
+                      "uses %s in another way than to call it with a command that is written out",
                       called);
     }
     const struct token after = lexer_peek(&reader->lexer);
-    if (token.kind != TOKEN_STRING || (opened && !token_is(&after, ",") && !token_is(&after, ")"))) {
-        return refuse(reader, token.line, "calls a command that is not written out but made: '%s' ...",
+    if (token.kind != TOKEN_STRING ||
+        (opened && !token_is(&after, ",") && !token_is(&after, ")"))) {
+        return refuse(reader, token.line,
+                      "calls a command that is not written out but made: '%s' ...",
                       shown(&token, text, sizeof text));
     }
-    if (!command_listed(&token)) return refuse(reader, token.line, "calls '%s'", shown(&token, text, sizeof text));
+    if (!command_listed(&token))
+        return refuse(reader, token.line, "calls '%s'", shown(&token, text, sizeof text));
     return opened ? judge_arguments(reader, &token) : true;
 }
 
@@ -149,12 +163,14 @@ static bool judge_redis(struct reader *reader, unsigned line) {
     if (strcmp(member.text, "call") == 0) return judge_call(reader, "redis.call", line);
     if (strcmp(member.text, "pcall") == 0) return judge_call(reader, "redis.pcall", line);
     token = lexer_peek(&reader->lexer);
-    const bool reply = strcmp(member.text, "error_reply") == 0 || strcmp(member.text, "status_reply") == 0;
+    const bool reply =
+        strcmp(member.text, "error_reply") == 0 || strcmp(member.text, "status_reply") == 0;
     if (reply && !token_is(&token, "=")) return true;
     return refuse(reader, line, "uses redis.%s", shown(&member, text, sizeof text));
 }
 
-/* `return` is behind us: of tables, only those that Redis takes for a status or an error can be answers here. */
+/* `return` is behind us: of tables, only those that Redis takes for a status or an error can be
+ * answers here. */
 static bool judge_return(struct reader *reader, unsigned line) {
     struct lexer ahead = reader->lexer;
     struct token token = lexer_next(&ahead);
@@ -166,13 +182,15 @@ static bool judge_return(struct reader *reader, unsigned line) {
     return refuse(reader, line, "returns a table, which is no answer of a lock's script");
 }
 
-/* `local NAME = redis.call` or redis.pcall, and nothing behind it that would make it something else: after `local` the
- * name is remembered, and every use of it is judged as a call. Leaves the reader where it is when it is not that. */
+/* `local NAME = redis.call` or redis.pcall, and nothing behind it that would make it something
+ * else: after `local` the name is remembered, and every use of it is judged as a call. Leaves the
+ * reader where it is when it is not that. */
 static bool take_alias(struct reader *reader) {
     struct lexer ahead = reader->lexer;
     const struct token name = lexer_next(&ahead);
     struct token token = lexer_next(&ahead);
-    if (name.kind != TOKEN_NAME || name.bytes > TOKEN_TEXT_MAX || !token_is(&token, "=")) return false;
+    if (name.kind != TOKEN_NAME || name.bytes > TOKEN_TEXT_MAX || !token_is(&token, "="))
+        return false;
     token = lexer_next(&ahead);
     if (!token_is_name(&token, "redis")) return false;
     token = lexer_next(&ahead);
@@ -180,7 +198,8 @@ static bool take_alias(struct reader *reader) {
     const struct token member = lexer_next(&ahead);
     if (!token_is_name(&member, "call") && !token_is_name(&member, "pcall")) return false;
     token = lexer_peek(&ahead);
-    if (token.kind == TOKEN_STRING || (token.kind == TOKEN_SYMBOL && !token_is(&token, ";"))) return false;
+    if (token.kind == TOKEN_STRING || (token.kind == TOKEN_SYMBOL && !token_is(&token, ";")))
+        return false;
     if (token_is_name(&token, "and") || token_is_name(&token, "or")) return false;
     if (reader->alias_count == ALIASES_MAX) return false;
     memcpy(reader->aliases[reader->alias_count++], name.text, sizeof name.text);
@@ -214,13 +233,15 @@ static bool judge_name(struct reader *reader, const struct token *token, bool is
     if (strcmp(token->text, "return") == 0) return judge_return(reader, token->line);
     const char *alias = alias_of(reader, token);
     if (alias != NULL) return judge_call(reader, alias, token->line);
-    if (listed(absent_names, token)) return refuse(reader, token->line, "uses %s, which is not there", token->text);
+    if (listed(absent_names, token))
+        return refuse(reader, token->line, "uses %s, which is not there", token->text);
     note_use(reader->uses, token);
     return true;
 }
 
 /* An alias is known from its declaration on, which is also where Lua knows it. */
-bool script_text_judge(const char *text, size_t bytes, struct script_uses *uses, char *error, size_t error_size) {
+bool script_text_judge(const char *text, size_t bytes, struct script_uses *uses, char *error,
+                       size_t error_size) {
     struct reader reader = {.uses = uses, .error = error, .error_size = error_size};
     bool after_dot = false;
     *uses = (struct script_uses){0};

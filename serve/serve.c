@@ -53,8 +53,9 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
         return;
     }
     if (gateway->options->verbose)
-        gateway->options->say("signal %d: requests under way are answered; locks stay until their time is over",
-                              (int)number);
+        gateway->options->say(
+            "signal %d: requests under way are answered; locks stay until their time is over",
+            (int)number);
     sd_notify(0, "STOPPING=1");
     gateway->draining = true;
     gateway->drain_until_ns = gateway_now_ns() + DRAIN_MS * GATEWAY_MS;
@@ -106,11 +107,12 @@ static uint64_t times_displaced(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_nivcsw : 0;
 }
 
-/* To wake a processor that sleeps takes longer than all that is done for a message, and whoever sends the message is held
- * up by most of that: three nodes, one after the other, before there is a majority. So the loop looks for the next
- * message for a moment before it sleeps. Where that is in vain, as with nodes that are far away, it is tried less and less
- * often; so too where it keeps from the processor those who are to send the messages: then about as often as one comes
- * we were displaced for it. Returns whether it has paid. */
+/* To wake a processor that sleeps takes longer than all that is done for a message, and whoever
+ * sends the message is held up by most of that: three nodes, one after the other, before there is a
+ * majority. So the loop looks for the next message for a moment before it sleeps. Where that is in
+ * vain, as with nodes that are far away, it is tried less and less often; so too where it keeps
+ * from the processor those who are to send the messages: then about as often as one comes we were
+ * displaced for it. Returns whether it has paid. */
 static bool busy_poll(struct gateway *gateway) {
     const uint64_t before = gateway->heard, displaced_before = times_displaced();
     int64_t until = gateway_now_ns() + BUSY_POLL_NS;
@@ -119,7 +121,8 @@ static bool busy_poll(struct gateway *gateway) {
         event_base_loop(gateway->base, EVLOOP_NONBLOCK);
         if (gateway->heard != seen) until = gateway_now_ns() + BUSY_POLL_NS;
     }
-    const uint64_t heard = gateway->heard - before, displaced = times_displaced() - displaced_before;
+    const uint64_t heard = gateway->heard - before,
+                   displaced = times_displaced() - displaced_before;
     return 2 * heard > 3 * displaced;
 }
 
@@ -148,7 +151,8 @@ static bool add(struct event *event, const struct timeval *after) {
 static bool feed_watchdog(struct gateway *gateway) {
     uint64_t us = 0;
     if (sd_watchdog_enabled(0, &us) <= 0) return true;
-    const struct timeval third = {.tv_sec = (time_t)(us / 3000000), .tv_usec = (suseconds_t)(us / 3 % 1000000)};
+    const struct timeval third = {.tv_sec = (time_t)(us / 3000000),
+                                  .tv_usec = (suseconds_t)(us / 3 % 1000000)};
     gateway->watchdog_event = event_new(gateway->base, -1, EV_PERSIST, on_watchdog, gateway);
     return add(gateway->watchdog_event, &third);
 }
@@ -157,8 +161,8 @@ static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
     gateway->base = event_base_new();
     if (gateway->base == NULL || !turns_open(gateway) || !connections_open(gateway)) return false;
-    gateway->client_event =
-        event_new(gateway->base, redlock_client_fd(gateway->client), EV_READ | EV_PERSIST, on_client, gateway);
+    gateway->client_event = event_new(gateway->base, redlock_client_fd(gateway->client),
+                                      EV_READ | EV_PERSIST, on_client, gateway);
     gateway->sweep_event = event_new(gateway->base, -1, EV_PERSIST, on_sweep, gateway);
     const struct timeval second = {.tv_sec = 1};
     bool all = add(gateway->client_event, NULL) && add(gateway->sweep_event, &second);
@@ -202,7 +206,8 @@ static bool read_password(struct gateway *gateway) {
 static bool make_run_id(struct gateway *gateway) {
     unsigned char bytes[20];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return false;
-    for (size_t i = 0; i < sizeof bytes; i++) snprintf(gateway->run_id + 2 * i, 3, "%02x", bytes[i]);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(gateway->run_id + 2 * i, 3, "%02x", bytes[i]);
     return true;
 }
 
@@ -213,9 +218,10 @@ static bool make_room(const struct gateway *gateway) {
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return true;
     limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
     if (limit.rlim_cur >= needed && setrlimit(RLIMIT_NOFILE, &limit) == 0) return true;
-    gateway->options->say("this process may open %llu files, too few for --connections %zu: raise the limit (ulimit "
-                          "-n, LimitNOFILE=), or give fewer",
-                          (unsigned long long)limit.rlim_max, gateway->options->connections_max);
+    gateway->options->say(
+        "this process may open %llu files, too few for --connections %zu: raise the limit (ulimit "
+        "-n, LimitNOFILE=), or give fewer",
+        (unsigned long long)limit.rlim_max, gateway->options->connections_max);
     return false;
 }
 
@@ -224,20 +230,24 @@ static enum serve_result open_all(struct gateway *gateway) {
     log_options = gateway->options;
     event_set_log_callback(on_log);
     gateway->texts = texts_new(TEXTS_MAX);
-    if (gateway->texts == NULL || !make_run_id(gateway) || !open_loop(gateway) || !workers_open(gateway)) {
+    if (gateway->texts == NULL || !make_run_id(gateway) || !open_loop(gateway) ||
+        !workers_open(gateway)) {
         gateway->options->say("cannot begin: %s", strerror(errno));
         return SERVE_SYSTEM;
     }
     if (!make_room(gateway) || !read_password(gateway)) return SERVE_CONFIG;
-    if (gateway->options->metrics != NULL && !metrics_open(gateway, gateway->options->metrics)) return SERVE_CONFIG;
+    if (gateway->options->metrics != NULL && !metrics_open(gateway, gateway->options->metrics))
+        return SERVE_CONFIG;
     return listen_open(gateway) ? SERVE_OK : SERVE_CONFIG;
 }
 
 enum serve_result serve_run(const struct serve_options *options) {
-    struct gateway gateway = {.options = options, .client = options->client, .began_ns = gateway_now_ns()};
+    struct gateway gateway = {
+        .options = options, .client = options->client, .began_ns = gateway_now_ns()};
     enum serve_result result = open_all(&gateway);
     if (result == SERVE_OK) {
-        /* Clients that come at once find the nodes connected; those that cannot be reached hold nobody up for long. */
+        /* Clients that come at once find the nodes connected; those that cannot be reached hold
+         * nobody up for long. */
         redlock_client_wait_ready(gateway.client, options->connect_timeout_ms);
         sd_notify(0, "READY=1");
         if (options->verbose) options->say("ready");

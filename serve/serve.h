@@ -24,17 +24,19 @@ struct serve_options {
     bool guarded;
     int64_t ttl_ms;             /* of a lock that SETNX takes */
     int64_t connect_timeout_ms; /* how long it waits for the nodes before it lets clients in */
-    const char *listen;         /* unix:///PATH and HOST:PORT, separated by commas; NULL: what systemd passes, alone */
-    unsigned socket_mode;       /* of the sockets it makes */
-    const char *password_file;  /* its first line; NULL: none */
-    const char *metrics;        /* HOST:PORT; NULL: none */
+    const char *listen;   /* unix:///PATH and HOST:PORT, separated by commas; NULL: what systemd
+                             passes, alone */
+    unsigned socket_mode; /* of the sockets it makes */
+    const char *password_file; /* its first line; NULL: none */
+    const char *metrics;       /* HOST:PORT; NULL: none */
     size_t connections_max;
     size_t client_bytes_max; /* for what clients send and do not read, and subscribe to, about */
-    size_t lock_bytes_max; /* for the locks that are remembered, about */
+    size_t lock_bytes_max;   /* for the locks that are remembered, about */
     enum serve_scripts scripts;
     bool busy_poll; /* stay awake for a moment after each message, for the next */
     bool verbose;
-    void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2))); /* for whoever runs it */
+    void (*say)(const char *format, ...)
+        __attribute__((format(printf, 1, 2))); /* for whoever runs it */
 };
 
 enum serve_result {

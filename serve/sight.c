@@ -9,8 +9,8 @@ static bool told(const struct redlock_view *view) {
 }
 
 static bool same_view(const struct redlock_view *a, const struct redlock_view *b) {
-    return a->verdict == b->verdict && a->token_truncated == b->token_truncated && a->token_bytes == b->token_bytes &&
-           memcmp(a->token, b->token, a->token_bytes) == 0;
+    return a->verdict == b->verdict && a->token_truncated == b->token_truncated &&
+           a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0;
 }
 
 /* How many nodes say what this one says. */
@@ -28,8 +28,10 @@ static int64_t end_of(const struct redlock_view *view, int64_t now_ns) {
     return now_ns + (view->remaining_ms < LONGEST_MS ? view->remaining_ms : LONGEST_MS) * 1000000;
 }
 
-/* When fewer than a quorum of those that agree with `node` will hold it: the end of the quorum-th longest. */
-static int64_t majority_end(const struct redlock_view *views, size_t nodes, size_t node, int64_t now_ns) {
+/* When fewer than a quorum of those that agree with `node` will hold it: the end of the quorum-th
+ * longest. */
+static int64_t majority_end(const struct redlock_view *views, size_t nodes, size_t node,
+                            int64_t now_ns) {
     const size_t quorum = nodes / 2 + 1;
     for (size_t i = 0; i < nodes; i++) {
         if (!same_view(&views[i], &views[node])) continue;
@@ -45,7 +47,8 @@ static int64_t majority_end(const struct redlock_view *views, size_t nodes, size
     return now_ns;
 }
 
-enum sight_verdict sight_judge(const struct redlock_view *views, size_t nodes, int64_t now_ns, struct sight *sight) {
+enum sight_verdict sight_judge(const struct redlock_view *views, size_t nodes, int64_t now_ns,
+                               struct sight *sight) {
     const size_t quorum = nodes / 2 + 1;
     size_t silent = 0, most = 0, which = 0;
     for (size_t i = 0; i < nodes; i++) {
@@ -63,7 +66,8 @@ enum sight_verdict sight_judge(const struct redlock_view *views, size_t nodes, i
     }
     if (views[which].verdict == REDLOCK_VERDICT_WRONGTYPE) return SIGHT_FOREIGN;
     if (views[which].token_truncated) return SIGHT_LONG;
-    sight_set(sight, views[which].token, views[which].token_bytes, majority_end(views, nodes, which, now_ns));
+    sight_set(sight, views[which].token, views[which].token_bytes,
+              majority_end(views, nodes, which, now_ns));
     return SIGHT_SEEN;
 }
 

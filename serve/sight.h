@@ -19,7 +19,8 @@ enum sight_state { SIGHT_NONE = 0, SIGHT_ABSENT, SIGHT_LOCK };
 
 struct sight {
     enum sight_state state; /* NONE: not looked yet */
-    int64_t ends_ns;        /* when a majority ceases to hold it, by the nodes' word; SIGHT_NEVER: it has no TTL */
+    int64_t ends_ns; /* when a majority ceases to hold it, by the nodes' word; SIGHT_NEVER: it has
+                        no TTL */
     size_t token_bytes;
     unsigned char token[REDLOCK_TOKEN_BYTES_MAX];
 };
@@ -32,11 +33,13 @@ enum sight_verdict {
 };
 
 /* Absent is what no majority can hold, whatever the silent nodes have. */
-enum sight_verdict sight_judge(const struct redlock_view *views, size_t nodes, int64_t now_ns, struct sight *sight);
+enum sight_verdict sight_judge(const struct redlock_view *views, size_t nodes, int64_t now_ns,
+                               struct sight *sight);
 
 void sight_set(struct sight *sight, const void *token, size_t bytes, int64_t ends_ns);
 bool sight_same(const struct sight *a, const struct sight *b);
-/* What the client gave: the token without the 40 digits and the colon of ours; else the whole of it. */
+/* What the client gave: the token without the 40 digits and the colon of ours; else the whole of
+ * it. */
 struct script_bytes sight_value(const void *token, size_t bytes);
 
 #endif

@@ -79,8 +79,7 @@ static bool open_program(struct spawner *spawner) {
 bool spawner_open(struct spawner *spawner) {
     char path[64];
     int ends[2];
-    if (!open_program(spawner) ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    if (!open_program(spawner) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     snprintf(path, sizeof path, "/proc/self/fd/%d", spawner->program);
     ends[1] = above_zero(ends[1]);

@@ -10,10 +10,12 @@
 #include "gateway.h"
 #include "turn.h"
 
-/* Where nodes are silent, the votes of a try under way may look as if they could decide. They are soon gone. */
+/* Where nodes are silent, the votes of a try under way may look as if they could decide. They are
+ * soon gone. */
 enum { LOOKS_MAX = 3 };
 
-static const struct script_value nil = {.kind = SCRIPT_NIL}, none = {.kind = SCRIPT_INTEGER, .integer = 0},
+static const struct script_value nil = {.kind = SCRIPT_NIL},
+                                 none = {.kind = SCRIPT_INTEGER, .integer = 0},
                                  one = {.kind = SCRIPT_INTEGER, .integer = 1},
                                  ok = {.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
 
@@ -36,7 +38,8 @@ static struct script_value sentence(struct turn *turn, const char *text) {
 static struct script_value failure(struct turn *turn, int result, struct redlock_lock *lock) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
     if (lock != NULL) redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
-    failure_text(turn->gateway, result, lock != NULL ? verdicts : NULL, turn->text, sizeof turn->text);
+    failure_text(turn->gateway, result, lock != NULL ? verdicts : NULL, turn->text,
+                 sizeof turn->text);
     return error_of(turn);
 }
 
@@ -77,7 +80,8 @@ static void step_measure(struct turn *turn, enum metric_step step, int result) {
 }
 
 /* A lock of the turn's own. False: *value says why not. */
-static bool make_lock(struct turn *turn, int64_t ttl_ms, struct script_bytes owner, struct script_value *value) {
+static bool make_lock(struct turn *turn, int64_t ttl_ms, struct script_bytes owner,
+                      struct script_value *value) {
     struct redlock_lock_options options;
     struct redlock_error error;
     step_close(turn);
@@ -87,8 +91,8 @@ static bool make_lock(struct turn *turn, int64_t ttl_ms, struct script_bytes own
     options.lost_margin_ms = 0;
     options.owner = owner.bytes > 0 ? owner.data : NULL;
     options.owner_bytes = owner.bytes;
-    int result = redlock_lock_new(turn->gateway->client, turn->key->name.data, turn->key->name.bytes, &options,
-                                  &turn->lock, &error);
+    int result = redlock_lock_new(turn->gateway->client, turn->key->name.data,
+                                  turn->key->name.bytes, &options, &turn->lock, &error);
     turn->since_ns = gateway_now_ns();
     if (result == REDLOCK_OK) return true;
     snprintf(turn->text, sizeof turn->text, "ERR %s", error.text);
@@ -96,13 +100,16 @@ static bool make_lock(struct turn *turn, int64_t ttl_ms, struct script_bytes own
     return false;
 }
 
-/* The lock that this turn has seen: the one kept here, else by its token. NULL: *value says why not. */
-static struct redlock_lock *seen_lock(struct turn *turn, int64_t ttl_ms, struct script_value *value) {
+/* The lock that this turn has seen: the one kept here, else by its token. NULL: *value says why
+ * not. */
+static struct redlock_lock *seen_lock(struct turn *turn, int64_t ttl_ms,
+                                      struct script_value *value) {
     struct redlock_lock *kept = key_lock(turn->key, &turn->sight);
     turn->since_ns = gateway_now_ns();
     if (kept != NULL) return kept;
     if (!make_lock(turn, ttl_ms, (struct script_bytes){NULL, 0}, value)) return NULL;
-    int result = redlock_lock_adopt_fenced(turn->lock, turn->sight.token, turn->sight.token_bytes, 0);
+    int result =
+        redlock_lock_adopt_fenced(turn->lock, turn->sight.token, turn->sight.token_bytes, 0);
     if (result == REDLOCK_OK) return turn->lock;
     *value = failure(turn, result, NULL);
     return NULL;
@@ -140,10 +147,11 @@ static bool release(struct turn *turn, struct script_value *value) {
 
 static void on_extended(void *context, struct redlock_lock *lock, int result);
 
-/* A node that has not answered the SET yet is not asked to extend. Where others are gone, all hangs on it: so the
- * extension of a lock that has only just been won is tried once more. */
+/* A node that has not answered the SET yet is not asked to extend. Where others are gone, all hangs
+ * on it: so the extension of a lock that has only just been won is tried once more. */
 static bool extends_again(struct turn *turn, struct redlock_lock *lock, int result) {
-    if (result != REDLOCK_NO_QUORUM || turn->tries > 0 || redlock_validity_ms(lock) == 0) return false;
+    if (result != REDLOCK_NO_QUORUM || turn->tries > 0 || redlock_validity_ms(lock) == 0)
+        return false;
     turn->tries++;
     turn->since_ns = gateway_now_ns();
     return redlock_extend_start(lock, turn->call.ttl_ms, on_extended, turn) == REDLOCK_OK;
@@ -156,7 +164,8 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
     if (extends_again(turn, lock, result)) return;
     if (result == REDLOCK_OK) {
         int64_t ends_ns = gateway_now_ns() + turn->call.ttl_ms * GATEWAY_MS;
-        if (turn->sight.ends_ns == SIGHT_NEVER || ends_ns > turn->sight.ends_ns) turn->sight.ends_ns = ends_ns;
+        if (turn->sight.ends_ns == SIGHT_NEVER || ends_ns > turn->sight.ends_ns)
+            turn->sight.ends_ns = ends_ns;
         turn->effects++;
         if (lock == turn->lock) turn->lock = NULL;
         key_keep(turn->key, lock, turn->sight.ends_ns);
@@ -179,12 +188,14 @@ static bool extend(struct turn *turn, struct script_value *value) {
     if (turn->call.ttl_ms <= 0) return release(turn, value);
     if (turn->sight.state == SIGHT_ABSENT) return answered(value, none);
     if (turn->call.ttl_ms > REDLOCK_TTL_MS_MAX)
-        return answered(value, sentence(turn, "ERR a lock lives for at most 24 hours between extensions"));
+        return answered(value,
+                        sentence(turn, "ERR a lock lives for at most 24 hours between extensions"));
     if (turn->call.ttl_ms < REDLOCK_TTL_MS_MIN) turn->call.ttl_ms = REDLOCK_TTL_MS_MIN;
     turn->tries = 0;
     struct redlock_lock *lock = seen_lock(turn, turn->call.ttl_ms, value);
     if (lock == NULL) return true;
-    if (turn->gateway->options->guarded && lock == turn->lock) return answered(value, sentence(turn, no_fence));
+    if (turn->gateway->options->guarded && lock == turn->lock)
+        return answered(value, sentence(turn, no_fence));
     int result = redlock_extend_start(lock, turn->call.ttl_ms, on_extended, turn);
     return result == REDLOCK_OK ? false : answered(value, failure(turn, result, NULL));
 }
@@ -229,7 +240,8 @@ static bool take(struct turn *turn, struct script_value *value) {
         "--lock-memory";
     const struct script_call *call = &turn->call;
     if (call->value.bytes == 0 || call->value.bytes > REDLOCK_OWNER_BYTES_MAX) {
-        snprintf(turn->text, sizeof turn->text, "ERR the value of a lock is from 1 to %d bytes long, this one is %zu",
+        snprintf(turn->text, sizeof turn->text,
+                 "ERR the value of a lock is from 1 to %d bytes long, this one is %zu",
                  REDLOCK_OWNER_BYTES_MAX, call->value.bytes);
         return answered(value, error_of(turn));
     }
@@ -255,7 +267,8 @@ static bool act(struct turn *turn, struct script_value *value) {
     switch (turn->call.command) {
     case SCRIPT_GET:
         if (sight->state != SIGHT_LOCK) return answered(value, nil);
-        *value = (struct script_value){.kind = SCRIPT_BYTES, .bytes = sight_value(sight->token, sight->token_bytes)};
+        *value = (struct script_value){.kind = SCRIPT_BYTES,
+                                       .bytes = sight_value(sight->token, sight->token_bytes)};
         return true;
     case SCRIPT_EXISTS: return answered(value, sight->state == SIGHT_LOCK ? one : none);
     case SCRIPT_PTTL: return answered(value, remaining(turn));
@@ -273,7 +286,9 @@ static void compare_kept(struct turn *turn) {
     if (key_lock(key, &turn->sight) != NULL) {
         /* The nodes' keys may live that much longer than what is surely left. */
         int64_t asking_ns = gateway_now_ns() - turn->since_ns;
-        key_keep(key, key->lock, turn->sight.ends_ns == SIGHT_NEVER ? key->ends_ns : turn->sight.ends_ns + asking_ns);
+        key_keep(key, key->lock,
+                 turn->sight.ends_ns == SIGHT_NEVER ? key->ends_ns
+                                                    : turn->sight.ends_ns + asking_ns);
     } else if (redlock_validity_ms(key->lock) > 0) {
         key_forget(key);
         channel_tell(turn->gateway, key->name, "del");
@@ -287,8 +302,10 @@ static struct script_value unseen(struct turn *turn, enum sight_verdict verdict)
     if (verdict == SIGHT_FOREIGN)
         return sentence(turn, "WRONGTYPE the key holds something else than a lock: not a string");
     if (verdict == SIGHT_LONG)
-        return sentence(turn, "ERR the key holds something else than a lock: a string of over 1024 bytes");
-    for (size_t i = 0; i < redlock_client_nodes(turn->gateway->client); i++) verdicts[i] = turn->views[i].verdict;
+        return sentence(
+            turn, "ERR the key holds something else than a lock: a string of over 1024 bytes");
+    for (size_t i = 0; i < redlock_client_nodes(turn->gateway->client); i++)
+        verdicts[i] = turn->views[i].verdict;
     failure_text(turn->gateway, REDLOCK_NO_QUORUM, verdicts, turn->text, sizeof turn->text);
     return error_of(turn);
 }
@@ -325,7 +342,8 @@ static void on_look(void *context, struct redlock_lock *lock, int result) {
 
 static bool look(struct turn *turn, struct script_value *value) {
     size_t nodes = redlock_client_nodes(turn->gateway->client);
-    if (!make_lock(turn, turn->gateway->options->ttl_ms, (struct script_bytes){NULL, 0}, value)) return true;
+    if (!make_lock(turn, turn->gateway->options->ttl_ms, (struct script_bytes){NULL, 0}, value))
+        return true;
     turn->views = calloc(nodes, sizeof *turn->views);
     if (turn->views == NULL) return answered(value, failure(turn, REDLOCK_NO_MEMORY, NULL));
     int result = redlock_look_start(turn->lock, turn->views, nodes, on_look, turn);
@@ -335,8 +353,10 @@ static bool look(struct turn *turn, struct script_value *value) {
 bool step_call(struct turn *turn, const struct script_call *call, struct script_value *value) {
     turn->call = *call;
     if (turn->sight.state == SIGHT_NONE) key_believed(turn->key, &turn->sight);
-    /* Who only wants to take finds out by trying; but where a lock is kept here, a look is cheaper. */
-    bool tries = call->command == SCRIPT_TAKE && (turn->key->lock == NULL || redlock_validity_ms(turn->key->lock) == 0);
+    /* Who only wants to take finds out by trying; but where a lock is kept here, a look is
+     * cheaper. */
+    bool tries = call->command == SCRIPT_TAKE &&
+                 (turn->key->lock == NULL || redlock_validity_ms(turn->key->lock) == 0);
     bool needs_look = turn->sight.state == SIGHT_NONE && !tries;
     return needs_look ? look(turn, value) : act(turn, value);
 }

@@ -65,8 +65,8 @@ void transaction_break(struct connection *connection) {
 /* ---- WATCH ---- */
 
 /* It only looks: what it has seen is in the turn. */
-static enum script_step watch_program(struct turn *turn, const struct script_value *answer, struct script_call *call,
-                                      struct script_value *result) {
+static enum script_step watch_program(struct turn *turn, const struct script_value *answer,
+                                      struct script_call *call, struct script_value *result) {
     (void)turn;
     if (answer == NULL) {
         *call = (struct script_call){.command = SCRIPT_GET};
@@ -90,7 +90,8 @@ static void watch_over(struct turn *turn, const struct script_value *result) {
 }
 
 static bool is_watched(const struct transaction *transaction, struct script_bytes key) {
-    return transaction->watched_key_bytes == key.bytes && memcmp(transaction->watched_key, key.data, key.bytes) == 0;
+    return transaction->watched_key_bytes == key.bytes &&
+           memcmp(transaction->watched_key, key.data, key.bytes) == 0;
 }
 
 void command_watch(struct connection *connection) {
@@ -164,8 +165,9 @@ void transaction_queue(struct connection *connection, const struct plan *plan) {
     const size_t wanted = value.bytes + (first ? key.bytes : 0);
     if (!same_key(transaction, key) || transaction->count == PLANS_MAX ||
         wanted > REQUEST_BYTES_MAX - transaction->bytes_kept) {
-        command_refuse(connection, "too much in a transaction",
-                       "it is on one lock, the watched one, and holds at most 32 commands and 128 KiB");
+        command_refuse(
+            connection, "too much in a transaction",
+            "it is on one lock, the watched one, and holds at most 32 commands and 128 KiB");
         return;
     }
     char *bytes = malloc(wanted + 1);
@@ -188,7 +190,8 @@ void transaction_queue(struct connection *connection, const struct plan *plan) {
 /* ---- EXEC ---- */
 
 static bool acts(const struct plan *plan) {
-    return plan->shape != PLAN_OLD && (plan->call.command == SCRIPT_DELETE || plan->call.command == SCRIPT_EXTEND);
+    return plan->shape != PLAN_OLD &&
+           (plan->call.command == SCRIPT_DELETE || plan->call.command == SCRIPT_EXTEND);
 }
 
 static void begin_anew(struct transaction *transaction) {
@@ -199,13 +202,15 @@ static void begin_anew(struct transaction *transaction) {
 /* Whether the watched key is another than it was; the turn has just looked, or tried. */
 static bool was_changed(const struct turn *turn, const struct transaction *transaction) {
     if (turn->changed) return true;
-    bool looked = transaction->watching && !turn->watched && turn->effects == 0 && transaction->at == 0;
+    bool looked =
+        transaction->watching && !turn->watched && turn->effects == 0 && transaction->at == 0;
     return looked && !sight_same(&turn->sight, &transaction->watched);
 }
 
-/* NIL: the watched lock is another. An error ends it: "cannot know" must not look like an EXEC that was done. */
-static enum script_step exec_program(struct turn *turn, const struct script_value *answer, struct script_call *call,
-                                     struct script_value *result) {
+/* NIL: the watched lock is another. An error ends it: "cannot know" must not look like an EXEC that
+ * was done. */
+static enum script_step exec_program(struct turn *turn, const struct script_value *answer,
+                                     struct script_call *call, struct script_value *result) {
     struct transaction *transaction = connection_of(turn)->transaction;
     if (answer == NULL) {
         begin_anew(transaction);
@@ -248,17 +253,21 @@ void command_exec(struct connection *connection) {
     }
     if (transaction->broken || transaction->count == 0) {
         if (transaction->broken)
-            reply_error(&connection->reply, "EXECABORT Transaction discarded because of previous errors.");
+            reply_error(&connection->reply,
+                        "EXECABORT Transaction discarded because of previous errors.");
         else
             reply_array(&connection->reply, 0);
         transaction_free(connection);
         return;
     }
     transaction->answers.protocol = connection->reply.protocol;
-    /* What WATCH has seen is deleted or extended by its token, without another look: it is there, or it is not. */
-    const struct sight *watched = transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
+    /* What WATCH has seen is deleted or extended by its token, without another look: it is there,
+     * or it is not. */
+    const struct sight *watched =
+        transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
     connection->busy = true;
-    if (turn_begin(&connection->turn, connection->gateway, transaction->plans[0].key, watched, exec_program, exec_over))
+    if (turn_begin(&connection->turn, connection->gateway, transaction->plans[0].key, watched,
+                   exec_program, exec_over))
         return;
     transaction_free(connection);
     reply_error(&connection->reply, "OOM out of memory");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * WATCH, MULTI, EXEC: a compare-and-delete, or a compare-and-expire, as clients without scripts send it. On one key.
+ * WATCH, MULTI, EXEC: a compare-and-delete, or a compare-and-expire, as clients without scripts
+ * send it. On one key.
  */
 #ifndef SERVE_TRANSACTION_H
 #define SERVE_TRANSACTION_H

@@ -51,8 +51,8 @@ void turns_close(struct gateway *gateway) {
     if (gateway->turns.event != NULL) event_free(gateway->turns.event);
 }
 
-bool turn_begin(struct turn *turn, struct gateway *gateway, struct script_bytes name, const struct sight *watched,
-                turn_program *program, turn_over *over) {
+bool turn_begin(struct turn *turn, struct gateway *gateway, struct script_bytes name,
+                const struct sight *watched, turn_program *program, turn_over *over) {
     struct key *key = key_get(gateway, name);
     if (key == NULL) return false;
     turn->gateway = gateway;
@@ -99,11 +99,13 @@ static void give_back(struct turn *turn, const struct script_value *result) {
 }
 
 /* The call, or the result, is in both cases the caller's. */
-static void go_on(struct turn *turn, enum script_step step, struct script_call *call, struct script_value *result) {
+static void go_on(struct turn *turn, enum script_step step, struct script_call *call,
+                  struct script_value *result) {
     struct script_value reached;
     while (step == SCRIPT_CALLS) {
         if (++turn->calls > CALLS_MAX) {
-            static const char text[] = "ERR the script calls more often than a script about a lock should";
+            static const char text[] =
+                "ERR the script calls more often than a script about a lock should";
             *result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, sizeof text - 1}};
             break;
         }

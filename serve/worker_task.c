@@ -152,7 +152,8 @@ static bool fits(const struct worker_task *task, enum wire_kind kind) {
 }
 
 bool task_read(struct worker_task *task, char *frame, size_t bytes) {
-    if (!wire_read(frame, bytes, &task->message, NULL) || !fits(task, task->message.kind)) return false;
+    if (!wire_read(frame, bytes, &task->message, NULL) || !fits(task, task->message.kind))
+        return false;
     task->heard_frame = frame;
     return true;
 }

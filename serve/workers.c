@@ -128,8 +128,7 @@ static struct worker *absent(struct workers *workers) {
 
 unsigned workers_running(const struct workers *workers) {
     unsigned count = 0;
-    for (unsigned i = 0; i < SPAWNER_SLOTS; i++)
-        count += workers->slots[i].state != WORKER_ABSENT;
+    for (unsigned i = 0; i < SPAWNER_SLOTS; i++) count += workers->slots[i].state != WORKER_ABSENT;
     return count;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The clients: programs that use the unchanged library from one event loop each, and what befalls them. A program that
- * is stopped does nothing at all; when it goes on, its loop first hands the library what came meanwhile, then the
- * program does what it had in mind.
+ * The clients: programs that use the unchanged library from one event loop each, and what befalls
+ * them. A program that is stopped does nothing at all; when it goes on, its loop first hands the
+ * library what came meanwhile, then the program does what it had in mind.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -11,13 +11,14 @@
 
 #include "inside.h"
 
-struct history_record actor_record(const struct world *world, enum history_kind kind, unsigned client) {
+struct history_record actor_record(const struct world *world, enum history_kind kind,
+                                   unsigned client) {
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)client;
     return record;
 }
 
-/* ---- driving ---------------------------------------------------------------------------------------------- */
+/* ---- driving --------------------------------------------------------------------------------- */
 
 static bool runs(const struct actor *actor) { return !actor->paused && !actor->crashed; }
 
@@ -45,7 +46,7 @@ void actor_drive(struct world *world, unsigned client) {
     (void)redlock_process(actor->redlock);
     actor_rearm(world, client);
 }
-/* ---- what clients do -------------------------------------------------------------------------------------- */
+/* ---- what clients do ------------------------------------------------------------------------- */
 
 static void reopen(struct world *world, unsigned client);
 
@@ -82,22 +83,26 @@ static void deed(struct world *world, unsigned client, struct deed what) {
         return;
     }
     if (actor->deeds_count == actor->deeds_capacity)
-        actor->deeds = memory_grow(actor->deeds, &actor->deeds_capacity, sizeof(actor->deeds[0]), 8);
+        actor->deeds =
+            memory_grow(actor->deeds, &actor->deeds_capacity, sizeof(actor->deeds[0]), 8);
     actor->deeds[actor->deeds_count++] = what;
 }
 
 void update_thought(struct world *world, void *argument, int64_t number) {
     const struct update *update = &world->updates[number];
     (void)argument;
-    deed(world, update->client, (struct deed){.kind = DEED_WRITE, .resource = update->resource, .number = number});
+    deed(world, update->client,
+         (struct deed){.kind = DEED_WRITE, .resource = update->resource, .number = number});
 }
 
 void actor_acquire(struct world *world, unsigned client, unsigned resource, int64_t wait_ms) {
-    deed(world, client, (struct deed){.kind = DEED_ACQUIRE, .resource = (uint8_t)resource, .number = wait_ms});
+    deed(world, client,
+         (struct deed){.kind = DEED_ACQUIRE, .resource = (uint8_t)resource, .number = wait_ms});
 }
 
 void actor_extend(struct world *world, unsigned client, unsigned resource, int64_t ttl_ms) {
-    deed(world, client, (struct deed){.kind = DEED_EXTEND, .resource = (uint8_t)resource, .number = ttl_ms});
+    deed(world, client,
+         (struct deed){.kind = DEED_EXTEND, .resource = (uint8_t)resource, .number = ttl_ms});
 }
 
 void actor_release(struct world *world, unsigned client, unsigned resource) {
@@ -109,16 +114,20 @@ void actor_cancel(struct world *world, unsigned client, unsigned resource) {
 }
 
 void actor_acquire_many(struct world *world, unsigned client, unsigned resources, int64_t wait_ms) {
-    deed(world, client, (struct deed){.kind = DEED_ACQUIRE_MANY, .resource = (uint8_t)resources, .number = wait_ms});
+    deed(world, client,
+         (struct deed){
+             .kind = DEED_ACQUIRE_MANY, .resource = (uint8_t)resources, .number = wait_ms});
 }
 
 void actor_release_many(struct world *world, unsigned client, unsigned resources) {
     deed(world, client, (struct deed){.kind = DEED_RELEASE_MANY, .resource = (uint8_t)resources});
 }
 
-void actor_update(struct world *world, unsigned client, unsigned resource, rl_ns think, rl_ns late) {
+void actor_update(struct world *world, unsigned client, unsigned resource, rl_ns think,
+                  rl_ns late) {
     deed(world, client,
-         (struct deed){.kind = DEED_UPDATE, .resource = (uint8_t)resource, .think = think, .late = late});
+         (struct deed){
+             .kind = DEED_UPDATE, .resource = (uint8_t)resource, .think = think, .late = late});
 }
 
 bool actor_believes(struct world *world, unsigned client, unsigned resource) {
@@ -131,10 +140,11 @@ bool actor_alive(struct world *world, unsigned client) { return !world->actor[cl
 bool actor_idle(struct world *world, unsigned client, unsigned resource) {
     const struct actor *actor = &world->actor[client];
     const struct hold *hold = &actor->hold[resource];
-    if (actor->crashed || actor->deeds_count > 0 || hold->acquiring || hold->releasing) return false;
+    if (actor->crashed || actor->deeds_count > 0 || hold->acquiring || hold->releasing)
+        return false;
     return redlock_lock_state(hold->lock) == REDLOCK_STATE_FREE;
 }
-/* ---- what befalls clients --------------------------------------------------------------------------------- */
+/* ---- what befalls clients -------------------------------------------------------------------- */
 
 static void write_plain(struct world *world, enum history_kind kind, unsigned client) {
     struct history_record record = actor_record(world, kind, client);
@@ -162,7 +172,8 @@ static void thaw(struct world *world, struct actor *actor) {
     actor->frozen = false;
     clock_set(&actor->clock, world->now, 0, actor->rate);
     for (unsigned i = 0; i < world->options.resources; i++)
-        if (redlock_validity_end_ns(actor->hold[i].lock) != 0) hold_write_until(&actor->hold[i], HISTORY_RENEWED);
+        if (redlock_validity_end_ns(actor->hold[i].lock) != 0)
+            hold_write_until(&actor->hold[i], HISTORY_RENEWED);
 }
 
 void actor_resume(struct world *world, unsigned client) {
@@ -197,14 +208,15 @@ void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
     world_write(world, &record);
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------------ */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static void list_node(struct world *world, struct actor *actor, unsigned client, unsigned node) {
     struct link *link = &actor->link[actor->slots];
     *link = (struct link){.node = node};
     link->random = random_named(world->options.seed, 1000 + client * 100 + actor->slots);
     link->hints_random = random_named(world->options.seed, 5000 + client * 100 + actor->slots);
-    link->announcements_random = random_named(world->options.seed, 7000 + client * 100 + actor->slots);
+    link->announcements_random =
+        random_named(world->options.seed, 7000 + client * 100 + actor->slots);
     actor->slots++;
 }
 
@@ -215,13 +227,15 @@ static void list_nodes(struct world *world, unsigned client) {
     actor->slots = 0;
     for (unsigned i = 0; i < world->options.nodes; i++)
         if (nodes & rl_bit(i)) list_node(world, actor, client, i);
-    if (options->twice_listed >= 0) list_node(world, actor, client, (unsigned)options->twice_listed);
+    if (options->twice_listed >= 0)
+        list_node(world, actor, client, (unsigned)options->twice_listed);
 }
 
 /* The list as redlock_client_open() wants it; its names mean nothing here. */
 static void name_nodes(const struct actor *actor, char *text, size_t size) {
     size_t at = 0;
-    for (unsigned i = 0; i < actor->slots; i++) at += (size_t)snprintf(text + at, size - at, "redis://n%u ", i + 1);
+    for (unsigned i = 0; i < actor->slots; i++)
+        at += (size_t)snprintf(text + at, size - at, "redis://n%u ", i + 1);
 }
 
 static void must(int result, const char *text) {
@@ -244,7 +258,8 @@ static void open_client(struct world *world, unsigned client) {
         lock.on_change = hold_on_change;
         lock.on_change_context = hold;
         struct node_bytes key = resource_key(i);
-        must(redlock_lock_new(actor->redlock, key.data, key.bytes, &lock, &hold->lock, &error), error.text);
+        must(redlock_lock_new(actor->redlock, key.data, key.bytes, &lock, &hold->lock, &error),
+             error.text);
     }
 }
 
@@ -261,7 +276,9 @@ static void reopen(struct world *world, unsigned client) {
     bool used = false;
     for (unsigned r = 0; r < world->options.resources; r++) {
         const struct hold *hold = &actor->hold[r];
-        if (hold->acquiring || hold->releasing || redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE) return;
+        if (hold->acquiring || hold->releasing ||
+            redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE)
+            return;
         used = used || hold->tries > 0;
     }
     if (!used) return;
@@ -280,14 +297,15 @@ void actors_begin(struct world *world) {
         actor->wake_at = RL_NEVER;
         actor->deeds_count = 0;
         actor->rate = world->options.client[i].clock_ppm;
-        actor->clock =
-            (struct sim_clock){0, random_between(&actor->random, 10000 * RL_MS, 1000000000 * RL_MS), actor->rate};
+        actor->clock = (struct sim_clock){
+            0, random_between(&actor->random, 10000 * RL_MS, 1000000000 * RL_MS), actor->rate};
         struct random wall = random_named(world->options.seed, 300 + i);
         actor->wall = WALL_BEGIN + world->options.client[i].wall_off +
                       random_between(&wall, -WALL_SPREAD, WALL_SPREAD) - actor->clock.shown;
         list_nodes(world, i);
         for (unsigned r = 0; r < world->options.resources; r++)
-            actor->hold[r] = (struct hold){.world = world, .client = (uint8_t)i, .resource = (uint8_t)r};
+            actor->hold[r] =
+                (struct hold){.world = world, .client = (uint8_t)i, .resource = (uint8_t)r};
         open_client(world, i);
         actor_rearm(world, i);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * check_history(): calls the judges and puts what they find in order of time. How each rule is read is said at its
- * judge: leases.c, register.c, orphans.c, linear.c, liveness.c.
+ * check_history(): calls the judges and puts what they find in order of time. How each rule is read
+ * is said at its judge: leases.c, register.c, orphans.c, linear.c, liveness.c.
  */
 #include "judges.h"
 
@@ -16,7 +16,9 @@ static const char *const rule_names[] = {
 #undef CHECK_NAME
 };
 
-const char *check_rule_name(enum check_rule rule) { return (unsigned)rule < CHECK_RULE_COUNT ? rule_names[rule] : "?"; }
+const char *check_rule_name(enum check_rule rule) {
+    return (unsigned)rule < CHECK_RULE_COUNT ? rule_names[rule] : "?";
+}
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
@@ -25,8 +27,8 @@ struct words judge_ms(rl_ns at) {
     rl_ns fraction = at % RL_MS;
     if (fraction < 0) fraction = -fraction;
     const char *sign = at < 0 && at / RL_MS == 0 ? "-" : "";
-    int length =
-        snprintf(words.text, sizeof words.text, "%s%lld.%06lld", sign, (long long)(at / RL_MS), (long long)fraction);
+    int length = snprintf(words.text, sizeof words.text, "%s%lld.%06lld", sign,
+                          (long long)(at / RL_MS), (long long)fraction);
     size_t end = (size_t)length;
     while (words.text[end - 1] == '0' && words.text[end - 2] != '.') end--;
     memcpy(words.text + end, " ms", sizeof " ms");
@@ -53,10 +55,10 @@ struct words judge_resource(int resource) {
 
 /* ---- what was found ------------------------------------------------------------------------- */
 
-/* Judges find in the order of their walk, the caller reads in order of time; of equal times the first found stays
- * first. When the room is out, the latest goes. */
-void judge_found(struct report *report, enum check_rule rule, size_t first, size_t second, rl_ns from, rl_ns until,
-                 const char *format, ...) {
+/* Judges find in the order of their walk, the caller reads in order of time; of equal times the
+ * first found stays first. When the room is out, the latest goes. */
+void judge_found(struct report *report, enum check_rule rule, size_t first, size_t second,
+                 rl_ns from, rl_ns until, const char *format, ...) {
     if (!judged(report, rule)) return;
     report->found++;
     size_t place = report->written;
@@ -98,7 +100,8 @@ static unsigned names(unsigned kind) {
 
 static bool is_whole(const struct history_record *record) {
     unsigned must = names(record->kind);
-    if (record->client >= JUDGE_CLIENTS || record->node >= JUDGE_NODES || record->resource >= JUDGE_RESOURCES)
+    if (record->client >= JUDGE_CLIENTS || record->node >= JUDGE_NODES ||
+        record->resource >= JUDGE_RESOURCES)
         return false;
     if ((must & NAMES_CLIENT) != 0 && record->client < 0) return false;
     if ((must & NAMES_NODE) != 0 && record->node < 0) return false;
@@ -113,19 +116,25 @@ static void refuse_unfit(const struct history *history) {
             before = record->at;
             continue;
         }
-        fprintf(stderr, "check: record %zu (kind %u, client %d, node %d, resource %d) cannot be judged\n", i,
-                record->kind, record->client, record->node, record->resource);
+        fprintf(stderr,
+                "check: record %zu (kind %u, client %d, node %d, resource %d) cannot be judged\n",
+                i, record->kind, record->client, record->node, record->resource);
         abort();
     }
 }
 
-size_t check_history(const struct history *history, unsigned rules, struct check_violation *violations, size_t count) {
-    struct report report = {.history = history, .rules = rules, .violations = violations, .room = count};
+size_t check_history(const struct history *history, unsigned rules,
+                     struct check_violation *violations, size_t count) {
+    struct report report = {
+        .history = history, .rules = rules, .violations = violations, .room = count};
     if (history->count == 0) return 0;
     refuse_unfit(history);
-    if (rules & (1u << CHECK_EXCLUSION | 1u << CHECK_RESURRECTED | 1u << CHECK_LATE_LOSS)) judge_leases(&report);
-    if (rules & (1u << CHECK_FENCE | 1u << CHECK_FENCE_ORDER | 1u << CHECK_LOST_UPDATE)) judge_register(&report);
-    if (rules & (1u << CHECK_UNFIT_VOTE | 1u << CHECK_REFUSED | 1u << CHECK_RECOVERED)) judge_standing(&report);
+    if (rules & (1u << CHECK_EXCLUSION | 1u << CHECK_RESURRECTED | 1u << CHECK_LATE_LOSS))
+        judge_leases(&report);
+    if (rules & (1u << CHECK_FENCE | 1u << CHECK_FENCE_ORDER | 1u << CHECK_LOST_UPDATE))
+        judge_register(&report);
+    if (rules & (1u << CHECK_UNFIT_VOTE | 1u << CHECK_REFUSED | 1u << CHECK_RECOVERED))
+        judge_standing(&report);
     if (judged(&report, CHECK_ORPHAN)) judge_orphans(&report);
     if (judged(&report, CHECK_LINEARIZABLE)) judge_order(&report);
     if (judged(&report, CHECK_LIVENESS)) judge_liveness(&report);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Judges of a history. They know the invariants, and nothing of the code that made it: no header of src/ but
- * core/core.h's units is included.
+ * Judges of a history. They know the invariants, and nothing of the code that made it: no header of
+ * src/ but core/core.h's units is included.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
@@ -9,19 +9,21 @@
 #include "history.h"
 
 /* X(name, sentence) */
-#define CHECK_RULES(X)                                                                                                 \
-    X(EXCLUSION, "at most one client is inside its validity of a resource")                                            \
-    X(FENCE, "fencing tokens are unique and grow in real time")                                                        \
-    X(FENCE_ORDER, "fencing tokens grow in the order in which the grants are told")                                    \
-    X(UNFIT_VOTE, "a lock with a fencing token is granted by a majority of nodes that are intact")                     \
-    X(REFUSED, "a client whose list names two quorums, or that chose no mode on guarded nodes, gets no lock")          \
-    X(RECOVERED, "once faults stop, every node is intact again within the bound")                                      \
-    X(LOST_UPDATE, "no write to a resource's register is lost or made from a stale read")                              \
-    X(ORPHAN, "no key outlives its client's interest by more than one TTL")                                            \
-    X(RESURRECTED, "a lease told lost, or past its validity, is never valid again")                                    \
-    X(LATE_LOSS, "a client that runs is told of a loss before its validity ends")                                      \
-    X(LINEARIZABLE, "acquire only if free, release by the owner only: some order of the operations explains them")     \
+/* clang-format off */
+#define CHECK_RULES(X) \
+    X(EXCLUSION, "at most one client is inside its validity of a resource") \
+    X(FENCE, "fencing tokens are unique and grow in real time") \
+    X(FENCE_ORDER, "fencing tokens grow in the order in which the grants are told") \
+    X(UNFIT_VOTE, "a lock with a fencing token is granted by a majority of nodes that are intact") \
+    X(REFUSED, "a client whose list names two quorums, or that chose no mode on guarded nodes, gets no lock") \
+    X(RECOVERED, "once faults stop, every node is intact again within the bound") \
+    X(LOST_UPDATE, "no write to a resource's register is lost or made from a stale read") \
+    X(ORPHAN, "no key outlives its client's interest by more than one TTL") \
+    X(RESURRECTED, "a lease told lost, or past its validity, is never valid again") \
+    X(LATE_LOSS, "a client that runs is told of a loss before its validity ends") \
+    X(LINEARIZABLE, "acquire only if free, release by the owner only: some order of the operations explains them") \
     X(LIVENESS, "once faults stop, somebody acquires within the bound")
+/* clang-format on */
 
 enum check_rule {
 #define CHECK_ENUM(name, text) CHECK_##name,
@@ -32,14 +34,16 @@ enum check_rule {
 
 struct check_violation {
     enum check_rule rule;
-    size_t first, second; /* indexes of the records that contradict each other; second may equal first */
-    rl_ns from, until;    /* the span of the overlap, where there is one */
-    char text[256];       /* a plain sentence */
+    size_t first,
+        second; /* indexes of the records that contradict each other; second may equal first */
+    rl_ns from, until; /* the span of the overlap, where there is one */
+    char text[256];    /* a plain sentence */
 };
 
-/* Judges by the rules whose bit is set in `rules`. Returns the number of violations, at most `count` of which are
- * written, in order of time. */
-size_t check_history(const struct history *history, unsigned rules, struct check_violation *violations, size_t count);
+/* Judges by the rules whose bit is set in `rules`. Returns the number of violations, at most
+ * `count` of which are written, in order of time. */
+size_t check_history(const struct history *history, unsigned rules,
+                     struct check_violation *violations, size_t count);
 const char *check_rule_name(enum check_rule rule);
 
 #endif

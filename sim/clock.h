@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A clock that goes by its own rate, steps and freezes, and the way back from what it shows to world time. Integers,
- * exact: the same on every machine, and a timer never fires before its own clock shows its time.
+ * A clock that goes by its own rate, steps and freezes, and the way back from what it shows to
+ * world time. Integers, exact: the same on every machine, and a timer never fires before its own
+ * clock shows its time.
  */
 #ifndef SIM_CLOCK_H
 #define SIM_CLOCK_H
@@ -27,7 +28,8 @@ static inline rl_ns clock_when(const struct sim_clock *clock, rl_ns shown) {
     rl_ns left = shown - clock->shown;
     if (left <= 0) return clock->since;
     if (clock->ppm == 0 || left / clock->ppm > (RL_NEVER - clock->since) / 2000000) return RL_NEVER;
-    return clock->since + left / clock->ppm * 1000000 + (left % clock->ppm * 1000000 + clock->ppm - 1) / clock->ppm;
+    return clock->since + left / clock->ppm * 1000000 +
+           (left % clock->ppm * 1000000 + clock->ppm - 1) / clock->ppm;
 }
 
 static inline void clock_set(struct sim_clock *clock, rl_ns now, rl_ns step, uint32_t ppm) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One connection as its client sees it: its life, its standing, and the calls on it. The rules are those of src/net
- * (conn.c, node.c, send.c).
+ * One connection as its client sees it: its life, its standing, and the calls on it. The rules are
+ * those of src/net (conn.c, node.c, send.c).
  */
 #include "conn.h"
 
@@ -10,7 +10,8 @@
 #define BACKOFF_MIN (20 * RL_MS)
 #define BACKOFF_MAX (1000 * RL_MS)
 
-#define CONN_OF(timer, member) ((struct conn *)(void *)((char *)(timer)-offsetof(struct conn, member)))
+#define CONN_OF(timer, member)                                                                     \
+    ((struct conn *)(void *)((char *)(timer)-offsetof(struct conn, member)))
 
 /* ---- calls ---- */
 
@@ -49,8 +50,10 @@ bool call_is_write(const struct net_call *call) { return net_op_is_write(call->r
 /* What a release finds the second time may be its own first time's doing: it says nothing. */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
     struct net_reply told = *reply;
-    bool empty_handed = reply->verdict == REDLOCK_VERDICT_ABSENT || reply->verdict == REDLOCK_VERDICT_DENIED;
-    if (call->state == CALL_SENT_BEFORE && empty_handed) told.verdict = REDLOCK_VERDICT_DISCONNECTED;
+    bool empty_handed =
+        reply->verdict == REDLOCK_VERDICT_ABSENT || reply->verdict == REDLOCK_VERDICT_DENIED;
+    if (call->state == CALL_SENT_BEFORE && empty_handed)
+        told.verdict = REDLOCK_VERDICT_DISCONNECTED;
     call->busy = false;
     call->next = NULL;
     net->handlers.reply(net->handlers.context, call, &told);
@@ -77,14 +80,16 @@ static void keep_fired(struct net_timer *timer) {
     struct net_call *call;
     rl_ns now = net_now(conn->net);
     conn->kept = (struct calls){NULL, NULL};
-    while ((call = calls_pop(&all))) calls_push(call->keep_until <= now ? &over : &conn->kept, call);
+    while ((call = calls_pop(&all)))
+        calls_push(call->keep_until <= now ? &over : &conn->kept, call);
     watch_kept(conn);
     calls_fail(conn->net, &over, REDLOCK_VERDICT_DISCONNECTED);
 }
 
 void conn_keep(struct conn *conn, struct net_call *call) {
     calls_push(&conn->kept, call);
-    if (!conn->keep.index || call->keep_until < conn->keep.at) net_timer_set(conn->net, &conn->keep, call->keep_until);
+    if (!conn->keep.index || call->keep_until < conn->keep.at)
+        net_timer_set(conn->net, &conn->keep, call->keep_until);
 }
 
 static void lose_calls(struct conn *conn, struct calls *lost) {
@@ -93,7 +98,8 @@ static void lose_calls(struct conn *conn, struct calls *lost) {
     rl_ns now = net_now(conn->net);
     while ((call = calls_pop(lost))) {
         call->state = CALL_SENT_BEFORE;
-        calls_push(call->request->op == NET_RELEASE && call->keep_until > now ? &kept : &over, call);
+        calls_push(call->request->op == NET_RELEASE && call->keep_until > now ? &kept : &over,
+                   call);
     }
     calls_append(&kept, &conn->kept);
     conn->kept = kept;
@@ -183,7 +189,8 @@ static void deadline_fired(struct net_timer *timer) {
 /* ---- sending ---- */
 
 /* The whole new record, and what is to become of the fences. */
-static void post_record(struct world *world, const struct net_request *request, struct message *message) {
+static void post_record(struct world *world, const struct net_request *request,
+                        struct message *message) {
     message->nonce = request->nonce;
     message->expected = request->expected;
     message->was_kept = request->was_kept;
@@ -194,7 +201,8 @@ static void post_record(struct world *world, const struct net_request *request, 
     if (request->floor) body_set_fences(message->body, request->floor);
 }
 
-static void post_guarded(const struct conn *conn, const struct net_request *request, struct message *message) {
+static void post_guarded(const struct conn *conn, const struct net_request *request,
+                         struct message *message) {
     message->question = (uint8_t)request->question;
     message->guarded = request->nonces != NULL;
     if (request->nonces) message->nonce = request->nonces[conn->slot];
@@ -213,7 +221,8 @@ static int resource_of_key(const struct net_request *request, size_t i) {
     return resource_of((const char *)key->data + prefix, key->bytes - prefix);
 }
 
-static void post_waiting(const struct conn *conn, const struct net_request *request, struct message *message) {
+static void post_waiting(const struct conn *conn, const struct net_request *request,
+                         struct message *message) {
     message->waiter = conn->net->waiter_number;
     message->age_us = request->age_us;
     message->passes = request->passes;
@@ -248,7 +257,8 @@ void conn_post(struct conn *conn, struct net_call *call) {
     watch_calls(conn);
 }
 
-/* Overdue from the start, so that no SET is sent before the answer; but the time to stall begins anew. */
+/* Overdue from the start, so that no SET is sent before the answer; but the time to stall begins
+ * anew. */
 static void send_kept(struct conn *conn) {
     rl_ns now = net_now(conn->net);
     struct net_call *call;
@@ -283,7 +293,8 @@ static bool is_twice_listed(struct conn *conn) {
     struct net *net = conn->net;
     for (unsigned i = 0; i < net->nodes; i++) {
         struct conn *other = &net->conn[i];
-        if (other == conn || other->state != CONN_READY || other->process != conn->process) continue;
+        if (other == conn || other->state != CONN_READY || other->process != conn->process)
+            continue;
         if (i < conn->slot) {
             conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED);
             return true;

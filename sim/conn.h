@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of the simulated net: a client's connections, one for each entry of its list, and the calls on them.
+ * The inside of the simulated net: a client's connections, one for each entry of its list, and the
+ * calls on them.
  */
 #ifndef SIM_CONN_H
 #define SIM_CONN_H
 
 #include "inside.h"
 
-enum { CALL_SENT_BEFORE = 1 }; /* net_call.state: a release whose answer was lost with its connection */
+enum {
+    CALL_SENT_BEFORE = 1
+}; /* net_call.state: a release whose answer was lost with its connection */
 
 enum conn_state { CONN_DOWN, CONN_CONNECTING, CONN_READY };
 enum conn_tracks { TRACKS_NOT, TRACKS_ASKED, TRACKS_LIVE }; /* whether the node tells of changes */
@@ -22,7 +25,8 @@ struct conn {
     unsigned slot;
     enum conn_state state;
     bool unread;
-    int leaving;      /* a verdict for which it is to be given up (another entry of the list is this server); 0: not */
+    int leaving;      /* a verdict for which it is to be given up (another entry of the list is this
+                         server); 0: not */
     uint32_t process; /* of the server, as its handshake told */
     char run_id[41], text[160];
     struct messages in, out;
@@ -55,16 +59,21 @@ struct net {
     struct conn conn[RL_NODES_MAX];
 };
 
-static inline struct actor *actor_of(const struct net *net) { return &net->world->actor[net->client]; }
-static inline struct link *link_at(const struct conn *conn) { return &actor_of(conn->net)->link[conn->slot]; }
+static inline struct actor *actor_of(const struct net *net) {
+    return &net->world->actor[net->client];
+}
+static inline struct link *link_at(const struct conn *conn) {
+    return &actor_of(conn->net)->link[conn->slot];
+}
 
 void conn_init(struct conn *conn, struct net *net, unsigned slot);
 void conn_up(struct conn *conn, const struct message *welcome);
 void conn_fail(struct conn *conn, int verdict);
 void conn_record(const struct conn *conn, enum history_kind kind, int64_t value);
 void conn_post(struct conn *conn, struct net_call *call);
-void conn_keep(struct conn *conn, struct net_call *call); /* a release, until the connection is up */
-void conn_tell(struct conn *conn, rl_ns now);             /* what has changed of its standing */
+void conn_keep(struct conn *conn,
+               struct net_call *call);        /* a release, until the connection is up */
+void conn_tell(struct conn *conn, rl_ns now); /* what has changed of its standing */
 bool conn_is_ready(const struct conn *conn, rl_ns now);
 bool conn_is_settled(const struct conn *conn);
 void messages_drop(struct world *world, struct messages *queue);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Pictures of a history: one row per client and per node, time to the right. Nothing but the history and its judges'
- * findings is read. The same history gives the same bytes on every machine.
+ * Pictures of a history: one row per client and per node, time to the right. Nothing but the
+ * history and its judges' findings is read. The same history gives the same bytes on every machine.
  */
 #ifndef SIM_DRAW_H
 #define SIM_DRAW_H
@@ -19,9 +19,9 @@ struct picture {
     const char *title;                     /* one line */
     const char *sources[DRAW_SOURCES_MAX]; /* NULL after the last */
     const char *prose;                     /* paragraphs, a blank line between */
-    const char *verdict;                   /* "classic: two holders from 301 ms to 9898 ms, as published" */
-    const char *why;                       /* a sentence behind it; "" when there is none */
-    bool breaks;                           /* the verdict is a broken rule */
+    const char *verdict; /* "classic: two holders from 301 ms to 9898 ms, as published" */
+    const char *why;     /* a sentence behind it; "" when there is none */
+    bool breaks;         /* the verdict is a broken rule */
     struct story_names names;
     const struct history *history;
     const struct check_violation *violations;
@@ -33,7 +33,8 @@ void draw_thumbnail(FILE *out, const struct picture *picture); /* rows only, no 
 /* A page that needs nothing else: what came of one scene, one picture after the other. */
 void draw_html(FILE *out, const struct picture *pictures, size_t count);
 
-/* The page of all pictures: open, one entry each, close. Entries link to NAME.html and show NAME.thumb.svg. */
+/* The page of all pictures: open, one entry each, close. Entries link to NAME.html and show
+ * NAME.thumb.svg. */
 void draw_gallery_open(FILE *out);
 void draw_gallery_entry(FILE *out, const struct picture *pictures, size_t count);
 /* A scenario that has no picture yet; `when` says what it waits for. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Pages: one picture with its sentences, and the gallery of all. No script; text wraps, a wide picture scrolls in its
- * box.
+ * Pages: one picture with its sentences, and the gallery of all. No script; text wraps, a wide
+ * picture scrolls in its box.
  */
 #include "draw_layout.h"
 #include "phrase.h"
@@ -14,18 +14,19 @@ static void open_page(FILE *out, const char *title, const char *style) {
           "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
           out);
     draw_text(out, title);
-    fputs("</title>\n<style>\n"
-          ":root{color-scheme:light "
-          "dark;--bg:#fff;--ink:#1a1a1a;--soft:#5c5c5c;--line:#d9d9d4;--red:#c3001b;--good:#14703a;--card:#f7f7f4}\n"
-          "@media(prefers-color-scheme:dark){:root{--bg:#16181b;--ink:#ececec;--soft:#a5a8ad;--line:#3a3d42;--red:#"
-          "ff6b74;--good:#66d18f;--card:#1d2024}}\n"
-          "*{box-sizing:border-box}\n"
-          "body{margin:0 auto;padding:16px;max-width:1500px;background:var(--bg);color:var(--ink);"
-          "font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;overflow-wrap:anywhere}\n"
-          "h1{font-size:1.4rem;line-height:1.25;margin:.2em 0}\n"
-          "a{color:inherit}\n.soft{color:var(--soft);font-size:.875rem}\n.breaks{color:var(--red);font-weight:700}\n."
-          "holds{color:var(--good);font-weight:700}\n",
-          out);
+    fputs(
+        "</title>\n<style>\n"
+        ":root{color-scheme:light "
+        "dark;--bg:#fff;--ink:#1a1a1a;--soft:#5c5c5c;--line:#d9d9d4;--red:#c3001b;--good:#14703a;--card:#f7f7f4}\n"
+        "@media(prefers-color-scheme:dark){:root{--bg:#16181b;--ink:#ececec;--soft:#a5a8ad;--line:#3a3d42;--red:#"
+        "ff6b74;--good:#66d18f;--card:#1d2024}}\n"
+        "*{box-sizing:border-box}\n"
+        "body{margin:0 auto;padding:16px;max-width:1500px;background:var(--bg);color:var(--ink);"
+        "font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;overflow-wrap:anywhere}\n"
+        "h1{font-size:1.4rem;line-height:1.25;margin:.2em 0}\n"
+        "a{color:inherit}\n.soft{color:var(--soft);font-size:.875rem}\n.breaks{color:var(--red);font-weight:700}\n."
+        "holds{color:var(--good);font-weight:700}\n",
+        out);
     fputs(style, out);
     fputs("</style>\n</head>\n<body>\n", out);
 }
@@ -81,7 +82,8 @@ static void put_events(FILE *out, const struct draw_layout *layout) {
     fputs("<ol>\n", out);
     for (size_t i = 0; i < layout->story.count; i++) {
         char time[PHRASE_TIME_BYTES];
-        fprintf(out, "<li><span class=\"soft\">%s</span> ", phrase_time(layout->story.events[i].at, time, sizeof time));
+        fprintf(out, "<li><span class=\"soft\">%s</span> ",
+                phrase_time(layout->story.events[i].at, time, sizeof time));
         draw_text(out, layout->story.events[i].text);
         fputs("</li>\n", out);
     }
@@ -89,12 +91,13 @@ static void put_events(FILE *out, const struct draw_layout *layout) {
 }
 
 static void put_legend(FILE *out) {
-    fputs("<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A tick: "
-          "granted; a cross in a circle: "
-          "refused. Hatched: stopped. Crossed: not running. Dotted edge: cut off. Time is compressed, so that "
-          "milliseconds and "
-          "seconds can both be seen; a zigzag on the axis stands for 200 ms or more.</p>\n",
-          out);
+    fputs(
+        "<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A tick: "
+        "granted; a cross in a circle: "
+        "refused. Hatched: stopped. Crossed: not running. Dotted edge: cut off. Time is compressed, so that "
+        "milliseconds and "
+        "seconds can both be seen; a zigzag on the axis stands for 200 ms or more.</p>\n",
+        out);
 }
 
 /* One run: what came of it, the picture, the sentences. */
@@ -105,7 +108,9 @@ static void put_run(FILE *out, const struct picture *picture) {
     put_element(out, "p", picture->breaks ? "breaks" : "holds", picture->verdict);
     if (picture->why[0] != '\0') put_element(out, "p", "prose", picture->why);
     /* A box that scrolls can be reached by the keyboard. */
-    fputs("<div class=\"picture\" tabindex=\"0\" role=\"region\" aria-label=\"Picture; scrolls sideways\">\n", out);
+    fputs(
+        "<div class=\"picture\" tabindex=\"0\" role=\"region\" aria-label=\"Picture; scrolls sideways\">\n",
+        out);
     draw_plot(out, &layout);
     fputs("</div>\n", out);
     put_events(out, &layout);
@@ -116,14 +121,15 @@ static void put_run(FILE *out, const struct picture *picture) {
 void draw_html(FILE *out, const struct picture *pictures, size_t count) {
     char title[400];
     snprintf(title, sizeof title, "%s: %s", pictures[0].name, pictures[0].title);
-    open_page(out, title,
-              ".runs{display:grid;gap:20px;grid-template-columns:repeat(auto-fit,minmax(min(620px,100%),1fr))}\n"
-              ".run{min-width:0}\n"
-              ".picture{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:12px "
-              "0;-webkit-overflow-scrolling:touch}\n"
-              ".picture "
-              "svg{display:block}\n.prose{max-width:46em}\nol{padding-left:2.2em;max-width:52em}\nli{margin:.25em 0}\n"
-              "li::marker{font-weight:700}\n");
+    open_page(
+        out, title,
+        ".runs{display:grid;gap:20px;grid-template-columns:repeat(auto-fit,minmax(min(620px,100%),1fr))}\n"
+        ".run{min-width:0}\n"
+        ".picture{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:12px "
+        "0;-webkit-overflow-scrolling:touch}\n"
+        ".picture "
+        "svg{display:block}\n.prose{max-width:46em}\nol{padding-left:2.2em;max-width:52em}\nli{margin:.25em 0}\n"
+        "li::marker{font-weight:700}\n");
     put_element(out, "h1", NULL, title);
     put_prose(out, pictures[0].prose);
     fputs("<div class=\"runs\">\n", out);
@@ -135,21 +141,23 @@ void draw_html(FILE *out, const struct picture *pictures, size_t count) {
     close_page(out);
 }
 
-/* ---- the gallery ----------------------------------------------------------------------------------------- */
+/* ---- the gallery ----------------------------------------------------------------------------- */
 
 void draw_gallery_open(FILE *out) {
-    open_page(out, "Every attack on Redlock, replayed",
-              ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(300px,100%),1fr));gap:14px;"
-              "padding:0;list-style:none}\n"
-              ".card{border:1px solid var(--line);border-radius:8px;background:var(--card);padding:10px}\n"
-              ".card a{text-decoration:none;display:block}\n.card "
-              "img{width:100%;height:150px;object-fit:contain;object-position:left top;display:block}\n"
-              ".card b{display:block;margin-top:6px}\n.card p{margin:.2em 0}\n");
+    open_page(
+        out, "Every attack on Redlock, replayed",
+        ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(300px,100%),1fr));gap:14px;"
+        "padding:0;list-style:none}\n"
+        ".card{border:1px solid var(--line);border-radius:8px;background:var(--card);padding:10px}\n"
+        ".card a{text-decoration:none;display:block}\n.card "
+        "img{width:100%;height:150px;object-fit:contain;object-position:left top;display:block}\n"
+        ".card b{display:block;margin-top:6px}\n.card p{margin:.2em 0}\n");
     put_element(out, "h1", NULL, "Every attack on Redlock, replayed");
-    put_element(out, "p", NULL,
-                "Each picture is a run of the unchanged library in a simulated world. Client rows show who believes to "
-                "hold the lock, "
-                "node rows whose key each server holds, red what must never be.");
+    put_element(
+        out, "p", NULL,
+        "Each picture is a run of the unchanged library in a simulated world. Client rows show who believes to "
+        "hold the lock, "
+        "node rows whose key each server holds, red what must never be.");
     fputs("<ul class=\"cards\">\n", out);
 }
 

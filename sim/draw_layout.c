@@ -16,7 +16,8 @@
 int draw_text_width(const char *text, int font) { return (int)strlen(text) * font * 58 / 100; }
 
 bool draw_message(const struct history_record *record) {
-    return record->message != 0 && (record->op == NET_ACQUIRE || record->op == NET_EXTEND || record->op == NET_RELEASE);
+    return record->message != 0 &&
+           (record->op == NET_ACQUIRE || record->op == NET_EXTEND || record->op == NET_RELEASE);
 }
 
 bool draw_wake(const struct history_record *record) {
@@ -59,7 +60,8 @@ static void make_rows(struct draw_layout *layout) {
     y += between;
     for (int i = 0; i < (int)history->nodes; i++) add_row(layout, DRAW_NODE, i, &y);
     y += between;
-    for (int i = layout->upper_clients; i < (int)history->clients; i++) add_row(layout, DRAW_CLIENT, i, &y);
+    for (int i = layout->upper_clients; i < (int)history->clients; i++)
+        add_row(layout, DRAW_CLIENT, i, &y);
     for (int i = 0; i < (int)history->resources; i++) {
         if (uses_register(history, i)) add_row(layout, DRAW_REGISTER, i, &y);
     }
@@ -67,11 +69,12 @@ static void make_rows(struct draw_layout *layout) {
     layout->height = y + 8;
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static void add_time(struct draw_layout *layout, rl_ns at) {
     if (layout->columns == layout->columns_capacity) {
-        layout->columns_capacity = layout->columns_capacity == 0 ? 128 : layout->columns_capacity * 2;
+        layout->columns_capacity =
+            layout->columns_capacity == 0 ? 128 : layout->columns_capacity * 2;
         layout->times = realloc(layout->times, layout->columns_capacity * sizeof *layout->times);
         if (layout->times == NULL) abort();
     }
@@ -93,9 +96,10 @@ static void collect_times(struct draw_layout *layout) {
     }
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
-        bool moves =
-            record->kind == HISTORY_SENT || record->kind == HISTORY_ARRIVED || record->kind == HISTORY_ANSWERED;
-        if ((moves || record->kind == HISTORY_DROPPED) && draw_message(record)) add_time(layout, record->at);
+        bool moves = record->kind == HISTORY_SENT || record->kind == HISTORY_ARRIVED ||
+                     record->kind == HISTORY_ANSWERED;
+        if ((moves || record->kind == HISTORY_DROPPED) && draw_message(record))
+            add_time(layout, record->at);
         if (!draw_wake(record)) continue;
         add_time(layout, record->at);
         add_time(layout, record->until);
@@ -110,12 +114,14 @@ static void collect_times(struct draw_layout *layout) {
     size_t kept = 0;
     for (size_t i = 0; i < layout->columns; i++) {
         if (layout->times[i] > end) break;
-        if (kept == 0 || layout->times[i] != layout->times[kept - 1]) layout->times[kept++] = layout->times[i];
+        if (kept == 0 || layout->times[i] != layout->times[kept - 1])
+            layout->times[kept++] = layout->times[i];
     }
     layout->columns = kept;
 }
 
-/* Pixels for a span: they grow with its logarithm, so that a millisecond and ten seconds can both be seen. */
+/* Pixels for a span: they grow with its logarithm, so that a millisecond and ten seconds can both
+ * be seen. */
 static int gap_width(rl_ns span, bool words) {
     int doublings = 0;
     for (rl_ns left = span / (RL_MS / 10); left > 0; left /= 2) doublings++;
@@ -141,20 +147,24 @@ static void place_label(struct draw_layout *layout, size_t event, int row, int x
     layout->labels[layout->labels_count++] = (struct draw_label){event, row, x};
 }
 
-/* Gives each column its place. A column waits until the words on its rows have room: a label is never under another. */
+/* Gives each column its place. A column waits until the words on its rows have room: a label is
+ * never under another. */
 static void place_columns(struct draw_layout *layout) {
     int free_x[64] = {0};
     layout->xs = malloc((layout->columns + 1) * sizeof *layout->xs);
-    layout->labels = malloc((layout->story.count * (size_t)layout->rows_count + 1) * sizeof *layout->labels);
+    layout->labels =
+        malloc((layout->story.count * (size_t)layout->rows_count + 1) * sizeof *layout->labels);
     if (layout->xs == NULL || layout->labels == NULL) abort();
     int x = layout->left + 10;
     size_t event = 0;
     for (size_t i = 0; i < layout->columns; i++) {
         if (i > 0) x += gap_width(layout->times[i] - layout->times[i - 1], layout->words);
         size_t after = event;
-        for (; after < layout->story.count && layout->story.events[after].at <= layout->times[i]; after++) {
+        for (; after < layout->story.count && layout->story.events[after].at <= layout->times[i];
+             after++) {
             for (int row = 0; row < layout->rows_count && layout->words; row++) {
-                if (stands_on(&layout->story.events[after], &layout->rows[row]) && free_x[row] > x) x = free_x[row];
+                if (stands_on(&layout->story.events[after], &layout->rows[row]) && free_x[row] > x)
+                    x = free_x[row];
             }
         }
         layout->xs[i] = x;
@@ -186,7 +196,8 @@ int draw_x(const struct draw_layout *layout, rl_ns at) {
     }
     if (low + 1 == layout->columns || layout->times[low] == at) return layout->xs[low];
     rl_ns span = layout->times[low + 1] - layout->times[low];
-    return layout->xs[low] + (int)((at - layout->times[low]) * (layout->xs[low + 1] - layout->xs[low]) / span);
+    return layout->xs[low] +
+           (int)((at - layout->times[low]) * (layout->xs[low + 1] - layout->xs[low]) / span);
 }
 
 void draw_layout_make(struct draw_layout *layout, const struct picture *picture, bool words) {

@@ -11,26 +11,34 @@ enum draw_row_kind { DRAW_CLIENT, DRAW_NODE, DRAW_REGISTER };
 
 struct draw_row {
     enum draw_row_kind kind;
-    int index;        /* which client, node, resource */
-    int words_y;      /* baseline of the labels */
+    int index;   /* which client, node, resource */
+    int words_y; /* baseline of the labels */
     int bar_y, bar_h;
 };
 
-enum draw_span_kind { DRAW_ASKING, DRAW_HOLDS, DRAW_KEY, DRAW_DOWN, DRAW_STOPPED, DRAW_CUT, DRAW_VALUE };
+enum draw_span_kind {
+    DRAW_ASKING,
+    DRAW_HOLDS,
+    DRAW_KEY,
+    DRAW_DOWN,
+    DRAW_STOPPED,
+    DRAW_CUT,
+    DRAW_VALUE
+};
 
 struct draw_span {
     enum draw_span_kind kind;
     int row;
-    int client;       /* whose: -1 a stranger's */
+    int client; /* whose: -1 a stranger's */
     int resource;
     rl_ns from, until;
-    int64_t value;    /* VALUE: the register's; CUT: 1 requests, 2 answers, 3 both */
-    bool open;        /* still so at the end of the picture */
-    bool torn;        /* KEY: lost, not ended */
+    int64_t value; /* VALUE: the register's; CUT: 1 requests, 2 answers, 3 both */
+    bool open;     /* still so at the end of the picture */
+    bool torn;     /* KEY: lost, not ended */
 };
 
 struct draw_label {
-    size_t event;     /* its number is one more */
+    size_t event; /* its number is one more */
     int row, x;
 };
 
@@ -42,19 +50,20 @@ struct draw_layout {
     int upper_clients; /* clients above the nodes; the others are below */
     struct draw_span *spans;
     size_t spans_count, spans_capacity;
-    rl_ns *times;      /* columns: when something happens ... */
-    int *xs;           /* ... and where */
+    rl_ns *times; /* columns: when something happens ... */
+    int *xs;      /* ... and where */
     size_t columns, columns_capacity;
     struct draw_label *labels;
     size_t labels_count;
-    bool words;        /* thumbnails have none */
+    bool words; /* thumbnails have none */
     int left, right, axis_y, top, bottom, height;
 };
 
 void draw_layout_make(struct draw_layout *layout, const struct picture *picture, bool words);
 void draw_layout_free(struct draw_layout *layout);
 int draw_x(const struct draw_layout *layout, rl_ns at);
-int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind, int index); /* -1: no such row */
+int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind,
+                int index); /* -1: no such row */
 /* Arrows are drawn for what changes something; a question for a TTL is not. */
 bool draw_message(const struct history_record *record);
 bool draw_wake(const struct history_record *record);
@@ -65,7 +74,8 @@ void draw_spans_make(struct draw_layout *layout);
 /* The rows of a picture between its axis and its lower edge, as SVG elements. */
 void draw_rows(FILE *out, const struct draw_layout *layout);
 void draw_styles(FILE *out);
-void draw_exchange(FILE *out, const struct draw_layout *layout, const struct story_exchange *exchange);
+void draw_exchange(FILE *out, const struct draw_layout *layout,
+                   const struct story_exchange *exchange);
 void draw_hint(FILE *out, const struct draw_layout *layout, const struct history_record *hint);
 void draw_colour(char *name, size_t size, int client); /* of a client; -1: a stranger's */
 /* The rows as an <svg> element of their own. */

@@ -8,11 +8,12 @@
 
 #include "redlock.h"
 
-static struct draw_span *find_open(struct draw_layout *layout, enum draw_span_kind kind, int row, int client,
-                                   int resource) {
+static struct draw_span *find_open(struct draw_layout *layout, enum draw_span_kind kind, int row,
+                                   int client, int resource) {
     for (size_t i = layout->spans_count; i > 0; i--) {
         struct draw_span *span = &layout->spans[i - 1];
-        if (!span->open || span->kind != kind || span->row != row || span->resource != resource) continue;
+        if (!span->open || span->kind != kind || span->row != row || span->resource != resource)
+            continue;
         if (client < 0 || span->client == client) return span;
     }
     return NULL;
@@ -67,7 +68,8 @@ static void holds(struct draw_layout *layout, int row, const struct history_reco
         if (record->result != REDLOCK_OK) break;
         /* fallthrough */
     case HISTORY_RENEWED: {
-        struct draw_span *span = find_open(layout, DRAW_HOLDS, row, record->client, record->resource);
+        struct draw_span *span =
+            find_open(layout, DRAW_HOLDS, row, record->client, record->resource);
         if (span != NULL) span->until = record->until;
         break;
     }
@@ -77,7 +79,8 @@ static void holds(struct draw_layout *layout, int row, const struct history_reco
     }
 }
 
-static void befalls_client(struct draw_layout *layout, int row, const struct history_record *record) {
+static void befalls_client(struct draw_layout *layout, int row,
+                           const struct history_record *record) {
     switch (record->kind) {
     case HISTORY_PAUSE: open_span(layout, DRAW_STOPPED, row, record); break;
     case HISTORY_RESUME: close_all(layout, DRAW_STOPPED, row, record->at); break;
@@ -94,7 +97,8 @@ static void befalls_key(struct draw_layout *layout, int row, const struct histor
     switch (record->kind) {
     case HISTORY_KEY_SET: {
         close_span(layout, DRAW_KEY, row, -1, record);
-        open_span(layout, DRAW_KEY, row, record)->client = story_owner(&layout->story, record->token);
+        open_span(layout, DRAW_KEY, row, record)->client =
+            story_owner(&layout->story, record->token);
         break;
     }
     case HISTORY_KEY_LOST: {

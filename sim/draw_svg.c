@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A picture that stands alone: what it is called and where it comes from above the rows, every event in a sentence
- * below.
+ * A picture that stands alone: what it is called and where it comes from above the rows, every
+ * event in a sentence below.
  */
 #include <string.h>
 
@@ -27,14 +27,15 @@ void draw_text(FILE *out, const char *text) {
     }
 }
 
-/* ---- text that wraps ------------------------------------------------------------------------------------- */
+/* ---- text that wraps ------------------------------------------------------------------------- */
 
 struct column {
     FILE *out; /* NULL: only measured */
     int x, y, width;
 };
 
-/* How many bytes of the text fit into a line; ends at a space or a line break where there is one. */
+/* How many bytes of the text fit into a line; ends at a space or a line break where there is
+ * one. */
 static size_t line_length(const char *text, size_t most) {
     size_t length = strcspn(text, "\n");
     if (length <= most) return length;
@@ -43,20 +44,23 @@ static size_t line_length(const char *text, size_t most) {
     return cut > 0 ? cut : most;
 }
 
-static void put_line(struct column *column, int indent, const char *text, size_t length, const char *attributes) {
+static void put_line(struct column *column, int indent, const char *text, size_t length,
+                     const char *attributes) {
     char line[512];
     if (length >= sizeof line) length = sizeof line - 1;
     memcpy(line, text, length);
     line[length] = '\0';
     if (column->out != NULL) {
-        fprintf(column->out, "<text x=\"%d\" y=\"%d\" %s>", column->x + indent, column->y, attributes);
+        fprintf(column->out, "<text x=\"%d\" y=\"%d\" %s>", column->x + indent, column->y,
+                attributes);
         draw_text(column->out, line);
         fputs("</text>\n", column->out);
     }
     column->y += LINE;
 }
 
-static void put(struct column *column, int indent, const char *text, int font, const char *attributes) {
+static void put(struct column *column, int indent, const char *text, int font,
+                const char *attributes) {
     size_t most = (size_t)((column->width - indent) * 100 / (font * 54));
     while (*text != '\0') {
         size_t length = line_length(text, most);
@@ -66,7 +70,7 @@ static void put(struct column *column, int indent, const char *text, int font, c
     }
 }
 
-/* ---- the parts ------------------------------------------------------------------------------------------- */
+/* ---- the parts ------------------------------------------------------------------------------- */
 
 static void put_head(struct column *column, const struct picture *picture) {
     char title[400];
@@ -98,13 +102,16 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
         snprintf(number, sizeof number, "%zu", i + 1);
         int y = column->y;
         if (column->out != NULL) {
-            fprintf(column->out,
-                    "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\"/><text class=\"n\" x=\"%d\" "
-                    "y=\"%d\">%s</text>",
-                    column->x + 8, y - 5, column->x + 8, y - 1, number);
+            fprintf(
+                column->out,
+                "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\"/><text class=\"n\" x=\"%d\" "
+                "y=\"%d\">%s</text>",
+                column->x + 8, y - 5, column->x + 8, y - 1, number);
             phrase_time(event->at, time, sizeof time);
-            fprintf(column->out, "<text x=\"%d\" y=\"%d\" font-size=\"13\" style=\"fill:var(--soft)\">%s</text>\n",
-                    column->x + 26, y, time);
+            fprintf(
+                column->out,
+                "<text x=\"%d\" y=\"%d\" font-size=\"13\" style=\"fill:var(--soft)\">%s</text>\n",
+                column->x + 26, y, time);
         }
         put(column, 110, event->text, TEXT, "font-size=\"14\"");
     }
@@ -121,7 +128,8 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
         "more.",
         12, "font-size=\"12\" style=\"fill:var(--soft)\"");
     if (tells_of_wakes(picture->history))
-        put(column, 0, "Dotted arrows: what a node tells without being asked, a hint for those who wait.", 12,
+        put(column, 0,
+            "Dotted arrows: what a node tells without being asked, a hint for those who wait.", 12,
             "font-size=\"12\" style=\"fill:var(--soft)\"");
 }
 
@@ -138,17 +146,19 @@ static void put_description(FILE *out, const struct picture *picture) {
 }
 
 static void open_svg(FILE *out, int width, int height) {
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"rl\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-            "role=\"img\" aria-labelledby=\"title desc\">\n",
-            width, height, width, height);
+    fprintf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"rl\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+        "role=\"img\" aria-labelledby=\"title desc\">\n",
+        width, height, width, height);
 }
 
 void draw_plot(FILE *out, const struct draw_layout *layout) {
     open_svg(out, layout->right + 6, layout->height);
     put_description(out, layout->picture);
     draw_styles(out);
-    fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"var(--bg)\"/>\n", layout->right + 6, layout->height);
+    fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"var(--bg)\"/>\n", layout->right + 6,
+            layout->height);
     draw_rows(out, layout);
     fputs("</svg>\n", out);
 }

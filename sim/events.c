@@ -41,7 +41,8 @@ bool events_take(struct events *events, rl_ns until, struct event *event) {
     for (;;) {
         size_t child = 2 * hole + 1;
         if (child >= events->count) break;
-        if (child + 1 < events->count && sooner(&events->heap[child + 1], &events->heap[child])) child++;
+        if (child + 1 < events->count && sooner(&events->heap[child + 1], &events->heap[child]))
+            child++;
         if (!sooner(&events->heap[child], &last)) break;
         events->heap[hole] = events->heap[child];
         hole = child;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What is yet to happen, by (time, order of calls): never by an address, or two machines would walk two worlds.
+ * What is yet to happen, by (time, order of calls): never by an address, or two machines would walk
+ * two worlds.
  */
 #ifndef SIM_EVENTS_H
 #define SIM_EVENTS_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Many seeds on many processors: each worker is a process, so that a crash of the code under test names its seed and
- * nothing else is harmed. Workers take every J-th seed and tell what they found through memory that all share. Nobody
- * goes on beyond a seed that failed, so that the first one is found whatever the number of workers.
+ * Many seeds on many processors: each worker is a process, so that a crash of the code under test
+ * names its seed and nothing else is harmed. Workers take every J-th seed and tell what they found
+ * through memory that all share. Nobody goes on beyond a seed that failed, so that the first one is
+ * found whatever the number of workers.
  */
 #include "explore.h"
 
@@ -34,10 +35,10 @@ static void never_beyond(struct shared *shared, uint64_t seed) {
     while (seed < beyond && !atomic_compare_exchange_weak(&shared->beyond, &beyond, seed)) continue;
 }
 
-/* ---- a worker --------------------------------------------------------------------------------------------- */
+/* ---- a worker -------------------------------------------------------------------------------- */
 
-static void work_on(struct shared *shared, struct worker *worker, struct player *player, uint64_t seed,
-                    const struct plan_wish *wish) {
+static void work_on(struct shared *shared, struct worker *worker, struct player *player,
+                    uint64_t seed, const struct plan_wish *wish) {
     static struct plan plan;
     struct plan_mask all;
     struct outcome outcome;
@@ -67,7 +68,7 @@ static void work(struct shared *shared, unsigned index, const struct explore_opt
     player_free(player);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static int64_t wall_ms(void) {
     struct timespec now;
@@ -90,36 +91,42 @@ static struct sums sum(const struct shared *shared, unsigned jobs) {
     return sums;
 }
 
-static void show_progress(const struct shared *shared, const struct explore_options *options, int64_t began) {
+static void show_progress(const struct shared *shared, const struct explore_options *options,
+                          int64_t began) {
     struct sums sums = sum(shared, options->jobs);
     int64_t ms = wall_ms() - began;
-    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRId64 " a second ", sums.seeds, options->count,
-            ms > 0 ? (int64_t)sums.seeds * 1000 / ms : 0);
+    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRId64 " a second ", sums.seeds,
+            options->count, ms > 0 ? (int64_t)sums.seeds * 1000 / ms : 0);
 }
 
-static void show_summary(const struct shared *shared, const struct explore_options *options, int64_t began) {
+static void show_summary(const struct shared *shared, const struct explore_options *options,
+                         int64_t began) {
     struct sums sums = sum(shared, options->jobs);
     int64_t ms = wall_ms() - began;
     if (ms < 1) ms = 1;
-    printf("%" PRIu64 " seeds from %" PRIu64 " (%s, broken: %s): %" PRIu64 " s simulated in %" PRId64 ".%03" PRId64
-           " s (%" PRIu64 " times real time, %" PRIu64 " seeds a second), %" PRIu64 " acquisitions, %" PRIu64
-           " requests\n",
+    printf("%" PRIu64 " seeds from %" PRIu64 " (%s, broken: %s): %" PRIu64
+           " s simulated in %" PRId64 ".%03" PRId64 " s (%" PRIu64 " times real time, %" PRIu64
+           " seeds a second), %" PRIu64 " acquisitions, %" PRIu64 " requests\n",
            sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic",
            plan_break_word(options->wish.broken), sums.simulated_ms / 1000, ms / 1000, ms % 1000,
-           sums.simulated_ms / (uint64_t)ms, sums.seeds * 1000 / (uint64_t)ms, sums.acquisitions, sums.messages);
+           sums.simulated_ms / (uint64_t)ms, sums.seeds * 1000 / (uint64_t)ms, sums.acquisitions,
+           sums.messages);
 }
 
-void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more, FILE *out) {
+void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
+                           FILE *out) {
     fprintf(out, "redlock sim --seed %" PRIu64, seed);
     if (wish->guarded) fprintf(out, " --mode guarded");
-    if (wish->broken != PLAN_BREAK_NOTHING) fprintf(out, " --break %s", plan_break_word(wish->broken));
+    if (wish->broken != PLAN_BREAK_NOTHING)
+        fprintf(out, " --break %s", plan_break_word(wish->broken));
     fprintf(out, "%s\n", more);
 }
 
 int explore_exit_of(const struct outcome *outcome) {
     if (outcome->count == 0) return EXPLORE_OK;
     for (size_t i = 0; i < outcome->count; i++)
-        if (outcome->violations[i].rule != CHECK_LIVENESS && outcome->violations[i].rule != CHECK_RECOVERED)
+        if (outcome->violations[i].rule != CHECK_LIVENESS &&
+            outcome->violations[i].rule != CHECK_RECOVERED)
             return EXPLORE_SAFETY;
     return EXPLORE_LIVENESS;
 }
@@ -152,13 +159,14 @@ static bool died(int status) { return !WIFEXITED(status) || WEXITSTATUS(status) 
 static void tell_crash(const struct worker *worker, int status, const struct plan_wish *wish) {
     fprintf(stderr, "redlock-sim: a worker died (%s %d) on seed %" PRIu64 "\nto see it: ",
             WIFSIGNALED(status) ? "signal" : "exit status",
-            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), atomic_load(&worker->seed));
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+            atomic_load(&worker->seed));
     explore_print_command(atomic_load(&worker->seed), wish, " --trace", stderr);
 }
 
 /* Returns the first seed on which a worker died; UINT64_MAX: none did. */
-static uint64_t await_workers(struct shared *shared, const struct explore_options *options, const pid_t *pids,
-                              int64_t began) {
+static uint64_t await_workers(struct shared *shared, const struct explore_options *options,
+                              const pid_t *pids, int64_t began) {
     uint64_t first = UINT64_MAX;
     bool progress = !options->quiet && isatty(STDERR_FILENO);
     for (unsigned left = options->jobs; left > 0;) {
@@ -202,7 +210,8 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
     const struct worker *failed = first_failure(shared, options->jobs);
     int result = failed ? tell_failure(failed, &options->wish) : EXPLORE_OK;
     /* The seed that comes first decides. */
-    return crashed != UINT64_MAX && (!failed || crashed < failed->failed_seed) ? EXPLORE_CRASH : result;
+    return crashed != UINT64_MAX && (!failed || crashed < failed->failed_seed) ? EXPLORE_CRASH
+                                                                               : result;
 }
 
 static int print_hashes(const struct explore_options *options) {
@@ -227,7 +236,8 @@ int explore_many(const struct explore_options *given) {
     if (options.jobs < 1) options.jobs = 1;
     if (options.jobs > JOBS_MAX) options.jobs = JOBS_MAX;
     if (options.jobs > options.count) options.jobs = (unsigned)options.count;
-    struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         perror("redlock-sim: mmap");
         return EXPLORE_SYSTEM;

@@ -9,9 +9,10 @@
 
 enum explore_exit {
     EXPLORE_OK = 0,
-    EXPLORE_SAFETY = 1,   /* a rule was broken */
-    EXPLORE_LIVENESS = 2, /* nobody acquired, or a node was not brought back, although nothing was in the way */
-    EXPLORE_CRASH = 3,    /* a worker died: an assertion, a signal */
+    EXPLORE_SAFETY = 1, /* a rule was broken */
+    EXPLORE_LIVENESS =
+        2, /* nobody acquired, or a node was not brought back, although nothing was in the way */
+    EXPLORE_CRASH = 3, /* a worker died: an assertion, a signal */
     EXPLORE_USAGE = 64,
     EXPLORE_SYSTEM = 71
 };
@@ -35,12 +36,14 @@ struct explore_one {
 
 int explore_one(const struct explore_one *options);
 
-/* The fewest actions with which the rule is still broken: taking any one of them away mends it. Returns how many runs
- * that took. */
-size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule, struct plan_mask *mask);
+/* The fewest actions with which the rule is still broken: taking any one of them away mends it.
+ * Returns how many runs that took. */
+size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule,
+              struct plan_mask *mask);
 
 /* How to see it again. */
-void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more, FILE *out);
+void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
+                           FILE *out);
 int explore_exit_of(const struct outcome *outcome);
 
 #endif

@@ -20,13 +20,14 @@ void history_free(struct history *history) {
 
 void history_add(struct history *history, const struct history_record *record) {
     if (history->count == history->capacity)
-        history->records = memory_grow(history->records, &history->capacity, sizeof(history->records[0]), 1024);
+        history->records =
+            memory_grow(history->records, &history->capacity, sizeof(history->records[0]), 1024);
     history->records[history->count++] = *record;
 }
 
 const char *history_kind_name(enum history_kind kind) {
     switch (kind) {
-#define NAME(name, text)                                                                                               \
+#define NAME(name, text)                                                                           \
     case HISTORY_##name: return #name;
         HISTORY_KINDS(NAME)
 #undef NAME

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What happened in one run, in the order of world time: the seam between the world, which writes it, and the checkers
- * and pictures, which read nothing else. All times are world time in nanoseconds, whatever clock an actor goes by.
+ * What happened in one run, in the order of world time: the seam between the world, which writes
+ * it, and the checkers and pictures, which read nothing else. All times are world time in
+ * nanoseconds, whatever clock an actor goes by.
  */
 #ifndef SIM_HISTORY_H
 #define SIM_HISTORY_H
@@ -12,71 +13,74 @@
 
 #include "core/core.h"
 
-/* X(name, what it says). client, node, resource, token, message are set where the sentence has them. */
-#define HISTORY_KINDS(X)                                                                                               \
-    /* clients and their locks */                                                                                      \
-    X(ACQUIRE, "client begins to acquire resource")                                                                    \
-    X(ACQUIRED, "client holds resource with token until `until`; `value` is the fencing token or 0")                   \
-    X(NOT_ACQUIRED, "client's acquisition is over without the lock: `result`")                                         \
-    X(RENEWED, "client's validity of resource with token now ends at `until`")                                         \
-    X(UNSURE, "client could not renew; validity is left")                                                              \
-    X(LOST, "client is told that resource is lost")                                                                    \
-    X(RELEASE, "client begins to release resource: from here it does not act as holder")                               \
-    X(RELEASED, "client's release is over: `result`")                                                                  \
-    X(EXTEND, "client asks for an extension")                                                                          \
-    X(EXTENDED, "client's extension is over: `result`, validity now ends at `until`")                                  \
-    X(CANCEL, "client cancels its acquisition")                                                                        \
-    X(READ, "client, as holder, reads the register of resource: `value`")                                              \
-    X(WRITE, "client, as it believes, as holder, writes `value` to the register of resource; `result` 1 when fenced")  \
-    X(READ_REFUSED, "the fenced register refused the read: its fence is higher")                                       \
-    X(WRITE_REFUSED, "the fenced register refused the write: its fence is higher")                                     \
-    /* what befalls clients */                                                                                         \
-    X(PAUSE, "client stops (its clock runs on)")                                                                       \
-    X(RESUME, "client goes on")                                                                                        \
-    X(CLIENT_CRASH, "client is gone for good with what it held")                                                       \
-    X(CLIENT_CLOCK, "client's clock steps by `value` ns")                                                              \
-    /* keys */                                                                                                         \
-    X(KEY_SET, "node sets resource's key to token until `until` (as the node's clock goes now)")                       \
-    X(KEY_EXTENDED, "node moves the end of resource's key to `until`")                                                 \
-    X(KEY_DELETED, "node deletes resource's key, which held token")                                                    \
-    X(KEY_EXPIRED, "node lets resource's key, which held token, end")                                                  \
-    X(KEY_LOST, "node loses resource's key, which held token: restart, flush, eviction, failover")                     \
-    X(KEY_FOREIGN, "somebody outside sets or deletes resource's key")                                                  \
-    /* what befalls nodes */                                                                                           \
-    X(NODE_CRASH, "node dies")                                                                                         \
-    X(NODE_RESTART, "node is back; `value`: 0 empty, 1 with everything, 2 without its last second")                    \
-    X(NODE_FLUSH, "FLUSHALL on node")                                                                                  \
-    X(NODE_EVICT, "node evicts a key")                                                                                 \
-    X(NODE_FAILOVER, "node is replaced by its replica, which lags")                                                    \
-    X(NODE_CLOCK, "node's wall clock steps by `value` ns")                                                             \
-    X(NODE_RATE, "node's wall clock now runs at `value` parts per million (1000000: true; 0: frozen)")                 \
-    X(NODE_MODE, "node now answers writes with verdict `result`, or normally when it is GRANTED")                      \
-    X(NODE_PAUSE, "node stops (SIGSTOP)")                                                                              \
-    X(NODE_RESUME, "node goes on")                                                                                     \
-    X(NODE_SPLIT, "node is replaced by its replica, which lags, and lives on for those who are connected")             \
-    X(NODE_OLD_ENDS, "what was left of node before its replica took over is gone")                                     \
-    X(NODE_DEMOTED, "node's replica, which lags, is promoted, and node becomes its replica")                              \
-    X(NODE_RESYNCED, "node's data are now those of the master whose replica it is")                                    \
-    X(NODE_REPLICA, "node gets its first replica, and with it another replication id")                                 \
-    X(NODE_PROMOTED, "node, a replica, is promoted again")                                                             \
-    X(NODE_POLICY, "node's maxmemory-policy is switched to one that evicts (`value` 1), or back (0)")                  \
-    X(NODE_STANDING, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch")                 \
-    X(VOTE, "node raises the fence to `value` for token, as an intact node (`result` 1) or one that should not (0)")   \
-    /* the network. `op` is enum net_op; `message` joins the four */                                                   \
-    X(SENT, "client sends a request to node")                                                                          \
-    X(ARRIVED, "node receives it and does what it says; `result` is its verdict")                                      \
-    X(ANSWERED, "client receives the answer: `result`")                                                                \
-    X(DROPPED, "the request or its answer is lost")                                                                    \
-    X(CUT, "the way from client to node is cut; `value`: 1 requests, 2 answers, 3 both")                               \
-    X(HEALED, "the way is whole again")                                                                                \
-    X(CONNECTED, "client's connection to node is up")                                                                  \
-    X(DISCONNECTED, "client's connection to node is gone")                                                             \
+/* X(name, what it says). client, node, resource, token, message are set where the sentence has
+ * them. */
+/* clang-format off */
+#define HISTORY_KINDS(X) \
+    /* clients and their locks */ \
+    X(ACQUIRE, "client begins to acquire resource") \
+    X(ACQUIRED, "client holds resource with token until `until`; `value` is the fencing token or 0") \
+    X(NOT_ACQUIRED, "client's acquisition is over without the lock: `result`") \
+    X(RENEWED, "client's validity of resource with token now ends at `until`") \
+    X(UNSURE, "client could not renew; validity is left") \
+    X(LOST, "client is told that resource is lost") \
+    X(RELEASE, "client begins to release resource: from here it does not act as holder") \
+    X(RELEASED, "client's release is over: `result`") \
+    X(EXTEND, "client asks for an extension") \
+    X(EXTENDED, "client's extension is over: `result`, validity now ends at `until`") \
+    X(CANCEL, "client cancels its acquisition") \
+    X(READ, "client, as holder, reads the register of resource: `value`") \
+    X(WRITE, "client, as it believes, as holder, writes `value` to the register of resource; `result` 1 when fenced") \
+    X(READ_REFUSED, "the fenced register refused the read: its fence is higher") \
+    X(WRITE_REFUSED, "the fenced register refused the write: its fence is higher") \
+    /* what befalls clients */ \
+    X(PAUSE, "client stops (its clock runs on)") \
+    X(RESUME, "client goes on") \
+    X(CLIENT_CRASH, "client is gone for good with what it held") \
+    X(CLIENT_CLOCK, "client's clock steps by `value` ns") \
+    /* keys */ \
+    X(KEY_SET, "node sets resource's key to token until `until` (as the node's clock goes now)") \
+    X(KEY_EXTENDED, "node moves the end of resource's key to `until`") \
+    X(KEY_DELETED, "node deletes resource's key, which held token") \
+    X(KEY_EXPIRED, "node lets resource's key, which held token, end") \
+    X(KEY_LOST, "node loses resource's key, which held token: restart, flush, eviction, failover") \
+    X(KEY_FOREIGN, "somebody outside sets or deletes resource's key") \
+    /* what befalls nodes */ \
+    X(NODE_CRASH, "node dies") \
+    X(NODE_RESTART, "node is back; `value`: 0 empty, 1 with everything, 2 without its last second") \
+    X(NODE_FLUSH, "FLUSHALL on node") \
+    X(NODE_EVICT, "node evicts a key") \
+    X(NODE_FAILOVER, "node is replaced by its replica, which lags") \
+    X(NODE_CLOCK, "node's wall clock steps by `value` ns") \
+    X(NODE_RATE, "node's wall clock now runs at `value` parts per million (1000000: true; 0: frozen)") \
+    X(NODE_MODE, "node now answers writes with verdict `result`, or normally when it is GRANTED") \
+    X(NODE_PAUSE, "node stops (SIGSTOP)") \
+    X(NODE_RESUME, "node goes on") \
+    X(NODE_SPLIT, "node is replaced by its replica, which lags, and lives on for those who are connected") \
+    X(NODE_OLD_ENDS, "what was left of node before its replica took over is gone") \
+    X(NODE_DEMOTED, "node's replica, which lags, is promoted, and node becomes its replica") \
+    X(NODE_RESYNCED, "node's data are now those of the master whose replica it is") \
+    X(NODE_REPLICA, "node gets its first replica, and with it another replication id") \
+    X(NODE_PROMOTED, "node, a replica, is promoted again") \
+    X(NODE_POLICY, "node's maxmemory-policy is switched to one that evicts (`value` 1), or back (0)") \
+    X(NODE_STANDING, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch") \
+    X(VOTE, "node raises the fence to `value` for token, as an intact node (`result` 1) or one that should not (0)") \
+    /* the network. `op` is enum net_op; `message` joins the four */ \
+    X(SENT, "client sends a request to node") \
+    X(ARRIVED, "node receives it and does what it says; `result` is its verdict") \
+    X(ANSWERED, "client receives the answer: `result`") \
+    X(DROPPED, "the request or its answer is lost") \
+    X(CUT, "the way from client to node is cut; `value`: 1 requests, 2 answers, 3 both") \
+    X(HEALED, "the way is whole again") \
+    X(CONNECTED, "client's connection to node is up") \
+    X(DISCONNECTED, "client's connection to node is gone") \
     X(WOKEN, "client hears what node told at `until`: resource has changed, or, if `value` >= 0, its rank in the line") \
-    X(WAKE_LOST, "what node told client is lost")                                                                      \
-    X(ANNOUNCED, "client's connection brings the news that node's record changed, or (`value` 1) all its data")        \
-    /* the run */                                                                                                      \
-    X(FAULTS_END, "no more faults from here on: somebody must acquire within the bound")                               \
+    X(WAKE_LOST, "what node told client is lost") \
+    X(ANNOUNCED, "client's connection brings the news that node's record changed, or (`value` 1) all its data") \
+    /* the run */ \
+    X(FAULTS_END, "no more faults from here on: somebody must acquire within the bound") \
     X(END, "the run is over")
+/* clang-format on */
 
 enum history_kind {
 #define HISTORY_ENUM(name, text) HISTORY_##name,
@@ -86,10 +90,10 @@ enum history_kind {
 
 struct history_record {
     rl_ns at;
-    uint8_t kind;     /* enum history_kind */
-    int8_t client;    /* 0-based; -1: none */
-    int8_t node;      /* 0-based; -1: none */
-    int8_t resource;  /* 0-based; -1: none */
+    uint8_t kind;    /* enum history_kind */
+    int8_t client;   /* 0-based; -1: none */
+    int8_t node;     /* 0-based; -1: none */
+    int8_t resource; /* 0-based; -1: none */
     uint8_t op;
     int16_t result;   /* enum redlock_result or redlock_verdict */
     uint32_t token;   /* names a token: 1, 2, 3... in order of appearance; 0: none */
@@ -113,7 +117,8 @@ void history_free(struct history *history);
 /* Aborts when memory is out: a run whose history is not whole proves nothing. */
 void history_add(struct history *history, const struct history_record *record);
 const char *history_kind_name(enum history_kind kind);
-/* One line of text without the newline, the same on every machine and compiler ("  12.345678 ms  A  ACQUIRED ..."). */
+/* One line of text without the newline, the same on every machine and compiler ("  12.345678 ms  A
+ * ACQUIRED ..."). */
 void history_print(const struct history_record *record, char *line, size_t size);
 
 #endif

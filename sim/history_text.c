@@ -31,19 +31,20 @@ static void put_ms(struct line *line, const char *before, rl_ns ns, int width) {
         put(line, "%snever", before);
         return;
     }
-    put(line, "%s%s%*" PRIu64 ".%06" PRIu64 " ms", before, sign, width, size / 1000000, size % 1000000);
+    put(line, "%s%s%*" PRIu64 ".%06" PRIu64 " ms", before, sign, width, size / 1000000,
+        size % 1000000);
 }
 
 static const char *op_name(unsigned op) {
-    static const char *const names[] = {"ACQUIRE", "EXTEND", "RELEASE", "PEEK",   "LOOK",         "SCAN",
-                                        "SURVEY",  "STATE",  "RAISE",   "CONFIRM", "RECORD",      "RECORD_WRITE",
-                                        "FENCES",  "WATCH",  "TRACK",   "STAND",  "LEAVE"};
+    static const char *const names[] = {
+        "ACQUIRE", "EXTEND", "RELEASE",      "PEEK",   "LOOK",  "SCAN",  "SURVEY", "STATE", "RAISE",
+        "CONFIRM", "RECORD", "RECORD_WRITE", "FENCES", "WATCH", "TRACK", "STAND",  "LEAVE"};
     return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";
 }
 
 static const char *verdict_name(int verdict) {
     switch (verdict) {
-#define NAME(name, value, text)                                                                                        \
+#define NAME(name, value, text)                                                                    \
     case value: return &#name[sizeof("REDLOCK_VERDICT_") - 1];
         REDLOCK_VERDICTS(NAME)
 #undef NAME
@@ -53,7 +54,7 @@ static const char *verdict_name(int verdict) {
 
 static const char *result_name(int result) {
     switch (result) {
-#define NAME(name, value, text)                                                                                        \
+#define NAME(name, value, text)                                                                    \
     case value: return &#name[sizeof("REDLOCK_") - 1];
         REDLOCK_RESULTS(NAME)
 #undef NAME
@@ -70,7 +71,10 @@ static void put_message(struct line *line, const struct history_record *record) 
 }
 
 static void put_restart(struct line *line, int64_t keeps) {
-    put(line, "%s", keeps == 0 ? " empty" : keeps == 1 ? " with everything" : " without its last second");
+    put(line, "%s",
+        keeps == 0   ? " empty"
+        : keeps == 1 ? " with everything"
+                     : " without its last second");
 }
 
 static void put_cut(struct line *line, int64_t way) {
@@ -96,17 +100,23 @@ static void put_details(struct line *line, const struct history_record *record) 
     case HISTORY_READ_REFUSED: put(line, " fence %" PRId64, record->value); break;
     case HISTORY_READ:
     case HISTORY_WRITE_REFUSED: put(line, " value %" PRId64, record->value); break;
-    case HISTORY_WRITE: put(line, " value %" PRId64 "%s", record->value, record->result ? " fenced" : ""); break;
+    case HISTORY_WRITE:
+        put(line, " value %" PRId64 "%s", record->value, record->result ? " fenced" : "");
+        break;
     case HISTORY_CLIENT_CLOCK:
     case HISTORY_NODE_CLOCK: put_ms(line, " by ", record->value, 0); break;
     case HISTORY_NODE_RATE: put(line, " %" PRId64 " ppm", record->value); break;
     case HISTORY_NODE_MODE: put(line, " %s", verdict_name(record->result)); break;
-    case HISTORY_NODE_POLICY: put(line, "%s", record->value ? " volatile-random" : " noeviction"); break;
+    case HISTORY_NODE_POLICY:
+        put(line, "%s", record->value ? " volatile-random" : " noeviction");
+        break;
     case HISTORY_NODE_RESTART: put_restart(line, record->value); break;
     case HISTORY_NODE_STANDING:
         put(line, " %s epoch %" PRId64, record->result ? "intact" : "recovering", record->value);
         break;
-    case HISTORY_VOTE: put(line, " fence %" PRId64 "%s", record->value, record->result ? "" : " unfit"); break;
+    case HISTORY_VOTE:
+        put(line, " fence %" PRId64 "%s", record->value, record->result ? "" : " unfit");
+        break;
     case HISTORY_CUT: put_cut(line, record->value); break;
     case HISTORY_WOKEN:
     case HISTORY_WAKE_LOST:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One lock of one client: what the program asks of the library, what the library tells it, and how both are recorded.
+ * One lock of one client: what the program asks of the library, what the library tells it, and how
+ * both are recorded.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ void hold_write_until(const struct hold *hold, enum history_kind kind) {
     record.value = hold->fence;
     world_write(hold->world, &record);
 }
-/* ---- what the library tells ------------------------------------------------------------------------------- */
+/* ---- what the library tells ------------------------------------------------------------------ */
 
 void hold_on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
     const struct hold *hold = context;
@@ -85,10 +86,11 @@ static void on_released(void *context, struct redlock_lock *lock, int result) {
     hold->token = 0;
     if (world->on_released) world->on_released(world, hold->client, hold->resource, result);
 }
-/* ---- what clients do -------------------------------------------------------------------------------------- */
+/* ---- what clients do ------------------------------------------------------------------------- */
 
 static bool begin_acquiring(struct hold *hold) {
-    if (redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE || hold->acquiring || hold->releasing) return false;
+    if (redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE || hold->acquiring || hold->releasing)
+        return false;
     hold->token = 0;
     write_hold(hold, HISTORY_ACQUIRE, 0);
     hold->acquiring = true;
@@ -106,7 +108,8 @@ void hold_acquire(struct hold *hold, int64_t wait_ms) {
 
 static bool leased(const struct hold *hold) {
     enum redlock_state state = redlock_lock_state(hold->lock);
-    return state == REDLOCK_STATE_HELD || state == REDLOCK_STATE_UNSURE || state == REDLOCK_STATE_LOST;
+    return state == REDLOCK_STATE_HELD || state == REDLOCK_STATE_UNSURE ||
+           state == REDLOCK_STATE_LOST;
 }
 
 void hold_extend(struct hold *hold, int64_t ttl_ms) {
@@ -144,7 +147,7 @@ void hold_cancel(struct hold *hold) {
     actor_rearm(hold->world, hold->client);
 }
 
-/* ---- several in one call ---------------------------------------------------------------------------------- */
+/* ---- several in one call --------------------------------------------------------------------- */
 
 struct many {
     struct hold *holds[WORLD_RESOURCES_MAX];
@@ -185,8 +188,9 @@ static void expect_first(const struct many *many, int first) {
     size_t i = 0;
     while (i < many->count && many->results[i] == REDLOCK_OK) i++;
     if (first == (i < many->count ? many->results[i] : REDLOCK_OK)) return;
-    fputs("redlock-sim: a call for several locks returned what none of them, or not the first, has as its result\n",
-          stderr);
+    fputs(
+        "redlock-sim: a call for several locks returned what none of them, or not the first, has as its result\n",
+        stderr);
     abort();
 }
 
@@ -194,10 +198,12 @@ void holds_acquire(struct world *world, unsigned client, unsigned resources, int
     struct actor *actor = &world->actor[client];
     struct many many;
     gather(&many, world, client, resources, begin_acquiring);
-    int first = redlock_acquire_many_start(many.locks, many.count, wait_ms, many.results, on_acquired_one, actor);
+    int first = redlock_acquire_many_start(many.locks, many.count, wait_ms, many.results,
+                                           on_acquired_one, actor);
     expect_first(&many, first);
     for (size_t i = 0; i < many.count; i++)
-        if (many.results[i] != REDLOCK_OK) on_acquired(many.holds[i], many.locks[i], many.results[i]);
+        if (many.results[i] != REDLOCK_OK)
+            on_acquired(many.holds[i], many.locks[i], many.results[i]);
     actor_rearm(world, client);
 }
 
@@ -205,9 +211,11 @@ void holds_release(struct world *world, unsigned client, unsigned resources) {
     struct actor *actor = &world->actor[client];
     struct many many;
     gather(&many, world, client, resources, begin_releasing);
-    int first = redlock_release_many_start(many.locks, many.count, many.results, on_released_one, actor);
+    int first =
+        redlock_release_many_start(many.locks, many.count, many.results, on_released_one, actor);
     expect_first(&many, first);
     for (size_t i = 0; i < many.count; i++)
-        if (many.results[i] != REDLOCK_OK) on_released(many.holds[i], many.locks[i], many.results[i]);
+        if (many.results[i] != REDLOCK_OK)
+            on_released(many.holds[i], many.locks[i], many.results[i]);
     actor_rearm(world, client);
 }

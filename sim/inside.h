@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of the world, for the files that make it: world.c (time), wire.c (the network), server.c (the nodes),
- * actor.c (the clients) and net.c (src/net/net.h on top of them).
+ * The inside of the world, for the files that make it: world.c (time), wire.c (the network),
+ * server.c (the nodes), actor.c (the clients) and net.c (src/net/net.h on top of them).
  */
 #ifndef SIM_INSIDE_H
 #define SIM_INSIDE_H
@@ -33,8 +33,8 @@ void tokens_free(struct tokens *tokens);
 
 /* ---- messages: a request, and then its answer ---- */
 
-/* What few messages carry: a record's fields, the words of a survey's answer, the fences. Shared by whoever still needs
- * it: a message, the log of the node that it was written on. */
+/* What few messages carry: a record's fields, the words of a survey's answer, the fences. Shared by
+ * whoever still needs it: a message, the log of the node that it was written on. */
 enum { BODY_TEXT = 16384, BODY_WORDS = 64 };
 
 struct body {
@@ -61,13 +61,14 @@ void bodies_free(struct world *world);
 enum message_what {
     MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
     MESSAGE_REQUEST,
-    MESSAGE_BYE,   /* to the client: the connection is gone */
-    MESSAGE_TRACK, /* the second connection, and the request to be told there */
-    MESSAGE_HINT,  /* what a node tells without being asked; no keys: of any key */
+    MESSAGE_BYE,         /* to the client: the connection is gone */
+    MESSAGE_TRACK,       /* the second connection, and the request to be told there */
+    MESSAGE_HINT,        /* what a node tells without being asked; no keys: of any key */
     MESSAGE_ANNOUNCEMENT /* on the connection of the requests: the record, or all data, changed */
 };
 
-/* A guarded acquisition of one key is two commands, SET and ZADD, and need not arrive in one piece. */
+/* A guarded acquisition of one key is two commands, SET and ZADD, and need not arrive in one
+ * piece. */
 enum message_part { PART_WHOLE, PART_FIRST, PART_SECOND };
 
 struct message {
@@ -81,7 +82,7 @@ struct message {
     uint8_t keys_count, keys[WORLD_RESOURCES_MAX]; /* resources */
     uint8_t present;                               /* SCAN: resources whose keys exist */
     bool all;                                      /* ANNOUNCEMENT: of all data */
-    bool breaks;                                   /* lost: the connection breaks when it would arrive */
+    bool breaks; /* lost: the connection breaks when it would arrive */
     int16_t verdict;
     int64_t ttl_ms, remaining_ms;
     uint32_t process; /* CONNECT: which server process answered */
@@ -148,12 +149,14 @@ struct link {
 void wire_connect(struct world *world, unsigned client, unsigned slot);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
-void wire_tell(struct world *world, struct message *hint, rl_ns late); /* on a connection of its own */
-void wire_announce(struct world *world, unsigned client, unsigned slot, bool all); /* its data, not the record alone */
+void wire_tell(struct world *world, struct message *hint,
+               rl_ns late); /* on a connection of its own */
+void wire_announce(struct world *world, unsigned client, unsigned slot,
+                   bool all); /* its data, not the record alone */
 /* The client gives the connection up: what has not arrived never does. */
 void wire_reset(struct world *world, unsigned client, unsigned slot);
-/* The process has ended, and what it was to be told with it. (A mere reset leaves that on its way: to hear of an
- * earlier connection is one more thing that must not matter.) */
+/* The process has ended, and what it was to be told with it. (A mere reset leaves that on its way:
+ * to hear of an earlier connection is one more thing that must not matter.) */
 void wire_end(struct world *world, unsigned client, unsigned slot);
 void wire_node_died(struct world *world, unsigned node, bool old); /* old: its earlier body */
 void wire_node_splits(struct world *world, unsigned node);
@@ -169,7 +172,8 @@ struct change { /* of one key: what restarts and replicas go back to */
     int64_t expires_ms;
 };
 
-/* What was done to record and fences, to be done again up to the moment that a node goes back to. */
+/* What was done to record and fences, to be done again up to the moment that a node goes back
+ * to. */
 enum deed_on_guard { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
 struct guard_change {
     rl_ns at;
@@ -184,16 +188,18 @@ struct guard_change {
 struct server {
     struct world *world;
     unsigned node;
-    bool old;         /* the body of its node that its replica has taken the place of: its keys are not the node's */
+    bool old; /* the body of its node that its replica has taken the place of: its keys are not the
+                 node's */
     uint32_t process; /* counts server processes of the world: each has a run_id of its own */
     char run_id[41];
     bool intact; /* as its record says, for this process and these data */
     /* What it says of itself. */
     char replid[41];
     bool replica, may_evict;
-    bool sound;          /* no data were lost since it was installed: what its record cannot know by itself */
-    rl_ns resync_to;     /* as a replica: its data will be those of then */
-    uint32_t resyncs;    /* counts them; one that was not done when it was promoted never is */
+    bool
+        sound; /* no data were lost since it was installed: what its record cannot know by itself */
+    rl_ns resync_to;  /* as a replica: its data will be those of then */
+    uint32_t resyncs; /* counts them; one that was not done when it was promoted never is */
     uint32_t replicas;
     uint64_t evicted;
     bool record_changed;        /* and is yet to be announced, ... */
@@ -209,7 +215,7 @@ struct server {
     struct messages pile; /* in its sockets while it is stopped */
     struct change *changes;
     size_t changes_count, changes_capacity;
-    rl_ns expiry_at;                         /* the event that looks for ended keys; RL_NEVER: none */
+    rl_ns expiry_at; /* the event that looks for ended keys; RL_NEVER: none */
     struct queue queue[WORLD_RESOURCES_MAX]; /* who waits */
 };
 
@@ -227,7 +233,8 @@ void server_new_process(struct server *server);
 void servers_begin(struct world *world);
 void servers_free(struct world *world);
 void server_receive(struct world *world, struct message *request);
-void server_serve(struct server *server, struct message *request); /* at once, also if it is stopped */
+void server_serve(struct server *server,
+                  struct message *request); /* at once, also if it is stopped */
 int64_t server_wall_ms(const struct server *server);
 bool server_refuses_all(const struct server *server); /* handshakes too */
 void server_read(struct server *server, struct message *request);
@@ -250,7 +257,8 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
 void server_guard_forget(struct server *server);
 void server_guard_flushed(struct server *server);
 void server_guard_deleted(struct server *server); /* the record alone */
-void server_guard_look(struct server *server); /* after whatever may have changed whether it is intact */
+void server_guard_look(
+    struct server *server); /* after whatever may have changed whether it is intact */
 uint64_t server_guard_quorum(const struct server *server); /* of its record; 0: none */
 /* server_state.c: what a server says of itself, and what it announces */
 void server_state_begin(struct server *server);
@@ -258,8 +266,9 @@ void server_state_new_process(struct server *server);
 void server_state_live_on(const struct server *server, struct server *old);
 void server_state_resume(struct server *server); /* what was to be announced when it was stopped */
 void server_state_serve(struct server *server, struct message *request);
-void server_announce(struct server *server);         /* all data changed: before any later answer */
-void server_record_changed(struct server *server);   /* by the request that is served, or by a stranger: soon */
+void server_announce(struct server *server); /* all data changed: before any later answer */
+void server_record_changed(
+    struct server *server); /* by the request that is served, or by a stranger: soon */
 struct node_bytes resource_key(unsigned resource);
 int resource_of(const void *key, size_t bytes); /* -1: none of the world's */
 
@@ -319,7 +328,8 @@ struct actor {
     struct link link[RL_NODES_MAX];
 };
 
-struct history_record actor_record(const struct world *world, enum history_kind kind, unsigned client);
+struct history_record actor_record(const struct world *world, enum history_kind kind,
+                                   unsigned client);
 
 /* hold.c */
 struct history_record hold_record(const struct hold *hold, enum history_kind kind);
@@ -330,14 +340,17 @@ void hold_cancel(struct hold *hold);
 /* Those of one client, by bits. */
 void holds_acquire(struct world *world, unsigned client, unsigned resources, int64_t wait_ms);
 void holds_release(struct world *world, unsigned client, unsigned resources);
-void hold_write_until(const struct hold *hold, enum history_kind kind); /* a record that says when validity ends */
+void hold_write_until(const struct hold *hold,
+                      enum history_kind kind); /* a record that says when validity ends */
 void hold_on_change(void *context, struct redlock_lock *lock, enum redlock_change change);
 
 /* update.c */
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);
-void update_thought(struct world *world, void *argument, int64_t number); /* writes, when the client runs */
+void update_thought(struct world *world, void *argument,
+                    int64_t number); /* writes, when the client runs */
 void update_write(struct world *world, size_t number);
-const struct update *update_of(const struct world *world, const struct hold *hold); /* NULL: none under way */
+const struct update *update_of(const struct world *world,
+                               const struct hold *hold); /* NULL: none under way */
 
 void actors_begin(struct world *world);
 void actors_end(struct world *world);
@@ -384,6 +397,7 @@ struct world {
 struct history_record world_record(const struct world *world, enum history_kind kind);
 void world_write(struct world *world, const struct history_record *record);
 /* Messages and connections are left out of the history unless asked for. */
-void world_write_message(struct world *world, enum history_kind kind, const struct message *message);
+void world_write_message(struct world *world, enum history_kind kind,
+                         const struct message *message);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The judges behind check_history(), one a file. Each walks the history once, keeps what it needs in fixed tables on
- * its stack, and looks further (scans, sentences) only where something is wrong. What a judge needs to know about
- * other records of the history it learns from them alone: a judge that shared a formula with the code it judges would
- * share its mistakes.
+ * The judges behind check_history(), one a file. Each walks the history once, keeps what it needs
+ * in fixed tables on its stack, and looks further (scans, sentences) only where something is wrong.
+ * What a judge needs to know about other records of the history it learns from them alone: a judge
+ * that shared a formula with the code it judges would share its mistakes.
  */
 #ifndef SIM_JUDGES_H
 #define SIM_JUDGES_H
@@ -15,8 +15,8 @@
 #define JUDGE_NODES 16
 #define JUDGE_RESOURCES 8
 
-/* enum redlock_result and enum net_op as history.h's `result` and `op` carry them: the public numbers, which are never
- * renumbered, written down a second time. */
+/* enum redlock_result and enum net_op as history.h's `result` and `op` carry them: the public
+ * numbers, which are never renumbered, written down a second time. */
 enum { JUDGE_OK = 0, JUDGE_LOST = -4 };
 enum { JUDGE_OP_ACQUIRE = 0, JUDGE_OP_EXTEND = 1 };
 
@@ -41,7 +41,7 @@ void judge_found(struct report *report, enum check_rule rule, size_t first, size
 struct words {
     char text[48];
 };
-struct words judge_ms(rl_ns at);           /* "301.2 ms": exact, as many digits as it takes, at least one */
+struct words judge_ms(rl_ns at); /* "301.2 ms": exact, as many digits as it takes, at least one */
 struct words judge_client(int client);     /* A, B, ... */
 struct words judge_resource(int resource); /* job, r2, r3, ... */
 

@@ -2,14 +2,16 @@
  *
  * EXCLUSION, RESURRECTED, LATE_LOSS: what clients may believe, and when they must be told.
  *
- * A client is inside its validity in [ACQUIRED, end), where end is the least of `until` as RENEWED and EXTENDED have
- * moved it, RELEASE, LOST and CLIENT_CRASH. Ends are open: who acquires in the very nanosecond in which another's
- * validity ends overlaps nobody. A validity that is renewed when it was over already is RESURRECTED and counts as a
- * new interval from there on, so that a lock that comes back from the dead can also break exclusion.
+ * A client is inside its validity in [ACQUIRED, end), where end is the least of `until` as RENEWED
+ * and EXTENDED have moved it, RELEASE, LOST and CLIENT_CRASH. Ends are open: who acquires in the
+ * very nanosecond in which another's validity ends overlaps nobody. A validity that is renewed when
+ * it was over already is RESURRECTED and counts as a new interval from there on, so that a lock
+ * that comes back from the dead can also break exclusion.
  *
- * A pause does not end validity: the client that goes on believes what it believed. That it is told late is no fault
- * of the library while the client is stopped; once it runs it must be told in the same instant. A client whose clock
- * stood still during its pause (VM-STOP) is not told, and that is LATE_LOSS as it should be.
+ * A pause does not end validity: the client that goes on believes what it believed. That it is told
+ * late is no fault of the library while the client is stopped; once it runs it must be told in the
+ * same instant. A client whose clock stood still during its pause (VM-STOP) is not told, and that
+ * is LATE_LOSS as it should be.
  */
 #include "judges.h"
 
@@ -21,7 +23,8 @@ struct hold {
     size_t since; /* the record that began it */
     size_t moved; /* the record that last said `until` */
     rl_ns until;
-    rl_ns due; /* LOST or RELEASE at the latest now: `until`, or when the client resumes if it was stopped then */
+    rl_ns due; /* LOST or RELEASE at the latest now: `until`, or when the client resumes if it was
+                  stopped then */
 };
 
 struct leases {
@@ -33,7 +36,8 @@ struct leases {
 };
 
 static bool is_extension(const struct history_record *record) {
-    return record->kind == HISTORY_RENEWED || (record->kind == HISTORY_EXTENDED && record->result == JUDGE_OK);
+    return record->kind == HISTORY_RENEWED ||
+           (record->kind == HISTORY_EXTENDED && record->result == JUDGE_OK);
 }
 
 static bool same_lock(const struct history_record *a, const struct history_record *b) {
@@ -42,7 +46,8 @@ static bool same_lock(const struct history_record *a, const struct history_recor
 
 /* ---- EXCLUSION ------------------------------------------------------------------------------ */
 
-/* When the validity that record `index` speaks of is over. Walks on, so only for what looks wrong already. */
+/* When the validity that record `index` speaks of is over. Walks on, so only for what looks wrong
+ * already. */
 static rl_ns validity_end(const struct leases *leases, size_t index) {
     const struct history_record *start = &leases->records[index];
     rl_ns until = start->until;
@@ -59,27 +64,32 @@ static rl_ns validity_end(const struct leases *leases, size_t index) {
 }
 
 static void judge_overlap(struct leases *leases, const struct hold *earlier, size_t index) {
-    const struct history_record *record = &leases->records[index], *other = &leases->records[earlier->since];
+    const struct history_record *record = &leases->records[index],
+                                *other = &leases->records[earlier->since];
     rl_ns earlier_end = validity_end(leases, earlier->moved), end = validity_end(leases, index);
     if (end > earlier_end) end = earlier_end;
     if (end <= record->at) return; /* they meet in one instant and share none */
-    judge_found(leases->report, CHECK_EXCLUSION, earlier->since, index, record->at, end,
-                "%s %s %s at %s while %s's validity%s ran until %s", judge_client(record->client).text,
-                record->kind == HISTORY_ACQUIRED ? "acquired" : "took back", judge_resource(record->resource).text,
-                judge_ms(record->at).text, judge_client(other->client).text,
-                record->client == other->client ? " by an earlier token" : "", judge_ms(earlier_end).text);
+    judge_found(
+        leases->report, CHECK_EXCLUSION, earlier->since, index, record->at, end,
+        "%s %s %s at %s while %s's validity%s ran until %s", judge_client(record->client).text,
+        record->kind == HISTORY_ACQUIRED ? "acquired" : "took back",
+        judge_resource(record->resource).text, judge_ms(record->at).text,
+        judge_client(other->client).text,
+        record->client == other->client ? " by an earlier token" : "", judge_ms(earlier_end).text);
 }
 
 /* ---- LATE_LOSS ------------------------------------------------------------------------------ */
 
 static void judge_late(struct leases *leases, const struct hold *hold, size_t index) {
-    const struct history_record *record = &leases->records[index], *holder = &leases->records[hold->moved];
+    const struct history_record *record = &leases->records[index],
+                                *holder = &leases->records[hold->moved];
     if (record->at <= hold->due) return;
-    if (hold->due >= leases->paused_since[holder->client]) return; /* it is stopped and cannot be told */
+    if (hold->due >= leases->paused_since[holder->client])
+        return; /* it is stopped and cannot be told */
     judge_found(leases->report, CHECK_LATE_LOSS, hold->moved, index, hold->due, record->at,
                 "%s ran when its validity of %s ended at %s and was not told by %s; %s at %s",
-                judge_client(holder->client).text, judge_resource(holder->resource).text, judge_ms(hold->until).text,
-                judge_ms(hold->due).text,
+                judge_client(holder->client).text, judge_resource(holder->resource).text,
+                judge_ms(hold->until).text, judge_ms(hold->due).text,
                 record->kind == HISTORY_LOST      ? "told"
                 : record->kind == HISTORY_RELEASE ? "it released"
                                                   : "still untold",
@@ -96,7 +106,8 @@ static void begin(struct leases *leases, size_t index) {
     const struct history_record *record = &leases->records[index];
     struct hold *holds = leases->holds[record->resource];
     for (unsigned client = 0; client < JUDGE_CLIENTS; client++) {
-        if (holds[client].held && holds[client].until > record->at) judge_overlap(leases, &holds[client], index);
+        if (holds[client].held && holds[client].until > record->at)
+            judge_overlap(leases, &holds[client], index);
     }
     end(leases, &holds[record->client], index); /* acquired anew without a release */
     holds[record->client] = (struct hold){.held = true,
@@ -131,7 +142,8 @@ static size_t last_word(const struct leases *leases, size_t index) {
         const struct history_record *record = &leases->records[i];
         bool ends = record->kind == HISTORY_LOST || record->kind == HISTORY_RELEASE;
         if (ends && same_lock(record, &leases->records[index])) return i;
-        if (record->kind == HISTORY_CLIENT_CRASH && record->client == leases->records[index].client) return i;
+        if (record->kind == HISTORY_CLIENT_CRASH && record->client == leases->records[index].client)
+            return i;
     }
     return index;
 }
@@ -149,11 +161,12 @@ static void judge_revival(struct leases *leases, size_t index) {
     rl_ns since = hold->held ? hold->until : death->at;
     judge_found(leases->report, CHECK_RESURRECTED, first, index, record->at, record->until,
                 "%s's lease of %s was made valid again at %s, until %s, but %s at %s",
-                judge_client(record->client).text, judge_resource(record->resource).text, judge_ms(record->at).text,
-                judge_ms(record->until).text, why, judge_ms(since).text);
+                judge_client(record->client).text, judge_resource(record->resource).text,
+                judge_ms(record->at).text, judge_ms(record->until).text, why, judge_ms(since).text);
 }
 
-/* A notice of a renewal that the release overtook in the same instant is late news, not a new lease. */
+/* A notice of a renewal that the release overtook in the same instant is late news, not a new
+ * lease. */
 static bool overtaken(const struct leases *leases, size_t index) {
     const struct history_record *before = &leases->records[last_word(leases, index)];
     return before->kind == HISTORY_RELEASE && before->at == leases->records[index].at;
@@ -184,9 +197,12 @@ static void step(struct leases *leases, size_t index) {
         break;
     case HISTORY_RENEWED: extend(leases, index); break;
     case HISTORY_LOST:
-    case HISTORY_RELEASE: end(leases, &leases->holds[record->resource][record->client], index); break;
+    case HISTORY_RELEASE:
+        end(leases, &leases->holds[record->resource][record->client], index);
+        break;
     case HISTORY_PAUSE:
-        if (leases->paused_since[record->client] == RL_NEVER) leases->paused_since[record->client] = record->at;
+        if (leases->paused_since[record->client] == RL_NEVER)
+            leases->paused_since[record->client] = record->at;
         break;
     case HISTORY_RESUME: resume(leases, record); break;
     case HISTORY_CLIENT_CRASH: each_end(leases, record->client, index); break;
@@ -200,7 +216,8 @@ void judge_leases(struct report *report) {
     leases.report = report;
     leases.records = report->history->records;
     leases.count = report->history->count;
-    for (unsigned client = 0; client < JUDGE_CLIENTS; client++) leases.paused_since[client] = RL_NEVER;
+    for (unsigned client = 0; client < JUDGE_CLIENTS; client++)
+        leases.paused_since[client] = RL_NEVER;
     for (size_t i = 0; i < leases.count; i++) step(&leases, i);
     each_end(&leases, -1, leases.count - 1); /* END, or as far as the history goes */
 }

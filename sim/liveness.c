@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * LIVENESS: after FAULTS_END a lock that is wanted and free is acquired by somebody within history->liveness_bound.
+ * LIVENESS: after FAULTS_END a lock that is wanted and free is acquired by somebody within
+ * history->liveness_bound.
  *
- * What is counted is the time in which at least one client that is alive has an ACQUIRE open and nobody's validity of
- * the resource runs; an ACQUIRED sets the count back to 0. Time in which nobody wants it, or somebody holds it, does
- * not count, and a client that gives up and begins anew does not set it back: many short tries that never win are a
- * livelock too. Ended validity is taken where a release begins, else at `until`, also after LOST and after a crash: the
- * keys live on until then. What they live longer than that (drift, late SETs) the bound must have room for.
+ * What is counted is the time in which at least one client that is alive has an ACQUIRE open and
+ * nobody's validity of the resource runs; an ACQUIRED sets the count back to 0. Time in which
+ * nobody wants it, or somebody holds it, does not count, and a client that gives up and begins anew
+ * does not set it back: many short tries that never win are a livelock too. Ended validity is taken
+ * where a release begins, else at `until`, also after LOST and after a crash: the keys live on
+ * until then. What they live longer than that (drift, late SETs) the bound must have room for.
  */
 #include "judges.h"
 
@@ -38,11 +40,12 @@ static void count_up(struct watch *watch, unsigned resource, size_t index) {
     wanted->marked = at;
     if (wanted->waited <= watch->report->history->liveness_bound || wanted->told) return;
     wanted->told = true;
-    judge_found(watch->report, CHECK_LIVENESS, wanted->first, index, at - wanted->waited, at,
-                "%s was free and wanted for %s after the faults had ended, and by %s nobody had acquired it; %s may be "
-                "taken up",
-                judge_resource((int)resource).text, judge_ms(wanted->waited).text, judge_ms(at).text,
-                judge_ms(watch->report->history->liveness_bound).text);
+    judge_found(
+        watch->report, CHECK_LIVENESS, wanted->first, index, at - wanted->waited, at,
+        "%s was free and wanted for %s after the faults had ended, and by %s nobody had acquired it; %s may be "
+        "taken up",
+        judge_resource((int)resource).text, judge_ms(wanted->waited).text, judge_ms(at).text,
+        judge_ms(watch->report->history->liveness_bound).text);
 }
 
 static void stop_wanting(struct wanted *wanted, int client) {
@@ -52,12 +55,14 @@ static void stop_wanting(struct wanted *wanted, int client) {
 }
 
 static void count_all(struct watch *watch, size_t index) {
-    for (unsigned resource = 0; resource < JUDGE_RESOURCES; resource++) count_up(watch, resource, index);
+    for (unsigned resource = 0; resource < JUDGE_RESOURCES; resource++)
+        count_up(watch, resource, index);
 }
 
 static void crash(struct watch *watch, size_t index) {
     count_all(watch, index);
-    for (unsigned i = 0; i < JUDGE_RESOURCES; i++) stop_wanting(&watch->resources[i], watch->records[index].client);
+    for (unsigned i = 0; i < JUDGE_RESOURCES; i++)
+        stop_wanting(&watch->resources[i], watch->records[index].client);
 }
 
 static void begin(struct wanted *wanted, int client, size_t index) {
@@ -81,7 +86,8 @@ static void step_of_lock(struct watch *watch, size_t index) {
         break;
     case HISTORY_NOT_ACQUIRED: stop_wanting(wanted, record->client); break;
     case HISTORY_RELEASE:
-        if (record->client == wanted->holder && wanted->free_from > record->at) wanted->free_from = record->at;
+        if (record->client == wanted->holder && wanted->free_from > record->at)
+            wanted->free_from = record->at;
         break;
     default: /* RENEWED, EXTENDED */
         if (record->client == wanted->holder) wanted->free_from = record->until;

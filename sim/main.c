@@ -34,39 +34,43 @@ struct command_line {
 };
 
 static void print_help(void) {
-    fputs("usage: redlock sim --seeds N [--start S] [options]     explore N seeds\n"
-          "       redlock sim --seed S [--trace] [--shrink] [options]     look at one\n"
-          "       redlock sim SCENARIO [--html FILE] [--svg FILE]         play one that is told and drawn\n"
-          "\n"
-          "Runs the library's own code in a world of which a seed determines everything: time, network,\n"
-          "servers, clocks, crashes and pauses. The same seed gives the same run on every machine.\n"
-          "\n"
-          "  --seeds N       explore N seeds; stop at the first that breaks a rule\n"
-          "  --start S       the first of them (1)\n"
-          "  --jobs J        processes (one a processor)\n"
-          "  --mode MODE     the strength of lock: classic, or guarded (which is put to all the faults that\n"
-          "                  classic mode's assumptions leave out); native is not there yet\n"
-          "  --break WHAT    switch one assumption off:\n",
-          stdout);
-#define BREAK_HELP(name, word, text)                                                                                   \
-    if (PLAN_BREAK_##name != PLAN_BREAK_NOTHING) printf("                    %-13s %s\n", word, text);
+    fputs(
+        "usage: redlock sim --seeds N [--start S] [options]     explore N seeds\n"
+        "       redlock sim --seed S [--trace] [--shrink] [options]     look at one\n"
+        "       redlock sim SCENARIO [--html FILE] [--svg FILE]         play one that is told and drawn\n"
+        "\n"
+        "Runs the library's own code in a world of which a seed determines everything: time, network,\n"
+        "servers, clocks, crashes and pauses. The same seed gives the same run on every machine.\n"
+        "\n"
+        "  --seeds N       explore N seeds; stop at the first that breaks a rule\n"
+        "  --start S       the first of them (1)\n"
+        "  --jobs J        processes (one a processor)\n"
+        "  --mode MODE     the strength of lock: classic, or guarded (which is put to all the faults that\n"
+        "                  classic mode's assumptions leave out); native is not there yet\n"
+        "  --break WHAT    switch one assumption off:\n",
+        stdout);
+#define BREAK_HELP(name, word, text)                                                               \
+    if (PLAN_BREAK_##name != PLAN_BREAK_NOTHING)                                                   \
+        printf("                    %-13s %s\n", word, text);
     PLAN_BREAKS(BREAK_HELP)
 #undef BREAK_HELP
-    fputs("                  (guarded mode: data-loss alone, of more than a minority at a time; then nothing\n"
-          "                  need be granted any more, but whatever is must be right)\n"
-          "  --seed S        run one seed and say what its options and actions are\n"
-          "  --trace         and print everything that happens\n"
-          "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
-          "  --only LIST     run only these actions of the seed, as in 3,7,10-12\n"
-          "  --hash          print a hash of each seed's trace (a run on one machine equals that on another)\n"
-          "  -q, --quiet     no progress, no summary\n"
-          "\n"
-          "Scenarios:\n",
-          stdout);
+    fputs(
+        "                  (guarded mode: data-loss alone, of more than a minority at a time; then nothing\n"
+        "                  need be granted any more, but whatever is must be right)\n"
+        "  --seed S        run one seed and say what its options and actions are\n"
+        "  --trace         and print everything that happens\n"
+        "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
+        "  --only LIST     run only these actions of the seed, as in 3,7,10-12\n"
+        "  --hash          print a hash of each seed's trace (a run on one machine equals that on another)\n"
+        "  -q, --quiet     no progress, no summary\n"
+        "\n"
+        "Scenarios:\n",
+        stdout);
     scenario_help(stdout);
-    fputs("\n"
-          "Exit status: 0 no rule broken, 1 safety, 2 liveness, 3 the code under test crashed, 64 usage.\n",
-          stdout);
+    fputs(
+        "\n"
+        "Exit status: 0 no rule broken, 1 safety, 2 liveness, 3 the code under test crashed, 64 usage.\n",
+        stdout);
 }
 
 static bool read_number(const char *text, uint64_t most, uint64_t *number) {
@@ -100,7 +104,8 @@ static bool take_option(struct command_line *line, int option, const char *value
         line->has_seeds = read_number(value, UINT32_MAX, &line->many.count) && line->many.count > 0;
         return line->has_seeds || complain("--seeds takes a number from 1 on, not ", value);
     case OPTION_START:
-        return read_number(value, UINT64_MAX / 2, &line->many.first) || complain("--start takes a number, not ", value);
+        return read_number(value, UINT64_MAX / 2, &line->many.first) ||
+               complain("--start takes a number, not ", value);
     case OPTION_JOBS:
         if (!read_number(value, 64, &number) || number == 0)
             return complain("--jobs takes a number from 1 to 64, not ", value);
@@ -112,9 +117,12 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_MODE:
         line->many.wish.guarded = line->one.wish.guarded = strcmp(value, "guarded") == 0;
         if (line->many.wish.guarded || strcmp(value, "classic") == 0) return true;
-        return complain(strcmp(value, "native") == 0 ? "not there yet: --mode " : "unknown mode: --mode ", value);
+        return complain(strcmp(value, "native") == 0 ? "not there yet: --mode "
+                                                     : "unknown mode: --mode ",
+                        value);
     case OPTION_BREAK:
-        if (!read_break(value, &line->many.wish.broken)) return complain("unknown assumption: --break ", value);
+        if (!read_break(value, &line->many.wish.broken))
+            return complain("unknown assumption: --break ", value);
         line->one.wish.broken = line->many.wish.broken;
         return true;
     case OPTION_TRACE: line->one.trace = true; return true;
@@ -128,12 +136,18 @@ static bool take_option(struct command_line *line, int option, const char *value
 
 static bool read_line(struct command_line *line, int argc, char **argv) {
     static const struct option options[] = {
-        {"seeds", required_argument, NULL, OPTION_SEEDS}, {"start", required_argument, NULL, OPTION_START},
-        {"mode", required_argument, NULL, OPTION_MODE},   {"jobs", required_argument, NULL, OPTION_JOBS},
-        {"break", required_argument, NULL, OPTION_BREAK}, {"seed", required_argument, NULL, OPTION_SEED},
-        {"trace", no_argument, NULL, OPTION_TRACE},       {"shrink", no_argument, NULL, OPTION_SHRINK},
-        {"only", required_argument, NULL, OPTION_ONLY},   {"hash", no_argument, NULL, OPTION_HASH},
-        {"quiet", no_argument, NULL, OPTION_QUIET},       {NULL, 0, NULL, 0},
+        {"seeds", required_argument, NULL, OPTION_SEEDS},
+        {"start", required_argument, NULL, OPTION_START},
+        {"mode", required_argument, NULL, OPTION_MODE},
+        {"jobs", required_argument, NULL, OPTION_JOBS},
+        {"break", required_argument, NULL, OPTION_BREAK},
+        {"seed", required_argument, NULL, OPTION_SEED},
+        {"trace", no_argument, NULL, OPTION_TRACE},
+        {"shrink", no_argument, NULL, OPTION_SHRINK},
+        {"only", required_argument, NULL, OPTION_ONLY},
+        {"hash", no_argument, NULL, OPTION_HASH},
+        {"quiet", no_argument, NULL, OPTION_QUIET},
+        {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "q", options, NULL)) != -1)
@@ -141,11 +155,14 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
     if (optind < argc) return complain("unknown argument ", argv[optind]);
     enum plan_break broken = line->many.wish.broken;
     if (line->many.wish.guarded && broken != PLAN_BREAK_NOTHING && broken != PLAN_BREAK_DATA_LOSS)
-        return complain("guarded mode stands against it, or has no such assumption: --break ", plan_break_word(broken));
+        return complain("guarded mode stands against it, or has no such assumption: --break ",
+                        plan_break_word(broken));
     if (line->has_seeds && line->has_seed) return complain("either --seeds or --seed", "");
-    if (!line->has_seeds && !line->has_seed) return complain("nothing to do: give --seeds or --seed", "");
+    if (!line->has_seeds && !line->has_seed)
+        return complain("nothing to do: give --seeds or --seed", "");
     bool one = line->one.trace || line->one.shrink || line->one.only;
-    if (one && !line->has_seed) return complain("--trace, --shrink and --only are about one --seed", "");
+    if (one && !line->has_seed)
+        return complain("--trace, --shrink and --only are about one --seed", "");
     if (line->many.hash && !line->has_seeds) return complain("--hash is about many --seeds", "");
     return true;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * src/net/net.h on the simulated network, by the same rules as src/net but without its bytes. Like there, answers are
- * read before timers fire: a client that was stopped sees first what lies in its sockets.
+ * src/net/net.h on the simulated network, by the same rules as src/net but without its bytes. Like
+ * there, answers are read before timers fire: a client that was stopped sees first what lies in its
+ * sockets.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -34,7 +35,8 @@ void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) {
     *(before ? &before->next : &net->timers) = timer;
 }
 
-/* Few, so it is not worth while to be lazy. Where timers wait for each other, it is at the next whole multiple. */
+/* Few, so it is not worth while to be lazy. Where timers wait for each other, it is at the next
+ * whole multiple. */
 void net_timer_move(struct net *net, struct net_timer *timer, rl_ns at, rl_ns late) {
     bool waits = net->world->options.together && late > 0 && at != RL_NEVER;
     net_timer_set(net, timer, waits ? (at + late - 1) / late * late : at);
@@ -66,8 +68,8 @@ static bool send_one(struct conn *conn, struct net_call *call) {
     return true;
 }
 
-rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due,
-                 rl_ns keep_until) {
+rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
+                 struct net_call *calls, rl_ns due, rl_ns keep_until) {
     rl_mask taken = 0;
     if (net->closing) return 0;
     for (unsigned i = 0; i < net->nodes; i++) {
@@ -113,18 +115,23 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     struct net_call *call = calls_pop(&conn->calls);
     struct net_bytes items[BODY_WORDS];
     struct net_bytes value = token_bytes(&net->world->tokens, answer->value);
-    struct net_reply reply = {
-        .verdict = answer->verdict, .remaining_ms = answer->remaining_ms, .value = value, .items = items};
+    struct net_reply reply = {.verdict = answer->verdict,
+                              .remaining_ms = answer->remaining_ms,
+                              .value = value,
+                              .items = items};
     const struct body *body = answer->body;
     assert(call && call->request->op == answer->op);
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
         struct node_bytes key = resource_key(i);
-        if (answer->present & (1u << i)) items[reply.items_count++] = (struct net_bytes){key.data, key.bytes};
+        if (answer->present & (1u << i))
+            items[reply.items_count++] = (struct net_bytes){key.data, key.bytes};
     }
-    for (size_t i = 0; body && i < body->words_count; i++) items[reply.items_count++] = body_word(body, i);
+    for (size_t i = 0; body && i < body->words_count; i++)
+        items[reply.items_count++] = body_word(body, i);
     if (body && body->has_fences) reply.fences = body->fences;
     reply.count = answer->count;
-    if (answer->verdict == REDLOCK_VERDICT_STALE && answer->op == NET_RAISE) reply.fence = answer->fence;
+    if (answer->verdict == REDLOCK_VERDICT_STALE && answer->op == NET_RAISE)
+        reply.fence = answer->fence;
     struct net_state state;
     if (answer->op == NET_STATE && body) {
         memcpy(&state, body_word(body, 0).data, sizeof(state));
@@ -191,8 +198,8 @@ void net_process(struct net *net, const struct net_batch *batch) {
 
 /* ---- opening and closing ---- */
 
-int net_open(struct net **out, const struct net_options *options, const struct net_handlers *handlers,
-             struct net_error *error) {
+int net_open(struct net **out, const struct net_options *options,
+             const struct net_handlers *handlers, struct net_error *error) {
     struct world *world = world_current();
     struct net *net = calloc(1, sizeof(*net));
     if (!net) {
@@ -211,7 +218,8 @@ int net_open(struct net **out, const struct net_options *options, const struct n
     for (unsigned i = 0; i < net->nodes; i++) {
         conn_init(&net->conn[i], net, i);
         link_at(&net->conn[i])->guarded = options->guarded;
-        net_timer_set(net, &net->conn[i].retry, net_now(net)); /* by the timer: no handler runs in here */
+        net_timer_set(net, &net->conn[i].retry,
+                      net_now(net)); /* by the timer: no handler runs in here */
     }
     watch_init(net);
     net->pending = true;
@@ -293,15 +301,17 @@ rl_mask net_busy_writes(struct net *net) {
 }
 
 void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status *status) {
-    static const char *const urls[] = {"redis://n1",  "redis://n2",  "redis://n3",  "redis://n4",  "redis://n5",
-                                       "redis://n6",  "redis://n7",  "redis://n8",  "redis://n9",  "redis://n10",
-                                       "redis://n11", "redis://n12", "redis://n13", "redis://n14", "redis://n15"};
+    static const char *const urls[] = {"redis://n1",  "redis://n2",  "redis://n3",  "redis://n4",
+                                       "redis://n5",  "redis://n6",  "redis://n7",  "redis://n8",
+                                       "redis://n9",  "redis://n10", "redis://n11", "redis://n12",
+                                       "redis://n13", "redis://n14", "redis://n15"};
     assert(node < net->nodes);
     const struct conn *conn = &net->conn[node];
     memset(status, 0, sizeof(*status));
     status->url = urls[link_at(conn)->node];
     status->verdict = conn->verdict;
-    if (conn->state == CONN_READY && !conn_is_ready(conn, now)) status->verdict = REDLOCK_VERDICT_TIMEOUT;
+    if (conn->state == CONN_READY && !conn_is_ready(conn, now))
+        status->verdict = REDLOCK_VERDICT_TIMEOUT;
     status->connected = conn->state == CONN_READY;
     status->reconnects = conn->reconnects;
     memcpy(status->text, conn->text, sizeof(status->text));
@@ -309,7 +319,8 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
     memcpy(status->run_id, conn->run_id, sizeof(status->run_id));
     status->announces = conn->announces;
     if (conn->quorum)
-        snprintf(status->quorum, sizeof(status->quorum), "%016llx", (unsigned long long)conn->quorum);
+        snprintf(status->quorum, sizeof(status->quorum), "%016llx",
+                 (unsigned long long)conn->quorum);
 }
 
 /* Given up by the next net_process(): no handler runs in here. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One seed closely: its options, its actions, its exchange as text, and as little of it as still fails.
+ * One seed closely: its options, its actions, its exchange as text, and as little of it as still
+ * fails.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -22,11 +23,13 @@ static void print_actions(const struct plan *plan, const struct plan_mask *mask)
 
 static void print_violations(const struct outcome *outcome) {
     for (size_t i = 0; i < outcome->count; i++)
-        printf("violated: %s: %s\n", check_rule_name(outcome->violations[i].rule), outcome->violations[i].text);
+        printf("violated: %s: %s\n", check_rule_name(outcome->violations[i].rule),
+               outcome->violations[i].text);
     if (outcome->count == 0) puts("no rule is violated");
 }
 
-static void shrink_and_tell(struct player *player, struct plan *plan, struct plan_mask *mask, struct outcome *outcome) {
+static void shrink_and_tell(struct player *player, struct plan *plan, struct plan_mask *mask,
+                            struct outcome *outcome) {
     size_t before = 0, after = 0;
     for (size_t i = 0; i < plan->count; i++) before += plan_mask_has(mask, i);
     plan->options.record_messages = 0;
@@ -45,7 +48,8 @@ int explore_one(const struct explore_one *options) {
     plan.options.record_messages = options->trace || options->shrink;
     plan_mask_all(&mask, plan.count);
     if (options->only && !plan_mask_read(&mask, options->only)) {
-        fprintf(stderr, "redlock-sim: --only takes numbers below %d, as in 3,7,10-12, or 'none'\n", PLAN_ACTIONS_MAX);
+        fprintf(stderr, "redlock-sim: --only takes numbers below %d, as in 3,7,10-12, or 'none'\n",
+                PLAN_ACTIONS_MAX);
         return EXPLORE_USAGE;
     }
     struct player *player = player_new();
@@ -60,7 +64,8 @@ int explore_one(const struct explore_one *options) {
     if (shrinks) {
         printf("to see it again: redlock sim --seed %" PRIu64, options->seed);
         if (options->wish.guarded) printf(" --mode guarded");
-        if (options->wish.broken != PLAN_BREAK_NOTHING) printf(" --break %s", plan_break_word(options->wish.broken));
+        if (options->wish.broken != PLAN_BREAK_NOTHING)
+            printf(" --break %s", plan_break_word(options->wish.broken));
         printf(" --only ");
         plan_mask_print(&mask, plan.count, stdout);
         puts(" --trace");

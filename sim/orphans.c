@@ -2,24 +2,26 @@
  *
  * ORPHAN: what a client leaves on nodes ends by itself, soon.
  *
- * A client's interest in a token begins with the token and ends with RELEASED or CLIENT_CRASH when the lock was
- * acquired, else with NOT_ACQUIRED, with the client's crash, or with its next try, which has a token of its own. From
- * then on a key that holds the token is an orphan, and has the TTL of its last effect (until - at of its KEY_SET or
- * KEY_EXTENDED) to end:
+ * A client's interest in a token begins with the token and ends with RELEASED or CLIENT_CRASH when
+ * the lock was acquired, else with NOT_ACQUIRED, with the client's crash, or with its next try,
+ * which has a token of its own. From then on a key that holds the token is an orphan, and has the
+ * TTL of its last effect (until - at of its KEY_SET or KEY_EXTENDED) to end:
  *
  *   - counted from the end of the interest, when that effect was before it;
- *   - counted from the effect itself, when it came after. That is the ghost that docs/safety.md admits: a SET or an
- *     extension that was sent in time and arrived late makes a key of at most one TTL. But only if it was sent in
- *     time: where the history has messages, one that left its client after the interest had ended is a violation in
- *     itself. Where it has none, late effects get the benefit of the doubt for one TTL after the first of them (what
- *     sat in the network together arrives together), and later ones buy no more time: a client that goes on renewing
+ *   - counted from the effect itself, when it came after. That is the ghost that docs/safety.md
+ *     admits: a SET or an extension that was sent in time and arrived late makes a key of at most
+ *     one TTL. But only if it was sent in time: where the history has messages, one that left its
+ *     client after the interest had ended is a violation in itself. Where it has none, late effects
+ *     get the benefit of the doubt for one TTL after the first of them (what sat in the network
+ *     together arrives together), and later ones buy no more time: a client that goes on renewing
  *     what it gave back is caught.
  *
  * A key without an end is a violation as soon as its token is known to be a client's.
  *
- * Keys end by their node's clock. A key that was there while that clock stepped or ran false, or while the node was
- * stopped or down and could not let it end, is not judged. Nor is the key of a token whose owner cannot be known (no
- * messages in the history, and never acquired): its SET gave it one TTL, and nobody but its owner can extend it.
+ * Keys end by their node's clock. A key that was there while that clock stepped or ran false, or
+ * while the node was stopped or down and could not let it end, is not judged. Nor is the key of a
+ * token whose owner cannot be known (no messages in the history, and never acquired): its SET gave
+ * it one TTL, and nobody but its owner can extend it.
  */
 #include "judges.h"
 
@@ -84,15 +86,16 @@ static void enter(struct client_state *client, enum phase phase, uint32_t token,
     *client = (struct client_state){.phase = phase, .token = token, .since = index};
 }
 
-/* A client is seen to use a token for the first time. While it acquires, that is a new try, and the one before is over;
- * else it is a late trace of a try that was over when this phase began. */
+/* A client is seen to use a token for the first time. While it acquires, that is a new try, and the
+ * one before is over; else it is a late trace of a try that was over when this phase began. */
 static void token_seen(struct lookout *lookout, size_t index) {
     const struct history_record *record = &lookout->records[index];
     if (record->token == 0 || record->client < 0 || record->resource < 0) return;
     if (interest_in(lookout, record->token) != NULL) return;
     struct client_state *client = &lookout->clients[record->resource][record->client];
     begin_interest(lookout, record->token);
-    if (client->token == record->token) return; /* held for so long that the table had forgotten it */
+    if (client->token == record->token)
+        return; /* held for so long that the table had forgotten it */
     if (client->phase == PHASE_ACQUIRING) {
         end_interest(lookout, client->token, index);
         client->token = record->token;
@@ -117,33 +120,38 @@ static void over(struct lookout *lookout, int client, int resource, size_t index
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* The SET or extension that made a late effect left its client after the interest's end. NOWHERE: not that we know. */
+/* The SET or extension that made a late effect left its client after the interest's end. NOWHERE:
+ * not that we know. */
 static size_t sent_too_late(const struct lookout *lookout, size_t end, size_t effect) {
     const struct history_record *key = &lookout->records[effect];
     for (size_t i = end + 1; i < effect; i++) {
         const struct history_record *record = &lookout->records[i];
-        if (record->kind == HISTORY_SENT && record->node == key->node && record->token == key->token &&
-            record->resource == key->resource && (record->op == JUDGE_OP_ACQUIRE || record->op == JUDGE_OP_EXTEND))
+        if (record->kind == HISTORY_SENT && record->node == key->node &&
+            record->token == key->token && record->resource == key->resource &&
+            (record->op == JUDGE_OP_ACQUIRE || record->op == JUDGE_OP_EXTEND))
             return i;
     }
     return NOWHERE;
 }
 
-static void judge_sent(struct lookout *lookout, const struct interest *interest, size_t effect, size_t sent) {
-    const struct history_record *key = &lookout->records[effect], *request = &lookout->records[sent];
-    judge_found(lookout->report, CHECK_ORPHAN, interest->end, effect, key->at, key->until,
-                "%s's key of %s was %s on node %d at %s by a request of %s, when its client had no more interest in it "
-                "since %s",
-                judge_client(request->client).text, judge_resource(key->resource).text,
-                key->kind == HISTORY_KEY_SET ? "set" : "extended", key->node + 1, judge_ms(key->at).text,
-                judge_ms(request->at).text, judge_ms(lookout->records[interest->end].at).text);
+static void judge_sent(struct lookout *lookout, const struct interest *interest, size_t effect,
+                       size_t sent) {
+    const struct history_record *key = &lookout->records[effect],
+                                *request = &lookout->records[sent];
+    judge_found(
+        lookout->report, CHECK_ORPHAN, interest->end, effect, key->at, key->until,
+        "%s's key of %s was %s on node %d at %s by a request of %s, when its client had no more interest in it "
+        "since %s",
+        judge_client(request->client).text, judge_resource(key->resource).text,
+        key->kind == HISTORY_KEY_SET ? "set" : "extended", key->node + 1, judge_ms(key->at).text,
+        judge_ms(request->at).text, judge_ms(lookout->records[interest->end].at).text);
 }
 
 static void judge_endless(struct lookout *lookout, size_t effect) {
     const struct history_record *key = &lookout->records[effect];
     judge_found(lookout->report, CHECK_ORPHAN, effect, effect, key->at, RL_NEVER,
-                "node %d was told at %s to keep a key of %s without an end", key->node + 1, judge_ms(key->at).text,
-                judge_resource(key->resource).text);
+                "node %d was told at %s to keep a key of %s without an end", key->node + 1,
+                judge_ms(key->at).text, judge_resource(key->resource).text);
 }
 
 /* RL_NEVER: as long as it likes. */
@@ -160,20 +168,24 @@ static void gone(struct lookout *lookout, struct key *key, size_t index) {
     if (record->at > deadline) {
         const struct history_record *effect = &lookout->records[key->effect];
         size_t end = interest_in(lookout, key->token)->end;
-        judge_found(lookout->report, CHECK_ORPHAN, end, index, deadline, record->at,
-                    "a key of %s on node %d that nobody wanted since %s was there until %s, longer than one TTL (%s)",
-                    judge_resource(effect->resource).text, effect->node + 1, judge_ms(lookout->records[end].at).text,
-                    judge_ms(record->at).text, judge_ms(key->ttl).text);
+        judge_found(
+            lookout->report, CHECK_ORPHAN, end, index, deadline, record->at,
+            "a key of %s on node %d that nobody wanted since %s was there until %s, longer than one TTL (%s)",
+            judge_resource(effect->resource).text, effect->node + 1,
+            judge_ms(lookout->records[end].at).text, judge_ms(record->at).text,
+            judge_ms(key->ttl).text);
     }
     key->token = 0;
 }
 
-/* Data from before a restart may bring back a key whose time is over: it is gone in the same instant. */
+/* Data from before a restart may bring back a key whose time is over: it is gone in the same
+ * instant. */
 static rl_ns ttl_of(const struct history_record *effect) {
     return effect->until > effect->at ? effect->until - effect->at : 0;
 }
 
-static void late_effect(struct lookout *lookout, struct key *key, const struct interest *interest, size_t index) {
+static void late_effect(struct lookout *lookout, struct key *key, const struct interest *interest,
+                        size_t index) {
     const struct history_record *record = &lookout->records[index];
     size_t sent = sent_too_late(lookout, interest->end, index);
     if (sent != NOWHERE) judge_sent(lookout, interest, index, sent);
@@ -190,7 +202,8 @@ static void effect(struct lookout *lookout, size_t index) {
     if (key->token != record->token) {
         *key = (struct key){.token = record->token,
                             .ttl = ttl_of(record),
-                            .excused = lookout->untrue[record->node] || lookout->stopped[record->node]};
+                            .excused =
+                                lookout->untrue[record->node] || lookout->stopped[record->node]};
     }
     key->effect = index;
     const struct interest *interest = interest_in(lookout, record->token);
@@ -211,7 +224,8 @@ static void excuse(struct lookout *lookout, int node) {
 
 static void all_gone(struct lookout *lookout, size_t index) {
     for (unsigned node = 0; node < JUDGE_NODES; node++) {
-        for (unsigned i = 0; i < JUDGE_RESOURCES; i++) gone(lookout, &lookout->keys[node][i], index);
+        for (unsigned i = 0; i < JUDGE_RESOURCES; i++)
+            gone(lookout, &lookout->keys[node][i], index);
     }
 }
 
@@ -225,7 +239,9 @@ static void step_of_node(struct lookout *lookout, size_t index) {
     case HISTORY_KEY_FOREIGN:
     case HISTORY_KEY_DELETED:
     case HISTORY_KEY_EXPIRED:
-    case HISTORY_KEY_LOST: gone(lookout, &lookout->keys[record->node][record->resource], index); break;
+    case HISTORY_KEY_LOST:
+        gone(lookout, &lookout->keys[record->node][record->resource], index);
+        break;
     case HISTORY_NODE_RATE:
         lookout->untrue[record->node] = record->value != 1000000;
         excuse(lookout, record->node);
@@ -254,10 +270,12 @@ static void step(struct lookout *lookout, size_t index) {
     case HISTORY_NOT_ACQUIRED:
     case HISTORY_RELEASED: over(lookout, record->client, record->resource, index); break;
     case HISTORY_CLIENT_CRASH:
-        for (int resource = 0; resource < JUDGE_RESOURCES; resource++) over(lookout, record->client, resource, index);
+        for (int resource = 0; resource < JUDGE_RESOURCES; resource++)
+            over(lookout, record->client, resource, index);
         break;
     case HISTORY_SENT:
-        if (record->op == JUDGE_OP_ACQUIRE || record->op == JUDGE_OP_EXTEND) token_seen(lookout, index);
+        if (record->op == JUDGE_OP_ACQUIRE || record->op == JUDGE_OP_EXTEND)
+            token_seen(lookout, index);
         break;
     default: step_of_node(lookout, index); break;
     }

@@ -43,7 +43,8 @@ void phrase_add(struct phrase *phrase, const char *format, ...) {
     if (phrase->used + 1 >= phrase->size) return;
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(phrase->text + phrase->used, phrase->size - phrase->used, format, arguments);
+    int length =
+        vsnprintf(phrase->text + phrase->used, phrase->size - phrase->used, format, arguments);
     va_end(arguments);
     if (length < 0) return;
     phrase->used += (size_t)length;
@@ -73,7 +74,11 @@ const char *phrase_nodes(rl_mask nodes, char *out, size_t size) {
 static size_t plain_length(const unsigned char *at, size_t bytes) {
     const unsigned char first = at[0];
     if (first < 0x80) return first == '\t' || (first >= ' ' && first != 0x7f);
-    const size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    const size_t length = first < 0xc2   ? 0
+                          : first < 0xe0 ? 2
+                          : first < 0xf0 ? 3
+                          : first < 0xf5 ? 4
+                                         : 0;
     if (length == 0 || length > bytes) return 0;
     for (size_t i = 1; i < length; i++)
         if ((at[i] & 0xc0) != 0x80) return 0;

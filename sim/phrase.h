@@ -19,8 +19,8 @@ const char *phrase_step(rl_ns step, char *out, size_t size);
 /* "node 3", "nodes 1 and 2", "nodes 1 to 5"; nodes count from 1 in words. */
 const char *phrase_nodes(rl_mask nodes, char *out, size_t size);
 
-/* Text of a file made fit for a terminal: well-formed UTF-8 and tabs pass, controls and stray bytes become \xNN. Cut at
- * the end if need be, always terminated. Returns `out`. */
+/* Text of a file made fit for a terminal: well-formed UTF-8 and tabs pass, controls and stray bytes
+ * become \xNN. Cut at the end if need be, always terminated. Returns `out`. */
 char *phrase_plain(char *out, size_t size, const char *text, size_t bytes);
 
 /* Writes into a buffer of fixed size; what does not fit is left out. */
@@ -29,6 +29,7 @@ struct phrase {
     size_t size, used;
 };
 void phrase_begin(struct phrase *phrase, char *text, size_t size);
-void phrase_add(struct phrase *phrase, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void phrase_add(struct phrase *phrase, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Swarm testing: each seed draws which kinds of fault there are at all, and how many, so that some runs are all
- * partitions and others all crashes, and rare mixes come up too. What is drawn stays inside classic mode's assumptions
- * unless one of them is switched off.
+ * Swarm testing: each seed draws which kinds of fault there are at all, and how many, so that some
+ * runs are all partitions and others all crashes, and rare mixes come up too. What is drawn stays
+ * inside classic mode's assumptions unless one of them is switched off.
  */
 #include "plan.h"
 
@@ -10,8 +10,9 @@
 
 #include "random.h"
 
-/* What the drift of 1 % is for, split between the two clocks that disagree: a key must not end before its holder's
- * validity. (1 + n) / (1 - c) <= 1 / 0.99 for node rates up to n and client rates down to c. */
+/* What the drift of 1 % is for, split between the two clocks that disagree: a key must not end
+ * before its holder's validity. (1 + n) / (1 - c) <= 1 / 0.99 for node rates up to n and client
+ * rates down to c. */
 #define BOTH_OFF_PPM 5000
 #define ONE_OFF_PPM 10000
 
@@ -23,7 +24,9 @@ struct draw {
 static int64_t between(struct draw *draw, int64_t low, int64_t high) {
     return random_between(&draw->random, low, high);
 }
-static bool chance(struct draw *draw, unsigned percent) { return random_chance(&draw->random, percent * 10000); }
+static bool chance(struct draw *draw, unsigned percent) {
+    return random_chance(&draw->random, percent * 10000);
+}
 
 /* Between, but each power of two as likely as the next. */
 static int64_t log_between(struct draw *draw, int64_t low, int64_t high) {
@@ -42,9 +45,10 @@ static rl_ns node_timeout(const struct plan *plan) {
     return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
 }
 
-/* ---- options ---------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
-/* One node timeout is for a whole attempt: one round trip of votes, or, guarded, also one to raise and one to confirm.
+/* One node timeout is for a whole attempt: one round trip of votes, or, guarded, also one to raise
+ * and one to confirm.
  */
 static void draw_link(struct draw *draw) {
     struct world_link *link = &draw->plan->options.link;
@@ -73,7 +77,8 @@ static void draw_client(struct draw *draw, unsigned index) {
     if (chance(draw, 20)) lock->renew_count_max = (uint32_t)between(draw, 1, 4);
     if (chance(draw, 50)) lock->lost_margin_ms = 0;
     rl_ns round_trip = 2 * plan->options.link.delay_max;
-    lock->retry_delay_ms_max = log_between(draw, 10 + round_trip / RL_MS * 8, 600 + round_trip / RL_MS * 8);
+    lock->retry_delay_ms_max =
+        log_between(draw, 10 + round_trip / RL_MS * 8, 600 + round_trip / RL_MS * 8);
     lock->retry_delay_ms_min = between(draw, 0, lock->retry_delay_ms_max / 4);
     if (chance(draw, 20)) lock->retry_count_max = (uint32_t)between(draw, 1, 20);
 }
@@ -98,8 +103,9 @@ static void draw_clocks(struct draw *draw) {
         plan->options.client[i].clock_ppm = clients_off ? off_by(draw, clients_off) : 1000000;
 }
 
-/* Guarded mode: whatever there is, but the quorum's own nodes are the same for all, whoever lists which of them. A can
- * always work, and brings back whoever lost its data, so that the faults can go on. */
+/* Guarded mode: whatever there is, but the quorum's own nodes are the same for all, whoever lists
+ * which of them. A can always work, and brings back whoever lost its data, so that the faults can
+ * go on. */
 static void draw_guarded_client(struct draw *draw, unsigned index) {
     struct plan *plan = draw->plan;
     struct world_client_options *client = &plan->options.client[index];
@@ -108,12 +114,14 @@ static void draw_guarded_client(struct draw *draw, unsigned index) {
     client->client.confirm = chance(draw, 30);
     if (plan->clocks_apart) client->wall_off = between(draw, -3600000, 3600000) * RL_MS;
     if (plan->patient)
-        client->client.node_timeout_ms = between(draw, client->lock.ttl_ms / 4, client->lock.ttl_ms * 3 / 4);
+        client->client.node_timeout_ms =
+            between(draw, client->lock.ttl_ms / 4, client->lock.ttl_ms * 3 / 4);
     client->client.recover = index == 0 || chance(draw, 80);
     if (index == 0) return;
     client->short_lived = chance(draw, 25);
     if (!chance(draw, 25)) return;
-    while (rl_count(client->nodes) < rl_quorum(plan->options.nodes)) /* with fewer nobody gets anything */
+    while (rl_count(client->nodes) <
+           rl_quorum(plan->options.nodes)) /* with fewer nobody gets anything */
         client->nodes = (rl_mask)between(draw, 1, (int64_t)rl_all(plan->options.nodes));
 }
 
@@ -146,7 +154,8 @@ static void draw_options(struct draw *draw) {
     options->seed = plan->seed;
     options->record_messages = 0;
     options->nodes = nodes[between(draw, 0, (int64_t)sizeof(nodes) - 1)];
-    if ((plan->broken == PLAN_BREAK_MIXED_CONFIG || plan->guarded) && options->nodes < 3) options->nodes += 2;
+    if ((plan->broken == PLAN_BREAK_MIXED_CONFIG || plan->guarded) && options->nodes < 3)
+        options->nodes += 2;
     options->clients = (unsigned)between(draw, 2, 5);
     options->resources = chance(draw, 25) ? 2 : 1;
     options->client[0].lock.ttl_ms = log_between(draw, 100, 10000);
@@ -157,7 +166,8 @@ static void draw_options(struct draw *draw) {
     if (plan->guarded) draw_guarded_options(draw);
 }
 
-/* From a sequence of its own: a seed whose nodes do not tell is what it was before there were wake-ups. */
+/* From a sequence of its own: a seed whose nodes do not tell is what it was before there were
+ * wake-ups. */
 static void draw_wakes(struct plan *plan) {
     struct draw own = {plan, random_named(plan->seed, 8)}, *draw = &own;
     struct world_wakes *wakes = &plan->options.wakes;
@@ -170,10 +180,12 @@ static void draw_wakes(struct plan *plan) {
         wakes->late_max = log_between(draw, RL_MS, 4 * ttl_of(plan));
     }
     if (chance(draw, 40)) wakes->false_ppm = (uint32_t)log_between(draw, 1000, 1000000);
-    if (chance(draw, 20)) wakes->deaf = (rl_mask)between(draw, 1, (int64_t)rl_all(plan->options.nodes));
+    if (chance(draw, 20))
+        wakes->deaf = (rl_mask)between(draw, 1, (int64_t)rl_all(plan->options.nodes));
 }
 
-/* Also from its own: in some worlds there are more locks, and clients take and give back several in one call. */
+/* Also from its own: in some worlds there are more locks, and clients take and give back several in
+ * one call. */
 static void draw_many(struct plan *plan) {
     struct draw own = {plan, random_named(plan->seed, 9)}, *draw = &own;
     if (!chance(draw, 20)) return;
@@ -186,7 +198,7 @@ static void draw_many(struct plan *plan) {
     }
 }
 
-/* ---- actions ---------------------------------------------------------------------------------------------- */
+/* ---- actions --------------------------------------------------------------------------------- */
 
 /* NULL: there are enough. */
 static struct plan_action *add(struct draw *draw, enum plan_kind kind) {
@@ -209,8 +221,8 @@ static rl_ns draw_hold(struct draw *draw) {
     return between(draw, ttl, (draw->plan->guarded ? 4 : 2) * ttl);
 }
 
-/* Validity is looked at in whole milliseconds: a write that takes less than one arrives inside it, whatever the rate of
- * the client's clock. */
+/* Validity is looked at in whole milliseconds: a write that takes less than one arrives inside it,
+ * whatever the rate of the client's clock. */
 static rl_ns draw_late(struct draw *draw) {
     rl_ns ttl = ttl_of(draw->plan);
     bool stops = draw->plan->broken == PLAN_BREAK_PAUSE_WRITE || draw->plan->guarded;
@@ -239,12 +251,14 @@ static void draw_crash(struct draw *draw, struct plan_action *action) {
     action->span = log_between(draw, RL_MS, ttl_of(draw->plan) * 2);
     if (draw->plan->broken == PLAN_BREAK_DATA_LOSS)
         action->number = chance(draw, 50) ? NODE_KEEPS_NOTHING : NODE_LOSES_LAST_SECOND;
-    if (draw->plan->guarded) action->number = between(draw, NODE_KEEPS_NOTHING, NODE_LOSES_LAST_SECOND);
+    if (draw->plan->guarded)
+        action->number = between(draw, NODE_KEEPS_NOTHING, NODE_LOSES_LAST_SECOND);
 }
 
 static void draw_mode(struct draw *draw, struct plan_action *action) {
-    static const int16_t modes[] = {REDLOCK_VERDICT_READONLY,  REDLOCK_VERDICT_OOM,  REDLOCK_VERDICT_LOADING,
-                                    REDLOCK_VERDICT_MISCONF,   REDLOCK_VERDICT_BUSY, REDLOCK_VERDICT_NOREPLICAS,
+    static const int16_t modes[] = {REDLOCK_VERDICT_READONLY,  REDLOCK_VERDICT_OOM,
+                                    REDLOCK_VERDICT_LOADING,   REDLOCK_VERDICT_MISCONF,
+                                    REDLOCK_VERDICT_BUSY,      REDLOCK_VERDICT_NOREPLICAS,
                                     REDLOCK_VERDICT_MASTERDOWN};
     action->number = modes[between(draw, 0, (int64_t)(sizeof(modes) / sizeof(modes[0])) - 1)];
     action->span = log_between(draw, RL_MS, ttl_of(draw->plan));
@@ -287,7 +301,9 @@ static void draw_details(struct draw *draw, struct plan_action *action) {
     case PLAN_DELAY: action->number = log_between(draw, RL_MS, ttl); break;
     case PLAN_CLIENT_PAUSE: action->span = log_between(draw, RL_MS, ttl * 3); break;
     case PLAN_CLIENT_CLOCK: action->number = between(draw, -3600000, 3600000) * RL_MS; break;
-    case PLAN_CLIENT_CRASH: action->client = (uint8_t)between(draw, 1, draw->plan->options.clients - 1); break;
+    case PLAN_CLIENT_CRASH:
+        action->client = (uint8_t)between(draw, 1, draw->plan->options.clients - 1);
+        break;
     default: break;
     }
 }
@@ -335,7 +351,8 @@ static void sort_by_time(struct plan *plan) {
     for (size_t i = 1; i < plan->count; i++) {
         struct plan_action action = plan->actions[i];
         size_t at = i;
-        for (; at > 0 && plan->actions[at - 1].at > action.at; at--) plan->actions[at] = plan->actions[at - 1];
+        for (; at > 0 && plan->actions[at - 1].at > action.at; at--)
+            plan->actions[at] = plan->actions[at - 1];
         plan->actions[at] = action;
     }
 }
@@ -364,25 +381,29 @@ static void draw_actions(struct draw *draw) {
     sort_by_time(plan);
 }
 
-/* ---- what changes under clients that are connected ---------------------------------------------------------- */
+/* ---- what changes under clients that are connected ------------------------------------------- */
 
-/* Round trips only where they are announced: elsewhere a client sees one up to a second late, and that is documented. */
+/* Round trips only where they are announced: elsewhere a client sees one up to a second late, and
+ * that is documented. */
 static void draw_trips(struct draw *draw) {
     struct plan *plan = draw->plan;
     size_t kept = plan->count;
     draw_faults(draw, PLAN_NODE_TRIP, 50, 6);
     for (size_t i = kept; i < plan->count; i++)
-        if (!(plan->options.unannounced & rl_bit(plan->actions[i].node))) plan->actions[kept++] = plan->actions[i];
+        if (!(plan->options.unannounced & rl_bit(plan->actions[i].node)))
+            plan->actions[kept++] = plan->actions[i];
     plan->count = kept;
 }
 
-/* One node's clock steps forward while another is cut off from everybody: too few stand still to judge it by. */
+/* One node's clock steps forward while another is cut off from everybody: too few stand still to
+ * judge it by. */
 static void draw_step_forgotten(struct draw *draw) {
     struct plan *plan = draw->plan;
     struct plan_action *step = chance(draw, 5) ? add(draw, PLAN_NODE_STEP) : NULL;
     if (!step) return;
     rl_ns at = step->at, span = between(draw, 500, 4000) * RL_MS;
-    uint8_t other = (uint8_t)((step->node + between(draw, 1, plan->options.nodes - 1)) % plan->options.nodes);
+    uint8_t other =
+        (uint8_t)((step->node + between(draw, 1, plan->options.nodes - 1)) % plan->options.nodes);
     step->number = between(draw, ttl_of(plan) / 4, ttl_of(plan));
     plan->clocks_step = plan->keys_end_early = true;
     for (unsigned i = 0; i < plan->options.clients; i++) {
@@ -399,7 +420,8 @@ static void draw_step_forgotten(struct draw *draw) {
 /* Some clients say nothing of the mode, as a command without --mode. */
 static void draw_forgotten_modes(struct draw *draw) {
     struct world_options *options = &draw->plan->options;
-    bool any = chance(draw, 15) && draw->plan->broken == PLAN_BREAK_NOTHING; /* without records nobody can know */
+    bool any = chance(draw, 15) &&
+               draw->plan->broken == PLAN_BREAK_NOTHING; /* without records nobody can know */
     for (unsigned i = 1; i < options->clients && any; i++) {
         struct world_client_options *client = &options->client[i];
         if (!chance(draw, 50)) continue;
@@ -412,9 +434,11 @@ static void draw_forgotten_modes(struct draw *draw) {
 }
 
 static void befall_others(struct draw *draw, unsigned first) {
-    static const uint8_t kinds[] = {PLAN_NODE_CRASH, PLAN_NODE_FLUSH, PLAN_NODE_PAUSE, PLAN_NODE_TRIP, PLAN_CUT};
+    static const uint8_t kinds[] = {PLAN_NODE_CRASH, PLAN_NODE_FLUSH, PLAN_NODE_PAUSE,
+                                    PLAN_NODE_TRIP, PLAN_CUT};
     for (int64_t left = between(draw, 0, 6); left > 0; left--) {
-        struct plan_action *action = add(draw, (enum plan_kind)kinds[between(draw, 0, sizeof(kinds) - 1)]);
+        struct plan_action *action =
+            add(draw, (enum plan_kind)kinds[between(draw, 0, sizeof(kinds) - 1)]);
         if (!action) return;
         action->node = (uint8_t)between(draw, first, draw->plan->options.nodes - 1);
         draw_details(draw, action);
@@ -424,9 +448,9 @@ static void befall_others(struct draw *draw, unsigned first) {
     }
 }
 
-/* Servers of a second quorum, as in a migration: no more than there are of the first. Some clients list both. Without a
- * quorum's name these are refused if the two are equal in number; else they may find the first before the second, and
- * take it. */
+/* Servers of a second quorum, as in a migration: no more than there are of the first. Some clients
+ * list both. Without a quorum's name these are refused if the two are equal in number; else they
+ * may find the first before the second, and take it. */
 static void draw_second_quorum(struct draw *draw) {
     struct plan *plan = draw->plan;
     struct world_options *options = &plan->options;
@@ -449,14 +473,16 @@ static void draw_second_quorum(struct draw *draw) {
     befall_others(draw, first);
 }
 
-/* From a sequence of its own, after all else: what is drawn here leaves the rest of a seed as it was. */
+/* From a sequence of its own, after all else: what is drawn here leaves the rest of a seed as it
+ * was. */
 static void draw_changes(struct plan *plan) {
     struct draw own = {plan, random_named(plan->seed, 10)}, *draw = &own;
     if (!plan->guarded) return;
     plan->options.replicas = (rl_mask)between(draw, 0, rl_all(plan->options.nodes));
     if (chance(draw, 12))
-        plan->options.unannounced =
-            chance(draw, 50) ? rl_all(plan->options.nodes) : (rl_mask)between(draw, 1, rl_all(plan->options.nodes));
+        plan->options.unannounced = chance(draw, 50)
+                                        ? rl_all(plan->options.nodes)
+                                        : (rl_mask)between(draw, 1, rl_all(plan->options.nodes));
     draw_trips(draw);
     draw_faults(draw, PLAN_NODE_REPLICA, 20, 4);
     draw_faults(draw, PLAN_NODE_POLICY, ttl_of(plan) >= 1000 * RL_MS ? 25 : 0, 3);
@@ -467,18 +493,21 @@ static void draw_changes(struct plan *plan) {
     sort_by_time(plan);
 }
 
-/* A key set at the last moment before the faults end lives one TTL and its drift; then connections come back (one
- * longest backoff and connect timeout), an overdue answer is given up, and whoever is left tries until no other try
- * comes between. */
+/* A key set at the last moment before the faults end lives one TTL and its drift; then connections
+ * come back (one longest backoff and connect timeout), an overdue answer is given up, and whoever
+ * is left tries until no other try comes between. */
 static rl_ns bound_of(const struct plan *plan) {
     rl_ns bound = ttl_of(plan) * 11 / 10 + 2500 * RL_MS, longest = 0, stall = 0;
     for (unsigned i = 0; i < plan->options.clients; i++) {
         const struct world_client_options *client = &plan->options.client[i];
-        if (client->lock.retry_delay_ms_max * RL_MS > longest) longest = client->lock.retry_delay_ms_max * RL_MS;
-        if (client->client.stall_timeout_ms * RL_MS > stall) stall = client->client.stall_timeout_ms * RL_MS;
+        if (client->lock.retry_delay_ms_max * RL_MS > longest)
+            longest = client->lock.retry_delay_ms_max * RL_MS;
+        if (client->client.stall_timeout_ms * RL_MS > stall)
+            stall = client->client.stall_timeout_ms * RL_MS;
     }
     bound += stall + 30 * (longest + 2 * (plan->patient ? ttl_of(plan) : node_timeout(plan)));
-    /* Whoever lost its data waits, and is found out, read and installed by clients that look once a second. */
+    /* Whoever lost its data waits, and is found out, read and installed by clients that look once a
+     * second. */
     if (plan->guarded) bound += 2 * (plan->options.ttl_ms_max * RL_MS * 102 / 100) + 5000 * RL_MS;
     return bound;
 }
@@ -488,7 +517,8 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     plan->seed = seed;
     plan->broken = wish->broken;
     plan->guarded = wish->guarded;
-    plan->clocks_step = plan->keys_end_early = plan->clocks_apart = plan->patient = plan->evicts_at_once = false;
+    plan->clocks_step = plan->keys_end_early = plan->clocks_apart = plan->patient =
+        plan->evicts_at_once = false;
     plan->count = 0;
     plan->may_be_refused = 0;
     draw_options(&draw);

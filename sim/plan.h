@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a seed means: the options of a world, and everything that will be done to it, drawn before it begins. Each
- * action has an index and its own numbers, so that a run can be repeated without some of them (shrink.c).
+ * What a seed means: the options of a world, and everything that will be done to it, drawn before
+ * it begins. Each action has an index and its own numbers, so that a run can be repeated without
+ * some of them (shrink.c).
  */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
@@ -10,37 +11,40 @@
 
 #include "world.h"
 
-/* Assumptions, to be switched off one at a time. Those of classic mode; of guarded mode's there is one: that no more
- * than a minority has lost its data at a time. X(name, word, sentence) */
-#define PLAN_BREAKS(X)                                                                                                 \
-    X(NOTHING, "nothing", "classic mode's assumptions hold")                                                           \
-    X(DATA_LOSS, "data-loss", "nodes restart empty or without their last second, are flushed, evict, fail over")       \
-    X(CLOCK_STEP, "clock-step", "nodes' wall clocks step, stand still and run false")                                  \
-    X(PAUSE_WRITE, "pause-write", "a client is stopped between the look at its validity and its write")                \
+/* Assumptions, to be switched off one at a time. Those of classic mode; of guarded mode's there is
+ * one: that no more than a minority has lost its data at a time. X(name, word, sentence) */
+#define PLAN_BREAKS(X)                                                                             \
+    X(NOTHING, "nothing", "classic mode's assumptions hold")                                       \
+    X(DATA_LOSS, "data-loss",                                                                      \
+      "nodes restart empty or without their last second, are flushed, evict, fail over")           \
+    X(CLOCK_STEP, "clock-step", "nodes' wall clocks step, stand still and run false")              \
+    X(PAUSE_WRITE, "pause-write",                                                                  \
+      "a client is stopped between the look at its validity and its write")                        \
     X(MIXED_CONFIG, "mixed-config", "clients list different nodes")
 
 /* X(name, sentence) */
-#define PLAN_KINDS(X)                                                                                                  \
-    X(SESSION, "acquires")                                                                                             \
-    X(NODE_CRASH, "crashes and restarts")                                                                              \
-    X(NODE_PAUSE, "is stopped")                                                                                        \
-    X(NODE_MODE, "answers writes with an error")                                                                       \
-    X(NODE_RATE, "runs its wall clock at another rate")                                                                \
-    X(NODE_STEP, "has its wall clock stepped")                                                                         \
-    X(NODE_FLUSH, "is flushed")                                                                                        \
-    X(NODE_EVICT, "evicts the key")                                                                                    \
-    X(NODE_FAILOVER, "is replaced by its replica")                                                                     \
-    X(NODE_SPLIT, "is replaced by its replica, and lives on")                                                          \
-    X(NODE_TRIP, "becomes the replica of its replica, which lags, and is promoted again")                              \
-    X(NODE_REPLICA, "gets its first replica")                                                                          \
-    X(NODE_POLICY, "has its policy switched, and evicts the key if clients have had time to see it")                   \
-    X(NODE_EVICT_APART, "loses its connections, and evicts the key before anybody is back")                            \
-    X(CUT, "is cut off silently")                                                                                      \
-    X(BREAK, "has its connection broken")                                                                              \
-    X(LOSE_ANSWER, "loses the next answer")                                                                            \
-    X(DELAY, "has its next request delayed")                                                                           \
-    X(CLIENT_PAUSE, "is stopped")                                                                                      \
-    X(CLIENT_CRASH, "is killed")                                                                                       \
+#define PLAN_KINDS(X)                                                                              \
+    X(SESSION, "acquires")                                                                         \
+    X(NODE_CRASH, "crashes and restarts")                                                          \
+    X(NODE_PAUSE, "is stopped")                                                                    \
+    X(NODE_MODE, "answers writes with an error")                                                   \
+    X(NODE_RATE, "runs its wall clock at another rate")                                            \
+    X(NODE_STEP, "has its wall clock stepped")                                                     \
+    X(NODE_FLUSH, "is flushed")                                                                    \
+    X(NODE_EVICT, "evicts the key")                                                                \
+    X(NODE_FAILOVER, "is replaced by its replica")                                                 \
+    X(NODE_SPLIT, "is replaced by its replica, and lives on")                                      \
+    X(NODE_TRIP, "becomes the replica of its replica, which lags, and is promoted again")          \
+    X(NODE_REPLICA, "gets its first replica")                                                      \
+    X(NODE_POLICY,                                                                                 \
+      "has its policy switched, and evicts the key if clients have had time to see it")            \
+    X(NODE_EVICT_APART, "loses its connections, and evicts the key before anybody is back")        \
+    X(CUT, "is cut off silently")                                                                  \
+    X(BREAK, "has its connection broken")                                                          \
+    X(LOSE_ANSWER, "loses the next answer")                                                        \
+    X(DELAY, "has its next request delayed")                                                       \
+    X(CLIENT_PAUSE, "is stopped")                                                                  \
+    X(CLIENT_CRASH, "is killed")                                                                   \
     X(CLIENT_CLOCK, "has its wall clock stepped")
 
 enum plan_break {
@@ -62,9 +66,11 @@ struct plan_action {
     uint8_t kind;
     uint8_t client, node, resource;
     rl_ns span;     /* how long the fault lasts; SESSION: how long the lock is held */
-    int64_t number; /* enum node_keeps, a verdict, ppm, a step, a lag, enum link_way, a delay; SESSION: wait_ms */
+    int64_t number; /* enum node_keeps, a verdict, ppm, a step, a lag, enum link_way, a delay;
+                       SESSION: wait_ms */
     /* SESSION */
-    uint8_t many; /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the replica does not lag */
+    uint8_t many; /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the
+                     replica does not lag */
     uint32_t updates;
     rl_ns think, late;
     rl_ns extend_at, cancel_at; /* after it was acquired, after it began; 0: never */
@@ -77,12 +83,16 @@ struct plan {
     uint64_t seed;
     enum plan_break broken;
     bool guarded;
-    bool keys_end_early; /* guarded: by stepped clocks or eviction; then fences are judged, exclusion is not */
+    bool keys_end_early; /* guarded: by stepped clocks or eviction; then fences are judged,
+                            exclusion is not */
     bool clocks_step;
-    bool evicts_at_once; /* guarded: keys are evicted before clients can have seen that the node may do it */
-    bool clocks_apart; /* guarded: the clients' wall clocks are, by minutes: tokens must grow all the same */
+    bool evicts_at_once; /* guarded: keys are evicted before clients can have seen that the node may
+                            do it */
+    bool clocks_apart;   /* guarded: the clients' wall clocks are, by minutes: tokens must grow all
+                            the same */
     unsigned may_be_refused; /* guarded: these clients' configurations are wrong; by bits */
-    bool patient;      /* guarded: clients wait long for an answer, so that votes are old when they are counted */
+    bool patient; /* guarded: clients wait long for an answer, so that votes are old when they are
+                     counted */
     struct world_options options;
     struct plan_action actions[PLAN_ACTIONS_MAX]; /* by time */
     size_t count;

@@ -19,7 +19,8 @@ const char *plan_break_word(enum plan_break broken) {
 static void print_ms(FILE *out, const char *before, rl_ns ns) {
     const char *sign = ns < 0 ? "-" : "";
     uint64_t size = (uint64_t)(ns < 0 ? -ns : ns);
-    fprintf(out, "%s%s%" PRIu64 ".%03" PRIu64 " ms", before, sign, size / 1000000, size / 1000 % 1000);
+    fprintf(out, "%s%s%" PRIu64 ".%03" PRIu64 " ms", before, sign, size / 1000000,
+            size / 1000 % 1000);
 }
 
 static void print_wakes(const struct world_wakes *wakes, unsigned nodes, FILE *out) {
@@ -28,7 +29,9 @@ static void print_wakes(const struct world_wakes *wakes, unsigned nodes, FILE *o
         fprintf(out, "none\n");
         return;
     }
-    fprintf(out, "lost %" PRIu32 " ppm, twice %" PRIu32 " ppm, false %" PRIu32 " ppm, late %" PRIu32 " ppm",
+    fprintf(out,
+            "lost %" PRIu32 " ppm, twice %" PRIu32 " ppm, false %" PRIu32 " ppm, late %" PRIu32
+            " ppm",
             wakes->lost_ppm, wakes->twice_ppm, wakes->false_ppm, wakes->late_ppm);
     if (wakes->late_ppm) print_ms(out, " by up to ", wakes->late_max);
     if (wakes->deaf) fprintf(out, ", all lost from nodes");
@@ -42,21 +45,26 @@ static void print_client(const struct plan *plan, unsigned index, FILE *out) {
     fprintf(out,
             "  client %c: clock %" PRIu32 " ppm, retry %" PRId64 "-%" PRId64 " ms, stall %" PRId64
             " ms, lost margin %" PRId64 " ms",
-            'A' + (int)index, client->clock_ppm, client->lock.retry_delay_ms_min, client->lock.retry_delay_ms_max,
-            client->client.stall_timeout_ms, client->lock.lost_margin_ms);
+            'A' + (int)index, client->clock_ppm, client->lock.retry_delay_ms_min,
+            client->lock.retry_delay_ms_max, client->client.stall_timeout_ms,
+            client->lock.lost_margin_ms);
     if (client->lock.renew) fprintf(out, ", renews");
-    if (client->lock.hold_ms_max) fprintf(out, ", holds at most %" PRId64 " ms", client->lock.hold_ms_max);
+    if (client->lock.hold_ms_max)
+        fprintf(out, ", holds at most %" PRId64 " ms", client->lock.hold_ms_max);
     if (client->nodes) {
         fprintf(out, ", lists nodes");
         for (unsigned i = 0; i < plan->options.nodes; i++)
             if (client->nodes & rl_bit(i)) fprintf(out, " %u", i + 1);
     }
-    if (client->client.mode == REDLOCK_MODE_GUARDED && client->client.confirm) fprintf(out, ", confirms");
-    if (client->client.mode == REDLOCK_MODE_GUARDED && !client->client.recover) fprintf(out, ", brings no node back");
+    if (client->client.mode == REDLOCK_MODE_GUARDED && client->client.confirm)
+        fprintf(out, ", confirms");
+    if (client->client.mode == REDLOCK_MODE_GUARDED && !client->client.recover)
+        fprintf(out, ", brings no node back");
     if (client->client.mode == REDLOCK_MODE_AUTO) fprintf(out, ", forgets the mode");
     if (client->client.quorum) fprintf(out, ", names the quorum");
     if (client->wall_off) print_ms(out, ", wall clock off by ", client->wall_off);
-    if (plan->patient) fprintf(out, ", node timeout %" PRId64 " ms", client->client.node_timeout_ms);
+    if (plan->patient)
+        fprintf(out, ", node timeout %" PRId64 " ms", client->client.node_timeout_ms);
     if (client->short_lived) fprintf(out, ", a process for each lock");
     fputc('\n', out);
 }
@@ -72,19 +80,22 @@ static void print_nodes(rl_mask nodes, const char *what, FILE *out) {
 void plan_print(const struct plan *plan, FILE *out) {
     const struct world_options *options = &plan->options;
     const struct world_link *link = &options->link;
-    fprintf(out, "seed %" PRIu64 ": nodes %u, clients %u, resources %u, ttl %" PRId64 " ms, %zu actions, broken: %s\n",
-            plan->seed, options->nodes, options->clients, options->resources, options->client[0].lock.ttl_ms,
-            plan->count, plan_break_word(plan->broken));
+    fprintf(out,
+            "seed %" PRIu64 ": nodes %u, clients %u, resources %u, ttl %" PRId64
+            " ms, %zu actions, broken: %s\n",
+            plan->seed, options->nodes, options->clients, options->resources,
+            options->client[0].lock.ttl_ms, plan->count, plan_break_word(plan->broken));
     print_ms(out, "  network: ", link->delay_min);
     print_ms(out, " to ", link->delay_max);
     if (link->tail_ppm) print_ms(out, ", tail to ", link->tail_max);
-    fprintf(out, " (%" PRIu32 " ppm), requests lost %" PRIu32 " ppm, answers lost %" PRIu32 " ppm\n", link->tail_ppm,
-            link->request_loss_ppm, link->reply_loss_ppm);
+    fprintf(out,
+            " (%" PRIu32 " ppm), requests lost %" PRIu32 " ppm, answers lost %" PRIu32 " ppm\n",
+            link->tail_ppm, link->request_loss_ppm, link->reply_loss_ppm);
     print_wakes(&options->wakes, options->nodes, out);
     if (options->together) fprintf(out, "  renewals wait for each other\n");
     if (plan->guarded)
-        fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n", options->ttl_ms_max,
-                options->split_ppm);
+        fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n",
+                options->ttl_ms_max, options->split_ppm);
     print_nodes(options->others, "are a second quorum", out);
     print_nodes(options->unannounced, "announce no changes", out);
     for (unsigned i = 0; i < options->clients; i++) print_client(plan, i, out);
@@ -100,7 +111,8 @@ static void print_session(const struct plan_action *action, FILE *out) {
     if (!action->many) fprintf(out, " r%d", action->resource + 1);
     for (int i = 0; i < WORLD_RESOURCES_MAX; i++)
         if (action->many >> i & 1) fprintf(out, " r%d", i + 1);
-    fprintf(out, "%s, waits up to %" PRId64 " ms", action->many ? " in one call" : "", action->number);
+    fprintf(out, "%s, waits up to %" PRId64 " ms", action->many ? " in one call" : "",
+            action->number);
     print_ms(out, ", holds ", action->span);
     if (action->updates) {
         fprintf(out, ", updates %" PRIu32 " times", action->updates);
@@ -117,7 +129,8 @@ static void print_fault(const struct plan_action *action, FILE *out) {
         PLAN_KINDS(TEXT)
 #undef TEXT
     };
-    bool of_client = action->kind >= PLAN_CLIENT_PAUSE, of_link = !of_client && action->kind >= PLAN_CUT;
+    bool of_client = action->kind >= PLAN_CLIENT_PAUSE,
+         of_link = !of_client && action->kind >= PLAN_CUT;
     if (of_client)
         fprintf(out, "%c", 'A' + action->client);
     else
@@ -140,7 +153,7 @@ void plan_print_action(const struct plan *plan, size_t index, FILE *out) {
     fputc('\n', out);
 }
 
-/* ---- masks ------------------------------------------------------------------------------------------------ */
+/* ---- masks ----------------------------------------------------------------------------------- */
 
 bool plan_mask_has(const struct plan_mask *mask, size_t index) {
     return (mask->words[index / 64] >> index % 64 & 1) != 0;

@@ -8,7 +8,8 @@
 
 enum { LAST_ROUNDS = 2 }; /* how often each client takes each lock once the faults are over */
 
-/* A lock that a client is after, or has, for a session of the plan or, in the end, to show that it can. */
+/* A lock that a client is after, or has, for a session of the plan or, in the end, to show that it
+ * can. */
 struct pursuit {
     const struct plan_action *session; /* NULL: none */
     uint32_t serial;                   /* timers of an earlier one are stale */
@@ -22,8 +23,10 @@ struct player {
     const struct plan *plan;
     bool healed;
     bool down[RL_NODES_MAX];
-    rl_ns undisturbed[RL_NODES_MAX]; /* for so long nothing kept clients from seeing what it is now */
-    uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX][RL_NODES_MAX]; /* which fault of a kind is the latest there */
+    rl_ns
+        undisturbed[RL_NODES_MAX]; /* for so long nothing kept clients from seeing what it is now */
+    uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX]
+                   [RL_NODES_MAX]; /* which fault of a kind is the latest there */
     uint64_t acquisitions;
     struct pursuit pursuits[WORLD_CLIENTS_MAX][WORLD_RESOURCES_MAX];
 };
@@ -44,13 +47,14 @@ void player_free(struct player *player) {
 
 const struct history *player_history(const struct player *player) { return &player->history; }
 
-/* ---- a session -------------------------------------------------------------------------------------------- */
+/* ---- a session ------------------------------------------------------------------------------- */
 
 static int64_t pack(unsigned client, unsigned resource, uint32_t serial) {
     return (int64_t)serial << 16 | (int64_t)client << 8 | (int64_t)resource;
 }
 
-static struct pursuit *unpack(struct world *world, int64_t number, unsigned *client, unsigned *resource) {
+static struct pursuit *unpack(struct world *world, int64_t number, unsigned *client,
+                              unsigned *resource) {
     struct player *player = world_owner(world);
     *client = (unsigned)(number >> 8) & 0xff;
     *resource = (unsigned)number & 0xff;
@@ -68,7 +72,8 @@ static void update_next(struct world *world, void *argument, int64_t number) {
     actor_update(world, client, resource, session->think, session->late);
     /* A program's own updates come one after the other. */
     if (pursuit->updates_left > 0)
-        world_at(world, world_now(world) + session->think + session->late + RL_MS, update_next, NULL, number);
+        world_at(world, world_now(world) + session->think + session->late + RL_MS, update_next,
+                 NULL, number);
 }
 
 static void extend(struct world *world, void *argument, int64_t number) {
@@ -78,7 +83,8 @@ static void extend(struct world *world, void *argument, int64_t number) {
     if (pursuit) actor_extend(world, client, resource, pursuit->session->extend_ms);
 }
 
-/* Of a session with several locks, the first whose time is over takes those with it that were had by then. */
+/* Of a session with several locks, the first whose time is over takes those with it that were had
+ * by then. */
 static void give_back(struct world *world, void *argument, int64_t number) {
     struct player *player = world_owner(world);
     unsigned client, resource, all = 0;
@@ -99,18 +105,20 @@ static void give_up(struct world *world, void *argument, int64_t number) {
     if (unpack(world, number, &client, &resource)) actor_cancel(world, client, resource);
 }
 
-static void pursue(struct world *world, unsigned client, unsigned resource, const struct plan_action *session) {
+static void pursue(struct world *world, unsigned client, unsigned resource,
+                   const struct plan_action *session) {
     struct player *player = world_owner(world);
     struct pursuit *pursuit = &player->pursuits[client][resource];
     pursuit->session = session;
     pursuit->serial++;
     pursuit->updates_left = session->updates;
     if (session->cancel_at)
-        world_at(world, world_now(world) + session->cancel_at, give_up, NULL, pack(client, resource, pursuit->serial));
+        world_at(world, world_now(world) + session->cancel_at, give_up, NULL,
+                 pack(client, resource, pursuit->serial));
 }
 
-static void go_after(struct world *world, unsigned client, unsigned resource, const struct plan_action *session,
-                     int64_t wait_ms) {
+static void go_after(struct world *world, unsigned client, unsigned resource,
+                     const struct plan_action *session, int64_t wait_ms) {
     pursue(world, client, resource, session);
     actor_acquire(world, client, resource, wait_ms);
 }
@@ -167,7 +175,7 @@ static void on_released(struct world *world, unsigned client, unsigned resource,
     end_pursuit(world, client, resource);
 }
 
-/* ---- faults and their ends -------------------------------------------------------------------------------- */
+/* ---- faults and their ends ------------------------------------------------------------------- */
 
 /* The end of a fault that another of its kind has meanwhile taken the place of is none. */
 static uint32_t *latest(struct player *player, const struct plan_action *action) {
@@ -197,10 +205,12 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
     }
 }
 
-static bool is_member(const struct plan *plan, unsigned node) { return !(plan->options.others & rl_bit(node)); }
+static bool is_member(const struct plan *plan, unsigned node) {
+    return !(plan->options.others & rl_bit(node));
+}
 
-/* Guarded mode stands against the loss of any minority: as long as others are not intact again, it is used up. Nobody has
- * a lock in the second quorum. */
+/* Guarded mode stands against the loss of any minority: as long as others are not intact again, it
+ * is used up. Nobody has a lock in the second quorum. */
 static bool is_one_too_many(const struct player *player, unsigned node) {
     const struct plan *plan = player->plan;
     unsigned members = 0, lost = 1;
@@ -214,13 +224,15 @@ static bool is_one_too_many(const struct player *player, unsigned node) {
 
 static bool is_too_much(const struct player *player, const struct plan_action *action) {
     const struct plan *plan = player->plan;
-    bool loses = action->kind == PLAN_NODE_CRASH || (action->kind >= PLAN_NODE_FLUSH && action->kind < PLAN_CUT);
+    bool loses = action->kind == PLAN_NODE_CRASH ||
+                 (action->kind >= PLAN_NODE_FLUSH && action->kind < PLAN_CUT);
     if (!plan->guarded || plan->broken == PLAN_BREAK_DATA_LOSS || !loses) return false;
     return is_one_too_many(player, action->node);
 }
 
-/* Switched to a policy that evicts, or following another master, a node may lose a key once all clients have had the time
- * to see it. That they look about once a second is the client's promise; that nothing kept them from it is looked at here. */
+/* Switched to a policy that evicts, or following another master, a node may lose a key once all
+ * clients have had the time to see it. That they look about once a second is the client's promise;
+ * that nothing kept them from it is looked at here. */
 #define CHANGE_SEEN (2200 * RL_MS)
 #define CHANGE_EVERY (100 * RL_MS)
 
@@ -230,7 +242,8 @@ static void lose_when_seen(struct world *world, void *argument, int64_t number) 
     rl_ns *undisturbed = &player->undisturbed[action->node];
     (void)argument;
     bool over = player->healed || *latest(player, action) != (uint32_t)(number >> 16);
-    if (over || !node_may_lose(world, action->node)) return; /* a new process is a master with its own policy */
+    if (over || !node_may_lose(world, action->node))
+        return; /* a new process is a master with its own policy */
     *undisturbed = node_is_in_touch(world, action->node) ? *undisturbed + CHANGE_EVERY : 0;
     if (*undisturbed < CHANGE_SEEN)
         world_at(world, world_now(world) + CHANGE_EVERY, lose_when_seen, NULL, number);
@@ -283,7 +296,9 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
         player->undisturbed[action->node] = 0;
         break;
     case PLAN_NODE_EVICT_APART: evict_apart(world, action); break;
-    case PLAN_CUT: link_cut(world, action->client, action->node, (enum link_way)action->number); break;
+    case PLAN_CUT:
+        link_cut(world, action->client, action->node, (enum link_way)action->number);
+        break;
     case PLAN_BREAK: link_break(world, action->client, action->node); break;
     case PLAN_LOSE_ANSWER: link_lose_next_answer(world, action->client, action->node); break;
     case PLAN_DELAY: link_delay(world, action->client, action->node, action->number); break;
@@ -310,21 +325,25 @@ static void act(struct world *world, void *argument, int64_t number) {
     begin_fault(world, action);
     uint32_t serial = ++*latest(player, action);
     if (action->span > 0)
-        world_at(world, world_now(world) + action->span, end_fault, NULL, (int64_t)serial << 16 | number);
+        world_at(world, world_now(world) + action->span, end_fault, NULL,
+                 (int64_t)serial << 16 | number);
     if (action->kind == PLAN_NODE_POLICY || (action->kind == PLAN_NODE_TRIP && action->many))
-        world_at(world, world_now(world) + CHANGE_EVERY, lose_when_seen, NULL, (int64_t)serial << 16 | number);
+        world_at(world, world_now(world) + CHANGE_EVERY, lose_when_seen, NULL,
+                 (int64_t)serial << 16 | number);
 }
 
-/* ---- a run ------------------------------------------------------------------------------------------------ */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
-static void each_lock(struct player *player, void (*fn)(struct player *player, unsigned client, unsigned resource)) {
+static void each_lock(struct player *player,
+                      void (*fn)(struct player *player, unsigned client, unsigned resource)) {
     for (unsigned client = 0; client < player->plan->options.clients; client++)
         for (unsigned resource = 0; resource < player->plan->options.resources; resource++)
             fn(player, client, resource);
 }
 
 static void begin_last_round(struct player *player, unsigned client, unsigned resource) {
-    player->pursuits[client][resource].last_rounds = player->plan->may_be_refused >> client & 1 ? 0 : LAST_ROUNDS;
+    player->pursuits[client][resource].last_rounds =
+        player->plan->may_be_refused >> client & 1 ? 0 : LAST_ROUNDS;
     if (actor_idle(player->world, client, resource)) last_round(player->world, client, resource);
 }
 
@@ -345,8 +364,8 @@ static bool all_intact(const struct player *player) {
     return true;
 }
 
-/* The faults are over: whoever is left takes each lock again. Waits no longer than until all had their turn, or for so
- * long that the judge of liveness has seen enough. */
+/* The faults are over: whoever is left takes each lock again. Waits no longer than until all had
+ * their turn, or for so long that the judge of liveness has seen enough. */
 static void run_healed(struct player *player) {
     const struct plan *plan = player->plan;
     struct world *world = player->world;
@@ -357,8 +376,10 @@ static void run_healed(struct player *player) {
     each_lock(player, begin_last_round);
     while (!(all_content(player) && all_intact(player)) && world_now(world) < latest_end)
         world_run_until(world, world_now(world) + ttl / 4);
-    world_run_until(world, world_now(world) + ttl * 5 / 4); /* what is left behind must end by itself */
-    while (!all_intact(player) && world_now(world) < latest_end) /* one is written down as recovering late, to be sure */
+    world_run_until(world,
+                    world_now(world) + ttl * 5 / 4); /* what is left behind must end by itself */
+    while (!all_intact(player) &&
+           world_now(world) < latest_end) /* one is written down as recovering late, to be sure */
         world_run_until(world, world_now(world) + ttl / 4);
 }
 
@@ -378,30 +399,38 @@ static void begin(struct player *player, const struct plan *plan) {
         if (plan->node_ppm[i] != 1000000) node_clock_rate(player->world, i, plan->node_ppm[i]);
 }
 
-/* With clocks that stand still or go back, keys end late or never: nothing can be said of orphans and of liveness. */
+/* With clocks that stand still or go back, keys end late or never: nothing can be said of orphans
+ * and of liveness. */
 static unsigned rules_of(const struct plan *plan) {
     unsigned all = (1u << CHECK_RULE_COUNT) - 1;
     if (plan->guarded && plan->keys_end_early)
         all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER);
-    /* More than a minority lost: an operator must say how to go on. Until then nothing wrong is granted. */
-    if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS) all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_RECOVERED);
+    /* More than a minority lost: an operator must say how to go on. Until then nothing wrong is
+     * granted. */
+    if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS)
+        all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_RECOVERED);
     if (plan->guarded && plan->evicts_at_once) all &= ~(1u << CHECK_UNFIT_VOTE);
-    if (plan->guarded && plan->clocks_step) all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN | 1u << CHECK_RECOVERED);
-    return plan->broken == PLAN_BREAK_CLOCK_STEP ? all & ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN) : all;
+    if (plan->guarded && plan->clocks_step)
+        all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN | 1u << CHECK_RECOVERED);
+    return plan->broken == PLAN_BREAK_CLOCK_STEP
+               ? all & ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN)
+               : all;
 }
 
 void player_play(struct player *player, const struct plan *plan, const struct plan_mask *mask,
                  struct outcome *outcome) {
     begin(player, plan);
     for (size_t i = 0; i < plan->count; i++)
-        if (plan_mask_has(mask, i)) world_at(player->world, plan->actions[i].at, act, NULL, (int64_t)i);
+        if (plan_mask_has(mask, i))
+            world_at(player->world, plan->actions[i].at, act, NULL, (int64_t)i);
     world_run_until(player->world, plan->faults_end);
     run_healed(player);
     outcome->simulated = world_now(player->world);
     outcome->messages = world_messages(player->world);
     outcome->acquisitions = player->acquisitions;
     world_end(player->world);
-    outcome->count = check_history(&player->history, rules_of(plan), outcome->violations, PLAY_VIOLATIONS_MAX);
+    outcome->count =
+        check_history(&player->history, rules_of(plan), outcome->violations, PLAY_VIOLATIONS_MAX);
     if (outcome->count > PLAY_VIOLATIONS_MAX) outcome->count = PLAY_VIOLATIONS_MAX;
 }
 
@@ -410,7 +439,8 @@ uint64_t player_hash(const struct player *player) {
     char line[256];
     for (size_t i = 0; i < player->history.count; i++) {
         history_print(&player->history.records[i], line, sizeof(line));
-        for (const char *at = line; *at; at++) hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        for (const char *at = line; *at; at++)
+            hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
         hash = (hash ^ '\n') * UINT64_C(0x100000001b3);
     }
     return hash;

@@ -23,7 +23,8 @@ struct outcome {
 };
 
 /* Plays what is in the mask. The history is the player's, until the next run. */
-void player_play(struct player *player, const struct plan *plan, const struct plan_mask *mask, struct outcome *outcome);
+void player_play(struct player *player, const struct plan *plan, const struct plan_mask *mask,
+                 struct outcome *outcome);
 const struct history *player_history(const struct player *player);
 uint64_t player_hash(const struct player *player); /* of the history as text */
 

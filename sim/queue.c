@@ -5,7 +5,8 @@
 
 static void remove_at(struct queue *queue, unsigned at) {
     queue->count--;
-    memmove(&queue->place[at], &queue->place[at + 1], (queue->count - at) * sizeof(queue->place[0]));
+    memmove(&queue->place[at], &queue->place[at + 1],
+            (queue->count - at) * sizeof(queue->place[0]));
 }
 
 static unsigned find(const struct queue *queue, uint32_t waiter) {
@@ -20,7 +21,8 @@ static bool comes_before(const struct queue_place *a, const struct queue_place *
 
 static void insert(struct queue *queue, const struct queue_place *place) {
     unsigned at = queue->count;
-    for (; at > 0 && comes_before(place, &queue->place[at - 1]); at--) queue->place[at] = queue->place[at - 1];
+    for (; at > 0 && comes_before(place, &queue->place[at - 1]); at--)
+        queue->place[at] = queue->place[at - 1];
     queue->place[at] = *place;
     queue->count++;
 }
@@ -42,7 +44,8 @@ static int64_t stand(struct queue *queue, const struct queue_request *request, i
     unsigned at = find(queue, request->waiter);
     if (at == queue->count) {
         if (queue->count == QUEUE_MAX) return -1;
-        insert(queue, &(struct queue_place){.waiter = request->waiter, .since_us = now_us - request->age_us});
+        insert(queue, &(struct queue_place){.waiter = request->waiter,
+                                            .since_us = now_us - request->age_us});
         at = find(queue, request->waiter);
     }
     queue->place[at].address = request->address;
@@ -60,8 +63,8 @@ static int leave(struct queue *queue, const struct queue_request *request) {
     return (int)at;
 }
 
-int64_t queue_ask(struct queue *queue, const struct queue_request *request, int64_t now_us, unsigned armed,
-                  struct queue_news *news) {
+int64_t queue_ask(struct queue *queue, const struct queue_request *request, int64_t now_us,
+                  unsigned armed, struct queue_news *news) {
     int moved = forget(queue, now_us) ? 0 : -1;
     int64_t answer;
     news->count = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The line of those who wait for one lock, as a node keeps it: the rules of src/node/waiting.lua in C. A hint for them
- * alone. Kept equal to the script by a test against a real server (tests/sim/test_queue.c).
+ * The line of those who wait for one lock, as a node keeps it: the rules of src/node/waiting.lua in
+ * C. A hint for them alone. Kept equal to the script by a test against a real server
+ * (tests/sim/test_queue.c).
  */
 #ifndef SIM_QUEUE_H
 #define SIM_QUEUE_H
@@ -42,9 +43,9 @@ struct queue_news {
     } told[QUEUE_MAX];
 };
 
-/* How many are before the waiter, or, when it left, how many remain; -1: the line is full. `armed` at the head are
- * told. */
-int64_t queue_ask(struct queue *queue, const struct queue_request *request, int64_t now_us, unsigned armed,
-                  struct queue_news *news);
+/* How many are before the waiter, or, when it left, how many remain; -1: the line is full. `armed`
+ * at the head are told. */
+int64_t queue_ask(struct queue *queue, const struct queue_request *request, int64_t now_us,
+                  unsigned armed, struct queue_news *news);
 
 #endif

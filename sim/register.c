@@ -2,18 +2,21 @@
  *
  * FENCE and LOST_UPDATE: what locks are for.
  *
- * FENCE. An acquisition whose ACQUIRE is recorded after another's ACQUIRED began after it had ended (the order of
- * records is the order of the world, also within a nanosecond): its fence must be above. Acquisitions that overlap in
- * time may come out in either order, but never with the same fence. A write is as high as the fence that its token was
- * acquired with; what the register accepts must never go down. Fence 0 is no fence (single, classic).
+ * FENCE. An acquisition whose ACQUIRE is recorded after another's ACQUIRED began after it had ended
+ * (the order of records is the order of the world, also within a nanosecond): its fence must be
+ * above. Acquisitions that overlap in time may come out in either order, but never with the same
+ * fence. A write is as high as the fence that its token was acquired with; what the register
+ * accepts must never go down. Fence 0 is no fence (single, classic).
  *
- * FENCE_ORDER is stricter: whoever is told of his grant later has the higher fence, also when his acquisition began
- * before. A client that was stopped with the last votes in its sockets, while its keys ended, breaks it; so it is asked
- * for only where clocks keep their bounds and nobody takes keys away.
+ * FENCE_ORDER is stricter: whoever is told of his grant later has the higher fence, also when his
+ * acquisition began before. A client that was stopped with the last votes in its sockets, while its
+ * keys ended, breaks it; so it is asked for only where clocks keep their bounds and nobody takes
+ * keys away.
  *
- * LOST_UPDATE. Clients count the register up by one, so that each accepted WRITE must be one above what is there: a
- * smaller value overwrites another's write that its writer had not read. WRITE stands for a write that took effect; one
- * that the register refused is a WRITE_REFUSED instead of it, or right behind it with the same value.
+ * LOST_UPDATE. Clients count the register up by one, so that each accepted WRITE must be one above
+ * what is there: a smaller value overwrites another's write that its writer had not read. WRITE
+ * stands for a write that took effect; one that the register refused is a WRITE_REFUSED instead of
+ * it, or right behind it with the same value.
  */
 #include "judges.h"
 
@@ -61,19 +64,21 @@ static size_t same_fence_since(const struct ledger *ledger, size_t began, size_t
     const struct history_record *record = &ledger->records[index];
     for (size_t i = index; i-- > began;) {
         const struct history_record *other = &ledger->records[i];
-        if (other->kind == HISTORY_ACQUIRED && other->resource == record->resource && other->value == record->value)
+        if (other->kind == HISTORY_ACQUIRED && other->resource == record->resource &&
+            other->value == record->value)
             return i;
     }
     return NOWHERE;
 }
 
-static void judge_fence(struct ledger *ledger, enum check_rule rule, size_t index, size_t first, const char *how) {
+static void judge_fence(struct ledger *ledger, enum check_rule rule, size_t index, size_t first,
+                        const char *how) {
     const struct history_record *record = &ledger->records[index], *other = &ledger->records[first];
     judge_found(ledger->report, rule, first, index, record->at, record->at,
                 "%s acquired %s at %s with fence %lld, %s fence %lld that %s got at %s",
-                judge_client(record->client).text, judge_resource(record->resource).text, judge_ms(record->at).text,
-                (long long)record->value, how, (long long)other->value, judge_client(other->client).text,
-                judge_ms(other->at).text);
+                judge_client(record->client).text, judge_resource(record->resource).text,
+                judge_ms(record->at).text, (long long)record->value, how, (long long)other->value,
+                judge_client(other->client).text, judge_ms(other->at).text);
 }
 
 static void acquired(struct ledger *ledger, size_t index) {
@@ -116,11 +121,12 @@ static void judge_write_fence(struct ledger *ledger, size_t index) {
     if (fence == 0) return;
     if (fence < resource->write_fence) {
         const struct history_record *other = &ledger->records[resource->fenced_record];
-        judge_found(ledger->report, CHECK_FENCE, resource->fenced_record, index, record->at, record->at,
-                    "%s's write to %s with fence %lld was accepted at %s after %s's with fence %lld at %s",
-                    judge_client(record->client).text, judge_resource(record->resource).text, (long long)fence,
-                    judge_ms(record->at).text, judge_client(other->client).text, (long long)resource->write_fence,
-                    judge_ms(other->at).text);
+        judge_found(
+            ledger->report, CHECK_FENCE, resource->fenced_record, index, record->at, record->at,
+            "%s's write to %s with fence %lld was accepted at %s after %s's with fence %lld at %s",
+            judge_client(record->client).text, judge_resource(record->resource).text,
+            (long long)fence, judge_ms(record->at).text, judge_client(other->client).text,
+            (long long)resource->write_fence, judge_ms(other->at).text);
         return;
     }
     resource->write_fence = fence;
@@ -131,8 +137,9 @@ static void judge_write_fence(struct ledger *ledger, size_t index) {
 
 static bool refused(const struct ledger *ledger, size_t index) {
     const struct history_record *record = &ledger->records[index], *next = record + 1;
-    return index + 1 < ledger->count && next->kind == HISTORY_WRITE_REFUSED && next->at == record->at &&
-           next->client == record->client && next->resource == record->resource && next->value == record->value;
+    return index + 1 < ledger->count && next->kind == HISTORY_WRITE_REFUSED &&
+           next->at == record->at && next->client == record->client &&
+           next->resource == record->resource && next->value == record->value;
 }
 
 static void judge_update(struct ledger *ledger, size_t index) {
@@ -141,16 +148,18 @@ static void judge_update(struct ledger *ledger, size_t index) {
     bool based_on_it = !resource->known || record->value == resource->value + 1;
     if (!based_on_it && resource->write_record != NOWHERE) {
         const struct history_record *other = &ledger->records[resource->write_record];
-        judge_found(ledger->report, CHECK_LOST_UPDATE, resource->write_record, index, record->at, record->at,
-                    "%s wrote %lld to %s at %s over %s's %lld of %s, which it had not read",
-                    judge_client(record->client).text, (long long)record->value, judge_resource(record->resource).text,
-                    judge_ms(record->at).text, judge_client(other->client).text, (long long)resource->value,
-                    judge_ms(other->at).text);
+        judge_found(
+            ledger->report, CHECK_LOST_UPDATE, resource->write_record, index, record->at,
+            record->at, "%s wrote %lld to %s at %s over %s's %lld of %s, which it had not read",
+            judge_client(record->client).text, (long long)record->value,
+            judge_resource(record->resource).text, judge_ms(record->at).text,
+            judge_client(other->client).text, (long long)resource->value, judge_ms(other->at).text);
     } else if (!based_on_it) {
         judge_found(ledger->report, CHECK_LOST_UPDATE, index, index, record->at, record->at,
                     "%s wrote %lld to %s at %s where %lld was read and nothing had been written",
-                    judge_client(record->client).text, (long long)record->value, judge_resource(record->resource).text,
-                    judge_ms(record->at).text, (long long)resource->value);
+                    judge_client(record->client).text, (long long)record->value,
+                    judge_resource(record->resource).text, judge_ms(record->at).text,
+                    (long long)resource->value);
     }
     resource->known = true;
     resource->value = record->value;

@@ -19,24 +19,26 @@ struct request {
     const char *svg, *html, *gallery, *name, *mode;
 };
 
-/* ---- arguments ------------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 void scenario_help(FILE *out) {
-    fputs("  NAME            play a scenario, built in or from a file FILE.scene, and tell it in sentences,\n"
-          "                  in each mode that it says something of\n"
-          "    --mode MODE   only in this one\n"
-          "    --svg FILE    and draw it as a picture (-: to standard output), in the first of its modes\n"
-          "    --html FILE   and as a page\n"
-          "    --trace       and print everything that happens\n"
-          "  --list          the scenarios built in, one line each\n"
-          "  --all           play all of them, one line each\n"
-          "  --gallery DIR   draw all of them, with a page that shows them\n"
-          "  --words         the sentences that a scene may use\n",
-          out);
+    fputs(
+        "  NAME            play a scenario, built in or from a file FILE.scene, and tell it in sentences,\n"
+        "                  in each mode that it says something of\n"
+        "    --mode MODE   only in this one\n"
+        "    --svg FILE    and draw it as a picture (-: to standard output), in the first of its modes\n"
+        "    --html FILE   and as a page\n"
+        "    --trace       and print everything that happens\n"
+        "  --list          the scenarios built in, one line each\n"
+        "  --all           play all of them, one line each\n"
+        "  --gallery DIR   draw all of them, with a page that shows them\n"
+        "  --words         the sentences that a scene may use\n",
+        out);
 }
 
 bool scenario_wants(int argc, char **argv) {
-    static const char *const ours[] = {"--list", "--words", "--all", "--gallery", "--svg", "--html"};
+    static const char *const ours[] = {"--list",    "--words", "--all",
+                                       "--gallery", "--svg",   "--html"};
     for (int i = 1; i < argc; i++) {
         for (size_t j = 0; j < sizeof ours / sizeof ours[0]; j++) {
             if (strcmp(argv[i], ours[j]) == 0) return true;
@@ -78,19 +80,22 @@ static bool read_arguments(struct request *request, int argc, char **argv) {
         }
     }
     bool known = request->mode == NULL;
-    for (int mode = 0; mode < SCENE_MODES && !known; mode++) known = strcmp(request->mode, scene_mode_names[mode]) == 0;
-    if (!known) return usage("scenarios are played in mode classic or guarded, not ", request->mode);
+    for (int mode = 0; mode < SCENE_MODES && !known; mode++)
+        known = strcmp(request->mode, scene_mode_names[mode]) == 0;
+    if (!known)
+        return usage("scenarios are played in mode classic or guarded, not ", request->mode);
     bool others = request->list || request->words || request->all || request->gallery != NULL;
     if (request->name == NULL && !others) return usage("which scenario?", "");
     return true;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int read_built_in(struct scene *scene, const struct scenario_text *text) {
     char file[256], error[512];
     snprintf(file, sizeof file, "%s.scene", text->name);
-    if (scene_read(scene, text->name, file, (const char *)text->text, error, sizeof error)) return END_OK;
+    if (scene_read(scene, text->name, file, (const char *)text->text, error, sizeof error))
+        return END_OK;
     fprintf(stderr, "%s\n", error);
     return END_DATA;
 }
@@ -119,13 +124,15 @@ static int read_file(struct scene *scene, const char *path) {
 static int read_named(struct scene *scene, const char *name) {
     if (strchr(name, '/') != NULL || strstr(name, ".scene") != NULL) return read_file(scene, name);
     for (unsigned i = 0; i < scenario_texts_count; i++) {
-        if (strcasecmp(scenario_texts[i].name, name) == 0) return read_built_in(scene, &scenario_texts[i]);
+        if (strcasecmp(scenario_texts[i].name, name) == 0)
+            return read_built_in(scene, &scenario_texts[i]);
     }
-    fprintf(stderr, "redlock sim: no scenario is called '%.60s'; redlock sim --list shows them\n", name);
+    fprintf(stderr, "redlock sim: no scenario is called '%.60s'; redlock sim --list shows them\n",
+            name);
     return END_USAGE;
 }
 
-/* ---- telling --------------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 /* What came of a scene, one run for each mode that it says something of. */
 struct runs {
@@ -154,7 +161,9 @@ static void run_all(const struct scene *scene, const char *only, struct runs *ru
     runs->count = 0;
     runs->status = END_OK;
     for (int mode = 0; mode < SCENE_MODES; mode++) {
-        if (!scene->expects[mode].given || (only != NULL && strcmp(only, scene_mode_names[mode]) != 0)) continue;
+        if (!scene->expects[mode].given ||
+            (only != NULL && strcmp(only, scene_mode_names[mode]) != 0))
+            continue;
         struct scene_result *result = &runs->result[runs->count];
         scene_run(scene, (enum scene_mode)mode, result);
         runs->picture[runs->count++] = picture_of(scene, result);
@@ -207,7 +216,8 @@ static void print_story(const struct scene_result *result) {
     story_tell(&story, &result->history, &names);
     for (size_t i = 0; i < story.count; i++) {
         char time[PHRASE_TIME_BYTES];
-        printf("%3zu  %10s  %s\n", i + 1, phrase_time(story.events[i].at, time, sizeof time), story.events[i].text);
+        printf("%3zu  %10s  %s\n", i + 1, phrase_time(story.events[i].at, time, sizeof time),
+               story.events[i].text);
     }
     story_free(&story);
 }
@@ -222,14 +232,15 @@ static void print_trace(const struct scene_result *result) {
 
 static void print_verdict(const struct scene *scene, const struct scene_result *result) {
     for (size_t i = 0; i < result->violations_count; i++) {
-        printf("     %s: %s\n", check_rule_name(result->violations[i].rule), result->violations[i].text);
+        printf("     %s: %s\n", check_rule_name(result->violations[i].rule),
+               result->violations[i].text);
     }
     printf("\n%s\n", result->verdict);
     const char *why = scene->expects[result->mode].why;
     if (why[0] != '\0') print_wrapped(why, 2);
 }
 
-/* ---- drawing --------------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 typedef void draw_fn(FILE *out, const struct picture *pictures, size_t count);
 
@@ -282,11 +293,15 @@ static int gallery_entry(FILE *index, const char *directory, const struct scene 
     struct runs runs;
     run_all(scene, NULL, &runs);
     int status = runs.status;
-    status = worse(status, draw_in(directory, scene->name, ".svg", draw_first_svg, runs.picture, 1));
+    status =
+        worse(status, draw_in(directory, scene->name, ".svg", draw_first_svg, runs.picture, 1));
     if (runs.count > 1)
-        status = worse(status, draw_in(directory, scene->name, ".guarded.svg", draw_first_svg, &runs.picture[1], 1));
-    status = worse(status, draw_in(directory, scene->name, ".html", draw_html, runs.picture, runs.count));
-    status = worse(status, draw_in(directory, scene->name, ".thumb.svg", draw_first_thumbnail, runs.picture, 1));
+        status = worse(status, draw_in(directory, scene->name, ".guarded.svg", draw_first_svg,
+                                       &runs.picture[1], 1));
+    status = worse(status,
+                   draw_in(directory, scene->name, ".html", draw_html, runs.picture, runs.count));
+    status = worse(status, draw_in(directory, scene->name, ".thumb.svg", draw_first_thumbnail,
+                                   runs.picture, 1));
     draw_gallery_entry(index, runs.picture, runs.count);
     free_all(&runs);
     return status;
@@ -314,7 +329,7 @@ static int make_gallery(const char *directory) {
     return worse(status, close_file(index, path));
 }
 
-/* ---- what was asked for ---------------------------------------------------------------------------------- */
+/* ---- what was asked for ---------------------------------------------------------------------- */
 
 static int play(const struct scene *scene, const struct request *request) {
     /* A picture on standard output is alone there. */
@@ -333,9 +348,11 @@ static int play(const struct scene *scene, const struct request *request) {
         print_verdict(scene, &runs.result[i]);
         if (i + 1 < runs.count) printf("\n");
     }
-    if (!quiet && scene->native[0] != '\0') printf("\nnative: not yet (to come: %s)\n", scene->native);
+    if (!quiet && scene->native[0] != '\0')
+        printf("\nnative: not yet (to come: %s)\n", scene->native);
     int status = runs.count > 0 ? runs.status : END_UNEXPECTED;
-    if (runs.count == 0) fprintf(stderr, "redlock sim: this scenario is not played in mode %s\n", request->mode);
+    if (runs.count == 0)
+        fprintf(stderr, "redlock sim: this scenario is not played in mode %s\n", request->mode);
     if (request->svg != NULL && runs.count > 0)
         status = worse(status, draw_to(request->svg, draw_first_svg, runs.picture, 1));
     if (request->html != NULL && runs.count > 0)
@@ -366,7 +383,8 @@ static int play_briefly(const struct scene *scene) {
     }
     struct runs runs;
     run_all(scene, NULL, &runs);
-    for (size_t i = 0; i < runs.count; i++) printf("%-18s %s\n", i == 0 ? scene->name : "", runs.result[i].verdict);
+    for (size_t i = 0; i < runs.count; i++)
+        printf("%-18s %s\n", i == 0 ? scene->name : "", runs.result[i].verdict);
     fflush(stdout);
     free_all(&runs);
     return runs.status;
@@ -389,11 +407,13 @@ static int print_words(void) {
     for (int i = 0; i < SCENE_OPTION_COUNT; i++) printf("    %s\n", scene_option_sentences[i]);
     printf("Steps, each after 'at DURATION':\n");
     for (int i = 0; i < SCENE_STEP_COUNT; i++) printf("    %s\n", scene_step_sentences[i]);
-    printf("Expectations, below 'classic: holds' or 'classic: breaks RULE...', or the same of 'guarded:', each after "
-           "'and':\n");
+    printf(
+        "Expectations, below 'classic: holds' or 'classic: breaks RULE...', or the same of 'guarded:', each after "
+        "'and':\n");
     for (int i = 0; i < SCENE_CLAIM_COUNT; i++) printf("    %s\n", scene_claim_sentences[i]);
     printf("Rules:\n");
-    for (int i = 0; i < CHECK_RULE_COUNT; i++) printf("    %s\n", check_rule_name((enum check_rule)i));
+    for (int i = 0; i < CHECK_RULE_COUNT; i++)
+        printf("    %s\n", check_rule_name((enum check_rule)i));
     return END_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The part of redlock-sim's command line that is about scenarios: --list, --words, --all, NAME or FILE.scene with
- * --svg FILE and --html FILE, --gallery DIR.
+ * The part of redlock-sim's command line that is about scenarios: --list, --words, --all, NAME or
+ * FILE.scene with --svg FILE and --html FILE, --gallery DIR.
  */
 #ifndef SIM_SCENARIO_H
 #define SIM_SCENARIO_H
@@ -11,8 +11,8 @@
 
 /* Whether these arguments are for scenario_main(): it is so unless exploration was asked for. */
 bool scenario_wants(int argc, char **argv);
-/* Exit status: 0 all as expected, 1 a scenario did not end as it should, 64 usage, 65 a scene cannot be read, 73 a file
- * cannot be written. */
+/* Exit status: 0 all as expected, 1 a scenario did not end as it should, 64 usage, 65 a scene
+ * cannot be read, 73 a file cannot be written. */
 int scenario_main(int argc, char **argv);
 void scenario_help(FILE *out);
 

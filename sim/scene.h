@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A scenario as a text file that reads as documentation: who does what and when, and what must come of it.
- * scenarios/README.md says how to write one; the sentences that a file may use are the tables below, and
- * `redlock sim --words` prints them.
+ * A scenario as a text file that reads as documentation: who does what and when, and what must come
+ * of it. scenarios/README.md says how to write one; the sentences that a file may use are the
+ * tables below, and `redlock sim --words` prints them.
  *
- * In a sentence, CLIENT is a letter, NODES is "node 3", "nodes 1 2 3", "nodes 1-3" or "all nodes", DURATION is "50ms",
- * "10s", "1.5s", "2m", "1h", STEP a duration with a sign, a|b is either word.
+ * In a sentence, CLIENT is a letter, NODES is "node 3", "nodes 1 2 3", "nodes 1-3" or "all nodes",
+ * DURATION is "50ms", "10s", "1.5s", "2m", "1h", STEP a duration with a sign, a|b is either word.
  */
 #ifndef SIM_SCENE_H
 #define SIM_SCENE_H
@@ -15,116 +15,116 @@
 #include "world.h"
 
 /* Options: before the first step. X(name, sentence) */
-#define SCENE_OPTIONS(X)                                                                                               \
-    X(NODES, "nodes NUMBER")                                                                                           \
-    X(CLIENTS, "clients CLIENTS")                                                                                      \
-    X(TTL, "ttl DURATION")                                                                                             \
-    X(DELAY, "delay DURATION")                                                                                         \
-    X(DELAY_RANGE, "delay DURATION to DURATION")                                                                       \
-    X(NODE_TIMEOUT, "node timeout DURATION")                                                                           \
-    X(STALL_TIMEOUT, "stall timeout DURATION")                                                                         \
-    X(RENEWED, "locks are renewed")                                                                                    \
-    X(LOST_MARGIN, "lost margin DURATION")                                                                             \
-    X(HOLD_MAX, "locks are renewed for at most DURATION")                                                              \
-    X(RETRY, "retries after DURATION to DURATION")                                                                     \
-    X(LISTS, "CLIENT lists NODES")                                                                                     \
-    X(LISTS_TWICE, "CLIENT lists NODES twice")                                                                         \
-    X(CLOCK_RATE, "CLIENT 's clock runs at NUMBER ppm")                                                                \
-    X(TTL_MAX, "ttl max DURATION")                                                                                     \
-    X(CONFIRMS, "CLIENT confirms")                                                                                     \
-    X(NO_AGENT, "CLIENT brings no node back")                                                                          \
-    X(CLIENT_TTL, "CLIENT 's ttl is DURATION")                                                                         \
-    X(FORGETS_MODE, "CLIENT forgets the mode")                                                                         \
-    X(IS_CLASSIC, "CLIENT is classic in any mode")                                                                     \
-    X(PINNED, "CLIENT names the quorum of NODES")                                                                      \
-    X(NEW_EACH_TIME, "CLIENT is a new process for each lock")                                                          \
-    X(MAY_EVICT, "NODES may evict")                                                                                    \
-    X(REPLICAS, "NODES has|have a replica")                                                                            \
-    X(NO_REPLICAS, "masters with replicas are refused")                                                                \
-    X(UNANNOUNCED, "NODES announces|announce no changes of the record")                                                \
-    X(OTHERS, "NODES are another quorum")                                                                              \
-    X(WAKES, "nodes tell of changes")                                                                                  \
-    X(SEED, "seed NUMBER")                                                                                             \
+#define SCENE_OPTIONS(X)                                                                           \
+    X(NODES, "nodes NUMBER")                                                                       \
+    X(CLIENTS, "clients CLIENTS")                                                                  \
+    X(TTL, "ttl DURATION")                                                                         \
+    X(DELAY, "delay DURATION")                                                                     \
+    X(DELAY_RANGE, "delay DURATION to DURATION")                                                   \
+    X(NODE_TIMEOUT, "node timeout DURATION")                                                       \
+    X(STALL_TIMEOUT, "stall timeout DURATION")                                                     \
+    X(RENEWED, "locks are renewed")                                                                \
+    X(LOST_MARGIN, "lost margin DURATION")                                                         \
+    X(HOLD_MAX, "locks are renewed for at most DURATION")                                          \
+    X(RETRY, "retries after DURATION to DURATION")                                                 \
+    X(LISTS, "CLIENT lists NODES")                                                                 \
+    X(LISTS_TWICE, "CLIENT lists NODES twice")                                                     \
+    X(CLOCK_RATE, "CLIENT 's clock runs at NUMBER ppm")                                            \
+    X(TTL_MAX, "ttl max DURATION")                                                                 \
+    X(CONFIRMS, "CLIENT confirms")                                                                 \
+    X(NO_AGENT, "CLIENT brings no node back")                                                      \
+    X(CLIENT_TTL, "CLIENT 's ttl is DURATION")                                                     \
+    X(FORGETS_MODE, "CLIENT forgets the mode")                                                     \
+    X(IS_CLASSIC, "CLIENT is classic in any mode")                                                 \
+    X(PINNED, "CLIENT names the quorum of NODES")                                                  \
+    X(NEW_EACH_TIME, "CLIENT is a new process for each lock")                                      \
+    X(MAY_EVICT, "NODES may evict")                                                                \
+    X(REPLICAS, "NODES has|have a replica")                                                        \
+    X(NO_REPLICAS, "masters with replicas are refused")                                            \
+    X(UNANNOUNCED, "NODES announces|announce no changes of the record")                            \
+    X(OTHERS, "NODES are another quorum")                                                          \
+    X(WAKES, "nodes tell of changes")                                                              \
+    X(SEED, "seed NUMBER")                                                                         \
     X(ENDS, "ends at DURATION")
 
 /* Steps: "at DURATION sentence". */
-#define SCENE_STEPS(X)                                                                                                 \
-    X(ACQUIRES, "CLIENT acquires job")                                                                                 \
-    X(ACQUIRES_WAITING, "CLIENT acquires job waiting up to DURATION")                                                  \
-    X(EXTENDS, "CLIENT extends job")                                                                                   \
-    X(RELEASES, "CLIENT releases job")                                                                                 \
-    X(CANCELS, "CLIENT gives up acquiring job")                                                                        \
-    X(UPDATES, "CLIENT updates job thinking DURATION")                                                                 \
-    X(UPDATES_LATE, "CLIENT updates job thinking DURATION with a write that takes DURATION")                           \
-    X(PAUSED, "CLIENT is paused")                                                                                      \
-    X(FROZEN, "CLIENT is frozen together with its clock")                                                              \
-    X(RESUMES, "CLIENT resumes")                                                                                       \
-    X(CRASHES, "CLIENT crashes")                                                                                       \
-    X(WALL_CLOCK, "CLIENT 's wall clock steps STEP")                                                                   \
-    X(NODE_CRASHES, "NODES crashes|crash")                                                                             \
-    X(RESTARTS_EMPTY, "NODES restarts|restart empty")                                                                  \
-    X(RESTARTS_WHOLE, "NODES restarts|restart with all data")                                                          \
-    X(RESTARTS_LESS, "NODES restarts|restart without the last second")                                                 \
-    X(FLUSHED, "NODES is|are flushed")                                                                                 \
-    X(EVICTS, "NODES evicts|evict job")                                                                                \
-    X(FAILS_OVER, "NODES fails|fail over to a replica DURATION behind")                                                \
-    X(SPLITS, "NODES fails|fail over to a replica DURATION behind and lives|live on")                                  \
-    X(OLD_ENDS, "the old NODES ends|end")                                                                              \
-    X(DEMOTED, "NODES becomes|become the replica of its|their promoted replica DURATION behind")                       \
-    X(FOLLOWS, "NODES follows|follow its|their promoted replica")                                                      \
-    X(FOLLOWS_DELETION, "job is deleted on the master of NODES")                                                       \
-    X(PROMOTED, "NODES is|are promoted again")                                                                         \
-    X(GETS_REPLICA, "NODES gets|get a first replica")                                                                  \
-    X(POLICY_EVICTS, "NODES 's policy becomes volatile-random")                                                        \
-    X(POLICY_KEEPS, "NODES 's policy becomes noeviction")                                                              \
-    X(CLOCK_STEPS, "NODES 's clock steps STEP")                                                                        \
-    X(CLOCK_FREEZES, "NODES 's clock stands still")                                                                    \
-    X(CLOCK_TRUE, "NODES 's clock runs true")                                                                          \
-    X(CLOCK_RUNS, "NODES 's clock runs at NUMBER ppm")                                                                 \
-    X(ANSWERS, "NODES answers|answer writes with VERDICT")                                                             \
-    X(ANSWERS_NORMALLY, "NODES answers|answer normally")                                                               \
-    X(NODE_PAUSED, "NODES is|are paused")                                                                              \
-    X(NODE_RESUMES, "NODES resumes|resume")                                                                            \
-    X(STRANGER_DELETES, "a stranger deletes job on NODES")                                                             \
-    X(STRANGER_SETS, "a stranger sets job on NODES for DURATION")                                                      \
-    X(RECORD_DELETED, "a stranger deletes the record on NODES")                                                        \
-    X(CUT_BOTH, "cut CLIENT from NODES")                                                                               \
-    X(CUT_REQUESTS, "cut requests from CLIENT to NODES")                                                               \
-    X(CUT_ANSWERS, "cut answers to CLIENT from NODES")                                                                 \
-    X(HEAL, "heal CLIENT and NODES")                                                                                   \
-    X(BREAK, "break CLIENT and NODES")                                                                                 \
-    X(DELAY_NEXT, "delay the next request of CLIENT to NODES by DURATION")                                             \
-    X(LOSE_ANSWER, "lose the next answer to CLIENT from NODES")                                                        \
-    X(WAKES_LOST, "lose the wake-ups of CLIENT from NODES")                                                            \
-    X(WAKES_AGAIN, "repeat the wake-ups of CLIENT from NODES")                                                         \
-    X(WAKES_FALSELY, "NODES tells|tell CLIENT of a change that was none")                                              \
-    X(CALLS_FALSELY, "NODES tells|tell CLIENT that it is first in line")                                               \
+#define SCENE_STEPS(X)                                                                             \
+    X(ACQUIRES, "CLIENT acquires job")                                                             \
+    X(ACQUIRES_WAITING, "CLIENT acquires job waiting up to DURATION")                              \
+    X(EXTENDS, "CLIENT extends job")                                                               \
+    X(RELEASES, "CLIENT releases job")                                                             \
+    X(CANCELS, "CLIENT gives up acquiring job")                                                    \
+    X(UPDATES, "CLIENT updates job thinking DURATION")                                             \
+    X(UPDATES_LATE, "CLIENT updates job thinking DURATION with a write that takes DURATION")       \
+    X(PAUSED, "CLIENT is paused")                                                                  \
+    X(FROZEN, "CLIENT is frozen together with its clock")                                          \
+    X(RESUMES, "CLIENT resumes")                                                                   \
+    X(CRASHES, "CLIENT crashes")                                                                   \
+    X(WALL_CLOCK, "CLIENT 's wall clock steps STEP")                                               \
+    X(NODE_CRASHES, "NODES crashes|crash")                                                         \
+    X(RESTARTS_EMPTY, "NODES restarts|restart empty")                                              \
+    X(RESTARTS_WHOLE, "NODES restarts|restart with all data")                                      \
+    X(RESTARTS_LESS, "NODES restarts|restart without the last second")                             \
+    X(FLUSHED, "NODES is|are flushed")                                                             \
+    X(EVICTS, "NODES evicts|evict job")                                                            \
+    X(FAILS_OVER, "NODES fails|fail over to a replica DURATION behind")                            \
+    X(SPLITS, "NODES fails|fail over to a replica DURATION behind and lives|live on")              \
+    X(OLD_ENDS, "the old NODES ends|end")                                                          \
+    X(DEMOTED, "NODES becomes|become the replica of its|their promoted replica DURATION behind")   \
+    X(FOLLOWS, "NODES follows|follow its|their promoted replica")                                  \
+    X(FOLLOWS_DELETION, "job is deleted on the master of NODES")                                   \
+    X(PROMOTED, "NODES is|are promoted again")                                                     \
+    X(GETS_REPLICA, "NODES gets|get a first replica")                                              \
+    X(POLICY_EVICTS, "NODES 's policy becomes volatile-random")                                    \
+    X(POLICY_KEEPS, "NODES 's policy becomes noeviction")                                          \
+    X(CLOCK_STEPS, "NODES 's clock steps STEP")                                                    \
+    X(CLOCK_FREEZES, "NODES 's clock stands still")                                                \
+    X(CLOCK_TRUE, "NODES 's clock runs true")                                                      \
+    X(CLOCK_RUNS, "NODES 's clock runs at NUMBER ppm")                                             \
+    X(ANSWERS, "NODES answers|answer writes with VERDICT")                                         \
+    X(ANSWERS_NORMALLY, "NODES answers|answer normally")                                           \
+    X(NODE_PAUSED, "NODES is|are paused")                                                          \
+    X(NODE_RESUMES, "NODES resumes|resume")                                                        \
+    X(STRANGER_DELETES, "a stranger deletes job on NODES")                                         \
+    X(STRANGER_SETS, "a stranger sets job on NODES for DURATION")                                  \
+    X(RECORD_DELETED, "a stranger deletes the record on NODES")                                    \
+    X(CUT_BOTH, "cut CLIENT from NODES")                                                           \
+    X(CUT_REQUESTS, "cut requests from CLIENT to NODES")                                           \
+    X(CUT_ANSWERS, "cut answers to CLIENT from NODES")                                             \
+    X(HEAL, "heal CLIENT and NODES")                                                               \
+    X(BREAK, "break CLIENT and NODES")                                                             \
+    X(DELAY_NEXT, "delay the next request of CLIENT to NODES by DURATION")                         \
+    X(LOSE_ANSWER, "lose the next answer to CLIENT from NODES")                                    \
+    X(WAKES_LOST, "lose the wake-ups of CLIENT from NODES")                                        \
+    X(WAKES_AGAIN, "repeat the wake-ups of CLIENT from NODES")                                     \
+    X(WAKES_FALSELY, "NODES tells|tell CLIENT of a change that was none")                          \
+    X(CALLS_FALSELY, "NODES tells|tell CLIENT that it is first in line")                           \
     X(FAULTS_END, "every fault ends")
 
 /* What must happen, below "classic:" and "guarded:". */
-#define SCENE_CLAIMS(X)                                                                                                \
-    X(ACQUIRES, "CLIENT acquires job")                                                                                 \
-    X(ACQUIRES_BEFORE, "CLIENT acquires job before DURATION")                                                          \
-    X(ACQUIRES_AFTER, "CLIENT acquires job after DURATION")                                                            \
-    X(TRIES, "CLIENT tries at most NUMBER times|time")                                                                 \
-    X(WOKEN_AFTER, "CLIENT is woken after DURATION")                                                                   \
-    X(FAILS, "CLIENT is refused RESULT")                                                                               \
-    X(FAILS_AFTER, "CLIENT is refused RESULT after DURATION")                                                          \
-    X(NEVER_ACQUIRES, "CLIENT never acquires job")                                                                     \
-    X(HOLDS_AT, "CLIENT holds job at DURATION")                                                                        \
-    X(NOT_HOLDS_AT, "CLIENT does not hold job at DURATION")                                                            \
-    X(TOLD_LOST, "CLIENT is told LOST before DURATION")                                                                \
-    X(TOLD_LOST_AFTER, "CLIENT is told LOST after DURATION")                                                           \
-    X(NEVER_TOLD_LOST, "CLIENT is never told LOST")                                                                    \
-    X(EXTENSION, "CLIENT 's extension ends RESULT")                                                                    \
-    X(RELEASE, "CLIENT 's release ends RESULT")                                                                        \
-    X(KEY_THERE, "key of CLIENT on NODES at DURATION")                                                                 \
-    X(KEY_GONE, "key of CLIENT gone from NODES at DURATION")                                                           \
-    X(WRITES, "CLIENT writes NUMBER")                                                                                  \
-    X(NEVER_WRITES, "CLIENT never writes")                                                                             \
-    X(REGISTER, "the last write is NUMBER")                                                                            \
-    X(FENCED_OFF, "CLIENT is fenced off")                                                                              \
-    X(INTACT_AT, "NODES is|are intact at DURATION")                                                                    \
+#define SCENE_CLAIMS(X)                                                                            \
+    X(ACQUIRES, "CLIENT acquires job")                                                             \
+    X(ACQUIRES_BEFORE, "CLIENT acquires job before DURATION")                                      \
+    X(ACQUIRES_AFTER, "CLIENT acquires job after DURATION")                                        \
+    X(TRIES, "CLIENT tries at most NUMBER times|time")                                             \
+    X(WOKEN_AFTER, "CLIENT is woken after DURATION")                                               \
+    X(FAILS, "CLIENT is refused RESULT")                                                           \
+    X(FAILS_AFTER, "CLIENT is refused RESULT after DURATION")                                      \
+    X(NEVER_ACQUIRES, "CLIENT never acquires job")                                                 \
+    X(HOLDS_AT, "CLIENT holds job at DURATION")                                                    \
+    X(NOT_HOLDS_AT, "CLIENT does not hold job at DURATION")                                        \
+    X(TOLD_LOST, "CLIENT is told LOST before DURATION")                                            \
+    X(TOLD_LOST_AFTER, "CLIENT is told LOST after DURATION")                                       \
+    X(NEVER_TOLD_LOST, "CLIENT is never told LOST")                                                \
+    X(EXTENSION, "CLIENT 's extension ends RESULT")                                                \
+    X(RELEASE, "CLIENT 's release ends RESULT")                                                    \
+    X(KEY_THERE, "key of CLIENT on NODES at DURATION")                                             \
+    X(KEY_GONE, "key of CLIENT gone from NODES at DURATION")                                       \
+    X(WRITES, "CLIENT writes NUMBER")                                                              \
+    X(NEVER_WRITES, "CLIENT never writes")                                                         \
+    X(REGISTER, "the last write is NUMBER")                                                        \
+    X(FENCED_OFF, "CLIENT is fenced off")                                                          \
+    X(INTACT_AT, "NODES is|are intact at DURATION")                                                \
     X(LOST_AT, "NODES does|do not vote at DURATION")
 
 #define SCENE_ENUM_OPTION(name, sentence) SCENE_OPTION_##name,
@@ -145,8 +145,8 @@ struct scene_line {
     unsigned clients; /* bit i: client i */
     rl_mask nodes;
     rl_ns span, span2;
-    int64_t number;   /* NUMBER, RESULT, VERDICT */
-    char words[120];  /* as it stands in the file */
+    int64_t number;  /* NUMBER, RESULT, VERDICT */
+    char words[120]; /* as it stands in the file */
 };
 
 #define SCENE_LINES_MAX 64
@@ -170,8 +170,8 @@ struct scene {
     char source_text[DRAW_SOURCES_MAX][320];
     size_t sources_count;
     char prose[3000];
-    char native[120];               /* what it will be expected to do; "" when nothing is said */
-    char later[160];                /* not empty: why there is nothing to run yet */
+    char native[120]; /* what it will be expected to do; "" when nothing is said */
+    char later[160];  /* not empty: why there is nothing to run yet */
     struct world_options options;
     unsigned classic, forgets_mode; /* clients, by bits */
     rl_ns ends;
@@ -180,8 +180,10 @@ struct scene {
     struct scene_expectation expects[SCENE_MODES]; /* what is not given is not run */
 };
 
-/* Reads a scene from text. On failure fills `error` with "FILE:LINE: what is wrong" and returns false. */
-bool scene_read(struct scene *scene, const char *name, const char *file, const char *text, char *error, size_t size);
+/* Reads a scene from text. On failure fills `error` with "FILE:LINE: what is wrong" and returns
+ * false. */
+bool scene_read(struct scene *scene, const char *name, const char *file, const char *text,
+                char *error, size_t size);
 
 /* What came of a run. */
 #define SCENE_VIOLATIONS_MAX 64
@@ -192,18 +194,19 @@ struct scene_result {
     size_t violations_count;
     char verdict[256]; /* "classic: two holders from 301 ms to 9898 ms, as published" */
     bool as_expected;
-    char unmet[1024];  /* each line one thing that was expected and did not happen, as FILE:LINE: ... */
+    char unmet[1024]; /* each line one thing that was expected and did not happen, as FILE:LINE: ...
+                       */
 };
 void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_result *result);
 void scene_result_free(struct scene_result *result);
 extern const char *const scene_client_names[], *const scene_resource_names[];
 
-/* ---- between the files of a scene ------------------------------------------------------------------------ */
+/* ---- between the files of a scene ------------------------------------------------------------ */
 
-/* Recognises a sentence of the table; -1: none. Words are cut at blanks; "'s" is a word of its own, and ',' ':' ';' at
- * the end of a word are not part of it. */
-int scene_match(const char *text, const char *const *table, size_t count, struct scene_line *line, char *why,
-                size_t size);
+/* Recognises a sentence of the table; -1: none. Words are cut at blanks; "'s" is a word of its own,
+ * and ',' ':' ';' at the end of a word are not part of it. */
+int scene_match(const char *text, const char *const *table, size_t count, struct scene_line *line,
+                char *why, size_t size);
 extern const char *const scene_option_sentences[];
 extern const char *const scene_step_sentences[];
 extern const char *const scene_claim_sentences[];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Whether what had to happen did: broken rules from the checkers, all else from the history's records.
+ * Whether what had to happen did: broken rules from the checkers, all else from the history's
+ * records.
  */
 #include "scene.h"
 
@@ -19,23 +20,24 @@ struct judge {
     struct phrase unmet;
 };
 
-/* ---- looking things up ----------------------------------------------------------------------------------- */
+/* ---- looking things up ----------------------------------------------------------------------- */
 
-static bool about(const struct history_record *record, const struct scene_line *claim, enum history_kind kind) {
+static bool about(const struct history_record *record, const struct scene_line *claim,
+                  enum history_kind kind) {
     return record->kind == kind && record->client >= 0 && (claim->clients >> record->client & 1);
 }
 
 /* The first such record after index `from`, or NULL. */
-static const struct history_record *find(const struct history *history, const struct scene_line *claim,
-                                         enum history_kind kind) {
+static const struct history_record *find(const struct history *history,
+                                         const struct scene_line *claim, enum history_kind kind) {
     for (size_t i = 0; i < history->count; i++) {
         if (about(&history->records[i], claim, kind)) return &history->records[i];
     }
     return NULL;
 }
 
-static bool any_between(const struct history *history, const struct scene_line *claim, enum history_kind kind,
-                        rl_ns from, rl_ns before) {
+static bool any_between(const struct history *history, const struct scene_line *claim,
+                        enum history_kind kind, rl_ns from, rl_ns before) {
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
         if (about(record, claim, kind) && record->at >= from && record->at < before) return true;
@@ -43,11 +45,12 @@ static bool any_between(const struct history *history, const struct scene_line *
     return false;
 }
 
-static bool any_result(const struct history *history, const struct scene_line *claim, enum history_kind kind,
-                       rl_ns from) {
+static bool any_result(const struct history *history, const struct scene_line *claim,
+                       enum history_kind kind, rl_ns from) {
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
-        if (about(record, claim, kind) && record->at >= from && record->result == claim->number) return true;
+        if (about(record, claim, kind) && record->at >= from && record->result == claim->number)
+            return true;
     }
     return false;
 }
@@ -60,8 +63,8 @@ static bool holds_at(const struct history *history, const struct scene_line *cla
         if (record->client < 0 || !(claim->clients >> record->client & 1)) continue;
         bool reaches = record->kind == HISTORY_ACQUIRED || record->kind == HISTORY_RENEWED ||
                        (record->kind == HISTORY_EXTENDED && record->result == REDLOCK_OK);
-        bool ends =
-            record->kind == HISTORY_LOST || record->kind == HISTORY_RELEASE || record->kind == HISTORY_CLIENT_CRASH;
+        bool ends = record->kind == HISTORY_LOST || record->kind == HISTORY_RELEASE ||
+                    record->kind == HISTORY_CLIENT_CRASH;
         if (reaches) until = record->until;
         if (ends) until = 0;
     }
@@ -71,7 +74,8 @@ static bool holds_at(const struct history *history, const struct scene_line *cla
 static bool is_token_of(const struct history *history, uint32_t token, unsigned clients) {
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
-        bool owns = record->kind == HISTORY_SENT && record->op == NET_ACQUIRE && record->token == token;
+        bool owns =
+            record->kind == HISTORY_SENT && record->op == NET_ACQUIRE && record->token == token;
         if (owns) return record->client >= 0 && (clients >> record->client & 1);
     }
     return false;
@@ -113,7 +117,8 @@ static bool writes(const struct history *history, const struct scene_line *claim
 }
 
 static bool fenced_off(const struct history *history, const struct scene_line *claim) {
-    return find(history, claim, HISTORY_WRITE_REFUSED) != NULL || find(history, claim, HISTORY_READ_REFUSED) != NULL;
+    return find(history, claim, HISTORY_WRITE_REFUSED) != NULL ||
+           find(history, claim, HISTORY_READ_REFUSED) != NULL;
 }
 
 /* How many of the claim's nodes are intact at that time. */
@@ -134,26 +139,31 @@ static unsigned tries_of(const struct history *history, const struct scene_line 
     uint32_t last = 0;
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
-        if (!about(record, claim, HISTORY_SENT) || record->op != NET_ACQUIRE || record->token == last) continue;
+        if (!about(record, claim, HISTORY_SENT) || record->op != NET_ACQUIRE ||
+            record->token == last)
+            continue;
         last = record->token;
         count++;
     }
     return count;
 }
 
-/* ---- claims ---------------------------------------------------------------------------------------------- */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
 static bool is_met(const struct history *history, const struct scene_line *claim) {
     switch ((enum scene_claim)claim->kind) {
     case SCENE_CLAIM_ACQUIRES: return find(history, claim, HISTORY_ACQUIRED) != NULL;
-    case SCENE_CLAIM_ACQUIRES_BEFORE: return any_between(history, claim, HISTORY_ACQUIRED, 0, claim->span);
+    case SCENE_CLAIM_ACQUIRES_BEFORE:
+        return any_between(history, claim, HISTORY_ACQUIRED, 0, claim->span);
     case SCENE_CLAIM_ACQUIRES_AFTER:
         return any_between(history, claim, HISTORY_ACQUIRED, claim->span, RL_NEVER) &&
                !any_between(history, claim, HISTORY_ACQUIRED, 0, claim->span);
     case SCENE_CLAIM_TRIES: return tries_of(history, claim) <= (unsigned)claim->number;
-    case SCENE_CLAIM_WOKEN_AFTER: return any_between(history, claim, HISTORY_WOKEN, claim->span, RL_NEVER);
+    case SCENE_CLAIM_WOKEN_AFTER:
+        return any_between(history, claim, HISTORY_WOKEN, claim->span, RL_NEVER);
     case SCENE_CLAIM_FAILS: return any_result(history, claim, HISTORY_NOT_ACQUIRED, 0);
-    case SCENE_CLAIM_FAILS_AFTER: return any_result(history, claim, HISTORY_NOT_ACQUIRED, claim->span);
+    case SCENE_CLAIM_FAILS_AFTER:
+        return any_result(history, claim, HISTORY_NOT_ACQUIRED, claim->span);
     case SCENE_CLAIM_NEVER_ACQUIRES: return find(history, claim, HISTORY_ACQUIRED) == NULL;
     case SCENE_CLAIM_HOLDS_AT: return holds_at(history, claim);
     case SCENE_CLAIM_NOT_HOLDS_AT: return !holds_at(history, claim);
@@ -181,11 +191,12 @@ static void judge_claims(struct judge *judge) {
     for (size_t i = 0; i < judge->expects->claims_count; i++) {
         const struct scene_line *claim = &judge->expects->claims[i];
         if (is_met(judge->history, claim)) continue;
-        phrase_add(&judge->unmet, "%s:%u: did not happen: %s\n", judge->scene->file, claim->line, claim->words);
+        phrase_add(&judge->unmet, "%s:%u: did not happen: %s\n", judge->scene->file, claim->line,
+                   claim->words);
     }
 }
 
-/* ---- rules ----------------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static const char *breach(const struct check_violation *violation, char *text, size_t size) {
     char from[PHRASE_TIME_BYTES], until[PHRASE_TIME_BYTES];
@@ -199,8 +210,12 @@ static const char *breach(const struct check_violation *violation, char *text, s
     case CHECK_LATE_LOSS: snprintf(text, size, "a loss is told too late, at %s", until); break;
     case CHECK_FENCE:
     case CHECK_FENCE_ORDER: snprintf(text, size, "fencing tokens out of order at %s", from); break;
-    case CHECK_UNFIT_VOTE: snprintf(text, size, "a node that lost its data votes, at %s", from); break;
-    case CHECK_REFUSED: snprintf(text, size, "a client that should be refused gets the lock at %s", from); break;
+    case CHECK_UNFIT_VOTE:
+        snprintf(text, size, "a node that lost its data votes, at %s", from);
+        break;
+    case CHECK_REFUSED:
+        snprintf(text, size, "a client that should be refused gets the lock at %s", from);
+        break;
     case CHECK_RECOVERED: snprintf(text, size, "a node is not brought back in time"); break;
     case CHECK_LIVENESS: snprintf(text, size, "nobody acquires in time"); break;
     default: snprintf(text, size, "no order of the operations explains them"); break;
@@ -208,12 +223,14 @@ static const char *breach(const struct check_violation *violation, char *text, s
     return text;
 }
 
-/* Where two hold at once, no order of the operations explains it either: that needs no word of its own. */
+/* Where two hold at once, no order of the operations explains it either: that needs no word of its
+ * own. */
 static unsigned implied(unsigned rules) {
     return rules & 1u << CHECK_EXCLUSION ? rules | 1u << CHECK_LINEARIZABLE : rules;
 }
 
-/* What a scene is about comes first: exclusion before what follows from it. Of one rule, in order of time. */
+/* What a scene is about comes first: exclusion before what follows from it. Of one rule, in order
+ * of time. */
 static void order_by_rule(struct scene_result *result) {
     for (size_t i = 1; i < result->violations_count; i++) {
         struct check_violation violation = result->violations[i];
@@ -227,7 +244,8 @@ static void order_by_rule(struct scene_result *result) {
 static void judge_rules(struct judge *judge, struct scene_result *result) {
     const struct scene *scene = judge->scene;
     /* A scene may end while a node is still waiting: what it expects of that it says. */
-    const unsigned all = ((1u << CHECK_RULE_COUNT) - 1) & ~(1u << CHECK_RECOVERED), breaks = judge->expects->breaks;
+    const unsigned all = ((1u << CHECK_RULE_COUNT) - 1) & ~(1u << CHECK_RECOVERED),
+                   breaks = judge->expects->breaks;
     size_t found = check_history(&result->history, all, result->violations, SCENE_VIOLATIONS_MAX);
     result->violations_count = found < SCENE_VIOLATIONS_MAX ? found : SCENE_VIOLATIONS_MAX;
     unsigned broken = 0, allowed = implied(breaks);
@@ -237,8 +255,8 @@ static void judge_rules(struct judge *judge, struct scene_result *result) {
         broken |= 1u << violation->rule;
         bool expected = allowed >> violation->rule & 1;
         if (!expected) {
-            phrase_add(&judge->unmet, "%s: unexpected: %s: %s\n", scene->file, check_rule_name(violation->rule),
-                       violation->text);
+            phrase_add(&judge->unmet, "%s: unexpected: %s: %s\n", scene->file,
+                       check_rule_name(violation->rule), violation->text);
         }
         bool follows = expected && !(breaks >> violation->rule & 1);
         if (!follows) result->violations[kept++] = *violation;
@@ -253,7 +271,9 @@ static void judge_rules(struct judge *judge, struct scene_result *result) {
     }
 }
 
-static bool is_our_own(const struct scene *scene) { return strncmp(scene->source_text[0], "This project", 12) == 0; }
+static bool is_our_own(const struct scene *scene) {
+    return strncmp(scene->source_text[0], "This project", 12) == 0;
+}
 
 static void write_verdict(const struct scene *scene, struct scene_result *result) {
     char words[160];
@@ -267,11 +287,13 @@ static void write_verdict(const struct scene *scene, struct scene_result *result
     const char *as = !result->as_expected                                 ? "NOT as expected"
                      : is_our_own(scene) || result->mode != SCENE_CLASSIC ? "as expected"
                                                                           : "as published";
-    snprintf(result->verdict, sizeof result->verdict, "%s: %s, %s", scene_mode_names[result->mode], what, as);
+    snprintf(result->verdict, sizeof result->verdict, "%s: %s, %s", scene_mode_names[result->mode],
+             what, as);
 }
 
 void scene_judge(const struct scene *scene, struct scene_result *result) {
-    struct judge judge = {.scene = scene, .expects = &scene->expects[result->mode], .history = &result->history};
+    struct judge judge = {
+        .scene = scene, .expects = &scene->expects[result->mode], .history = &result->history};
     phrase_begin(&judge.unmet, result->unmet, sizeof result->unmet);
     judge_rules(&judge, result);
     judge_claims(&judge);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads a scene: head (title, source, prose), options, steps, expectations, in this order. What it says is printed
- * later, so each line is made plain before anything else is done with it.
+ * Reads a scene: head (title, source, prose), options, steps, expectations, in this order. What it
+ * says is printed later, so each line is made plain before anything else is done with it.
  */
 #include "scene.h"
 
@@ -27,27 +27,30 @@ struct reader {
     size_t error_size;
 };
 
-static bool wrong(struct reader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool wrong(struct reader *reader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 static bool wrong(struct reader *reader, const char *format, ...) {
     char what[300];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    snprintf(reader->error, reader->error_size, "%s:%u: %s", reader->scene->file, reader->line, what);
+    snprintf(reader->error, reader->error_size, "%s:%u: %s", reader->scene->file, reader->line,
+             what);
     return false;
 }
 
 /* The rest of a line that begins with this word, or NULL. */
 static const char *after(const char *line, const char *word) {
     size_t length = strlen(word);
-    if (strncmp(line, word, length) != 0 || (line[length] != ' ' && line[length] != '\0')) return NULL;
+    if (strncmp(line, word, length) != 0 || (line[length] != ' ' && line[length] != '\0'))
+        return NULL;
     line += length;
     while (*line == ' ') line++;
     return line;
 }
 
-/* ---- options --------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static void for_clients(struct scene *scene, unsigned clients,
                         void (*set)(struct world_client_options *, const struct scene_line *),
@@ -92,7 +95,8 @@ static void set_no_agent(struct world_client_options *client, const struct scene
     (void)line;
     client->client.recover = 0;
 }
-static void set_replicas_refused(struct world_client_options *client, const struct scene_line *line) {
+static void set_replicas_refused(struct world_client_options *client,
+                                 const struct scene_line *line) {
     (void)line;
     client->client.allow_replicas = 0;
 }
@@ -113,9 +117,11 @@ static void set_lists_twice(struct world_client_options *client, const struct sc
 static bool pin(struct reader *reader, const struct scene_line *line) {
     struct scene *scene = reader->scene;
     rl_mask others = line->nodes & scene->options.others;
-    if (others != 0 && others != line->nodes) return wrong(reader, "these nodes are of two quorums");
+    if (others != 0 && others != line->nodes)
+        return wrong(reader, "these nodes are of two quorums");
     for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++)
-        if (line->clients >> i & 1) scene->options.client[i].client.quorum = world_quorum_name(others != 0);
+        if (line->clients >> i & 1)
+            scene->options.client[i].client.quorum = world_quorum_name(others != 0);
     return true;
 }
 
@@ -124,7 +130,8 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     const unsigned everybody = (1u << WORLD_CLIENTS_MAX) - 1;
     switch ((enum scene_option)line->kind) {
     case SCENE_OPTION_NODES:
-        if (line->number < 1 || line->number > RL_NODES_MAX) return wrong(reader, "1 to %d nodes", RL_NODES_MAX);
+        if (line->number < 1 || line->number > RL_NODES_MAX)
+            return wrong(reader, "1 to %d nodes", RL_NODES_MAX);
         scene->options.nodes = (unsigned)line->number;
         break;
     case SCENE_OPTION_CLIENTS:
@@ -137,9 +144,12 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     case SCENE_OPTION_CLIENT_TTL:
         if (line->span < REDLOCK_TTL_MS_MIN * RL_MS || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
             return wrong(reader, "a TTL is from %dms to 24h", REDLOCK_TTL_MS_MIN);
-        for_clients(scene, line->kind == SCENE_OPTION_TTL ? everybody : line->clients, set_ttl, line);
+        for_clients(scene, line->kind == SCENE_OPTION_TTL ? everybody : line->clients, set_ttl,
+                    line);
         break;
-    case SCENE_OPTION_DELAY: scene->options.link.delay_min = scene->options.link.delay_max = line->span; break;
+    case SCENE_OPTION_DELAY:
+        scene->options.link.delay_min = scene->options.link.delay_max = line->span;
+        break;
     case SCENE_OPTION_DELAY_RANGE:
         scene->options.link.delay_min = line->span2;
         scene->options.link.delay_max = line->span;
@@ -161,13 +171,16 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
         break;
     case SCENE_OPTION_RETRY:
         if (line->span2 > line->span || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
-            return wrong(reader, "delays between retries go from the least to the most, which is at most 24h");
+            return wrong(
+                reader,
+                "delays between retries go from the least to the most, which is at most 24h");
         for_clients(scene, everybody, set_retry, line);
         break;
     case SCENE_OPTION_LISTS: for_clients(scene, line->clients, set_lists, line); break;
     case SCENE_OPTION_LISTS_TWICE: for_clients(scene, line->clients, set_lists_twice, line); break;
     case SCENE_OPTION_CLOCK_RATE:
-        if (line->number < 1 || line->number > 10000000) return wrong(reader, "a clock runs at 1 to 10000000 ppm");
+        if (line->number < 1 || line->number > 10000000)
+            return wrong(reader, "a clock runs at 1 to 10000000 ppm");
         for_clients(scene, line->clients, set_clock_rate, line);
         break;
     case SCENE_OPTION_TTL_MAX:
@@ -180,7 +193,9 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     case SCENE_OPTION_FORGETS_MODE: scene->forgets_mode |= line->clients; break;
     case SCENE_OPTION_IS_CLASSIC: scene->classic |= line->clients; break;
     case SCENE_OPTION_PINNED: return pin(reader, line);
-    case SCENE_OPTION_NEW_EACH_TIME: for_clients(scene, line->clients, set_short_lived, line); break;
+    case SCENE_OPTION_NEW_EACH_TIME:
+        for_clients(scene, line->clients, set_short_lived, line);
+        break;
     case SCENE_OPTION_MAY_EVICT: scene->options.may_evict = line->nodes; break;
     case SCENE_OPTION_REPLICAS: scene->options.replicas = line->nodes; break;
     case SCENE_OPTION_NO_REPLICAS: for_clients(scene, everybody, set_replicas_refused, line); break;
@@ -194,14 +209,16 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     return true;
 }
 
-/* ---- lines ----------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* "all nodes" means those that there are; everybody named must exist. */
 static bool settle(struct reader *reader, struct scene_line *line) {
     const struct world_options *options = &reader->scene->options;
     if (line->nodes == rl_all(RL_NODES_MAX)) line->nodes = rl_all(options->nodes);
-    if (line->nodes & ~rl_all(options->nodes)) return wrong(reader, "there are %u nodes", options->nodes);
-    if (line->clients >> options->clients != 0) return wrong(reader, "there are %u clients", options->clients);
+    if (line->nodes & ~rl_all(options->nodes))
+        return wrong(reader, "there are %u nodes", options->nodes);
+    if (line->clients >> options->clients != 0)
+        return wrong(reader, "there are %u clients", options->clients);
     return true;
 }
 
@@ -212,10 +229,12 @@ static bool read_step(struct reader *reader, const char *rest) {
     snprintf(time, sizeof time, "%.*s", (int)length, rest);
     struct scene_line line = {.line = reader->line};
     rl_ns at;
-    if (!scene_duration(time, &at)) return wrong(reader, "'at' needs a time such as 100ms or 2.5s, not '%.20s'", time);
+    if (!scene_duration(time, &at))
+        return wrong(reader, "'at' needs a time such as 100ms or 2.5s, not '%.20s'", time);
     if (scene->steps_count > 0 && at < scene->steps[scene->steps_count - 1].at)
         return wrong(reader, "steps go forward in time");
-    if (scene->steps_count == SCENE_LINES_MAX) return wrong(reader, "at most %d steps", SCENE_LINES_MAX);
+    if (scene->steps_count == SCENE_LINES_MAX)
+        return wrong(reader, "at most %d steps", SCENE_LINES_MAX);
     rest += length;
     while (*rest == ' ') rest++;
     if (scene_match(rest, scene_step_sentences, SCENE_STEP_COUNT, &line, why, sizeof why) < 0)
@@ -230,8 +249,10 @@ static bool read_claim(struct reader *reader, const char *text) {
     struct scene_expectation *expects = reader->below;
     char why[300];
     const char *rest = after(text, "and");
-    if (rest == NULL) return wrong(reader, "below 'classic:' and 'guarded:' each line begins with 'and'");
-    if (expects->claims_count == SCENE_LINES_MAX) return wrong(reader, "at most %d expectations", SCENE_LINES_MAX);
+    if (rest == NULL)
+        return wrong(reader, "below 'classic:' and 'guarded:' each line begins with 'and'");
+    if (expects->claims_count == SCENE_LINES_MAX)
+        return wrong(reader, "at most %d expectations", SCENE_LINES_MAX);
     struct scene_line line = {.line = reader->line};
     if (scene_match(rest, scene_claim_sentences, SCENE_CLAIM_COUNT, &line, why, sizeof why) < 0)
         return wrong(reader, "%s", why);
@@ -251,10 +272,12 @@ static bool read_rules(struct reader *reader, enum scene_mode mode, const char *
     while (*rest != '\0' && *rest != '.') {
         size_t length = strcspn(rest, " .");
         int rule = 0;
-        while (rule < CHECK_RULE_COUNT && (strlen(check_rule_name((enum check_rule)rule)) != length ||
-                                           strncmp(check_rule_name((enum check_rule)rule), rest, length) != 0))
+        while (rule < CHECK_RULE_COUNT &&
+               (strlen(check_rule_name((enum check_rule)rule)) != length ||
+                strncmp(check_rule_name((enum check_rule)rule), rest, length) != 0))
             rule++;
-        if (rule == CHECK_RULE_COUNT) return wrong(reader, "no rule is called '%.*s'", (int)length, rest);
+        if (rule == CHECK_RULE_COUNT)
+            return wrong(reader, "no rule is called '%.*s'", (int)length, rest);
         expects->breaks |= 1u << rule;
         rest += length;
         while (*rest == ' ') rest++;
@@ -270,7 +293,8 @@ static bool read_expectation(struct reader *reader, enum scene_mode mode, const 
     expects->given = true;
     reader->below = expects;
     const char *why = strchr(rest, '.');
-    if (why != NULL && !keep(reader, expects->why, sizeof expects->why, why + 1 + (why[1] == ' '))) return false;
+    if (why != NULL && !keep(reader, expects->why, sizeof expects->why, why + 1 + (why[1] == ' ')))
+        return false;
     if (strncmp(rest, "holds", 5) == 0 && (rest[5] == '\0' || rest[5] == '.')) return true;
     rest = after(rest, "breaks");
     if (rest == NULL || *rest == '\0' || *rest == '.')
@@ -289,8 +313,10 @@ static bool read_prose(struct reader *reader, const char *text) {
 
 static bool read_source(struct reader *reader, const char *rest) {
     struct scene *scene = reader->scene;
-    if (scene->sources_count == DRAW_SOURCES_MAX) return wrong(reader, "at most %d sources", DRAW_SOURCES_MAX);
-    return keep(reader, scene->source_text[scene->sources_count++], sizeof scene->source_text[0], rest);
+    if (scene->sources_count == DRAW_SOURCES_MAX)
+        return wrong(reader, "at most %d sources", DRAW_SOURCES_MAX);
+    return keep(reader, scene->source_text[scene->sources_count++], sizeof scene->source_text[0],
+                rest);
 }
 
 static bool read_option(struct reader *reader, const char *text) {
@@ -311,13 +337,18 @@ static bool read_line(struct reader *reader, const char *text) {
         while (*text == ' ') text++;
         return reader->below ? read_claim(reader, text) : read_prose(reader, text);
     }
-    if ((rest = after(text, "title")) != NULL) return keep(reader, scene->title, sizeof scene->title, rest);
+    if ((rest = after(text, "title")) != NULL)
+        return keep(reader, scene->title, sizeof scene->title, rest);
     if ((rest = after(text, "source")) != NULL) return read_source(reader, rest);
-    if ((rest = after(text, "later")) != NULL) return keep(reader, scene->later, sizeof scene->later, rest);
+    if ((rest = after(text, "later")) != NULL)
+        return keep(reader, scene->later, sizeof scene->later, rest);
     if ((rest = after(text, "at")) != NULL) return read_step(reader, rest);
-    if ((rest = after(text, "classic:")) != NULL) return read_expectation(reader, SCENE_CLASSIC, rest);
-    if ((rest = after(text, "guarded:")) != NULL) return read_expectation(reader, SCENE_GUARDED, rest);
-    if ((rest = after(text, "native:")) != NULL) return keep(reader, scene->native, sizeof scene->native, rest);
+    if ((rest = after(text, "classic:")) != NULL)
+        return read_expectation(reader, SCENE_CLASSIC, rest);
+    if ((rest = after(text, "guarded:")) != NULL)
+        return read_expectation(reader, SCENE_GUARDED, rest);
+    if ((rest = after(text, "native:")) != NULL)
+        return keep(reader, scene->native, sizeof scene->native, rest);
     return read_option(reader, text);
 }
 
@@ -333,12 +364,16 @@ static bool check_client(struct reader *reader, unsigned client) {
     const struct redlock_client_options *options = &reader->scene->options.client[client].client;
     const struct redlock_lock_options *lock = &reader->scene->options.client[client].lock;
     const char *name = scene_client_names[client];
-    const int64_t ttl_ms = lock->ttl_ms, drift_ms = ttl_ms * options->drift_ppm / 1000000 + options->drift_ms;
+    const int64_t ttl_ms = lock->ttl_ms,
+                  drift_ms = ttl_ms * options->drift_ppm / 1000000 + options->drift_ms;
     int64_t margin_ms = lock->lost_margin_ms;
     if (margin_ms < 0) margin_ms = ttl_ms / 10 < 1000 ? ttl_ms / 10 : 1000;
-    if (options->node_timeout_ms >= ttl_ms) return wrong(reader, "%s's node timeout must be below its TTL", name);
+    if (options->node_timeout_ms >= ttl_ms)
+        return wrong(reader, "%s's node timeout must be below its TTL", name);
     if (drift_ms + margin_ms + 1 >= ttl_ms)
-        return wrong(reader, "%s's TTL leaves no validity: it must be above the lost margin and the drift", name);
+        return wrong(reader,
+                     "%s's TTL leaves no validity: it must be above the lost margin and the drift",
+                     name);
     return true;
 }
 
@@ -347,34 +382,42 @@ static bool complete(struct reader *reader) {
     size_t used = strlen(scene->prose);
     while (used > 0 && scene->prose[used - 1] == '\n') scene->prose[--used] = '\0';
     if (scene->title[0] == '\0') return wrong(reader, "no title");
-    if (scene->sources_count == 0) return wrong(reader, "no source: say who published it, or that nobody did");
-    if (scene->prose[0] == '\0') return wrong(reader, "no prose: say in a paragraph what this is about");
+    if (scene->sources_count == 0)
+        return wrong(reader, "no source: say who published it, or that nobody did");
+    if (scene->prose[0] == '\0')
+        return wrong(reader, "no prose: say in a paragraph what this is about");
     if (scene->later[0] != '\0') return true;
     if (scene->steps_count == 0) return wrong(reader, "nothing happens: no line begins with 'at'");
     if (!scene->expects[SCENE_CLASSIC].given && !scene->expects[SCENE_GUARDED].given)
-        return wrong(reader,
-                     "no expectation: a line 'classic: holds' or 'classic: breaks RULE...', or one of 'guarded:'");
+        return wrong(
+            reader,
+            "no expectation: a line 'classic: holds' or 'classic: breaks RULE...', or one of 'guarded:'");
     for (unsigned i = 0; i < scene->options.clients; i++)
         if (!check_client(reader, i)) return false;
     if (scene->ends == 0) scene->ends = scene->steps[scene->steps_count - 1].at + 1000 * RL_MS;
     return true;
 }
 
-bool scene_read(struct scene *scene, const char *name, const char *file, const char *text, char *error, size_t size) {
+bool scene_read(struct scene *scene, const char *name, const char *file, const char *text,
+                char *error, size_t size) {
     memset(scene, 0, sizeof *scene);
     phrase_plain(scene->name, sizeof scene->name, name, strlen(name));
     phrase_plain(scene->file, sizeof scene->file, file, strlen(file));
     world_options_init(&scene->options);
     scene->options.link.delay_min = scene->options.link.delay_max = RL_MS;
     scene->options.record_messages = 1;
-    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) scene->options.client[i].client.allow_replicas = 1;
+    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++)
+        scene->options.client[i].client.allow_replicas = 1;
     struct reader reader = {.scene = scene, .error = error, .error_size = size};
     while (*text != '\0') {
         char line[4 * LINE_BYTES];
         size_t length = strcspn(text, "\n"), shown = length;
         reader.line++;
-        if (length >= LINE_BYTES) return wrong(&reader, "a line of more than %d bytes", LINE_BYTES - 1);
-        while (shown > 0 && (text[shown - 1] == ' ' || text[shown - 1] == '\r' || text[shown - 1] == '\t')) shown--;
+        if (length >= LINE_BYTES)
+            return wrong(&reader, "a line of more than %d bytes", LINE_BYTES - 1);
+        while (shown > 0 &&
+               (text[shown - 1] == ' ' || text[shown - 1] == '\r' || text[shown - 1] == '\t'))
+            shown--;
         phrase_plain(line, sizeof line, text, shown);
         if (shown == 0) {
             blank_line(scene);

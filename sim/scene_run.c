@@ -11,7 +11,8 @@
 static const char stranger[] = "a stranger's token";
 
 typedef void node_step(struct world *world, unsigned node, const struct scene_line *step);
-typedef void link_step(struct world *world, unsigned client, unsigned node, const struct scene_line *step);
+typedef void link_step(struct world *world, unsigned client, unsigned node,
+                       const struct scene_line *step);
 
 static void do_crash(struct world *world, unsigned node, const struct scene_line *step) {
     (void)step;
@@ -77,7 +78,9 @@ static void do_clock_rate(struct world *world, unsigned node, const struct scene
                                                            : (uint32_t)step->number);
 }
 static void do_mode(struct world *world, unsigned node, const struct scene_line *step) {
-    node_mode(world, node, step->kind == SCENE_STEP_ANSWERS_NORMALLY ? REDLOCK_VERDICT_GRANTED : (int)step->number);
+    node_mode(world, node,
+              step->kind == SCENE_STEP_ANSWERS_NORMALLY ? REDLOCK_VERDICT_GRANTED
+                                                        : (int)step->number);
 }
 static void do_node_pause(struct world *world, unsigned node, const struct scene_line *step) {
     (void)step;
@@ -91,36 +94,44 @@ static void do_stranger(struct world *world, unsigned node, const struct scene_l
     bool sets = step->kind == SCENE_STEP_STRANGER_SETS;
     node_foreign(world, node, JOB, sets ? stranger : NULL, sets ? step->span / RL_MS : 0);
 }
-static void do_cut(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+static void do_cut(struct world *world, unsigned client, unsigned node,
+                   const struct scene_line *step) {
     link_cut(world, client, node,
              step->kind == SCENE_STEP_CUT_BOTH       ? LINK_BOTH
              : step->kind == SCENE_STEP_CUT_REQUESTS ? LINK_REQUESTS
                                                      : LINK_ANSWERS);
 }
-static void do_heal(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+static void do_heal(struct world *world, unsigned client, unsigned node,
+                    const struct scene_line *step) {
     (void)step;
     link_heal(world, client, node);
 }
-static void do_break(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+static void do_break(struct world *world, unsigned client, unsigned node,
+                     const struct scene_line *step) {
     (void)step;
     link_break(world, client, node);
 }
-static void do_delay(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+static void do_delay(struct world *world, unsigned client, unsigned node,
+                     const struct scene_line *step) {
     link_delay(world, client, node, step->span);
 }
-static void do_lose_answer(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+static void do_lose_answer(struct world *world, unsigned client, unsigned node,
+                           const struct scene_line *step) {
     (void)step;
     link_lose_next_answer(world, client, node);
 }
-static void do_wakes_lost(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+static void do_wakes_lost(struct world *world, unsigned client, unsigned node,
+                          const struct scene_line *step) {
     (void)step;
     hints_lost(world, client, node);
 }
-static void do_wakes_again(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+static void do_wakes_again(struct world *world, unsigned client, unsigned node,
+                           const struct scene_line *step) {
     (void)step;
     hints_again(world, client, node);
 }
-static void do_wake_falsely(struct world *world, unsigned client, unsigned node, const struct scene_line *step) {
+static void do_wake_falsely(struct world *world, unsigned client, unsigned node,
+                            const struct scene_line *step) {
     hint_false(world, client, node, JOB, step->kind == SCENE_STEP_CALLS_FALSELY ? 0 : -1);
 }
 
@@ -130,7 +141,8 @@ static void on_nodes(struct world *world, const struct scene_line *step, node_st
     }
 }
 
-static void on_links(struct world *world, const struct scene_line *step, unsigned client, link_step *fn) {
+static void on_links(struct world *world, const struct scene_line *step, unsigned client,
+                     link_step *fn) {
     for (unsigned node = 0; node < RL_NODES_MAX; node++) {
         if (step->nodes & rl_bit(node)) fn(world, client, node, step);
     }
@@ -211,12 +223,15 @@ static void do_step(struct world *world, void *argument, int64_t number) {
     }
 }
 
-/* Whoever lists nodes of two quorums and names neither is to be refused, and who says nothing of guarded nodes. */
+/* Whoever lists nodes of two quorums and names neither is to be refused, and who says nothing of
+ * guarded nodes. */
 static void guard_client(struct scene *scene, unsigned index) {
     struct world_client_options *client = &scene->options.client[index];
     bool forgets = scene->forgets_mode >> index & 1;
-    rl_mask others = scene->options.others, nodes = client->nodes ? client->nodes : rl_all(scene->options.nodes);
-    bool two_quorums = (nodes & others) != 0 && (nodes & (rl_mask)~others) != 0 && !client->client.quorum;
+    rl_mask others = scene->options.others,
+            nodes = client->nodes ? client->nodes : rl_all(scene->options.nodes);
+    bool two_quorums =
+        (nodes & others) != 0 && (nodes & (rl_mask)~others) != 0 && !client->client.quorum;
     if (scene->classic >> index & 1 || forgets) client->client.confirm = 0;
     if (scene->classic >> index & 1) return;
     client->client.mode = forgets ? REDLOCK_MODE_AUTO : REDLOCK_MODE_GUARDED;
@@ -249,10 +264,12 @@ void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_res
         guard(&copy);
     else
         make_classic(&copy);
-    history_init(&result->history, scene->options.clients, scene->options.nodes, scene->options.resources);
+    history_init(&result->history, scene->options.clients, scene->options.nodes,
+                 scene->options.resources);
     struct world *world = world_new();
     world_begin(world, &copy.options, &result->history);
-    for (size_t i = 0; i < copy.steps_count; i++) world_at(world, copy.steps[i].at, do_step, &copy, (int64_t)i);
+    for (size_t i = 0; i < copy.steps_count; i++)
+        world_at(world, copy.steps[i].at, do_step, &copy, (int64_t)i);
     world_run_until(world, copy.ends);
     world_end(world);
     world_free(world);

@@ -48,13 +48,14 @@ static bool cut_words(struct words *words, const char *text) {
     return true;
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 bool scene_duration(const char *word, rl_ns *span) {
     static const struct {
         const char *unit;
         rl_ns thousandth;
-    } units[] = {{"us", 1}, {"ms", RL_MS / 1000}, {"s", RL_MS}, {"m", 60 * RL_MS}, {"h", 3600 * RL_MS}};
+    } units[] = {
+        {"us", 1}, {"ms", RL_MS / 1000}, {"s", RL_MS}, {"m", 60 * RL_MS}, {"h", 3600 * RL_MS}};
     if (!isdigit((unsigned char)*word)) return false;
     int64_t value = 0;
     int digits = 0, decimals = -1;
@@ -117,7 +118,8 @@ static bool read_nodes(const struct words *words, size_t *at, rl_mask *nodes) {
         *at += 2;
         return true;
     }
-    if (strcmp(words->word[*at], "node") != 0 && strcmp(words->word[*at], "nodes") != 0) return false;
+    if (strcmp(words->word[*at], "node") != 0 && strcmp(words->word[*at], "nodes") != 0)
+        return false;
     size_t next = *at + 1;
     while (next < words->count && read_nodes_word(words->word[next], nodes)) next++;
     if (next == *at + 1) return false;
@@ -153,7 +155,7 @@ static bool read_named(const char *word, bool verdict, int64_t *number) {
     return false;
 }
 
-/* ---- one sentence ---------------------------------------------------------------------------------------- */
+/* ---- one sentence ---------------------------------------------------------------------------- */
 
 static bool is_one_of(const char *choices, size_t length, const char *word) {
     while (length > 0) {
@@ -197,7 +199,8 @@ static bool match_word(const char *pattern, size_t length, const struct words *w
     return is_one_of(pattern, length, word);
 }
 
-static bool match_sentence(const char *sentence, const struct words *words, struct scene_line *line) {
+static bool match_sentence(const char *sentence, const struct words *words,
+                           struct scene_line *line) {
     size_t at = 0;
     while (*sentence != '\0') {
         size_t length = strcspn(sentence, " ");
@@ -208,8 +211,8 @@ static bool match_sentence(const char *sentence, const struct words *words, stru
     return at == words->count;
 }
 
-int scene_match(const char *text, const char *const *table, size_t count, struct scene_line *line, char *why,
-                size_t size) {
+int scene_match(const char *text, const char *const *table, size_t count, struct scene_line *line,
+                char *why, size_t size) {
     struct words words;
     if (!cut_words(&words, text)) {
         snprintf(why, size, "more words than a sentence can have");

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The nodes: what a Redis server does with a request (by src/node/table.h, on the node's wall clock). What
- * befalls them is in server_faults.c. A node works off a request in no time, in the order of arrival over all its
- * connections.
+ * The nodes: what a Redis server does with a request (by src/node/table.h, on the node's wall
+ * clock). What befalls them is in server_faults.c. A node works off a request in no time, in the
+ * order of arrival over all its connections.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "inside.h"
 
-static const struct node_bytes keys[WORLD_RESOURCES_MAX] = {{"r1", 2}, {"r2", 2}, {"r3", 2}, {"r4", 2}};
+static const struct node_bytes keys[WORLD_RESOURCES_MAX] = {
+    {"r1", 2}, {"r2", 2}, {"r3", 2}, {"r4", 2}};
 
 struct node_bytes resource_key(unsigned resource) {
     return keys[resource];
@@ -17,11 +18,14 @@ struct node_bytes resource_key(unsigned resource) {
 
 int resource_of(const void *key, size_t bytes) {
     const char *name = key;
-    if (bytes != 2 || name[0] != 'r' || name[1] < '1' || name[1] > '0' + WORLD_RESOURCES_MAX) return -1;
+    if (bytes != 2 || name[0] != 'r' || name[1] < '1' || name[1] > '0' + WORLD_RESOURCES_MAX)
+        return -1;
     return name[1] - '1';
 }
 
-int64_t server_wall_ms(const struct server *server) { return clock_read(&server->clock, server->world->now) / RL_MS; }
+int64_t server_wall_ms(const struct server *server) {
+    return clock_read(&server->clock, server->world->now) / RL_MS;
+}
 
 /* Which of its node's bodies a connection ends at. */
 struct server *server_of(struct world *world, const struct link *link) {
@@ -30,7 +34,8 @@ struct server *server_of(struct world *world, const struct link *link) {
 
 void run_id_write(const struct world *world, uint32_t process, char run_id[41]) {
     struct random random = random_named(world->options.seed, 10000 + process);
-    for (int i = 0; i < 40; i += 8) snprintf(run_id + i, 9, "%08x", (unsigned)(random_next(&random) >> 32));
+    for (int i = 0; i < 40; i += 8)
+        snprintf(run_id + i, 9, "%08x", (unsigned)(random_next(&random) >> 32));
 }
 
 void server_new_process(struct server *server) {
@@ -51,7 +56,7 @@ void server_write(const struct server *server, enum history_kind kind, int64_t v
     world_write(server->world, &record);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 /* A key lives through the last millisecond of its time. */
 static rl_ns end_of_key(const struct server *server, int64_t expires_ms) {
@@ -82,13 +87,14 @@ static void look_for_ended(struct world *world, void *argument, int64_t number) 
 
 static void remember(struct server *server, unsigned resource, uint32_t token, int64_t expires_ms) {
     if (server->changes_count == server->changes_capacity)
-        server->changes = memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
+        server->changes =
+            memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
     server->changes[server->changes_count++] =
         (struct change){server->world->now, (uint8_t)resource, token, expires_ms};
 }
 
-static void on_change(void *context, enum node_change change, struct node_bytes key, struct node_bytes token,
-                      int64_t expires_ms) {
+static void on_change(void *context, enum node_change change, struct node_bytes key,
+                      struct node_bytes token, int64_t expires_ms) {
     static const enum history_kind kinds[] = {
         [NODE_CHANGE_SET] = HISTORY_KEY_SET,         [NODE_CHANGE_EXTENDED] = HISTORY_KEY_EXTENDED,
         [NODE_CHANGE_DELETED] = HISTORY_KEY_DELETED, [NODE_CHANGE_EXPIRED] = HISTORY_KEY_EXPIRED,
@@ -97,7 +103,8 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     struct server *server = context;
     struct world *world = server->world;
     int resource = resource_of(key.data, key.bytes);
-    if (resource >= 0 && change != NODE_CHANGE_LOST) tell_changed(server, (unsigned)resource, change == NODE_CHANGE_EXPIRED);
+    if (resource >= 0 && change != NODE_CHANGE_LOST)
+        tell_changed(server, (unsigned)resource, change == NODE_CHANGE_EXPIRED);
     if (resource < 0 || server->old) return;
     uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
@@ -109,12 +116,13 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     world_write(world, &record);
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* A server in this mode answers nothing but its error, handshakes too. */
 static bool refuses_all(int mode) {
-    return mode == REDLOCK_VERDICT_LOADING || mode == REDLOCK_VERDICT_BUSY || mode == REDLOCK_VERDICT_MASTERDOWN ||
-           mode == REDLOCK_VERDICT_AUTH || mode == REDLOCK_VERDICT_MAXCLIENTS || mode == REDLOCK_VERDICT_CLUSTER;
+    return mode == REDLOCK_VERDICT_LOADING || mode == REDLOCK_VERDICT_BUSY ||
+           mode == REDLOCK_VERDICT_MASTERDOWN || mode == REDLOCK_VERDICT_AUTH ||
+           mode == REDLOCK_VERDICT_MAXCLIENTS || mode == REDLOCK_VERDICT_CLUSTER;
 }
 
 bool server_refuses_all(const struct server *server) { return refuses_all(server->mode); }
@@ -149,12 +157,14 @@ static bool same(struct node_bytes a, struct net_bytes b) {
     return true;
 }
 
-/* The scripts read before they write, so the error comes only where there is something of ours to be changed. */
+/* The scripts read before they write, so the error comes only where there is something of ours to
+ * be changed. */
 static bool would_change(struct server *server, const struct message *request) {
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
     unsigned ours = 0;
     for (unsigned i = 0; i < request->keys_count; i++)
-        ours += same(node_get(server->table, resource_key(request->keys[i]), server_wall_ms(server)), token);
+        ours += same(
+            node_get(server->table, resource_key(request->keys[i]), server_wall_ms(server)), token);
     return request->op == NET_EXTEND ? ours == request->keys_count : ours > 0;
 }
 
@@ -162,8 +172,10 @@ static bool would_change(struct server *server, const struct message *request) {
 static int refusal(struct server *server, const struct message *request) {
     int mode = server_mode(server);
     if (mode == REDLOCK_VERDICT_GRANTED || refuses_all(mode)) return mode;
-    if (request->op == NET_ACQUIRE || request->op == NET_RAISE || request->op == NET_RECORD_WRITE) return mode;
-    if (request->op == NET_STAND || (request->op == NET_LEAVE && mode != REDLOCK_VERDICT_OOM)) return mode;
+    if (request->op == NET_ACQUIRE || request->op == NET_RAISE || request->op == NET_RECORD_WRITE)
+        return mode;
+    if (request->op == NET_STAND || (request->op == NET_LEAVE && mode != REDLOCK_VERDICT_OOM))
+        return mode;
     if (!net_op_is_write(request->op)) return REDLOCK_VERDICT_GRANTED;
     if (mode == REDLOCK_VERDICT_OOM && !request->guarded) return REDLOCK_VERDICT_GRANTED;
     return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
@@ -195,10 +207,12 @@ void server_read(struct server *server, struct message *request) {
         if (i == 0 || left == -1 || (request->remaining_ms != -1 && left > request->remaining_ms))
             request->remaining_ms = left;
     }
-    request->verdict = request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+    request->verdict =
+        request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
     if (request->op != NET_LOOK || request->remaining_ms == -2) return;
     struct node_bytes value = node_get(server->table, resource_key(request->keys[0]), now_ms);
-    request->value = token_number(&server->world->tokens, (struct net_bytes){value.data, value.bytes});
+    request->value =
+        token_number(&server->world->tokens, (struct net_bytes){value.data, value.bytes});
 }
 
 static void scan_op(struct server *server, struct message *request) {
@@ -242,7 +256,8 @@ static void shake_hands(struct server *server, struct message *connect) {
     else if (refuses_all(server->mode))
         connect->verdict = (int16_t)server->mode;
     link->open = connect->verdict == REDLOCK_VERDICT_GRANTED;
-    link->announces = link->guarded && (server->world->options.unannounced & rl_bit(server->node)) == 0;
+    link->announces =
+        link->guarded && (server->world->options.unannounced & rl_bit(server->node)) == 0;
     if (server->world->options.guarded) connect->quorum = server_guard_quorum(server);
     wire_answer(server->world, connect);
 }
@@ -266,14 +281,15 @@ void server_serve(struct server *server, struct message *request) {
 /* A new connection finds whoever stands for the node now. */
 void server_receive(struct world *world, struct message *request) {
     const struct link *link = link_of(world, request);
-    struct server *server = request->what == MESSAGE_CONNECT ? &world->server[link->node] : server_of(world, link);
+    struct server *server =
+        request->what == MESSAGE_CONNECT ? &world->server[link->node] : server_of(world, link);
     if (server->up && server->paused)
         messages_push(&server->pile, request);
     else
         server_serve(server, request);
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------------ */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 struct node_table *server_table_new(node_change_fn *fn, void *context) {
     struct node_table *table = node_table_new(fn, context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What befalls nodes: crashes, restarts with old data, replicas that take over, clocks, errors, stops, strangers.
+ * What befalls nodes: crashes, restarts with old data, replicas that take over, clocks, errors,
+ * stops, strangers.
  */
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 #define LAST_SECOND (1000 * RL_MS)
 
-/* ---- restarts and replicas -------------------------------------------------------------------------------- */
+/* ---- restarts and replicas ------------------------------------------------------------------- */
 
 /* The table as it was: each key's last change up to then. */
 static void rebuild(struct server *server, rl_ns as_of) {
@@ -22,12 +23,14 @@ static void rebuild(struct server *server, rl_ns as_of) {
         if (!last[i] || last[i]->token == 0) continue;
         struct net_bytes token = token_bytes(&world->tokens, last[i]->token);
         bool ends = last[i]->expires_ms != INT64_MAX;
-        (void)node_set(world->scratch, resource_key(i), (struct node_bytes){token.data, token.bytes}, ends ? 1 : 0,
+        (void)node_set(world->scratch, resource_key(i),
+                       (struct node_bytes){token.data, token.bytes}, ends ? 1 : 0,
                        ends ? last[i]->expires_ms - 1 : 0);
     }
 }
 
-/* What others still know is no part of the node any more, and what it wrote since then was never written. */
+/* What others still know is no part of the node any more, and what it wrote since then was never
+ * written. */
 void server_go_back(struct server *server, rl_ns span) {
     rebuild(server, server->world->now - span);
     (void)node_table_copy(server->table, server->world->scratch);
@@ -49,7 +52,8 @@ void node_crash(struct world *world, unsigned node) {
 }
 
 void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
-    static const int64_t values[] = {[NODE_KEEPS_NOTHING] = 0, [NODE_KEEPS_ALL] = 1, [NODE_LOSES_LAST_SECOND] = 2};
+    static const int64_t values[] = {
+        [NODE_KEEPS_NOTHING] = 0, [NODE_KEEPS_ALL] = 1, [NODE_LOSES_LAST_SECOND] = 2};
     struct server *server = &world->server[node];
     if (server->up) return;
     server->up = true;
@@ -83,7 +87,8 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
     wire_node_died(world, node, false);
     promote(server, lag);
     struct message *message;
-    while ((message = messages_pop(&server->pile))) message_free(world, message); /* the old master's */
+    while ((message = messages_pop(&server->pile)))
+        message_free(world, message); /* the old master's */
     server_await_expiry(server);
     server_guard_look(server);
 }
@@ -155,7 +160,7 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     server_guard_look(server);
 }
 
-/* ---- clocks, modes, pauses -------------------------------------------------------------------------------- */
+/* ---- clocks, modes, pauses ------------------------------------------------------------------- */
 
 /* Ends of keys lie elsewhere in world time now. */
 static void clock_changed(struct server *server) {
@@ -204,7 +209,8 @@ void node_resume(struct world *world, unsigned node) {
     server_await_expiry(server);
 }
 
-void node_foreign(struct world *world, unsigned node, unsigned resource, const char *token, int64_t ttl_ms) {
+void node_foreign(struct world *world, unsigned node, unsigned resource, const char *token,
+                  int64_t ttl_ms) {
     struct server *server = &world->server[node];
     size_t bytes = 0;
     if (!server->up) return;
@@ -214,13 +220,13 @@ void node_foreign(struct world *world, unsigned node, unsigned resource, const c
     record.token = token_number(&world->tokens, (struct net_bytes){token, bytes});
     world_write(world, &record);
     if (token)
-        (void)node_set(server->table, resource_key(resource), (struct node_bytes){token, bytes}, ttl_ms,
-                       server_wall_ms(server));
+        (void)node_set(server->table, resource_key(resource), (struct node_bytes){token, bytes},
+                       ttl_ms, server_wall_ms(server));
     else
         (void)node_delete(server->table, resource_key(resource), server_wall_ms(server));
     server_await_expiry(server);
 }
-/* ---- the end of faults ------------------------------------------------------------------------------------- */
+/* ---- the end of faults ----------------------------------------------------------------------- */
 
 void servers_heal(struct world *world) {
     for (unsigned i = 0; i < world->options.nodes; i++) {

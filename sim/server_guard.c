@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node's record and fences: what it answers in guarded mode (by src/node/table.h), and what restarts and replicas go
- * back to.
+ * A node's record and fences: what it answers in guarded mode (by src/node/table.h), and what
+ * restarts and replicas go back to.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,15 +13,18 @@
 #define QUORUM_ID UINT64_C(0x7265646c6f636b31)
 #define OTHER_QUORUM_ID UINT64_C(0x7265646c6f636b32)
 
-const char *world_quorum_name(bool other) { return other ? "7265646c6f636b32" : "7265646c6f636b31"; }
+const char *world_quorum_name(bool other) {
+    return other ? "7265646c6f636b32" : "7265646c6f636b31";
+}
 
 static const struct node_bytes record_name = {NET_KEY_RECORD, sizeof(NET_KEY_RECORD) - 1};
 
-/* ---- what was done, to be done again ----------------------------------------------------------------------- */
+/* ---- what was done, to be done again --------------------------------------------------------- */
 
 static struct guard_change *remember(struct server *server, enum deed_on_guard what) {
     if (server->guard_count == server->guard_capacity)
-        server->guard = memory_grow(server->guard, &server->guard_capacity, sizeof(server->guard[0]), 64);
+        server->guard =
+            memory_grow(server->guard, &server->guard_capacity, sizeof(server->guard[0]), 64);
     struct guard_change *change = &server->guard[server->guard_count++];
     *change = (struct guard_change){.at = server->world->now, .what = (uint8_t)what};
     return change;
@@ -44,7 +47,8 @@ void server_guard_flushed(struct server *server) {
 void server_guard_deleted(struct server *server) { remember(server, GUARD_DELETED); }
 
 static void forget_from(struct server *server, size_t first) {
-    for (size_t i = first; i < server->guard_count; i++) body_drop(server->world, server->guard[i].body);
+    for (size_t i = first; i < server->guard_count; i++)
+        body_drop(server->world, server->guard[i].body);
     server->guard_count = first;
 }
 
@@ -74,7 +78,8 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
         const struct guard_change *change = &server->guard[i];
         switch ((enum deed_on_guard)change->what) {
         case GUARD_RAISED:
-            (void)node_zadd(table, change->nonce, change->fence, change->stripes, change->stripes_count);
+            (void)node_zadd(table, change->nonce, change->fence, change->stripes,
+                            change->stripes_count);
             break;
         case GUARD_WRITTEN: (void)write_record(table, change); break;
         case GUARD_FLUSHED: node_flush_all(table); break;
@@ -84,7 +89,7 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
     forget_from(server, i);
 }
 
-/* ---- standing ---------------------------------------------------------------------------------------------- */
+/* ---- standing -------------------------------------------------------------------------------- */
 
 static bool read_record(const struct server *server, struct rl_record *record) {
     const struct node_field *fields;
@@ -103,7 +108,8 @@ void server_guard_look(struct server *server) {
     if (!world->options.guarded) return;
     bool was = server->intact;
     bool known = read_record(server, &record);
-    server->intact = known && record.standing == RL_RECORD_INTACT && strcmp(record.run_id, server->run_id) == 0 &&
+    server->intact = known && record.standing == RL_RECORD_INTACT &&
+                     strcmp(record.run_id, server->run_id) == 0 &&
                      record.evicted == server->evicted && server->sound;
     if (server->intact == was || server->old) return;
     struct history_record standing = server_record(server, HISTORY_NODE_STANDING);
@@ -117,7 +123,8 @@ uint64_t server_guard_quorum(const struct server *server) {
     return read_record(server, &record) ? record.quorum_id : 0;
 }
 
-/* Does this one's record name a newer body of the node than its own? Then it has been taken for lost. */
+/* Does this one's record name a newer body of the node than its own? Then it has been taken for
+ * lost. */
 static bool knows_newer(const struct server *server, unsigned node, const struct rl_body *own) {
     struct rl_record record;
     if (!server->up || !read_record(server, &record)) return false;
@@ -128,7 +135,8 @@ static bool knows_newer(const struct server *server, unsigned node, const struct
 bool node_is_intact(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     struct rl_record record;
-    if (!server->intact || server->replica || server->may_evict || !read_record(server, &record)) return false;
+    if (!server->intact || server->replica || server->may_evict || !read_record(server, &record))
+        return false;
     if (strcmp(record.replid, server->replid) != 0) return false;
     const struct rl_member *member = rl_record_member(&record, node + 1);
     for (unsigned i = 0; member && i < world->options.nodes; i++) {
@@ -151,22 +159,22 @@ static void write_vote(struct server *server, const struct message *request) {
     world_write(server->world, &record);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void set_key(struct server *server, struct message *request) {
     struct node_bytes each[WORLD_RESOURCES_MAX];
     size_t count = keys_of(request, each);
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
-    request->verdict =
-        (int16_t)verdict_of(node_acquire(server->table, each, count, (struct node_bytes){token.data, token.bytes},
-                                         request->ttl_ms, server_wall_ms(server)));
+    request->verdict = (int16_t)verdict_of(
+        node_acquire(server->table, each, count, (struct node_bytes){token.data, token.bytes},
+                     request->ttl_ms, server_wall_ms(server)));
     server_await_expiry(server);
 }
 
 /* The second command of the pipeline is executed whatever the first has said. */
 static void raise_behind(struct server *server, struct message *request) {
-    enum node_answer answer =
-        node_zadd(server->table, request->nonce, request->fence, request->stripes, request->stripes_count);
+    enum node_answer answer = node_zadd(server->table, request->nonce, request->fence,
+                                        request->stripes, request->stripes_count);
     remember_raise(server, request);
     if (request->verdict == REDLOCK_VERDICT_GRANTED) request->verdict = (int16_t)verdict_of(answer);
 }
@@ -190,8 +198,9 @@ static void extend(struct server *server, struct message *request) {
     size_t count = keys_of(request, each);
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
     request->verdict = (int16_t)verdict_of(node_extend_guarded(
-        server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->ttl_ms, request->nonce,
-        request->fence, request->stripes, request->stripes_count, server_wall_ms(server)));
+        server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->ttl_ms,
+        request->nonce, request->fence, request->stripes, request->stripes_count,
+        server_wall_ms(server)));
     if (request->verdict == REDLOCK_VERDICT_GRANTED) remember_raise(server, request);
     server_await_expiry(server);
 }
@@ -202,8 +211,9 @@ static void raise(struct server *server, struct message *request) {
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
     int64_t highest = 0;
     request->verdict = (int16_t)verdict_of(
-        node_raise(server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->nonce,
-                   request->fence, request->stripes, request->stripes_count, server_wall_ms(server), &highest));
+        node_raise(server->table, each, count, (struct node_bytes){token.data, token.bytes},
+                   request->nonce, request->fence, request->stripes, request->stripes_count,
+                   server_wall_ms(server), &highest));
     remember_raise(server, request);
     write_vote(server, request);
     if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;
@@ -213,9 +223,9 @@ static void confirm(struct server *server, struct message *request) {
     struct node_bytes each[WORLD_RESOURCES_MAX];
     size_t count = keys_of(request, each);
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
-    request->verdict = (int16_t)verdict_of(
-        node_confirm(server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->nonce,
-                     request->fence, request->stripes, request->stripes_count, server_wall_ms(server)));
+    request->verdict = (int16_t)verdict_of(node_confirm(
+        server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->nonce,
+        request->fence, request->stripes, request->stripes_count, server_wall_ms(server)));
 }
 
 static void tell_record(struct server *server, struct message *request) {
@@ -261,7 +271,8 @@ static void tell_fences(struct server *server, struct message *request) {
     body_set_fences(request->body, fences);
 }
 
-static void tell_words(struct server *server, struct message *request, const char *const *words, size_t count) {
+static void tell_words(struct server *server, struct message *request, const char *const *words,
+                       size_t count) {
     request->verdict = REDLOCK_VERDICT_GRANTED;
     request->body = body_new(server->world);
     for (size_t i = 0; i < count; i++) body_add(request->body, words[i], strlen(words[i]));
@@ -274,19 +285,25 @@ static void survey(struct server *server, struct message *request) {
     snprintf(micros, sizeof(micros), "%lld", (long long)(wall % (1000 * RL_MS) / 1000));
     bool evicts = server->may_evict;
     const char *const time[] = {seconds, micros};
-    const char *const memory[] = {evicts ? "maxmemory_policy:volatile-lru\r\n" : "maxmemory_policy:noeviction\r\n"};
+    const char *const memory[] = {evicts ? "maxmemory_policy:volatile-lru\r\n"
+                                         : "maxmemory_policy:noeviction\r\n"};
     const char *const policy[] = {"maxmemory-policy", evicts ? "volatile-lru" : "noeviction"};
     const char *role[] = {"role:master\r\n"};
     if (server_mode(server) == REDLOCK_VERDICT_READONLY) role[0] = "role:slave\r\n";
-    snprintf(quorum_text, sizeof(quorum_text), "%016llx", (unsigned long long)server_guard_quorum(server));
+    snprintf(quorum_text, sizeof(quorum_text), "%016llx",
+             (unsigned long long)server_guard_quorum(server));
     const char *const quorum[] = {quorum_text};
     switch ((enum net_question)request->question) {
     case NET_ASK_TIME: tell_words(server, request, time, 2); break;
     case NET_ASK_INFO_MEMORY: tell_words(server, request, memory, 1); break;
     case NET_ASK_INFO_REPLICATION: tell_words(server, request, role, 1); break;
     case NET_ASK_POLICY: tell_words(server, request, policy, 2); break;
-    case NET_ASK_QUORUM: tell_words(server, request, quorum, server_guard_quorum(server) != 0); break;
-    default: request->verdict = REDLOCK_VERDICT_ERROR; break; /* nothing simulated has a configuration to tell of */
+    case NET_ASK_QUORUM:
+        tell_words(server, request, quorum, server_guard_quorum(server) != 0);
+        break;
+    default:
+        request->verdict = REDLOCK_VERDICT_ERROR;
+        break; /* nothing simulated has a configuration to tell of */
     }
 }
 
@@ -305,9 +322,11 @@ void server_guard_serve(struct server *server, struct message *request) {
     }
 }
 
-/* ---- beginning --------------------------------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
-static bool is_other(const struct world *world, unsigned node) { return (world->options.others & rl_bit(node)) != 0; }
+static bool is_other(const struct world *world, unsigned node) {
+    return (world->options.others & rl_bit(node)) != 0;
+}
 
 static void fill_record(const struct world *world, bool other, struct rl_record *record) {
     memset(record, 0, sizeof(*record));
@@ -338,7 +357,8 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     struct guard_change *change = remember(server, GUARD_WRITTEN);
     change->nonce = record->nonce;
     change->body = body_new(world);
-    for (size_t i = 0; i < text.fields_count; i++) body_add(change->body, text.fields[i].data, text.fields[i].bytes);
+    for (size_t i = 0; i < text.fields_count; i++)
+        body_add(change->body, text.fields[i].data, text.fields[i].bytes);
     body_set_fences(change->body, floor);
     change->at = -RL_NEVER; /* no replica lags that far */
     (void)write_record(server->table, change);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a server says of itself besides its record (role, replication id, eviction), what changes that, and what it
- * announces to guarded clients on the connection of their requests: as Redis does for a client that asked for CLIENT
- * TRACKING ON BCAST NOLOOP with the record's name as prefix. A flush and a full resynchronisation are announced at once,
- * a change of the record by another client before the server sleeps again: other requests may be answered before that.
+ * What a server says of itself besides its record (role, replication id, eviction), what changes
+ * that, and what it announces to guarded clients on the connection of their requests: as Redis does
+ * for a client that asked for CLIENT TRACKING ON BCAST NOLOOP with the record's name as prefix. A
+ * flush and a full resynchronisation are announced at once, a change of the record by another
+ * client before the server sleeps again: other requests may be answered before that.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +13,11 @@
 
 #define SOON (RL_MS / 2) /* within this the server has answered what lay in its sockets */
 
-/* ---- replication ids --------------------------------------------------------------------------------------- */
+/* ---- replication ids ------------------------------------------------------------------------- */
 
 static void new_replid(struct server *server) {
-    struct random random = random_named(server->world->options.seed, 20000 + ++server->world->replids);
+    struct random random =
+        random_named(server->world->options.seed, 20000 + ++server->world->replids);
     for (int i = 0; i < 40; i += 8)
         snprintf(server->replid + i, 9, "%08x", (unsigned)(random_next(&random) >> 32));
 }
@@ -57,7 +59,7 @@ void server_state_live_on(const struct server *server, struct server *old) {
     old->announcements_random = server->announcements_random;
 }
 
-/* ---- announcements ----------------------------------------------------------------------------------------- */
+/* ---- announcements --------------------------------------------------------------------------- */
 
 typedef bool link_is_fn(const struct server *server, const struct link *link);
 
@@ -65,17 +67,19 @@ static bool listens(const struct server *server, const struct link *link) {
     return link->node == server->node && link->old == server->old && link->open && link->announces;
 }
 
-/* Who changed the record knows. Of several within one turn of the server the first is spared, as Redis does it: what the
- * others wrote it learns from its next vote. */
+/* Who changed the record knows. Of several within one turn of the server the first is spared, as
+ * Redis does it: what the others wrote it learns from its next vote. */
 static bool listens_to_others(const struct server *server, const struct link *link) {
-    return listens(server, link) && (link != server->changer || link->connection != server->changer_connection);
+    return listens(server, link) &&
+           (link != server->changer || link->connection != server->changer_connection);
 }
 
 static void announce(struct server *server, link_is_fn *is, bool all) {
     struct world *world = server->world;
     for (unsigned client = 0; client < world->options.clients; client++)
         for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-            if (is(server, &world->actor[client].link[slot])) wire_announce(world, client, slot, all);
+            if (is(server, &world->actor[client].link[slot]))
+                wire_announce(world, client, slot, all);
 }
 
 void server_announce(struct server *server) {
@@ -91,7 +95,8 @@ static void announce_record(struct server *server) {
 void server_state_resume(struct server *server) { announce_record(server); }
 
 static void before_sleep(struct world *world, void *argument, int64_t number) {
-    struct server *server = number < RL_NODES_MAX ? &world->server[number] : &world->old[number - RL_NODES_MAX];
+    struct server *server =
+        number < RL_NODES_MAX ? &world->server[number] : &world->old[number - RL_NODES_MAX];
     (void)argument;
     if (!server->paused) announce_record(server);
 }
@@ -103,11 +108,11 @@ void server_record_changed(struct server *server) {
     server->changer = world->serving;
     server->changer_connection = world->serving ? world->serving->connection : 0;
     rl_ns soon = random_between(&server->announcements_random, 0, 1) ? SOON : SOON / 32;
-    world_at(world, world->now + random_between(&server->announcements_random, 0, soon), before_sleep, NULL,
-             server->node + (server->old ? RL_NODES_MAX : 0));
+    world_at(world, world->now + random_between(&server->announcements_random, 0, soon),
+             before_sleep, NULL, server->node + (server->old ? RL_NODES_MAX : 0));
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 void server_state_serve(struct server *server, struct message *request) {
     struct net_state state = {
@@ -123,7 +128,7 @@ void server_state_serve(struct server *server, struct message *request) {
     body_add(request->body, &state, sizeof(state));
 }
 
-/* ---- what befalls it --------------------------------------------------------------------------------------- */
+/* ---- what befalls it ------------------------------------------------------------------------- */
 
 /* The new replication id is the one that its former replica took when it was promoted. */
 static void resync(struct server *server) {
@@ -141,7 +146,9 @@ static void resync(struct server *server) {
 static void resync_later(struct world *world, void *argument, int64_t number) {
     struct server *server = &world->server[number & 0xff];
     (void)argument;
-    if (server->up && !server->paused && server->replica && server->resyncs == (uint32_t)(number >> 8)) resync(server);
+    if (server->up && !server->paused && server->replica &&
+        server->resyncs == (uint32_t)(number >> 8))
+        resync(server);
 }
 
 void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync) {
@@ -154,7 +161,8 @@ void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync) {
     if (sync == 0)
         resync(server);
     else
-        world_at(world, world->now + sync, resync_later, NULL, (int64_t)server->resyncs << 8 | (int64_t)node);
+        world_at(world, world->now + sync, resync_later, NULL,
+                 (int64_t)server->resyncs << 8 | (int64_t)node);
 }
 
 void node_follow(struct world *world, unsigned node) {
@@ -169,7 +177,8 @@ void node_follow(struct world *world, unsigned node) {
 void node_follows_deletion(struct world *world, unsigned node, unsigned resource) {
     struct server *server = &world->server[node];
     if (!server->up || server->paused || !server->replica) return;
-    if (!node_evict_key(server->table, resource_key(resource))) return; /* as a loss, which it is to its holder */
+    if (!node_evict_key(server->table, resource_key(resource)))
+        return; /* as a loss, which it is to its holder */
     server->sound = false;
     tell_changed(server, resource, false);
     server_guard_look(server);
@@ -208,7 +217,8 @@ bool node_may_lose(const struct world *world, unsigned node) {
 void node_delete_record(struct world *world, unsigned node) {
     const struct node_bytes name = {NET_KEY_RECORD, sizeof(NET_KEY_RECORD) - 1};
     struct server *server = &world->server[node];
-    if (!server->up || server->replica || !node_delete(server->table, name, server_wall_ms(server))) return;
+    if (!server->up || server->replica || !node_delete(server->table, name, server_wall_ms(server)))
+        return;
     server_guard_deleted(server);
     server_record_changed(server);
     server_guard_look(server);

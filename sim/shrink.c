@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Delta debugging (Zeller's ddmin) over the actions of a plan: leave out ever smaller parts, as long as the same rule
- * stays broken.
+ * Delta debugging (Zeller's ddmin) over the actions of a plan: leave out ever smaller parts, as
+ * long as the same rule stays broken.
  */
 #include "explore.h"
 
@@ -21,19 +21,22 @@ static bool still_broken(struct player *player, const struct plan *plan, enum ch
     return false;
 }
 
-static struct plan_mask without(const struct plan_mask *mask, const size_t *each, size_t from, size_t to) {
+static struct plan_mask without(const struct plan_mask *mask, const size_t *each, size_t from,
+                                size_t to) {
     struct plan_mask less = *mask;
     for (size_t i = from; i < to; i++) plan_mask_set(&less, each[i], false);
     return less;
 }
 
-size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule, struct plan_mask *mask) {
+size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule,
+              struct plan_mask *mask) {
     size_t each[PLAN_ACTIONS_MAX], runs = 0, parts = 2;
     for (size_t left = members(mask, plan->count, each); left > 0 && parts <= 2 * left;) {
         if (parts > left) parts = left;
         bool found = false;
         for (size_t part = 0; part < parts && !found; part++) {
-            struct plan_mask less = without(mask, each, left * part / parts, left * (part + 1) / parts);
+            struct plan_mask less =
+                without(mask, each, left * part / parts, left * (part + 1) / parts);
             runs++;
             found = still_broken(player, plan, rule, &less);
             if (found) *mask = less;

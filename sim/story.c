@@ -35,14 +35,16 @@ struct story_event *story_add(struct story *story, size_t index, const char *lab
 static void index_tokens(struct story *story) {
     const struct history *history = story->history;
     for (size_t i = 0; i < history->count; i++) {
-        if (history->records[i].token >= story->owners_count) story->owners_count = history->records[i].token + 1;
+        if (history->records[i].token >= story->owners_count)
+            story->owners_count = history->records[i].token + 1;
     }
     story->owners = allocate(story->owners_count, 1);
     memset(story->owners, -1, story->owners_count);
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
         bool owns = record->kind == HISTORY_SENT || record->kind == HISTORY_ACQUIRED;
-        if (owns && record->token != 0 && record->client >= 0) story->owners[record->token] = record->client;
+        if (owns && record->token != 0 && record->client >= 0)
+            story->owners[record->token] = record->client;
     }
 }
 
@@ -54,7 +56,8 @@ static void index_messages(struct story *story) {
     }
     story->exchanges = allocate(story->exchanges_count, sizeof *story->exchanges);
     for (size_t i = 0; i < story->exchanges_count; i++) {
-        story->exchanges[i] = (struct story_exchange){STORY_NONE, STORY_NONE, STORY_NONE, STORY_NONE};
+        story->exchanges[i] =
+            (struct story_exchange){STORY_NONE, STORY_NONE, STORY_NONE, STORY_NONE};
     }
     for (size_t i = 0; i < history->count; i++) {
         struct story_exchange *exchange = &story->exchanges[history->records[i].message];
@@ -73,12 +76,14 @@ static void sort_events(struct story *story) {
     for (size_t i = 1; i < story->count; i++) {
         struct story_event event = story->events[i];
         size_t j = i;
-        for (; j > 0 && story->events[j - 1].at > event.at; j--) story->events[j] = story->events[j - 1];
+        for (; j > 0 && story->events[j - 1].at > event.at; j--)
+            story->events[j] = story->events[j - 1];
         story->events[j] = event;
     }
 }
 
-void story_tell(struct story *story, const struct history *history, const struct story_names *names) {
+void story_tell(struct story *story, const struct history *history,
+                const struct story_names *names) {
     *story = (struct story){.history = history, .names = *names};
     index_tokens(story);
     index_messages(story);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A history told in plain sentences: many records become few events, each with a number that the picture shows too.
+ * A history told in plain sentences: many records become few events, each with a number that the
+ * picture shows too.
  */
 #ifndef SIM_STORY_H
 #define SIM_STORY_H
@@ -8,17 +9,17 @@
 #include "history.h"
 
 struct story_names {
-    const char *const *clients;   /* as many as the history has */
+    const char *const *clients; /* as many as the history has */
     const char *const *resources;
 };
 
 struct story_event {
     rl_ns at;
-    int client;       /* whose row; -1: none */
-    rl_mask nodes;    /* on these nodes' rows */
-    int resource;     /* on this register's row; -1: none */
-    char label[40];   /* in the picture */
-    char text[400];   /* under it */
+    int client;     /* whose row; -1: none */
+    rl_mask nodes;  /* on these nodes' rows */
+    int resource;   /* on this register's row; -1: none */
+    char label[40]; /* in the picture */
+    char text[400]; /* under it */
 };
 
 /* A request and its answer: indexes of the records, STORY_NONE where there is none. */
@@ -34,12 +35,13 @@ struct story {
     size_t count, capacity;
     struct story_exchange *exchanges; /* by message; [0] is nobody's */
     size_t exchanges_count;
-    int8_t *owners;                   /* by token: client, -1 for a stranger's; [0] is nobody's */
+    int8_t *owners; /* by token: client, -1 for a stranger's; [0] is nobody's */
     size_t owners_count;
-    uint8_t *told;                    /* by record: said in a sentence already */
+    uint8_t *told; /* by record: said in a sentence already */
 };
 
-void story_tell(struct story *story, const struct history *history, const struct story_names *names);
+void story_tell(struct story *story, const struct history *history,
+                const struct story_names *names);
 void story_free(struct story *story);
 
 /* Whose token this is; -1: a stranger's. */

@@ -13,7 +13,7 @@
 
 static const char *result_text(int result) {
     switch (result) {
-#define RESULT_CASE(name, value, text)                                                                                 \
+#define RESULT_CASE(name, value, text)                                                             \
     case value: return text;
         REDLOCK_RESULTS(RESULT_CASE)
 #undef RESULT_CASE
@@ -42,7 +42,9 @@ static rl_mask sent_now(struct story *story, size_t index, int op) {
     rl_mask nodes = 0;
     for (size_t i = index; i < history->count && history->records[i].at == record->at; i++) {
         const struct history_record *sent = &history->records[i];
-        if (sent->kind != HISTORY_SENT || sent->client != record->client || sent->op != op || story->told[i]) continue;
+        if (sent->kind != HISTORY_SENT || sent->client != record->client || sent->op != op ||
+            story->told[i])
+            continue;
         nodes |= rl_bit((unsigned)sent->node);
         story->told[i] = 1;
     }
@@ -55,8 +57,10 @@ static rl_mask answered_by(const struct story *story, size_t index, int verdict,
     rl_mask nodes = 0;
     for (size_t i = 0; i <= index; i++) {
         const struct history_record *answer = &history->records[i];
-        if (answer->kind != HISTORY_ANSWERED || answer->client != history->records[index].client) continue;
-        if (answer->op != NET_ACQUIRE || answer->result != verdict || answer->token != token) continue;
+        if (answer->kind != HISTORY_ANSWERED || answer->client != history->records[index].client)
+            continue;
+        if (answer->op != NET_ACQUIRE || answer->result != verdict || answer->token != token)
+            continue;
         nodes |= rl_bit((unsigned)answer->node);
     }
     return nodes;
@@ -65,7 +69,8 @@ static rl_mask answered_by(const struct story *story, size_t index, int verdict,
 static size_t last_of(const struct story *story, size_t index, enum history_kind kind) {
     const struct history_record *records = story->history->records;
     for (size_t i = index; i > 0; i--) {
-        if (records[i - 1].kind == kind && records[i - 1].client == records[index].client) return i - 1;
+        if (records[i - 1].kind == kind && records[i - 1].client == records[index].client)
+            return i - 1;
     }
     return 0;
 }
@@ -76,13 +81,15 @@ static uint32_t last_token(const struct story *story, size_t index) {
     size_t since = last_of(story, index, HISTORY_ACQUIRE);
     for (size_t i = index; i > since; i--) {
         const struct history_record *record = &records[i - 1];
-        if (record->kind == HISTORY_SENT && record->op == NET_ACQUIRE && record->client == records[index].client)
+        if (record->kind == HISTORY_SENT && record->op == NET_ACQUIRE &&
+            record->client == records[index].client)
             return record->token;
     }
     return 0;
 }
 
-static void tell_acquire(struct story *story, size_t index, const char *client, const char *resource) {
+static void tell_acquire(struct story *story, size_t index, const char *client,
+                         const char *resource) {
     rl_mask nodes = sent_now(story, index, NET_ACQUIRE);
     struct story_event *event = story_add(story, index, "asks");
     event->client = story->history->records[index].client;
@@ -90,12 +97,13 @@ static void tell_acquire(struct story *story, size_t index, const char *client, 
     if (nodes == 0) {
         snprintf(event->text, sizeof event->text, "%s wants %s.", client, resource);
     } else {
-        snprintf(event->text, sizeof event->text, "%s asks %s for %s.", client, phrase_nodes(nodes, list, sizeof list),
-                 resource);
+        snprintf(event->text, sizeof event->text, "%s asks %s for %s.", client,
+                 phrase_nodes(nodes, list, sizeof list), resource);
     }
 }
 
-static void tell_acquired(struct story *story, size_t index, const char *client, const char *resource) {
+static void tell_acquired(struct story *story, size_t index, const char *client,
+                          const char *resource) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = answered_by(story, index, REDLOCK_VERDICT_GRANTED, record->token);
     char list[PHRASE_NODES_BYTES], until[PHRASE_TIME_BYTES];
@@ -103,13 +111,15 @@ static void tell_acquired(struct story *story, size_t index, const char *client,
     event->client = record->client;
     struct phrase phrase;
     phrase_begin(&phrase, event->text, sizeof event->text);
-    phrase_add(&phrase, "%s holds %s until %s", client, resource, phrase_time(record->until, until, sizeof until));
+    phrase_add(&phrase, "%s holds %s until %s", client, resource,
+               phrase_time(record->until, until, sizeof until));
     if (nodes != 0) phrase_add(&phrase, ": %s granted it", phrase_nodes(nodes, list, sizeof list));
     if (rl_count(nodes) > 1) phrase_add(&phrase, ", a majority");
     phrase_add(&phrase, ".");
 }
 
-static void tell_not_acquired(struct story *story, size_t index, const char *client, const char *resource) {
+static void tell_not_acquired(struct story *story, size_t index, const char *client,
+                              const char *resource) {
     const struct history_record *record = &story->history->records[index];
     uint32_t token = last_token(story, index);
     rl_mask granted = answered_by(story, index, REDLOCK_VERDICT_GRANTED, token);
@@ -121,14 +131,16 @@ static void tell_not_acquired(struct story *story, size_t index, const char *cli
     struct phrase phrase;
     phrase_begin(&phrase, event->text, sizeof event->text);
     phrase_add(&phrase, "%s does not get %s: %s", client, resource, result_text(record->result));
-    if (denied != 0) phrase_add(&phrase, ". Refused by %s", phrase_nodes(denied, list, sizeof list));
+    if (denied != 0)
+        phrase_add(&phrase, ". Refused by %s", phrase_nodes(denied, list, sizeof list));
     if (granted != 0)
         phrase_add(&phrase, "%s by %s", denied != 0 ? ", granted" : ". Granted",
                    phrase_nodes(granted, list, sizeof list));
     phrase_add(&phrase, ".");
 }
 
-static void tell_release(struct story *story, size_t index, const char *client, const char *resource) {
+static void tell_release(struct story *story, size_t index, const char *client,
+                         const char *resource) {
     rl_mask nodes = sent_now(story, index, NET_RELEASE);
     struct story_event *event = story_add(story, index, "releases");
     event->client = story->history->records[index].client;
@@ -143,7 +155,8 @@ static void tell_release(struct story *story, size_t index, const char *client, 
 }
 
 /* An acquisition, extension or release that is over; `verb` names it. */
-static void tell_end(struct story *story, size_t index, const char *label, const char *format, const char *client) {
+static void tell_end(struct story *story, size_t index, const char *label, const char *format,
+                     const char *client) {
     const struct history_record *record = &story->history->records[index];
     char words[40];
     snprintf(words, sizeof words, "%s: %s", label, result_word(record->result));
@@ -165,7 +178,8 @@ static struct story_event *tell(struct story *story, size_t index, const char *l
     return event;
 }
 
-static void tell_extend(struct story *story, size_t index, const char *client, const char *resource) {
+static void tell_extend(struct story *story, size_t index, const char *client,
+                        const char *resource) {
     rl_mask nodes = sent_now(story, index, NET_EXTEND);
     struct story_event *event = tell(story, index, "extends");
     char list[PHRASE_NODES_BYTES];
@@ -176,29 +190,35 @@ static void tell_extend(struct story *story, size_t index, const char *client, c
     phrase_add(&phrase, ".");
 }
 
-static void tell_register(struct story *story, size_t index, const char *client, const char *resource) {
+static void tell_register(struct story *story, size_t index, const char *client,
+                          const char *resource) {
     const struct history_record *record = &story->history->records[index];
     char label[40];
-    const char *verb = record->kind == HISTORY_READ ? "reads" : record->kind == HISTORY_WRITE ? "writes" : "refused:";
+    const char *verb = record->kind == HISTORY_READ    ? "reads"
+                       : record->kind == HISTORY_WRITE ? "writes"
+                                                       : "refused:";
     snprintf(label, sizeof label, "%s %s %" PRId64, client, verb, record->value);
     struct story_event *event = story_add(story, index, label);
     event->resource = record->resource;
     if (record->kind == HISTORY_READ) {
-        snprintf(event->text, sizeof event->text, "%s reads %" PRId64 " from what %s protects.", client, record->value,
-                 resource);
+        snprintf(event->text, sizeof event->text, "%s reads %" PRId64 " from what %s protects.",
+                 client, record->value, resource);
     } else if (record->kind == HISTORY_WRITE) {
-        snprintf(event->text, sizeof event->text, "%s's write arrives: what %s protects is now %" PRId64 ".", client,
-                 resource, record->value);
+        snprintf(event->text, sizeof event->text,
+                 "%s's write arrives: what %s protects is now %" PRId64 ".", client, resource,
+                 record->value);
     } else {
         snprintf(event->text, sizeof event->text,
-                 "%s's write to what %s protects is refused: its fencing token is too old.", client, resource);
+                 "%s's write to what %s protects is refused: its fencing token is too old.", client,
+                 resource);
     }
 }
 
 /* ", 1 s": how much of its validity is left to a client that is told of a loss; "" when none is. */
 static void tell_margin(const struct story *story, size_t index, char *words, size_t size) {
     const struct history_record *records = story->history->records;
-    size_t from = last_of(story, index, HISTORY_ACQUIRED), renewed = last_of(story, index, HISTORY_RENEWED);
+    size_t from = last_of(story, index, HISTORY_ACQUIRED),
+           renewed = last_of(story, index, HISTORY_RENEWED);
     size_t extended = last_of(story, index, HISTORY_EXTENDED);
     if (renewed > from) from = renewed;
     if (extended > from && records[extended].result == REDLOCK_OK) from = extended;
@@ -209,7 +229,8 @@ static void tell_margin(const struct story *story, size_t index, char *words, si
         snprintf(words, size, ", %s", phrase_time(until - records[index].at, left, sizeof left));
 }
 
-static void tell_state(struct story *story, size_t index, const char *client, const char *resource) {
+static void tell_state(struct story *story, size_t index, const char *client,
+                       const char *resource) {
     const struct history_record *record = &story->history->records[index];
     char words[PHRASE_TIME_BYTES], label[40];
     struct story_event *event;
@@ -220,22 +241,25 @@ static void tell_state(struct story *story, size_t index, const char *client, co
             /* The first thing after a stop, before any message: its clock had stopped too. */
             event = tell(story, index, "still holds it");
             snprintf(event->text, sizeof event->text,
-                     "By %s's clock no time has passed: it believes to hold %s until %s.", client, resource, words);
+                     "By %s's clock no time has passed: it believes to hold %s until %s.", client,
+                     resource, words);
             break;
         }
         event = tell(story, index, "renewed");
-        snprintf(event->text, sizeof event->text, "%s holds %s until %s now: renewed.", client, resource, words);
+        snprintf(event->text, sizeof event->text, "%s holds %s until %s now: renewed.", client,
+                 resource, words);
         break;
     case HISTORY_UNSURE:
         event = tell(story, index, "unsure");
-        snprintf(event->text, sizeof event->text, "%s could not renew %s; some validity is left, and it tries again.",
-                 client, resource);
+        snprintf(event->text, sizeof event->text,
+                 "%s could not renew %s; some validity is left, and it tries again.", client,
+                 resource);
         break;
     case HISTORY_LOST:
         event = tell(story, index, "told: lost");
         tell_margin(story, index, words, sizeof words);
-        snprintf(event->text, sizeof event->text, "%s is told that %s is lost%s%s.", client, resource, words,
-                 words[0] != '\0' ? " before its validity ends" : "");
+        snprintf(event->text, sizeof event->text, "%s is told that %s is lost%s%s.", client,
+                 resource, words, words[0] != '\0' ? " before its validity ends" : "");
         break;
     case HISTORY_CANCEL:
         event = tell(story, index, "cancels");
@@ -274,7 +298,8 @@ void story_client_event(struct story *story, size_t index) {
     case HISTORY_NOT_ACQUIRED: tell_not_acquired(story, index, client, resource); break;
     case HISTORY_RELEASE: tell_release(story, index, client, resource); break;
     case HISTORY_RELEASED:
-        if (record->result != REDLOCK_OK) tell_end(story, index, "release", "release is over", client);
+        if (record->result != REDLOCK_OK)
+            tell_end(story, index, "release", "release is over", client);
         break;
     case HISTORY_EXTEND: tell_extend(story, index, client, resource); break;
     case HISTORY_EXTENDED: tell_end(story, index, "extension", "extension is over", client); break;

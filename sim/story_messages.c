@@ -17,10 +17,13 @@
 
 static bool is_write(int op) { return op == NET_ACQUIRE || op == NET_EXTEND || op == NET_RELEASE; }
 
-static const char *what(int op) { return op == NET_ACQUIRE ? "request" : op == NET_EXTEND ? "extension" : "release"; }
+static const char *what(int op) {
+    return op == NET_ACQUIRE ? "request" : op == NET_EXTEND ? "extension" : "release";
+}
 
 static bool is_answer(const struct story *story, const struct history_record *record) {
-    return record->message < story->exchanges_count && story->exchanges[record->message].arrived != STORY_NONE;
+    return record->message < story->exchanges_count &&
+           story->exchanges[record->message].arrived != STORY_NONE;
 }
 
 static rl_mask alike(struct story *story, size_t index, rl_ns within) {
@@ -28,9 +31,11 @@ static rl_mask alike(struct story *story, size_t index, rl_ns within) {
     const struct history_record *first = &history->records[index];
     bool answers = is_answer(story, first);
     rl_mask nodes = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within; i++) {
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within;
+         i++) {
         const struct history_record *record = &history->records[i];
-        if (record->kind != first->kind || record->client != first->client || record->op != first->op || story->told[i])
+        if (record->kind != first->kind || record->client != first->client ||
+            record->op != first->op || story->told[i])
             continue;
         if (record->node < 0 || record->result != first->result) continue;
         if (record->kind == HISTORY_DROPPED && is_answer(story, record) != answers) continue;
@@ -47,7 +52,9 @@ static void tell_sent(struct story *story, size_t index) {
     char list[PHRASE_NODES_BYTES];
     /* A client sends to all nodes at once, so the group has the same time. */
     phrase_nodes(alike(story, index, 0), list, sizeof list);
-    const char *label = record->op == NET_ACQUIRE ? "asks" : record->op == NET_EXTEND ? "renews" : "takes back";
+    const char *label = record->op == NET_ACQUIRE  ? "asks"
+                        : record->op == NET_EXTEND ? "renews"
+                                                   : "takes back";
     struct story_event *event = story_add(story, index, label);
     event->client = record->client;
     if (record->op == NET_ACQUIRE) {
@@ -55,7 +62,8 @@ static void tell_sent(struct story *story, size_t index) {
     } else if (record->op == NET_EXTEND) {
         snprintf(event->text, sizeof event->text, "%s asks %s to extend its key.", client, list);
     } else {
-        snprintf(event->text, sizeof event->text, "%s takes back what it may have set on %s.", client, list);
+        snprintf(event->text, sizeof event->text, "%s takes back what it may have set on %s.",
+                 client, list);
     }
 }
 
@@ -69,18 +77,22 @@ static void tell_dropped(struct story *story, size_t index) {
     event->client = record->client;
     event->label[0] = '\0'; /* the cross on the arrow says it */
     if (answer) {
-        snprintf(event->text, sizeof event->text, "Lost: the answer to %s's %s from %s, after it took effect.", client,
+        snprintf(event->text, sizeof event->text,
+                 "Lost: the answer to %s's %s from %s, after it took effect.", client,
                  what(record->op), list);
     } else {
-        snprintf(event->text, sizeof event->text, "Lost: %s's %s to %s.", client, what(record->op), list);
+        snprintf(event->text, sizeof event->text, "Lost: %s's %s to %s.", client, what(record->op),
+                 list);
     }
 }
 
 static const char *verdict_words(const struct history_record *record) {
-    if (record->result == REDLOCK_VERDICT_GRANTED) return record->op == NET_RELEASE ? "key deleted" : "granted";
+    if (record->result == REDLOCK_VERDICT_GRANTED)
+        return record->op == NET_RELEASE ? "key deleted" : "granted";
     if (record->result == REDLOCK_VERDICT_DENIED) return "refused, the key is another's,";
     if (record->result == REDLOCK_VERDICT_ABSENT) return "no such key";
-    if (record->result == REDLOCK_VERDICT_STALE) return "the key is set, and counts for nothing without its fence,";
+    if (record->result == REDLOCK_VERDICT_STALE)
+        return "the key is set, and counts for nothing without its fence,";
     return "answered with an error";
 }
 
@@ -99,13 +111,13 @@ static void tell_late(struct story *story, size_t index) {
     struct story_event *event = story_add(story, index, "late");
     if (arrival) {
         event->nodes = nodes;
-        snprintf(event->text, sizeof event->text, "%s's %s arrives after %s: %s by %s.", client, what(record->op), took,
-                 verdict_words(record), list);
+        snprintf(event->text, sizeof event->text, "%s's %s arrives after %s: %s by %s.", client,
+                 what(record->op), took, verdict_words(record), list);
     } else {
         event->client = record->client;
         snprintf(event->text, sizeof event->text,
-                 "%s sees the answer to its %s from %s only now, %s after it was given.", client, what(record->op),
-                 list, took);
+                 "%s sees the answer to its %s from %s only now, %s after it was given.", client,
+                 what(record->op), list, took);
     }
 }
 
@@ -131,8 +143,8 @@ static void tell_disconnected(struct story *story, size_t index) {
     /* A crash or a failover has been told, and says it. */
     for (size_t i = index + 1; i > 0 && record->at - history->records[i - 1].at <= TOGETHER; i--) {
         const struct history_record *cause = &history->records[i - 1];
-        bool node =
-            cause->node == record->node && (cause->kind == HISTORY_NODE_CRASH || cause->kind == HISTORY_NODE_FAILOVER);
+        bool node = cause->node == record->node &&
+                    (cause->kind == HISTORY_NODE_CRASH || cause->kind == HISTORY_NODE_FAILOVER);
         bool client = cause->client == record->client && cause->kind == HISTORY_CLIENT_CRASH;
         if (node || client) return;
     }
@@ -142,7 +154,8 @@ static void tell_disconnected(struct story *story, size_t index) {
     struct story_event *event = story_add(story, index, "connection gone");
     event->client = record->client;
     snprintf(event->text, sizeof event->text, "The connection between %s and %s is gone%s.",
-             story_client(story, record->client), list, carried ? ", and what was on its way with it" : "");
+             story_client(story, record->client), list,
+             carried ? ", and what was on its way with it" : "");
 }
 
 static bool is_wake(const struct history_record *record) {
@@ -154,10 +167,11 @@ static rl_mask tell_alike(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
     rl_mask nodes = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER; i++) {
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER;
+         i++) {
         const struct history_record *record = &history->records[i];
-        bool same = record->kind == first->kind && record->client == first->client && record->value == first->value &&
-                    record->resource == first->resource;
+        bool same = record->kind == first->kind && record->client == first->client &&
+                    record->value == first->value && record->resource == first->resource;
         if (!same || story->told[i]) continue;
         nodes |= rl_bit((unsigned)record->node);
         story->told[i] = 1;
@@ -171,7 +185,10 @@ static void tell_woken(struct story *story, size_t index) {
     const char *client = story_client(story, record->client);
     char list[PHRASE_NODES_BYTES];
     phrase_nodes(tell_alike(story, index), list, sizeof list);
-    struct story_event *event = story_add(story, index, lost ? "" : record->value == 0 ? "called" : "woken");
+    struct story_event *event = story_add(story, index,
+                                          lost                 ? ""
+                                          : record->value == 0 ? "called"
+                                                               : "woken");
     event->client = record->client;
     struct phrase phrase;
     phrase_begin(&phrase, event->text, sizeof event->text);
@@ -190,9 +207,11 @@ static void tell_announced(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
     unsigned clients = 0, count = 0, said = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER; i++) {
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER;
+         i++) {
         const struct history_record *record = &history->records[i];
-        if (record->kind != HISTORY_ANNOUNCED || record->node != first->node || record->value != 1) continue;
+        if (record->kind != HISTORY_ANNOUNCED || record->node != first->node || record->value != 1)
+            continue;
         clients |= 1u << record->client;
         story->told[i] = 1;
     }
@@ -204,7 +223,11 @@ static void tell_announced(struct story *story, size_t index) {
     for (unsigned i = 0; i < history->clients; i++) count += clients >> i & 1;
     for (unsigned i = 0; i < history->clients; i++) {
         if (!(clients >> i & 1)) continue;
-        phrase_add(&phrase, "%s %s", said == 0 ? "" : said + 1 == count ? " and" : ",", story_client(story, (int)i));
+        phrase_add(&phrase, "%s %s",
+                   said == 0           ? ""
+                   : said + 1 == count ? " and"
+                                       : ",",
+                   story_client(story, (int)i));
         said++;
     }
     phrase_add(&phrase, ".");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What befalls nodes and their keys, in sentences. The same thing on several nodes at once is one sentence.
+ * What befalls nodes and their keys, in sentences. The same thing on several nodes at once is one
+ * sentence.
  */
 #include "story.h"
 
@@ -18,17 +19,22 @@ static rl_mask same_on(struct story *story, size_t index, rl_ns within) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
     rl_mask nodes = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within; i++) {
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within;
+         i++) {
         const struct history_record *record = &history->records[i];
-        if (record->kind != first->kind || record->node < 0 || record->client != first->client) continue;
-        if (record->value != first->value || record->result != first->result || record->token != first->token) continue;
+        if (record->kind != first->kind || record->node < 0 || record->client != first->client)
+            continue;
+        if (record->value != first->value || record->result != first->result ||
+            record->token != first->token)
+            continue;
         nodes |= rl_bit((unsigned)record->node);
         story->told[i] = 1;
     }
     return nodes;
 }
 
-/* The keys that these nodes lost, or that ended there, at this moment: whose they were. Marks them as told. */
+/* The keys that these nodes lost, or that ended there, at this moment: whose they were. Marks them
+ * as told. */
 static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum history_kind kind,
                           struct phrase *phrase) {
     const struct history *history = story->history;
@@ -38,7 +44,8 @@ static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum
     while (from > 0 && history->records[from - 1].at == at) from--;
     for (size_t i = from; i < history->count && history->records[i].at == at; i++) {
         const struct history_record *record = &history->records[i];
-        if (record->kind != kind || record->node < 0 || !(nodes & rl_bit((unsigned)record->node))) continue;
+        if (record->kind != kind || record->node < 0 || !(nodes & rl_bit((unsigned)record->node)))
+            continue;
         story->told[i] = 1;
         int owner = story_owner(story, record->token);
         if (owners & (1u << (owner + 1))) continue;
@@ -48,7 +55,8 @@ static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum
     }
 }
 
-static struct story_event *tell(struct story *story, size_t index, rl_mask nodes, const char *label) {
+static struct story_event *tell(struct story *story, size_t index, rl_mask nodes,
+                                const char *label) {
     struct story_event *event = story_add(story, index, label);
     event->nodes = nodes;
     return event;
@@ -59,7 +67,9 @@ static const char *restart_label(int64_t keeps) {
 }
 
 static const char *restart_text(int64_t keeps) {
-    return keeps == 0 ? "without any data" : keeps == 1 ? "with all its data" : "without its last second of data";
+    return keeps == 0   ? "without any data"
+           : keeps == 1 ? "with all its data"
+                        : "without its last second of data";
 }
 
 static void tell_key(struct story *story, size_t index) {
@@ -75,7 +85,8 @@ static void tell_key(struct story *story, size_t index) {
         add_keys_gone(story, index, nodes, HISTORY_KEY_DELETED, &ignored);
         add_keys_gone(story, index, nodes, HISTORY_KEY_SET, &ignored);
         bool sets = record->token != 0;
-        struct story_event *event = tell(story, index, nodes, sets ? "set by a stranger" : "stranger's DEL");
+        struct story_event *event =
+            tell(story, index, nodes, sets ? "set by a stranger" : "stranger's DEL");
         snprintf(event->text, sizeof event->text, "Somebody outside the protocol %s the key on %s.",
                  sets ? "sets" : "deletes", list);
         return;
@@ -84,7 +95,8 @@ static void tell_key(struct story *story, size_t index) {
     snprintf(label, sizeof label, lost ? "%s's key lost" : "%s's key ends", owner);
     struct story_event *event = tell(story, index, nodes, label);
     const char *subject = story_owner(story, record->token) < 0 ? "The stranger" : owner;
-    snprintf(event->text, sizeof event->text, lost ? "%s's key is lost on %s." : "%s's key ends on %s.", subject, list);
+    snprintf(event->text, sizeof event->text,
+             lost ? "%s's key is lost on %s." : "%s's key ends on %s.", subject, list);
 }
 
 static void tell_clock(struct story *story, size_t index) {
@@ -101,14 +113,18 @@ static void tell_clock(struct story *story, size_t index) {
         phrase_add(&phrase, "The wall clock of %s steps by %s", list, step);
     } else {
         bool true_rate = record->value == 1000000;
-        snprintf(label, sizeof label, "clock %s", record->value == 0 ? "stops" : true_rate ? "runs" : "off rate");
+        snprintf(label, sizeof label, "clock %s",
+                 record->value == 0 ? "stops"
+                 : true_rate        ? "runs"
+                                    : "off rate");
         struct story_event *event = tell(story, index, nodes, label);
         phrase_begin(&phrase, event->text, sizeof event->text);
         phrase_add(&phrase, "The wall clock of %s ", list);
         if (record->value == 0 || true_rate) {
             phrase_add(&phrase, record->value == 0 ? "stands still" : "runs as it should again");
         } else {
-            phrase_add(&phrase, "now runs at %" PRId64 " millionths of the true rate", record->value);
+            phrase_add(&phrase, "now runs at %" PRId64 " millionths of the true rate",
+                       record->value);
         }
     }
     add_keys_gone(story, index, nodes, HISTORY_KEY_EXPIRED, &phrase);
@@ -132,7 +148,8 @@ static void tell_mode(struct story *story, size_t index) {
     char list[PHRASE_NODES_BYTES];
     phrase_nodes(nodes, list, sizeof list);
     bool normal = record->result == REDLOCK_VERDICT_GRANTED;
-    struct story_event *event = tell(story, index, nodes, normal ? "normal again" : mode_word(record->result));
+    struct story_event *event =
+        tell(story, index, nodes, normal ? "normal again" : mode_word(record->result));
     if (normal) {
         snprintf(event->text, sizeof event->text, "Writes work again on %s.", list);
     } else {
@@ -142,7 +159,8 @@ static void tell_mode(struct story *story, size_t index) {
 }
 
 /* Events of a node that may take keys with them: "Node 3 ... ; gone is A's key." */
-static void tell_befallen(struct story *story, size_t index, const char *label, const char *before, const char *after) {
+static void tell_befallen(struct story *story, size_t index, const char *label, const char *before,
+                          const char *after) {
     rl_mask nodes = same_on(story, index, 0);
     char list[PHRASE_NODES_BYTES];
     struct story_event *event = tell(story, index, nodes, label);
@@ -167,14 +185,18 @@ static void tell_cut(struct story *story, size_t index) {
     snprintf(label, sizeof label, "%s %s", words, client);
     struct story_event *event = tell(story, index, nodes, label);
     if (!cut) {
-        snprintf(event->text, sizeof event->text, "%s and %s can reach each other again.", client, list);
+        snprintf(event->text, sizeof event->text, "%s and %s can reach each other again.", client,
+                 list);
     } else if (record->value == 3) {
-        snprintf(event->text, sizeof event->text, "The network between %s and %s is cut.", client, list);
+        snprintf(event->text, sizeof event->text, "The network between %s and %s is cut.", client,
+                 list);
     } else if (record->value == 1) {
-        snprintf(event->text, sizeof event->text, "The way from %s to %s is cut; the way back is whole.", client, list);
+        snprintf(event->text, sizeof event->text,
+                 "The way from %s to %s is cut; the way back is whole.", client, list);
     } else {
-        snprintf(event->text, sizeof event->text, "The way back to %s from %s is cut: requests arrive, answers do not.",
-                 client, list);
+        snprintf(event->text, sizeof event->text,
+                 "The way back to %s from %s is cut: requests arrive, answers do not.", client,
+                 list);
     }
 }
 
@@ -201,23 +223,31 @@ void story_node_event(struct story *story, size_t index) {
         break;
     }
     case HISTORY_NODE_FLUSH: tell_befallen(story, index, "FLUSHALL", "FLUSHALL on ", ""); break;
-    case HISTORY_NODE_EVICT: tell_befallen(story, index, "evicts a key", "Memory is short: eviction on ", ""); break;
+    case HISTORY_NODE_EVICT:
+        tell_befallen(story, index, "evicts a key", "Memory is short: eviction on ", "");
+        break;
     case HISTORY_NODE_FAILOVER:
-        tell_befallen(story, index, "replica takes over", "A replica that lags takes over for ", "");
+        tell_befallen(story, index, "replica takes over", "A replica that lags takes over for ",
+                      "");
         break;
     case HISTORY_NODE_SPLIT:
         tell_befallen(story, index, "replica takes over",
-                      "A replica that lags takes over; whoever is connected stays with the old ", "");
+                      "A replica that lags takes over; whoever is connected stays with the old ",
+                      "");
         break;
     case HISTORY_NODE_OLD_ENDS:
         tell_befallen(story, index, "the old one ends", "The end of what lived on of ", "");
         break;
     case HISTORY_NODE_DEMOTED:
-        tell_befallen(story, index, "demoted", "A replica that lags is promoted; its replica, with its data, is now ", "");
+        tell_befallen(story, index, "demoted",
+                      "A replica that lags is promoted; its replica, with its data, is now ", "");
         break;
-    case HISTORY_NODE_REPLICA: tell_befallen(story, index, "first replica", "A first replica connects to ", ""); break;
+    case HISTORY_NODE_REPLICA:
+        tell_befallen(story, index, "first replica", "A first replica connects to ", "");
+        break;
     case HISTORY_NODE_PROMOTED:
-        tell_befallen(story, index, "promoted again", "A master again, the same process as before: ", "");
+        tell_befallen(story, index, "promoted again",
+                      "A master again, the same process as before: ", "");
         break;
     case HISTORY_NODE_POLICY: {
         bool evicts = story->history->records[index].value != 0;
@@ -231,9 +261,12 @@ void story_node_event(struct story *story, size_t index) {
     case HISTORY_NODE_CLOCK:
     case HISTORY_NODE_RATE: tell_clock(story, index); break;
     case HISTORY_NODE_MODE: tell_mode(story, index); break;
-    case HISTORY_NODE_PAUSE: tell_befallen(story, index, "stops", "The process stands still (SIGSTOP) on ", ""); break;
+    case HISTORY_NODE_PAUSE:
+        tell_befallen(story, index, "stops", "The process stands still (SIGSTOP) on ", "");
+        break;
     case HISTORY_NODE_RESUME:
-        tell_befallen(story, index, "goes on", "The process goes on, with what waited in its socket, on ", "");
+        tell_befallen(story, index, "goes on",
+                      "The process goes on, with what waited in its socket, on ", "");
         break;
     case HISTORY_CUT:
     case HISTORY_HEALED: tell_cut(story, index); break;
@@ -245,7 +278,7 @@ void story_node_event(struct story *story, size_t index) {
 void story_key_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->told[index] || record->node < 0) return;
-    bool tells =
-        record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED || record->kind == HISTORY_KEY_FOREIGN;
+    bool tells = record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED ||
+                 record->kind == HISTORY_KEY_FOREIGN;
     if (tells) tell_key(story, index);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What nodes tell without being asked: that a key has changed (client tracking: of those that were looked at, once),
- * and whose turn is near (the line of those who wait). Everything of it is a hint, and may be lost, late, told twice
- * or false, for as long as the world lasts: nothing that is promised may rest on it.
+ * What nodes tell without being asked: that a key has changed (client tracking: of those that were
+ * looked at, once), and whose turn is near (the line of those who wait). Everything of it is a
+ * hint, and may be lost, late, told twice or false, for as long as the world lasts: nothing that is
+ * promised may rest on it.
  */
 #include "inside.h"
 
-#define EXPIRY_LATE_MAX (101 * RL_MS) /* so late a server announces at most that a key has ended */
+#define EXPIRY_LATE_MAX                                                                            \
+    (101 * RL_MS) /* so late a server announces at most that a key has ended                       \
+                   */
 
-/* ---- on the way ------------------------------------------------------------------------------------------- */
+/* ---- on the way ------------------------------------------------------------------------------ */
 
 static void record(struct world *world, enum history_kind kind, const struct message *hint) {
     if (!world->options.record_messages) return;
@@ -21,9 +24,12 @@ static void record(struct world *world, enum history_kind kind, const struct mes
     world_write(world, &record);
 }
 
-void tell_heard(struct world *world, const struct message *hint) { record(world, HISTORY_WOKEN, hint); }
+void tell_heard(struct world *world, const struct message *hint) {
+    record(world, HISTORY_WOKEN, hint);
+}
 
-static struct message *hint_new(struct world *world, unsigned client, unsigned slot, int resource, int rank) {
+static struct message *hint_new(struct world *world, unsigned client, unsigned slot, int resource,
+                                int rank) {
     struct message *hint = message_new(world);
     hint->what = MESSAGE_HINT;
     hint->client = (uint8_t)client;
@@ -34,7 +40,8 @@ static struct message *hint_new(struct world *world, unsigned client, unsigned s
     return hint;
 }
 
-static void tell(struct world *world, unsigned client, unsigned slot, int resource, int rank, rl_ns late) {
+static void tell(struct world *world, unsigned client, unsigned slot, int resource, int rank,
+                 rl_ns late) {
     const struct world_wakes *how = &world->options.wakes;
     struct link *link = &world->actor[client].link[slot];
     struct random *random = &link->hints_random;
@@ -51,34 +58,42 @@ static void tell(struct world *world, unsigned client, unsigned slot, int resour
         wire_tell(world, hint_new(world, client, slot, resource, rank), late);
 }
 
-/* ---- who is told ------------------------------------------------------------------------------------------ */
+/* ---- who is told ----------------------------------------------------------------------------- */
 
 static bool listens(const struct server *server, const struct link *link) {
-    return link->node == server->node && link->old == server->old && link->open && link->tracks == link->connection;
+    return link->node == server->node && link->old == server->old && link->open &&
+           link->tracks == link->connection;
 }
 
-typedef void listener_fn(struct server *server, unsigned client, unsigned slot, int resource, bool expired);
+typedef void listener_fn(struct server *server, unsigned client, unsigned slot, int resource,
+                         bool expired);
 
 static void each_listener(struct server *server, listener_fn *fn, int resource, bool expired) {
     struct world *world = server->world;
-    for (unsigned client = 0; client < world->options.clients && world->options.wakes.on; client++) {
+    for (unsigned client = 0; client < world->options.clients && world->options.wakes.on;
+         client++) {
         for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-            if (listens(server, &world->actor[client].link[slot])) fn(server, client, slot, resource, expired);
+            if (listens(server, &world->actor[client].link[slot]))
+                fn(server, client, slot, resource, expired);
     }
 }
 
-/* One look, one telling; and not to whose request it was, for which the look is spent all the same. */
-static void tell_of_key(struct server *server, unsigned client, unsigned slot, int resource, bool expired) {
+/* One look, one telling; and not to whose request it was, for which the look is spent all the
+ * same. */
+static void tell_of_key(struct server *server, unsigned client, unsigned slot, int resource,
+                        bool expired) {
     struct world *world = server->world;
     struct link *link = &world->actor[client].link[slot];
     unsigned key = 1u << resource;
     if (!(link->armed & key)) return;
     link->armed &= (uint8_t)~key;
     if (link == world->serving) return;
-    tell(world, client, slot, resource, -1, expired ? random_between(&link->hints_random, 0, EXPIRY_LATE_MAX) : 0);
+    tell(world, client, slot, resource, -1,
+         expired ? random_between(&link->hints_random, 0, EXPIRY_LATE_MAX) : 0);
 }
 
-static void tell_of_all(struct server *server, unsigned client, unsigned slot, int resource, bool expired) {
+static void tell_of_all(struct server *server, unsigned client, unsigned slot, int resource,
+                        bool expired) {
     (void)expired;
     server->world->actor[client].link[slot].armed = 0;
     tell(server->world, client, slot, resource, -1, 0);
@@ -105,7 +120,8 @@ static void tell_falsely(struct world *world, const struct message *request) {
 
 void hint_false(struct world *world, unsigned client, unsigned node, unsigned resource, int rank) {
     for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-        if (world->actor[client].link[slot].node == node) tell(world, client, slot, (int)resource, rank, 0);
+        if (world->actor[client].link[slot].node == node)
+            tell(world, client, slot, (int)resource, rank, 0);
 }
 
 static void set_faults(struct world *world, unsigned client, unsigned node, bool lost, bool again) {
@@ -117,10 +133,14 @@ static void set_faults(struct world *world, unsigned client, unsigned node, bool
     }
 }
 
-void hints_lost(struct world *world, unsigned client, unsigned node) { set_faults(world, client, node, true, false); }
-void hints_again(struct world *world, unsigned client, unsigned node) { set_faults(world, client, node, false, true); }
+void hints_lost(struct world *world, unsigned client, unsigned node) {
+    set_faults(world, client, node, true, false);
+}
+void hints_again(struct world *world, unsigned client, unsigned node) {
+    set_faults(world, client, node, false, true);
+}
 
-/* ---- the line --------------------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 void server_forget_waiters(struct server *server) {
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) server->queue[i].count = 0;
@@ -130,7 +150,8 @@ static void publish(struct server *server, int resource, const struct queue_told
     struct world *world = server->world;
     unsigned client = told->place.address >> 8, slot = told->place.address & 0xff;
     const struct actor *actor = &world->actor[client];
-    if (!listens(server, &actor->link[slot]) || net_waiter_number(actor->net) != told->place.waiter) return;
+    if (!listens(server, &actor->link[slot]) || net_waiter_number(actor->net) != told->place.waiter)
+        return;
     tell(world, client, slot, resource, told->rank, 0);
 }
 
@@ -144,12 +165,13 @@ static void wait_op(struct server *server, struct message *request) {
     };
     struct queue_news news;
     int64_t now_us = clock_read(&server->clock, server->world->now) / 1000;
-    request->count = queue_ask(&server->queue[request->keys[0]], &what, now_us, RL_WAITING_ARMED, &news);
+    request->count =
+        queue_ask(&server->queue[request->keys[0]], &what, now_us, RL_WAITING_ARMED, &news);
     request->verdict = request->count < 0 ? REDLOCK_VERDICT_OOM : REDLOCK_VERDICT_GRANTED;
     for (unsigned i = 0; i < news.count; i++) publish(server, request->keys[0], &news.told[i]);
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 void tell_serve(struct server *server, struct message *request) {
     struct link *link = link_of(server->world, request);
@@ -166,7 +188,8 @@ void tell_serve(struct server *server, struct message *request) {
 /* Whether it tells; what it was to tell on an earlier connection is forgotten. */
 void tell_track(struct server *server, struct message *request) {
     struct link *link = link_of(server->world, request);
-    request->verdict = (int16_t)(server_refuses_all(server) ? server->mode : REDLOCK_VERDICT_GRANTED);
+    request->verdict =
+        (int16_t)(server_refuses_all(server) ? server->mode : REDLOCK_VERDICT_GRANTED);
     if (request->verdict == REDLOCK_VERDICT_GRANTED && request->connection == link->connection) {
         link->tracks = link->connection;
         link->armed = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Numbers for tokens, in order of appearance. The hash only finds them again; nothing is ever walked in its order.
+ * Numbers for tokens, in order of appearance. The hash only finds them again; nothing is ever
+ * walked in its order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static uint32_t *find(const struct tokens *tokens, struct net_bytes bytes) {
     for (size_t at = (size_t)hash_of(bytes) & mask;; at = (at + 1) & mask) {
         if (tokens->slots[at] == 0) return &tokens->slots[at];
         struct net_bytes here = token_bytes(tokens, tokens->slots[at]);
-        if (here.bytes == bytes.bytes && memcmp(here.data, bytes.data, bytes.bytes) == 0) return &tokens->slots[at];
+        if (here.bytes == bytes.bytes && memcmp(here.data, bytes.data, bytes.bytes) == 0)
+            return &tokens->slots[at];
     }
 }
 
@@ -33,7 +35,8 @@ static void rehash(struct tokens *tokens) {
     free(tokens->slots);
     tokens->slots_count = tokens->slots_count ? tokens->slots_count * 2 : 256;
     tokens->slots = memory_new(tokens->slots_count * sizeof(tokens->slots[0]));
-    for (uint32_t number = 1; number <= tokens->count; number++) *find(tokens, token_bytes(tokens, number)) = number;
+    for (uint32_t number = 1; number <= tokens->count; number++)
+        *find(tokens, token_bytes(tokens, number)) = number;
 }
 
 uint32_t token_number(struct tokens *tokens, struct net_bytes bytes) {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What locks are for: a holder reads the register of its resource, thinks, and writes back one more.
+ * What locks are for: a holder reads the register of its resource, thinks, and writes back one
+ * more.
  */
 #include "inside.h"
 
-/* ---- updates of the register ------------------------------------------------------------------------------ */
+/* ---- updates of the register ----------------------------------------------------------------- */
 
 static void register_write(struct world *world, const struct update *update) {
     bool fenced = world->options.fenced;
     bool stale = fenced && update->fence < world->reg[update->resource].fence;
-    struct history_record record = actor_record(world, stale ? HISTORY_WRITE_REFUSED : HISTORY_WRITE, update->client);
+    struct history_record record =
+        actor_record(world, stale ? HISTORY_WRITE_REFUSED : HISTORY_WRITE, update->client);
     record.resource = (int8_t)update->resource;
     record.token = update->token;
     record.value = update->value;
@@ -31,11 +33,13 @@ static void write_arrives(struct world *world, void *argument, int64_t number) {
     actor_release(world, update->client, update->resource);
 }
 
-/* The careful program's look at its validity, and the write: between the two it cannot know of a pause. */
+/* The careful program's look at its validity, and the write: between the two it cannot know of a
+ * pause. */
 void update_write(struct world *world, size_t number) {
     struct update *update = &world->updates[number];
     const struct hold *hold = &world->actor[update->client].hold[update->resource];
-    bool same = hold->count == update->hold && !hold->releasing && redlock_validity_ms(hold->lock) > 0;
+    bool same =
+        hold->count == update->hold && !hold->releasing && redlock_validity_ms(hold->lock) > 0;
     update->sent = same;
     if (!same)
         update->active = false;
@@ -49,15 +53,18 @@ static size_t update_new(struct world *world) {
     for (size_t i = 0; i < world->updates_count; i++)
         if (!world->updates[i].active) return i;
     if (world->updates_count == world->updates_capacity)
-        world->updates = memory_grow(world->updates, &world->updates_capacity, sizeof(world->updates[0]), 16);
+        world->updates =
+            memory_grow(world->updates, &world->updates_capacity, sizeof(world->updates[0]), 16);
     return world->updates_count++;
 }
 
-/* One thing after the other: a program does not read for its next update before it has written the last. */
+/* One thing after the other: a program does not read for its next update before it has written the
+ * last. */
 const struct update *update_of(const struct world *world, const struct hold *hold) {
     for (size_t i = 0; i < world->updates_count; i++) {
         const struct update *update = &world->updates[i];
-        bool same = update->client == hold->client && update->resource == hold->resource && update->hold == hold->count;
+        bool same = update->client == hold->client && update->resource == hold->resource &&
+                    update->hold == hold->count;
         if (update->active && same) return update;
     }
     return NULL;

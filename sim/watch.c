@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Being told of changes, as its client sees it: the rules of src/net/tracking.c, with the second connection to a node
- * and the request that names it in one message. A world whose nodes do not tell is one before Redis 6.0.
+ * Being told of changes, as its client sees it: the rules of src/net/tracking.c, with the second
+ * connection to a node and the request that names it in one message. A world whose nodes do not
+ * tell is one before Redis 6.0.
  */
 #include <stdio.h>
 
@@ -14,13 +15,15 @@
 
 static bool tells(const struct net *net) { return net->world->options.wakes.on; }
 
-/* ---- who hears -------------------------------------------------------------------------------------------- */
+/* ---- who hears ------------------------------------------------------------------------------- */
 
 static void hear(struct net *net, unsigned slot, struct net_bytes key, int rank) {
     if (!net->closing) net->handlers.wake(net->handlers.context, slot, key, rank);
 }
 
-static void hear_any(struct conn *conn) { hear(conn->net, conn->slot, (struct net_bytes){NULL, 0}, -1); }
+static void hear_any(struct conn *conn) {
+    hear(conn->net, conn->slot, (struct net_bytes){NULL, 0}, -1);
+}
 
 /* From whichever connection: who waits no longer, or has a new one by now, must bear that too. */
 void watch_hear(struct conn *conn, const struct message *hint) {
@@ -34,7 +37,7 @@ void watch_hear(struct conn *conn, const struct message *hint) {
     hear(conn->net, conn->slot, (struct net_bytes){key.data, key.bytes}, hint->rank);
 }
 
-/* ---- when somebody waits ---------------------------------------------------------------------------------- */
+/* ---- when somebody waits --------------------------------------------------------------------- */
 
 static void forget(struct conn *conn) {
     net_timer_set(conn->net, &conn->track_again, RL_NEVER);
@@ -86,7 +89,7 @@ struct net_bytes net_waiter(struct net *net) {
 
 uint32_t net_waiter_number(const struct net *net) { return net->waiter_number; }
 
-/* ---- asking to be told ------------------------------------------------------------------------------------ */
+/* ---- asking to be told ----------------------------------------------------------------------- */
 
 void watch_pump(struct conn *conn) {
     struct net *net = conn->net;

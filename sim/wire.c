@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The network: one TCP connection at a time between a client and each of its nodes. What is sent on a connection
- * arrives in order or not at all. A cut is silent: what comes to it waits, as TCP retransmits, and arrives once the way
- * is whole again, unless the connection was given up meanwhile.
+ * The network: one TCP connection at a time between a client and each of its nodes. What is sent on
+ * a connection arrives in order or not at all. A cut is silent: what comes to it waits, as TCP
+ * retransmits, and arrives once the way is whole again, unless the connection was given up
+ * meanwhile.
  */
 #include "inside.h"
 
@@ -28,7 +29,7 @@ static rl_ns draw_delay(struct world *world, struct link *link) {
     return random_between(&link->random, how->delay_min, how->delay_max);
 }
 
-/* ---- one way of a connection ------------------------------------------------------------------------------ */
+/* ---- one way of a connection ----------------------------------------------------------------- */
 
 static void arrive(struct world *world, void *argument, int64_t number);
 
@@ -39,7 +40,8 @@ static void await_first(struct world *world, unsigned client, unsigned slot, enu
     if (channel->awaited || channel->stalled || !first) return;
     channel->awaited = true;
     channel->generation++;
-    int64_t number = (int64_t)channel->generation << 16 | (int64_t)client << 8 | (int64_t)slot << 2 | (int64_t)way;
+    int64_t number = (int64_t)channel->generation << 16 | (int64_t)client << 8 |
+                     (int64_t)slot << 2 | (int64_t)way;
     world_at(world, first->arrives_at, arrive, NULL, number);
 }
 
@@ -67,7 +69,7 @@ static void drop_under_way(struct world *world, struct link *link, enum way way)
     channel->last = world->now;
 }
 
-/* ---- how connections end ---------------------------------------------------------------------------------- */
+/* ---- how connections end --------------------------------------------------------------------- */
 
 static void send_bye(struct world *world, unsigned client, unsigned slot) {
     struct link *link = &world->actor[client].link[slot];
@@ -118,7 +120,7 @@ void wire_end(struct world *world, unsigned client, unsigned slot) {
     drop_under_way(world, &world->actor[client].link[slot], WAY_HINTS);
 }
 
-/* ---- arrival ---------------------------------------------------------------------------------------------- */
+/* ---- arrival --------------------------------------------------------------------------------- */
 
 static void arrive_at_node(struct world *world, struct link *link, struct message *request) {
     if (request->what == MESSAGE_REQUEST && request->breaks) {
@@ -173,7 +175,7 @@ static void arrive(struct world *world, void *argument, int64_t number) {
         arrive_at_client(world, link, message);
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 void wire_connect(struct world *world, unsigned client, unsigned slot) {
     struct link *link = &world->actor[client].link[slot];
@@ -200,7 +202,8 @@ void wire_send(struct world *world, struct message *request) {
     struct link *link = link_of(world, request);
     request->connection = link->connection;
     bool two = request->guarded && request->op == NET_ACQUIRE && request->keys_count == 1;
-    if (two && random_chance(&link->random, world->options.split_ppm)) send_in_pieces(world, link, request);
+    if (two && random_chance(&link->random, world->options.split_ppm))
+        send_in_pieces(world, link, request);
     world_write_message(world, HISTORY_SENT, request);
     rl_ns delay = draw_delay(world, link);
     if (link->delay_next > 0) delay = link->delay_next;
@@ -211,13 +214,15 @@ void wire_send(struct world *world, struct message *request) {
 
 void wire_answer(struct world *world, struct message *answer) {
     struct link *link = link_of(world, answer);
-    if (answer->connection != link->connection || (answer->what == MESSAGE_REQUEST && !link->open)) {
+    if (answer->connection != link->connection ||
+        (answer->what == MESSAGE_REQUEST && !link->open)) {
         drop(world, answer);
         return;
     }
     rl_ns delay = draw_delay(world, link);
     if (answer->what == MESSAGE_REQUEST) {
-        answer->breaks = random_chance(&link->random, world->options.link.reply_loss_ppm) || link->lose_next_answer;
+        answer->breaks = random_chance(&link->random, world->options.link.reply_loss_ppm) ||
+                         link->lose_next_answer;
         link->lose_next_answer = false;
     }
     put(world, answer, WAY_ANSWERS, delay);
@@ -226,7 +231,8 @@ void wire_answer(struct world *world, struct message *answer) {
 void wire_tell(struct world *world, struct message *hint, rl_ns late) {
     struct link *link = link_of(world, hint);
     const struct world_link *how = &world->options.link;
-    put(world, hint, WAY_HINTS, random_between(&link->hints_random, how->delay_min, how->delay_max) + late);
+    put(world, hint, WAY_HINTS,
+        random_between(&link->hints_random, how->delay_min, how->delay_max) + late);
 }
 
 void wire_announce(struct world *world, unsigned client, unsigned slot, bool all) {
@@ -238,7 +244,8 @@ void wire_announce(struct world *world, unsigned client, unsigned slot, bool all
     announcement->client = (uint8_t)client;
     announcement->slot = (uint8_t)slot;
     announcement->connection = link->connection;
-    put(world, announcement, WAY_ANSWERS, random_between(&link->announcements_random, how->delay_min, how->delay_max));
+    put(world, announcement, WAY_ANSWERS,
+        random_between(&link->announcements_random, how->delay_min, how->delay_max));
 }
 
 static bool is_prompt(const struct channel *channel, rl_ns now) {
@@ -254,15 +261,17 @@ bool node_is_in_touch(const struct world *world, unsigned node) {
             const struct link *link = &actor->link[slot];
             if (link->node != node) continue;
             if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
-            if (!is_prompt(&link->requests, world->now) || !is_prompt(&link->answers, world->now)) return false;
+            if (!is_prompt(&link->requests, world->now) || !is_prompt(&link->answers, world->now))
+                return false;
         }
     }
     return true;
 }
 
-/* ---- what befalls it -------------------------------------------------------------------------------------- */
+/* ---- what befalls it ------------------------------------------------------------------------- */
 
-static void record_link(struct world *world, enum history_kind kind, unsigned client, unsigned node, int64_t value) {
+static void record_link(struct world *world, enum history_kind kind, unsigned client, unsigned node,
+                        int64_t value) {
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)client;
     record.node = (int8_t)node;
@@ -273,7 +282,8 @@ static void record_link(struct world *world, enum history_kind kind, unsigned cl
 typedef void link_fn(struct world *world, unsigned client, unsigned slot, int64_t number);
 
 /* A node that a client lists twice has two connections with it. */
-static void each_link(struct world *world, unsigned client, unsigned node, link_fn *fn, int64_t number) {
+static void each_link(struct world *world, unsigned client, unsigned node, link_fn *fn,
+                      int64_t number) {
     for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
         if (world->actor[client].link[slot].node == node) fn(world, client, slot, number);
 }
@@ -348,7 +358,9 @@ static void break_one(struct world *world, unsigned client, unsigned slot, int64
     world_at(world, world->now, learn_of_break, NULL, which);
 }
 
-void link_break(struct world *world, unsigned client, unsigned node) { each_link(world, client, node, break_one, 0); }
+void link_break(struct world *world, unsigned client, unsigned node) {
+    each_link(world, client, node, break_one, 0);
+}
 
 static void delay_one(struct world *world, unsigned client, unsigned slot, int64_t delay) {
     world->actor[client].link[slot].delay_next = delay;

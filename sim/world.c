@@ -23,7 +23,7 @@ struct world *world_current(void) {
     return current;
 }
 
-/* ---- options ---------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 void world_options_init(struct world_options *options) {
     *options = (struct world_options){
@@ -47,7 +47,7 @@ void world_options_init(struct world_options *options) {
     }
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void spare_chunk(struct world *world, struct chunk *chunk) {
     for (size_t i = 0; i < MESSAGES_AT_ONCE; i++) {
@@ -102,7 +102,7 @@ struct message *messages_pop(struct messages *queue) {
     return message;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct world *world_new(void) {
     struct world *world = memory_new(sizeof(*world));
@@ -132,7 +132,8 @@ void world_free(struct world *world) {
     free(world);
 }
 
-void world_begin(struct world *world, const struct world_options *options, struct history *history) {
+void world_begin(struct world *world, const struct world_options *options,
+                 struct history *history) {
     assert(!world->running && options->nodes >= 1 && options->nodes <= RL_NODES_MAX);
     assert(options->clients <= WORLD_CLIENTS_MAX && options->resources <= WORLD_RESOURCES_MAX);
     world->options = *options;
@@ -177,12 +178,14 @@ void world_heal(struct world *world) {
     world_write(world, &record);
 }
 
-/* ---- time and chance -------------------------------------------------------------------------------------- */
+/* ---- time and chance ------------------------------------------------------------------------- */
 
 rl_ns world_now(const struct world *world) { return world->now; }
 uint64_t world_messages(const struct world *world) { return world->messages_count; }
 uint64_t world_random(struct world *world) { return random_next(&world->random); }
-rl_ns world_between(struct world *world, rl_ns low, rl_ns high) { return random_between(&world->random, low, high); }
+rl_ns world_between(struct world *world, rl_ns low, rl_ns high) {
+    return random_between(&world->random, low, high);
+}
 bool world_chance(struct world *world, uint32_t ppm) { return random_chance(&world->random, ppm); }
 
 void world_at(struct world *world, rl_ns at, world_fn *fn, void *argument, int64_t number) {
@@ -203,15 +206,19 @@ void world_on_released(struct world *world, world_client_fn *fn) { world->on_rel
 void world_set_owner(struct world *world, void *owner) { world->owner = owner; }
 void *world_owner(const struct world *world) { return world->owner; }
 
-/* ---- the history ------------------------------------------------------------------------------------------ */
+/* ---- the history ----------------------------------------------------------------------------- */
 
 struct history_record world_record(const struct world *world, enum history_kind kind) {
-    return (struct history_record){.at = world->now, .kind = (uint8_t)kind, .client = -1, .node = -1, .resource = -1};
+    return (struct history_record){
+        .at = world->now, .kind = (uint8_t)kind, .client = -1, .node = -1, .resource = -1};
 }
 
-void world_write(struct world *world, const struct history_record *record) { history_add(world->history, record); }
+void world_write(struct world *world, const struct history_record *record) {
+    history_add(world->history, record);
+}
 
-void world_write_message(struct world *world, enum history_kind kind, const struct message *message) {
+void world_write_message(struct world *world, enum history_kind kind,
+                         const struct message *message) {
     if (!world->options.record_messages || message->what != MESSAGE_REQUEST) return;
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)message->client;

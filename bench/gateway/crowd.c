@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Cycles are planned at a steady rate, whatever becomes of those before, and each is measured from the moment for which
- * it was planned: who answers late does not thereby get less to do.
+ * Cycles are planned at a steady rate, whatever becomes of those before, and each is measured from
+ * the moment for which it was planned: who answers late does not thereby get less to do.
  */
 #include "load.h"
 
@@ -29,7 +29,8 @@ void worker_key(const struct crowd *crowd, const struct worker *worker, char *ou
     if (worker->shared >= 0)
         snprintf(out, KEY_BYTES, "load:%ld:%s:shared:%d", pid, crowd->name, worker->shared);
     else
-        snprintf(out, KEY_BYTES, "load:%ld:%s:%u:%u", pid, crowd->name, worker->number, worker->names);
+        snprintf(out, KEY_BYTES, "load:%ld:%s:%u:%u", pid, crowd->name, worker->number,
+                 worker->names);
 }
 
 void worker_value(const struct worker *worker, char *out) {
@@ -39,10 +40,13 @@ void worker_value(const struct worker *worker, char *out) {
 /* ---- requests ---- */
 
 static void gone(struct crowd *crowd, struct worker *worker) {
-    if (worker->shared >= 0 && crowd->holder[worker->shared] == (int)worker->number) crowd->holder[worker->shared] = -1;
+    if (worker->shared >= 0 && crowd->holder[worker->shared] == (int)worker->number)
+        crowd->holder[worker->shared] = -1;
     if (worker->fd >= 0) close(worker->fd);
     worker->fd = -1;
-    worker->state = worker->state == WORKER_IDLE ? WORKER_GONE : worker->state; /* what was under way is of interest */
+    worker->state = worker->state == WORKER_IDLE
+                        ? WORKER_GONE
+                        : worker->state; /* what was under way is of interest */
 }
 
 static void ask(struct crowd *crowd, struct worker *worker, const char *request, int bytes) {
@@ -60,9 +64,10 @@ static void take(struct crowd *crowd, struct worker *worker, int64_t due_ns) {
     worker_key(crowd, worker, key);
     worker_value(worker, value);
     int ttl_bytes = snprintf(ttl, sizeof ttl, "%" PRId64, crowd->ttl_ms);
-    int bytes = snprintf(request, sizeof request,
-                         "*6\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n$2\r\nNX\r\n$2\r\nPX\r\n$%d\r\n%s\r\n",
-                         strlen(key), key, strlen(value), value, ttl_bytes, ttl);
+    int bytes = snprintf(
+        request, sizeof request,
+        "*6\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n$2\r\nNX\r\n$2\r\nPX\r\n$%d\r\n%s\r\n",
+        strlen(key), key, strlen(value), value, ttl_bytes, ttl);
     ask(crowd, worker, request, bytes);
 }
 
@@ -73,7 +78,8 @@ static void give(struct crowd *crowd, struct worker *worker) {
     worker_key(crowd, worker, key);
     worker_value(worker, value);
     int bytes =
-        snprintf(request, sizeof request, "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
+        snprintf(request, sizeof request,
+                 "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
                  crowd->sha, strlen(key), key, strlen(value), value);
     ask(crowd, worker, request, bytes);
 }
@@ -95,7 +101,8 @@ static void unwelcome(struct crowd *crowd, struct worker *worker) {
         crowd->unknown++;
     else
         crowd->wrong++;
-    snprintf(crowd->last_error, sizeof crowd->last_error, "%.*s", (int)strcspn(worker->answer, "\r"), worker->answer);
+    snprintf(crowd->last_error, sizeof crowd->last_error, "%.*s",
+             (int)strcspn(worker->answer, "\r"), worker->answer);
     worker->names++;
     next_cycle(crowd, worker);
 }
@@ -118,16 +125,19 @@ static void taken(struct crowd *crowd, struct worker *worker) {
 static void answered(struct crowd *crowd, struct worker *worker) {
     const char *answer = worker->answer;
     if (crowd->ends) {
-        worker->state = worker->state == WORKER_TAKING && answer[0] == '+' ? WORKER_HOLDING : WORKER_IDLE;
+        worker->state =
+            worker->state == WORKER_TAKING && answer[0] == '+' ? WORKER_HOLDING : WORKER_IDLE;
     } else if (worker->state == WORKER_TAKING && strcmp(answer, "+OK\r\n") == 0) {
         taken(crowd, worker);
-    } else if (worker->state == WORKER_TAKING && strcmp(answer, "$-1\r\n") == 0 && worker->shared >= 0) {
+    } else if (worker->state == WORKER_TAKING && strcmp(answer, "$-1\r\n") == 0 &&
+               worker->shared >= 0) {
         crowd->refused++;
         next_cycle(crowd, worker);
     } else if (worker->state == WORKER_GIVING && strcmp(answer, ":1\r\n") == 0) {
         crowd->cycles++;
         if (crowd->latency != NULL)
-            histogram_add(crowd->latency, now_ns() - worker->due_ns - (worker->shared >= 0 ? crowd->hold_ns : 0));
+            histogram_add(crowd->latency,
+                          now_ns() - worker->due_ns - (worker->shared >= 0 ? crowd->hold_ns : 0));
         next_cycle(crowd, worker);
     } else {
         crowd->lost += worker->state == WORKER_GIVING && answer[0] == ':';
@@ -151,7 +161,8 @@ static void hear(struct crowd *crowd, struct worker *worker) {
         return;
     }
     crowd->wrong++; /* nobody has asked */
-    snprintf(crowd->last_error, sizeof crowd->last_error, "an answer to nothing: %.100s", worker->answer);
+    snprintf(crowd->last_error, sizeof crowd->last_error, "an answer to nothing: %.100s",
+             worker->answer);
     worker->answer_bytes = 0;
 }
 
@@ -164,13 +175,15 @@ static struct worker *next_worker(struct crowd *crowd) {
 }
 
 static void plan_due(struct crowd *crowd, int64_t now, int64_t until) {
-    for (; crowd->next_ns <= now && crowd->next_ns < until; crowd->next_ns += (int64_t)(1e9 / crowd->rate)) {
+    for (; crowd->next_ns <= now && crowd->next_ns < until;
+         crowd->next_ns += (int64_t)(1e9 / crowd->rate)) {
         struct worker *worker = next_worker(crowd);
         if (worker->fd < 0) continue;
         if (worker->state == WORKER_IDLE) {
             take(crowd, worker, crowd->next_ns);
         } else if (worker->backlog_count < BACKLOG_MAX) {
-            worker->backlog[(worker->backlog_first + worker->backlog_count++) % BACKLOG_MAX] = crowd->next_ns;
+            worker->backlog[(worker->backlog_first + worker->backlog_count++) % BACKLOG_MAX] =
+                crowd->next_ns;
         } else {
             crowd->overrun++;
         }
@@ -210,8 +223,8 @@ static void wait_until(struct crowd *crowd, int64_t at) {
     }
 }
 
-void crowd_run(struct crowd *crowd, int64_t until_ns, bool (*while_running)(struct crowd *crowd, void *context),
-               void *context) {
+void crowd_run(struct crowd *crowd, int64_t until_ns,
+               bool (*while_running)(struct crowd *crowd, void *context), void *context) {
     int64_t nuisances_ns = now_ns(), asked_ns = nuisances_ns;
     crowd->next_ns = nuisances_ns;
     for (;;) {
@@ -256,12 +269,15 @@ static void load_script(struct crowd *crowd) {
     char request[sizeof release_script + 64], answer[64];
     size_t got = 0;
     int fd = served_connect(crowd->served);
-    int bytes = snprintf(request, sizeof request, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n%s\r\n",
-                         sizeof release_script - 1, release_script);
-    if (fd < 0 || send(fd, request, (size_t)bytes, MSG_NOSIGNAL) != bytes) give_up("the gateway takes no request");
+    int bytes =
+        snprintf(request, sizeof request, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n%s\r\n",
+                 sizeof release_script - 1, release_script);
+    if (fd < 0 || send(fd, request, (size_t)bytes, MSG_NOSIGNAL) != bytes)
+        give_up("the gateway takes no request");
     while (got < 5 + SHA_BYTES + 2) {
         struct pollfd poller = {.fd = fd, .events = POLLIN};
-        ssize_t more = poll(&poller, 1, ASK_MS) == 1 ? recv(fd, answer + got, sizeof answer - 1 - got, 0) : 0;
+        ssize_t more =
+            poll(&poller, 1, ASK_MS) == 1 ? recv(fd, answer + got, sizeof answer - 1 - got, 0) : 0;
         if (more <= 0) give_up("SCRIPT LOAD is not answered");
         got += (size_t)more;
     }
@@ -270,12 +286,14 @@ static void load_script(struct crowd *crowd) {
 }
 
 static void let_in(struct crowd *crowd, struct worker *worker, unsigned number) {
-    *worker = (struct worker){.number = number, .shared = number < crowd->sharing ? (int)(number % SHARED_KEYS) : -1};
+    *worker = (struct worker){.number = number,
+                              .shared = number < crowd->sharing ? (int)(number % SHARED_KEYS) : -1};
     /* A full backlog of the listener refuses for a moment. */
     for (int i = 0; (worker->fd = served_connect(crowd->served)) < 0 && i < 1000; i++) pause_ms(5);
     if (worker->fd < 0) give_up("connection %u: %s", number, strerror(errno));
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = worker};
-    if (epoll_ctl(crowd->epoll, EPOLL_CTL_ADD, worker->fd, &event) != 0) give_up("epoll_ctl: %s", strerror(errno));
+    if (epoll_ctl(crowd->epoll, EPOLL_CTL_ADD, worker->fd, &event) != 0)
+        give_up("epoll_ctl: %s", strerror(errno));
 }
 
 void crowd_open(struct crowd *crowd) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One request after the other whose script costs as much as a script can: without many instructions, without an end, too
- * deep, too large, and beyond the end of the interpreter's stack.
+ * One request after the other whose script costs as much as a script can: without many
+ * instructions, without an end, too deep, too large, and beyond the end of the interpreter's stack.
  */
 #include "load.h"
 
@@ -31,8 +31,10 @@ static size_t write_requests(char *out) {
     size_t bytes = 0;
     memset(digits, '7', DIGITS);
     for (unsigned i = 0; i < SCRIPTS; i++)
-        bytes += (size_t)sprintf(out + bytes, "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$7\r\nhostile\r\n$%d\r\n%s\r\n",
-                                 strlen(scripts[i]), scripts[i], DIGITS, digits);
+        bytes += (size_t)sprintf(
+            out + bytes,
+            "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$7\r\nhostile\r\n$%d\r\n%s\r\n",
+            strlen(scripts[i]), scripts[i], DIGITS, digits);
     return bytes;
 }
 
@@ -42,7 +44,8 @@ bool hostile_do(struct crowd *crowd, struct nuisance *nuisance) {
     if (bytes == 0) bytes = write_requests(requests);
     while (true) {
         const size_t at = nuisance->done % bytes;
-        const ssize_t sent = send(nuisance->fd, requests + at, bytes - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t sent =
+            send(nuisance->fd, requests + at, bytes - at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN) return false;
         if (sent <= 0) break;
         nuisance->done += (uint64_t)sent;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A load on `redlock serve`: a crowd of well-behaved clients at a stated rate, with or without clients beside them that
- * are a nuisance, and a look at the nodes afterwards.
+ * A load on `redlock serve`: a crowd of well-behaved clients at a stated rate, with or without
+ * clients beside them that are a nuisance, and a look at the nodes afterwards.
  */
 #ifndef BENCH_GATEWAY_LOAD_H
 #define BENCH_GATEWAY_LOAD_H
@@ -30,20 +30,23 @@ struct served {
 };
 
 void served_start(struct served *served);
-/* Its exit status, or 128 and the signal's number; -1: it does not end within `ms`. *took_ns says how long it took. */
+/* Its exit status, or 128 and the signal's number; -1: it does not end within `ms`. *took_ns says
+ * how long it took. */
 int served_end(struct served *served, int number, int ms, int64_t *took_ns);
 void served_close(struct served *served);
 /* A stream to it; -1: it is not there, or has no room. */
 int served_connect(const struct served *served);
-/* Ends one of the processes that run scripts, by SIGKILL, any of them; false: there is none at the moment. */
+/* Ends one of the processes that run scripts, by SIGKILL, any of them; false: there is none at the
+ * moment. */
 bool served_kill_worker(const struct served *served);
 bool served_runs(const struct served *served);
 /* In KiB, of /proc: "VmRSS:", "VmHWM:". */
 long served_memory(const struct served *served, const char *which);
 
-/* How many nodes hold the key at this moment, with that value unless it is NULL. *most_ms: the longest that one of them
- * still will, -1: for ever, left alone where nobody does. */
-unsigned nodes_holding(struct redlock_client *client, const char *key, const char *value, int64_t *most_ms);
+/* How many nodes hold the key at this moment, with that value unless it is NULL. *most_ms: the
+ * longest that one of them still will, -1: for ever, left alone where nobody does. */
+unsigned nodes_holding(struct redlock_client *client, const char *key, const char *value,
+                       int64_t *most_ms);
 
 /* Ends the program with a word. */
 _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -55,10 +58,12 @@ enum worker_state { WORKER_IDLE, WORKER_TAKING, WORKER_HOLDING, WORKER_GIVING, W
 struct worker {
     int fd;
     enum worker_state state;
-    int shared;             /* which of the shared keys; -1: one of its own */
-    unsigned number, names; /* a key is not used again after it could not be known what became of it */
+    int shared; /* which of the shared keys; -1: one of its own */
+    unsigned number,
+        names; /* a key is not used again after it could not be known what became of it */
     uint64_t value;
-    int64_t due_ns;  /* of the cycle under way: when it was planned, which is not always when it could begin */
+    int64_t due_ns;  /* of the cycle under way: when it was planned, which is not always when it
+                        could begin */
     int64_t sent_ns; /* the request under way */
     int64_t gives_ns;
     int64_t backlog[BACKLOG_MAX]; /* planned, not begun */
@@ -81,26 +86,28 @@ struct crowd {
     int64_t next_ns; /* when the next cycle is planned */
     uint64_t planned;
     unsigned next_own;
-    int holder[SHARED_KEYS]; /* the witness: who was told to have the lock, and has not begun to give it back; -1:
-                                nobody */
+    int holder[SHARED_KEYS]; /* the witness: who was told to have the lock, and has not begun to
+                                give it back; -1: nobody */
     struct histogram *latency;
     uint64_t cycles, refused, twice, lost, unknown, wrong, overrun;
     char last_error[160];
     struct nuisance *nuisances;
     unsigned nuisances_count;
-    uint64_t scripts; /* bytes of answers to those that mean harm */
+    uint64_t scripts;                    /* bytes of answers to those that mean harm */
     int64_t kill_every_ns, kill_next_ns; /* a process that runs scripts; 0: none */
     uint64_t killed;
 };
 
 void crowd_open(struct crowd *crowd);
-/* Plans cycles at the rate until then, and goes on until those are done; `while_running` (may be NULL) is asked ten
- * times a second, and ends it by false. */
-void crowd_run(struct crowd *crowd, int64_t until_ns, bool (*while_running)(struct crowd *crowd, void *context),
-               void *context);
-/* Everybody with a key of his own who is idle asks for it, all at once; the even or the odd ones. */
+/* Plans cycles at the rate until then, and goes on until those are done; `while_running` (may be
+ * NULL) is asked ten times a second, and ends it by false. */
+void crowd_run(struct crowd *crowd, int64_t until_ns,
+               bool (*while_running)(struct crowd *crowd, void *context), void *context);
+/* Everybody with a key of his own who is idle asks for it, all at once; the even or the odd
+ * ones. */
 void crowd_burst(struct crowd *crowd, unsigned odd);
-/* Reads what is still to come, until all connections are closed or `ms` are over. How many are not. */
+/* Reads what is still to come, until all connections are closed or `ms` are over. How many are
+ * not. */
 unsigned crowd_read_out(struct crowd *crowd, int ms);
 void crowd_close(struct crowd *crowd);
 void worker_key(const struct crowd *crowd, const struct worker *worker, char *out);
@@ -132,7 +139,8 @@ void nuisances_do(struct crowd *crowd, int64_t now);
 
 /* ---- hostile.c: scripts that mean harm ---- */
 
-/* Sends as many as there is room for, of all kinds in turn, and reads what has come. False: the connection is over. */
+/* Sends as many as there is room for, of all kinds in turn, and reads what has come. False: the
+ * connection is over. */
 bool hostile_do(struct crowd *crowd, struct nuisance *nuisance);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A thousand clients on one gateway, most of them well-behaved: what the others cost these, and what becomes of their
- * locks when the gateway is ended or killed. usage: redlock up -- gateway_load [options] [PROGRAM]   (redlock)
- *   --connections N   (1000) a tenth of them slow, a hundredth talking garbage, where these are there
+ * A thousand clients on one gateway, most of them well-behaved: what the others cost these, and
+ * what becomes of their
+ * locks when the gateway is ended or killed. usage: redlock up -- gateway_load [options] [PROGRAM]
+ * (redlock)
+ *   --connections N   (1000) a tenth of them slow, a hundredth talking garbage, where these are
+ * there
  *   --rate N          (1000) acquire-and-release cycles a second, of all well-behaved together
  *   --seconds S       (5) of each measurement
  *   --pairs N         (5) a quiet measurement and one beside the others, in alternating order
@@ -24,9 +27,18 @@
 
 #include <redlock.h>
 
-enum { PAIRS_MAX = 99, BESIDE = 64, TTL_MS = 20000, HOLD_MS = 25, SETTLE_MS = 500, STUCK_MS = 1500, DRAIN_MS = 7000 };
+enum {
+    PAIRS_MAX = 99,
+    BESIDE = 64,
+    TTL_MS = 20000,
+    HOLD_MS = 25,
+    SETTLE_MS = 500,
+    STUCK_MS = 1500,
+    DRAIN_MS = 7000
+};
 #define P99_RATIO_MAX 2.0
-/* Where the machine does other things, too: hostile scripts cost others seconds before they had a process of their own. */
+/* Where the machine does other things, too: hostile scripts cost others seconds before they had a
+ * process of their own. */
 #define P99_BUSY_RATIO_MAX 10.0
 #define P99_BUSY_US_MAX 250e3
 
@@ -58,7 +70,8 @@ static void verdict(struct run *run, bool good, const char *what) {
 
 static struct nuisances_wanted wanted(const struct plan *plan) {
     if (plan->scripts > 0) return (struct nuisances_wanted){.scripts = plan->scripts};
-    return (struct nuisances_wanted){.slow = plan->connections / 10, .garbage = plan->connections / 100};
+    return (struct nuisances_wanted){.slow = plan->connections / 10,
+                                     .garbage = plan->connections / 100};
 }
 
 static void come(struct run *run) {
@@ -70,7 +83,8 @@ static void come(struct run *run) {
 
 static bool watch_memory(struct crowd *crowd, void *context) {
     struct run *run = context;
-    long *most = &run->memory[crowd->nuisances_count > 0], now = served_memory(&run->served, "VmRSS:");
+    long *most = &run->memory[crowd->nuisances_count > 0],
+         now = served_memory(&run->served, "VmRSS:");
     if (now > *most) *most = now;
     return true;
 }
@@ -113,11 +127,15 @@ static void tell_latencies(struct run *run) {
         printf("%-18s %10llu %10.0f %10.0f %12ld\n", names[i], (unsigned long long)run->answered[i],
                median(run->p50[i], pairs), median(run->p99[i], pairs), run->memory[i]);
     }
-    printf("p99 beside the others over quiet, median of %u pairs: %.2f\n", pairs, median(ratios, pairs));
+    printf("p99 beside the others over quiet, median of %u pairs: %.2f\n", pairs,
+           median(ratios, pairs));
     if (!run->plan.check) {
-        verdict(run, median(ratios, pairs) <= P99_RATIO_MAX, "the p99 is within twice the quiet one");
+        verdict(run, median(ratios, pairs) <= P99_RATIO_MAX,
+                "the p99 is within twice the quiet one");
     } else if (run->plan.scripts > 0) {
-        verdict(run, median(ratios, pairs) <= P99_BUSY_RATIO_MAX || median(run->p99[1], pairs) <= P99_BUSY_US_MAX,
+        verdict(run,
+                median(ratios, pairs) <= P99_BUSY_RATIO_MAX ||
+                    median(run->p99[1], pairs) <= P99_BUSY_US_MAX,
                 "the p99 is within ten times the quiet one, or a quarter of a second");
     }
 }
@@ -125,18 +143,22 @@ static void tell_latencies(struct run *run) {
 static void judge_locks(struct run *run, const char *when) {
     const struct crowd *crowd = &run->crowd;
     char text[400];
-    snprintf(text, sizeof text, "%s: no lock was granted twice (%llu times), none was lost by its holder (%llu)", when,
+    snprintf(text, sizeof text,
+             "%s: no lock was granted twice (%llu times), none was lost by its holder (%llu)", when,
              (unsigned long long)crowd->twice, (unsigned long long)crowd->lost);
     verdict(run, crowd->twice == 0 && crowd->lost == 0, text);
-    snprintf(text, sizeof text,
-             "%s: %llu cycles, %llu refused on shared keys, %llu unknown, %llu other errors, %llu not begun%s%s", when,
-             (unsigned long long)crowd->cycles, (unsigned long long)crowd->refused, (unsigned long long)crowd->unknown,
-             (unsigned long long)crowd->wrong, (unsigned long long)crowd->overrun,
-             crowd->last_error[0] != '\0' ? "; the last: " : "", crowd->last_error);
-    /* Where a machine is so busy that a node is silent for a second, what became of a lock is not known: that is no
-     * error. */
+    snprintf(
+        text, sizeof text,
+        "%s: %llu cycles, %llu refused on shared keys, %llu unknown, %llu other errors, %llu not begun%s%s",
+        when, (unsigned long long)crowd->cycles, (unsigned long long)crowd->refused,
+        (unsigned long long)crowd->unknown, (unsigned long long)crowd->wrong,
+        (unsigned long long)crowd->overrun, crowd->last_error[0] != '\0' ? "; the last: " : "",
+        crowd->last_error);
+    /* Where a machine is so busy that a node is silent for a second, what became of a lock is not
+     * known: that is no error. */
     verdict(run,
-            crowd->cycles > 0 && crowd->refused > 0 && crowd->wrong == 0 && (crowd->overrun == 0 || run->plan.check),
+            crowd->cycles > 0 && crowd->refused > 0 && crowd->wrong == 0 &&
+                (crowd->overrun == 0 || run->plan.check),
             text);
 }
 
@@ -156,29 +178,37 @@ static void open_crowd(struct run *run, const char *name, int64_t ttl_ms) {
 
 static void judge_hostile(struct run *run) {
     char text[160];
-    snprintf(text, sizeof text, "the gateway has run all the time: %llu KiB of answers to hostile scripts, %llu processes ended",
-             (unsigned long long)run->crowd.scripts / 1024, (unsigned long long)run->crowd.killed);
-    verdict(run, served_runs(&run->served) && run->crowd.scripts > 0 &&
-                (run->plan.kill_every_ms == 0 || run->crowd.killed > 0), text);
+    snprintf(
+        text, sizeof text,
+        "the gateway has run all the time: %llu KiB of answers to hostile scripts, %llu processes ended",
+        (unsigned long long)run->crowd.scripts / 1024, (unsigned long long)run->crowd.killed);
+    verdict(run,
+            served_runs(&run->served) && run->crowd.scripts > 0 &&
+                (run->plan.kill_every_ms == 0 || run->crowd.killed > 0),
+            text);
 }
 
 static void measure_pairs(struct run *run) {
     char text[80];
     served_start(&run->served);
-    printf("memory of the gateway at its beginning: %ld KiB\n", served_memory(&run->served, "VmRSS:"));
+    printf("memory of the gateway at its beginning: %ld KiB\n",
+           served_memory(&run->served, "VmRSS:"));
     open_crowd(run, "measured", TTL_MS);
     const struct nuisances_wanted those = wanted(&run->plan);
-    printf("%u well-behaved clients, %u of them on %d shared keys, %.0f cycles a second; beside them %u slow ones, %u that "
-           "talk garbage and %u whose scripts mean harm\n",
-           run->crowd.count, run->crowd.sharing, SHARED_KEYS, run->plan.rate, those.slow, those.garbage, those.scripts);
+    printf(
+        "%u well-behaved clients, %u of them on %d shared keys, %.0f cycles a second; beside them %u slow ones, %u that "
+        "talk garbage and %u whose scripts mean harm\n",
+        run->crowd.count, run->crowd.sharing, SHARED_KEYS, run->plan.rate, those.slow,
+        those.garbage, those.scripts);
     for (unsigned pair = 0; pair < run->plan.pairs; pair++) {
         measure(run, pair % 2 != 0, pair);
         measure(run, pair % 2 == 0, pair);
     }
     tell_latencies(run);
-    printf("memory afterwards: %ld KiB, the most ever: %ld KiB\n", served_memory(&run->served, "VmRSS:"),
-           served_memory(&run->served, "VmHWM:"));
-    snprintf(text, sizeof text, "the others cost the gateway at most %ld MiB", run->plan.memory_mib);
+    printf("memory afterwards: %ld KiB, the most ever: %ld KiB\n",
+           served_memory(&run->served, "VmRSS:"), served_memory(&run->served, "VmHWM:"));
+    snprintf(text, sizeof text, "the others cost the gateway at most %ld MiB",
+             run->plan.memory_mib);
     verdict(run, run->memory[1] - run->memory[0] <= run->plan.memory_mib * 1024, text);
     judge_locks(run, "measured");
     if (run->plan.scripts > 0) judge_hostile(run);
@@ -231,7 +261,8 @@ static void drain(struct run *run) {
     at = now_ns();
     unsigned open = crowd_read_out(&run->crowd, DRAIN_MS);
     const int64_t read_out_ns = now_ns() - at;
-    int status = served_end(&run->served, 0, DRAIN_MS, &took_ns); /* those who do not read hold it up */
+    int status =
+        served_end(&run->served, 0, DRAIN_MS, &took_ns); /* those who do not read hold it up */
     snprintf(
         text, sizeof text,
         "SIGTERM: the well-behaved were done with after %.2f s (%u were not), the gateway after %.1f s, exit status %d",
@@ -277,14 +308,19 @@ static void die(struct run *run) {
     at = now_ns() + 1000 * MS;
     crowd_run(&run->crowd, INT64_MAX, stop_at, &at);
     int status = served_end(&run->served, SIGKILL, 1000, &took_ns);
-    const int64_t over_ns = now_ns() + (ttl_ms + 200) * MS; /* what it had sent last is done within that */
+    const int64_t over_ns =
+        now_ns() + (ttl_ms + 200) * MS; /* what it had sent last is done within that */
     unsigned there = keys_there(run, &most_ms);
     while (now_ns() < over_ns) pause_ms(10);
     unsigned there_later = keys_there(run, &most_later_ms);
-    snprintf(text, sizeof text,
-             "SIGKILL (%d): %u locks were held, for %lld ms at most of %lld; that time later there are %u",
-             status - 128, there, (long long)most_ms, (long long)ttl_ms, there_later);
-    verdict(run, status == 128 + SIGKILL && there > 0 && most_ms >= 0 && most_ms <= ttl_ms && there_later == 0, text);
+    snprintf(
+        text, sizeof text,
+        "SIGKILL (%d): %u locks were held, for %lld ms at most of %lld; that time later there are %u",
+        status - 128, there, (long long)most_ms, (long long)ttl_ms, there_later);
+    verdict(run,
+            status == 128 + SIGKILL && there > 0 && most_ms >= 0 && most_ms <= ttl_ms &&
+                there_later == 0,
+            text);
     nuisances_close(&run->crowd);
     crowd_close(&run->crowd);
 }
@@ -302,11 +338,16 @@ static void read_options(struct run *run, int argc, char **argv) {
                                             {"check", no_argument, NULL, 'k'},
                                             {NULL, 0, NULL, 0}};
     struct plan *plan = &run->plan;
-    *plan = (struct plan){.connections = 1000, .pairs = 5, .memory_mib = 32, .rate = 1000, .seconds = 5};
+    *plan = (struct plan){
+        .connections = 1000, .pairs = 5, .memory_mib = 32, .rate = 1000, .seconds = 5};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'k')
-            *plan = (struct plan){
-                .connections = 1000, .pairs = 1, .memory_mib = 32, .rate = 300, .seconds = 1.5, .check = true};
+            *plan = (struct plan){.connections = 1000,
+                                  .pairs = 1,
+                                  .memory_mib = 32,
+                                  .rate = 300,
+                                  .seconds = 1.5,
+                                  .check = true};
         else if (option == 'c')
             plan->connections = (unsigned)strtoul(optarg, NULL, 10);
         else if (option == 'r')
@@ -326,9 +367,12 @@ static void read_options(struct run *run, int argc, char **argv) {
     }
     run->served.program = optind < argc ? argv[optind] : "redlock";
     run->served.nodes = getenv("REDLOCK_NODES");
-    if (run->served.nodes == NULL) give_up("REDLOCK_NODES is not set; run it as: redlock up -- gateway_load");
-    if (plan->connections < 100 || plan->pairs < 1 || plan->pairs > PAIRS_MAX || plan->rate < 1 || plan->seconds <= 0)
-        give_up("at least 100 connections, 1 to %d pairs, a cycle a second, and some seconds", PAIRS_MAX);
+    if (run->served.nodes == NULL)
+        give_up("REDLOCK_NODES is not set; run it as: redlock up -- gateway_load");
+    if (plan->connections < 100 || plan->pairs < 1 || plan->pairs > PAIRS_MAX || plan->rate < 1 ||
+        plan->seconds <= 0)
+        give_up("at least 100 connections, 1 to %d pairs, a cycle a second, and some seconds",
+                PAIRS_MAX);
     run->served.connections_max = plan->connections + BESIDE;
 }
 
@@ -346,7 +390,8 @@ static void open_client(struct run *run) {
     struct redlock_error error;
     redlock_client_options_init(&options);
     options.node_timeout_ms = 5000;
-    if (redlock_client_open(run->served.nodes, &options, &run->client, &error) != REDLOCK_OK) give_up("%s", error.text);
+    if (redlock_client_open(run->served.nodes, &options, &run->client, &error) != REDLOCK_OK)
+        give_up("%s", error.text);
     redlock_client_wait_ready(run->client, 5000);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Clients that read a few bytes a second of much that they asked for, that send a request a byte at a time, and that
- * say what is no request. Whoever is put out comes again.
+ * Clients that read a few bytes a second of much that they asked for, that send a request a byte at
+ * a time, and that say what is no request. Whoever is put out comes again.
  */
 #include "load.h"
 
@@ -33,7 +33,8 @@ static bool say(const struct nuisance *nuisance, const void *bytes, size_t count
 
 static bool hear(const struct nuisance *nuisance, size_t count) {
     char bytes[4096];
-    ssize_t got = recv(nuisance->fd, bytes, count < sizeof bytes ? count : sizeof bytes, MSG_DONTWAIT);
+    ssize_t got =
+        recv(nuisance->fd, bytes, count < sizeof bytes ? count : sizeof bytes, MSG_DONTWAIT);
     return got > 0 || (got < 0 && errno == EAGAIN);
 }
 
@@ -61,7 +62,8 @@ static bool read_slowly(struct nuisance *nuisance) {
 static bool write_slowly(struct nuisance *nuisance) {
     static const char request[] = "*2\r\n$3\r\nGET\r\n$20\r\nload:a-slow-ones-key\r\n";
     nuisance->next_ns += BYTE_EVERY;
-    return say(nuisance, &request[nuisance->done++ % (sizeof request - 1)], 1) && hear(nuisance, 64);
+    return say(nuisance, &request[nuisance->done++ % (sizeof request - 1)], 1) &&
+           hear(nuisance, 64);
 }
 
 static bool talk_garbage(struct nuisance *nuisance) {
@@ -78,7 +80,8 @@ static bool talk_garbage(struct nuisance *nuisance) {
     nuisance->next_ns += GARBAGE_EVERY;
     uint64_t which = random_below(2 * LINES);
     nuisance->done++;
-    if (which < LINES) return say(nuisance, lines[which], strlen(lines[which])) && hear(nuisance, sizeof bytes);
+    if (which < LINES)
+        return say(nuisance, lines[which], strlen(lines[which])) && hear(nuisance, sizeof bytes);
     size_t count = 1 + random_below(sizeof bytes);
     for (size_t i = 0; i < count; i++) bytes[i] = (char)random_below(256);
     if (which % 2 == 0) bytes[0] = '*';
@@ -116,7 +119,8 @@ void nuisances_do(struct crowd *crowd, int64_t now) {
     }
 }
 
-/* Half of the slow ones read slowly, and half write slowly; they do not all come in the same moment. */
+/* Half of the slow ones read slowly, and half write slowly; they do not all come in the same
+ * moment. */
 void nuisances_open(struct crowd *crowd, const struct nuisances_wanted *wanted) {
     const int64_t now = now_ns();
     crowd->nuisances_count = wanted->slow + wanted->garbage + wanted->scripts;

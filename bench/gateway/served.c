@@ -35,7 +35,8 @@ static _Noreturn void become_gateway(const struct served *served, pid_t parent) 
     if (getppid() != parent) _exit(1);
     snprintf(listen, sizeof listen, "unix://%s", served->address.sun_path);
     snprintf(connections, sizeof connections, "%u", served->connections_max);
-    /* A node that answers late on a busy machine makes a slow cycle, and not one whose end is not known. */
+    /* A node that answers late on a busy machine makes a slow cycle, and not one whose end is not
+     * known. */
     execlp(served->program, served->program, "serve", "--node-timeout", "1s", "--connections",
            connections, "--listen", listen, (char *)NULL);
     fprintf(stderr, "gateway_load: %s: %s\n", served->program, strerror(errno));
@@ -79,10 +80,12 @@ void served_start(struct served *served) {
         const char *where = getenv("TMPDIR");
         int bytes = snprintf(served->directory, sizeof served->directory, "%s/gateway-load.XXXXXX",
                              where != NULL ? where : "/tmp");
-        if (bytes < 0 || bytes >= (int)sizeof served->directory || mkdtemp(served->directory) == NULL)
+        if (bytes < 0 || bytes >= (int)sizeof served->directory ||
+            mkdtemp(served->directory) == NULL)
             give_up("cannot make a directory in %s", where != NULL ? where : "/tmp");
         served->address.sun_family = AF_UNIX;
-        snprintf(served->address.sun_path, sizeof served->address.sun_path, "%s/socket", served->directory);
+        snprintf(served->address.sun_path, sizeof served->address.sun_path, "%s/socket",
+                 served->directory);
     }
     const pid_t parent = getpid();
     served->pid = fork();
@@ -138,16 +141,20 @@ long served_memory(const struct served *served, const char *which) {
 /* A gateway puts 40 digits and a colon before what its client gave. */
 static bool ends_with(const struct redlock_view *view, const char *value) {
     size_t bytes = strlen(value);
-    return view->token_bytes >= bytes && memcmp(view->token + view->token_bytes - bytes, value, bytes) == 0;
+    return view->token_bytes >= bytes &&
+           memcmp(view->token + view->token_bytes - bytes, value, bytes) == 0;
 }
 
-unsigned nodes_holding(struct redlock_client *client, const char *key, const char *value, int64_t *most_ms) {
+unsigned nodes_holding(struct redlock_client *client, const char *key, const char *value,
+                       int64_t *most_ms) {
     static struct redlock_view views[REDLOCK_NODES_MAX];
     unsigned count = 0;
     if (redlock_look(client, key, strlen(key), views, REDLOCK_NODES_MAX) != REDLOCK_OK)
         give_up("the nodes do not tell of %s", key);
     for (size_t i = 0; i < redlock_client_nodes(client); i++) {
-        if (views[i].verdict != REDLOCK_VERDICT_GRANTED || (value != NULL && !ends_with(&views[i], value))) continue;
+        if (views[i].verdict != REDLOCK_VERDICT_GRANTED ||
+            (value != NULL && !ends_with(&views[i], value)))
+            continue;
         count++;
         if (views[i].remaining_ms < 0)
             *most_ms = -1;

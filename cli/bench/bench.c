@@ -23,7 +23,7 @@ struct selection {
     int64_t planned_ns, done_ns;
 };
 
-/* ---- what to measure ---------------------------------------------------------------------------------------- */
+/* ---- what to measure ------------------------------------------------------------------------- */
 
 static size_t nodes_of(const struct bench *bench, const struct measure *measure) {
     if (measure->nodes > 0) return measure->nodes;
@@ -39,7 +39,8 @@ static bool can_be_had(const struct bench *bench, const struct measure *measure)
 static int unknown(const char *name) {
     struct nearest nearest;
     nearest_init(&nearest, name);
-    for (size_t i = 0; i < bench_measures_count; i++) nearest_offer(&nearest, bench_measures[i].name);
+    for (size_t i = 0; i < bench_measures_count; i++)
+        nearest_offer(&nearest, bench_measures[i].name);
     if (nearest.best != NULL) {
         complain("--only: there is no '%.40s'; did you mean '%s'?", name, nearest.best);
     } else {
@@ -54,19 +55,21 @@ static void add(struct bench *bench, struct selection *selection, const struct m
                               .nodes = nodes_of(bench, measure),
                               .rounds = measure_rounds(measure, bench->settings),
                               .sides = measure_sides(measure)};
-    selection->planned_ns += (int64_t)(result->rounds * result->sides) * measure_ns(measure, bench->settings);
+    selection->planned_ns +=
+        (int64_t)(result->rounds * result->sides) * measure_ns(measure, bench->settings);
 }
 
 static int choose_named(struct bench *bench, struct selection *selection) {
     char *names = strdup(bench->settings->only), *rest = NULL;
     int status = names == NULL ? EXIT_SYSTEM : 0;
-    for (char *name = names == NULL ? NULL : strtok_r(names, ",", &rest); name != NULL && status == 0;
-         name = strtok_r(NULL, ",", &rest)) {
+    for (char *name = names == NULL ? NULL : strtok_r(names, ",", &rest);
+         name != NULL && status == 0; name = strtok_r(NULL, ",", &rest)) {
         const struct measure *measure = measure_named(name);
         if (measure == NULL) {
             status = unknown(name);
         } else if (!can_be_had(bench, measure)) {
-            complain("--only: %s wants %u nodes, and -N lists %zu%s", name, measure->nodes, bench->nodes_listed,
+            complain("--only: %s wants %u nodes, and -N lists %zu%s", name, measure->nodes,
+                     bench->nodes_listed,
                      bench->mode == REDLOCK_MODE_GUARDED ? " that are one quorum" : "");
             status = EXIT_USAGE_ERROR;
         } else if (selection->count < MEASURES_MAX) {
@@ -96,15 +99,17 @@ static int list_all(void) {
     return EXIT_OK;
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
-static void tell_progress(const struct bench *bench, const struct selection *selection, const struct result *result,
-                          size_t round, size_t side) {
+static void tell_progress(const struct bench *bench, const struct selection *selection,
+                          const struct result *result, size_t round, size_t side) {
     char name[32];
     if (bench->settings->quiet) return;
     measure_side_name(result->measure, side, name, sizeof name);
-    tell_passing("%s, %s, round %zu of %zu; about %lld s left", result->measure->name, name, round + 1, result->rounds,
-                 (long long)((selection->planned_ns - selection->done_ns) * 6 / 5 / (1000 * MS)) + 1);
+    tell_passing("%s, %s, round %zu of %zu; about %lld s left", result->measure->name, name,
+                 round + 1, result->rounds,
+                 (long long)((selection->planned_ns - selection->done_ns) * 6 / 5 / (1000 * MS)) +
+                     1);
 }
 
 /* Every second round the other way about, so that what comes first is at no advantage. */
@@ -118,7 +123,8 @@ static int run_rounds(struct bench *bench, struct selection *selection, struct r
         for (size_t i = 0; i < result->sides; i++) {
             const size_t side = round % 2 == 0 ? i : result->sides - 1 - i;
             tell_progress(bench, selection, result, round, side);
-            int status = measure_run(bench, result->measure, side, &meter, &result->samples[side][round]);
+            int status =
+                measure_run(bench, result->measure, side, &meter, &result->samples[side][round]);
             if (status != 0) return status;
             histogram_merge(result->latency[side], &meter.latency);
             selection->done_ns += measure_ns(result->measure, bench->settings);
@@ -138,7 +144,7 @@ static int run_all(struct bench *bench, struct selection *selection) {
     return 0;
 }
 
-/* ---- what came of it ---------------------------------------------------------------------------------------- */
+/* ---- what came of it ------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -147,20 +153,24 @@ static int compare(const void *a, const void *b) {
 
 static struct spread spread_of(double *values, size_t count) {
     qsort(values, count, sizeof values[0], compare);
-    double median = count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+    double median =
+        count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
     return (struct spread){median, values[0], values[count - 1]};
 }
 
 struct spread result_spread(const struct result *result, size_t side, enum figure figure) {
     double values[PAIRS_MAX];
-    for (size_t i = 0; i < result->rounds; i++) values[i] = result->samples[side][i].figures[figure];
+    for (size_t i = 0; i < result->rounds; i++)
+        values[i] = result->samples[side][i].figures[figure];
     return spread_of(values, result->rounds);
 }
 
-struct spread result_ratio(const struct result *result, size_t side, size_t over, enum figure figure) {
+struct spread result_ratio(const struct result *result, size_t side, size_t over,
+                           enum figure figure) {
     double values[PAIRS_MAX];
     for (size_t i = 0; i < result->rounds; i++) {
-        values[i] = result->samples[side][i].figures[figure] / result->samples[over][i].figures[figure];
+        values[i] =
+            result->samples[side][i].figures[figure] / result->samples[over][i].figures[figure];
     }
     return spread_of(values, result->rounds);
 }
@@ -189,17 +199,20 @@ static int measure_and_report(struct bench *bench) {
 int command_bench(struct settings *settings, int argc, char **argv) {
     static struct bench bench; /* large */
     if (argc > 0) {
-        complain("bench takes no operands, and '%.60s' is one; measurements are named by --only", argv[0]);
+        complain("bench takes no operands, and '%.60s' is one; measurements are named by --only",
+                 argv[0]);
         return EXIT_USAGE_ERROR;
     }
     if (settings->list) return list_all();
     if (settings->ttl_ms < TTL_MS_MIN) {
-        complain("--ttl: bench wants at least %ds: a lock that ends while it is measured is another measurement",
-                 TTL_MS_MIN / 1000);
+        complain(
+            "--ttl: bench wants at least %ds: a lock that ends while it is measured is another measurement",
+            TTL_MS_MIN / 1000);
         return EXIT_USAGE_ERROR;
     }
     bench = (struct bench){.settings = settings,
-                           .mode = settings->mode != MODE_UNSET ? settings->mode : REDLOCK_MODE_CLASSIC};
+                           .mode = settings->mode != MODE_UNSET ? settings->mode
+                                                                : REDLOCK_MODE_CLASSIC};
     int status = bench_nodes_open(&bench);
     if (status == 0) status = measure_and_report(&bench);
     bench_nodes_close(&bench);

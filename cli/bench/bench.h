@@ -17,7 +17,8 @@
 
 enum { PAIRS_MAX = 99, SIDES_MAX = 5, MEASURES_MAX = 40, WAITERS_MAX = 128, THREADS_MAX = 16 };
 
-/* One number of a measurement. A rate is better when it is higher, so are the turns of whoever got fewest. */
+/* One number of a measurement. A rate is better when it is higher, so are the turns of whoever got
+ * fewest. */
 enum figure {
     FIGURE_RATE, /* cycles, holds, extensions or renewals a second */
     FIGURE_P50,
@@ -37,7 +38,8 @@ enum figure {
 
 enum kind {
     KIND_BLOCKING,  /* one at a time, from one thread or more of one client */
-    KIND_HANDOVER,  /* the floor from as many threads: what blocking threads cost whoever shares connections among them */
+    KIND_HANDOVER,  /* the floor from as many threads: what blocking threads cost whoever shares
+                       connections among them */
     KIND_FLIGHT,    /* many at a time, through the client's descriptor */
     KIND_CONTENDED, /* one resource, waiters in processes of their own */
     KIND_HELD,      /* very many locks, held and renewed */
@@ -96,8 +98,8 @@ int64_t measure_ns(const struct measure *measure, const struct settings *setting
 const char *measure_unit(const struct measure *measure);
 bool figure_applies(const struct measure *measure, enum figure figure);
 /* Runs one side once. 0, or the exit status after a message. */
-int measure_run(struct bench *bench, const struct measure *measure, size_t side, struct meter *meter,
-                struct sample *sample);
+int measure_run(struct bench *bench, const struct measure *measure, size_t side,
+                struct meter *meter, struct sample *sample);
 
 /* nodes.c */
 /* 0, or the exit status after a message. */
@@ -111,8 +113,8 @@ int64_t library_node_timeout_ms(const struct bench *bench);
 int library_open(struct bench *bench, bool service_thread, struct redlock_client **client);
 void library_lock_options(const struct bench *bench, struct redlock_lock_options *options);
 /* `first`: the number in the resource's name. */
-int library_lock(struct redlock_client *client, const struct redlock_lock_options *options, unsigned number,
-                 unsigned resources, struct redlock_lock **lock);
+int library_lock(struct redlock_client *client, const struct redlock_lock_options *options,
+                 unsigned number, unsigned resources, struct redlock_lock **lock);
 int library_failed(const char *what, int result);
 int library_blocking(struct bench *bench, const struct measure *measure, struct meter *meter);
 
@@ -122,12 +124,13 @@ struct flight_plan {
     enum flight_work work;
     struct redlock_lock **locks;
     unsigned locks_count, in_flight;
-    struct meter *meter; /* cycles and extensions go on until it is over; each lock is taken or given back once */
+    struct meter *meter; /* cycles and extensions go on until it is over; each lock is taken or
+                            given back once */
     /* FLIGHT_GIVE: counts the locks that had nothing to give back, and those that too few nodes
      * answered for. NULL: that is a failure. */
     struct flight_misses {
         unsigned lost, unanswered;
-    } *misses;
+    } * misses;
     /* Called about four times a second with the number of locks that are done; false: no more are
      * begun. May be NULL. */
     bool (*watch)(void *context, unsigned done);
@@ -136,11 +139,14 @@ struct flight_plan {
 int flight_run(struct redlock_client *client, const struct flight_plan *plan);
 /* Until then. */
 int flight_idle(struct redlock_client *client, int64_t until_ns);
-int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count, struct meter *meter);
+int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count,
+                   struct meter *meter);
 
 /* contended.c, held.c */
-int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample);
-int held_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample);
+int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter,
+                  struct sample *sample);
+int held_run(struct bench *bench, const struct measure *measure, struct meter *meter,
+             struct sample *sample);
 
 /* gateway.c: the gateway's side */
 int gateway_run(struct bench *bench, struct meter *meter);
@@ -148,14 +154,17 @@ int gateway_run(struct bench *bench, struct meter *meter);
 /* report.c, plot.c */
 void report_print(const struct bench *bench, const struct result *results, size_t count);
 void report_json(const struct bench *bench, const struct result *results, size_t count);
-/* Whether it could be written, before minutes are spent on it. 0, or the exit status after a message; so too below. */
+/* Whether it could be written, before minutes are spent on it. 0, or the exit status after a
+ * message; so too below. */
 int plot_try(const char *file);
 int plot_write(const char *file, const struct result *results, size_t count);
-/* Median, least and most of one figure over the rounds; with `over` the ratios to that side, pair by pair. */
+/* Median, least and most of one figure over the rounds; with `over` the ratios to that side, pair
+ * by pair. */
 struct spread {
     double median, least, most;
 };
 struct spread result_spread(const struct result *result, size_t side, enum figure figure);
-struct spread result_ratio(const struct result *result, size_t side, size_t over, enum figure figure);
+struct spread result_ratio(const struct result *result, size_t side, size_t over,
+                           enum figure figure);
 
 #endif

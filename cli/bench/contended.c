@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One resource and many who want it, each a process of its own with a client of its own: how many holds a second, how
- * long the waits, and how evenly the turns fall. Here the library's defaults stand untouched, node timeout and all.
+ * One resource and many who want it, each a process of its own with a client of its own: how many
+ * holds a second, how long the waits, and how evenly the turns fall. Here the library's defaults
+ * stand untouched, node timeout and all.
  */
 #include <errno.h>
 #include <math.h>
@@ -49,13 +50,14 @@ struct crowd {
     int64_t began;
 };
 
-/* ---- a waiter's process ------------------------------------------------------------------------------------ */
+/* ---- a waiter's process ---------------------------------------------------------------------- */
 
 static int take_a_turn(struct board *board, struct seat *seat, struct redlock_lock *lock) {
     const struct timespec hold = {.tv_nsec = HOLD_NS};
     const int64_t from = now_ns(), left = atomic_load(&board->closes) - from;
     int result = redlock_acquire(lock, left / MS);
-    /* Who waited in vain until the end has waited that long at least: it counts, else whoever starves is not seen. */
+    /* Who waited in vain until the end has waited that long at least: it counts, else whoever
+     * starves is not seen. */
     histogram_add(&seat->waits, now_ns() - from);
     if (result != REDLOCK_OK) return result;
     seat->turns++;
@@ -71,7 +73,8 @@ static struct redlock_client *open_waiter(struct crowd *crowd) {
     struct redlock_client *client = NULL;
     redlock_client_options_init(&options);
     options.mode = crowd->bench->mode;
-    if (redlock_client_open(crowd->bench->nodes, &options, &client, NULL) != REDLOCK_OK) return NULL;
+    if (redlock_client_open(crowd->bench->nodes, &options, &client, NULL) != REDLOCK_OK)
+        return NULL;
     redlock_client_wait_ready(client, CONNECT_MS);
     return client;
 }
@@ -86,22 +89,25 @@ static _Noreturn void wait_in_line(struct crowd *crowd, struct seat *seat, pid_t
     close(crowd->start[1]);
     struct redlock_client *client = open_waiter(crowd);
     library_lock_options(crowd->bench, &options);
-    if (client == NULL || redlock_lock_new(client, "redlock-bench:contended", 23, &options, &lock, NULL) != REDLOCK_OK)
+    if (client == NULL || redlock_lock_new(client, "redlock-bench:contended", 23, &options, &lock,
+                                           NULL) != REDLOCK_OK)
         seat->failure = REDLOCK_NO_MEMORY;
     if (write(crowd->ready[1], &byte, 1) != 1 || read(crowd->start[0], &byte, 1) != 0) _exit(1);
     int result = seat->failure;
-    while (now_ns() < atomic_load(&crowd->board->closes) && (result == REDLOCK_OK || result == REDLOCK_NO_QUORUM))
+    while (now_ns() < atomic_load(&crowd->board->closes) &&
+           (result == REDLOCK_OK || result == REDLOCK_NO_QUORUM))
         result = take_a_turn(crowd->board, seat, lock);
     /* At the end the wait is over for most. */
     if (result != REDLOCK_HELD && result != REDLOCK_EXPIRED) seat->failure = result;
     redlock_lock_free(lock);
     struct redlock_stats stats = {.size = sizeof stats};
-    if (client != NULL && redlock_client_stats(client, &stats) == REDLOCK_OK) seat->splits = stats.splits;
+    if (client != NULL && redlock_client_stats(client, &stats) == REDLOCK_OK)
+        seat->splits = stats.splits;
     redlock_client_free(client);
     _exit(0);
 }
 
-/* ---- whoever counts ---------------------------------------------------------------------------------------- */
+/* ---- whoever counts -------------------------------------------------------------------------- */
 
 static int summon(struct crowd *crowd) {
     const pid_t parent = getpid();
@@ -117,7 +123,8 @@ static int summon(struct crowd *crowd) {
     for (unsigned ready = 0; ready < crowd->count;) {
         char bytes[WAITERS_MAX];
         struct pollfd poller = {.fd = crowd->ready[0], .events = POLLIN};
-        ssize_t got = poll(&poller, 1, READY_MS) == 1 ? read(crowd->ready[0], bytes, sizeof bytes) : 0;
+        ssize_t got =
+            poll(&poller, 1, READY_MS) == 1 ? read(crowd->ready[0], bytes, sizeof bytes) : 0;
         if (got <= 0) {
             complain("only %u of %u waiters are ready", ready, crowd->count);
             return EXIT_SYSTEM;
@@ -138,7 +145,8 @@ static void dismiss(struct crowd *crowd, int status) {
     close(crowd->start[0]);
 }
 
-/* A perfect queue's longest wait: everybody else's hold, and between two of them what a cycle takes at the floor. */
+/* A perfect queue's longest wait: everybody else's hold, and between two of them what a cycle takes
+ * at the floor. */
 static int perfect_wait(struct bench *bench, unsigned waiters, double *ns) {
     struct floor *floor;
     struct floor_work work = {.in_flight = 1, .resources = 1, .ttl_ms = bench->settings->ttl_ms};
@@ -150,12 +158,14 @@ static int perfect_wait(struct bench *bench, unsigned waiters, double *ns) {
     return result == 0 ? 0 : EXIT_NO_QUORUM;
 }
 
-static int judge(const struct crowd *crowd, double perfect_ns, struct meter *meter, struct sample *sample) {
+static int judge(const struct crowd *crowd, double perfect_ns, struct meter *meter,
+                 struct sample *sample) {
     uint32_t fewest = UINT32_MAX, most = 0;
     double holds = 0, splits = 0;
     for (unsigned i = 0; i < crowd->count; i++) {
         const struct seat *seat = &crowd->board->seats[i];
-        if (seat->failure != 0 && seat->failure != REDLOCK_NO_QUORUM) return library_failed("a waiter", seat->failure);
+        if (seat->failure != 0 && seat->failure != REDLOCK_NO_QUORUM)
+            return library_failed("a waiter", seat->failure);
         if (seat->turns < fewest) fewest = seat->turns;
         if (seat->turns > most) most = seat->turns;
         holds += seat->turns;
@@ -163,11 +173,13 @@ static int judge(const struct crowd *crowd, double perfect_ns, struct meter *met
         histogram_merge(&meter->latency, &seat->waits);
     }
     if (atomic_load(&crowd->board->overlaps) > 0) {
-        complain("two held the lock at the same time, %d times", atomic_load(&crowd->board->overlaps));
+        complain("two held the lock at the same time, %d times",
+                 atomic_load(&crowd->board->overlaps));
         return EXIT_SYSTEM;
     }
     sample->figures[FIGURE_RATE] = holds * 1e9 / (double)(meter->ended - meter->began);
-    sample->figures[FIGURE_CPU] = holds > 0 ? (double)(meter->cpu_ended - meter->cpu_began) / 1e3 / holds : NAN;
+    sample->figures[FIGURE_CPU] =
+        holds > 0 ? (double)(meter->cpu_ended - meter->cpu_began) / 1e3 / holds : NAN;
     sample->figures[FIGURE_FEWEST] = fewest;
     sample->figures[FIGURE_MOST] = most;
     sample->figures[FIGURE_EVENNESS] = most > 0 ? (double)fewest / most : 0;
@@ -194,12 +206,14 @@ static int contend(struct crowd *crowd, struct meter *meter) {
     return status;
 }
 
-int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample) {
+int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter,
+                  struct sample *sample) {
     static struct crowd crowd;
     double perfect_ns = 0;
     int status = perfect_wait(bench, measure->in_flight, &perfect_ns);
     if (status != 0) return status;
-    void *shared = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared =
+        mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         complain("no memory to share: %s", strerror(errno));
         return EXIT_SYSTEM;

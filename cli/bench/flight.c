@@ -16,7 +16,8 @@ static const char *const names[] = {[FLIGHT_CYCLES] = "a cycle",
 
 struct flight;
 
-/* One of those in flight. It goes over the locks slot, slot + in_flight, and so on: no two ever meet at one. */
+/* One of those in flight. It goes over the locks slot, slot + in_flight, and so on: no two ever
+ * meet at one. */
 struct slot {
     struct flight *flight;
     unsigned at;
@@ -155,8 +156,8 @@ int flight_idle(struct redlock_client *client, int64_t until) {
     return result == REDLOCK_OK ? 0 : library_failed("redlock_process()", result);
 }
 
-static int fly(struct redlock_client *client, const struct measure *measure, struct flight_plan *plan,
-               struct meter *meter) {
+static int fly(struct redlock_client *client, const struct measure *measure,
+               struct flight_plan *plan, struct meter *meter) {
     int status = 0;
     if (measure->extends) {
         plan->work = FLIGHT_TAKE;
@@ -170,7 +171,8 @@ static int fly(struct redlock_client *client, const struct measure *measure, str
     return status == 0 && measure->extends ? flight_run(client, plan) : status;
 }
 
-int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count, struct meter *meter) {
+int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count,
+                   struct meter *meter) {
     struct redlock_client *client;
     struct redlock_lock_options options;
     struct flight_plan plan = {.locks = calloc(locks_count, sizeof(struct redlock_lock *)),
@@ -181,8 +183,8 @@ int library_flight(struct bench *bench, const struct measure *measure, unsigned 
         library_lock_options(bench, &options);
         options.renew = !measure->extends;
         while (plan.locks_count < locks_count && status == 0) {
-            status =
-                library_lock(client, &options, plan.locks_count, measure->resources, &plan.locks[plan.locks_count]);
+            status = library_lock(client, &options, plan.locks_count, measure->resources,
+                                  &plan.locks[plan.locks_count]);
             if (status == 0) plan.locks_count++;
         }
         if (status == 0) status = fly(client, measure, &plan, meter);

@@ -36,8 +36,9 @@ struct line {
     size_t count;
 };
 
-/* Left out: a token of its own for each cycle (random bytes, and the formatting of a command around them). A slot's
- * commands are formatted once; its key and its token are its own, and both are as long as a client's. */
+/* Left out: a token of its own for each cycle (random bytes, and the formatting of a command around
+ * them). A slot's commands are formatted once; its key and its token are its own, and both are as
+ * long as a client's. */
 struct slot {
     struct line lines[SAIDS];
     enum said said;
@@ -46,7 +47,8 @@ struct slot {
     int64_t since;
 };
 
-/* Left out: reconnecting, timeouts, more than one connection state. A node that does not answer ends the run. */
+/* Left out: reconnecting, timeouts, more than one connection state. A node that does not answer
+ * ends the run. */
 struct node {
     int fd;
     uint32_t heard; /* up to where in the log it has answered */
@@ -83,7 +85,7 @@ struct floor {
     size_t turn_bytes;
 };
 
-/* ---- connecting: outside of what is measured, and blocking ---------------------------------------------- */
+/* ---- connecting: outside of what is measured, and blocking ----------------------------------- */
 
 static int dial_unix(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -209,9 +211,10 @@ static int open_node(struct floor *floor, const char *url, size_t length) {
 /* By its number: its URL may hold a password. */
 static void refuse(unsigned node) {
     if (errno == EPROTONOSUPPORT) {
-        complain("the floor has no way to node %u, for it knows no databases, no TLS and no encoded "
-                 "passwords: redis://[[USER]:PASSWORD@]HOST[:PORT] or unix:///PATH",
-                 node);
+        complain(
+            "the floor has no way to node %u, for it knows no databases, no TLS and no encoded "
+            "passwords: redis://[[USER]:PASSWORD@]HOST[:PORT] or unix:///PATH",
+            node);
         return;
     }
     complain("the floor cannot use node %u: %s", node, strerror(errno));
@@ -247,9 +250,11 @@ void floor_close(struct floor *floor) {
     free(floor);
 }
 
-/* ---- what is said ---------------------------------------------------------------------------------------- */
+/* ---- what is said ---------------------------------------------------------------------------- */
 
-static void put_word(FILE *out, const char *word) { fprintf(out, "$%zu\r\n%s\r\n", strlen(word), word); }
+static void put_word(FILE *out, const char *word) {
+    fprintf(out, "$%zu\r\n%s\r\n", strlen(word), word);
+}
 
 static void put_keys(FILE *out, const struct floor_work *work, unsigned slot) {
     for (unsigned i = 0; i < work->resources; i++) {
@@ -263,8 +268,8 @@ static void put_keys(FILE *out, const struct floor_work *work, unsigned slot) {
     }
 }
 
-static void put_script(FILE *out, const struct floor *floor, const struct floor_work *work, enum said said,
-                       unsigned slot, const char *token, const char *ttl) {
+static void put_script(FILE *out, const struct floor *floor, const struct floor_work *work,
+                       enum said said, unsigned slot, const char *token, const char *ttl) {
     char keys[16];
     const bool has_ttl = said != SAID_RELEASE;
     snprintf(keys, sizeof keys, "%u", work->resources);
@@ -277,7 +282,8 @@ static void put_script(FILE *out, const struct floor *floor, const struct floor_
     if (has_ttl) put_word(out, ttl);
 }
 
-static void put_set(FILE *out, const struct floor_work *work, unsigned slot, const char *token, const char *ttl) {
+static void put_set(FILE *out, const struct floor_work *work, unsigned slot, const char *token,
+                    const char *ttl) {
     fputs("*6\r\n", out);
     put_word(out, "SET");
     put_keys(out, work, slot);
@@ -305,7 +311,7 @@ static int format_slot(struct floor *floor, const struct floor_work *work, unsig
     return 0;
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static bool log_is_full(const struct floor *floor) {
     for (unsigned i = 0; i < floor->nodes; i++) {
@@ -314,7 +320,8 @@ static bool log_is_full(const struct floor *floor) {
     return false;
 }
 
-/* Left out: a check of whether the nodes are there, connected and not overdue; a timer for the answer. */
+/* Left out: a check of whether the nodes are there, connected and not overdue; a timer for the
+ * answer. */
 static void say(struct floor *floor, struct slot *slot, enum said said) {
     slot->said = said;
     if (log_is_full(floor)) {
@@ -324,7 +331,8 @@ static void say(struct floor *floor, struct slot *slot, enum said said) {
     const struct line *line = &slot->lines[said];
     slot->at = floor->log_end++;
     slot->votes = 0;
-    floor->log[slot->at & floor->log_mask] = (struct entry){(uint32_t)(slot - floor->slots), (uint32_t)said};
+    floor->log[slot->at & floor->log_mask] =
+        (struct entry){(uint32_t)(slot - floor->slots), (uint32_t)said};
     memcpy(floor->turn + floor->turn_bytes, line->bytes, line->count);
     floor->turn_bytes += line->count;
 }
@@ -346,8 +354,9 @@ static void go_on(struct floor *floor, struct slot *slot, enum said said) {
         say(floor, slot, said);
 }
 
-/* A majority has answered. Left out: the validity that is left after the drift of clocks, the lock's state, its
- * renewal, a callback to whoever wanted it. The clock is read once a cycle, to measure. */
+/* A majority has answered. Left out: the validity that is left after the drift of clocks, the
+ * lock's state, its renewal, a callback to whoever wanted it. The clock is read once a cycle, to
+ * measure. */
 static void move_on(struct floor *floor, struct slot *slot) {
     if (!floor->once && !floor->extends && slot->said == SAID_ACQUIRE) {
         go_on(floor, slot, SAID_RELEASE);
@@ -363,24 +372,28 @@ static void move_on(struct floor *floor, struct slot *slot) {
     go_on(floor, slot, floor->extends ? SAID_EXTEND : SAID_ACQUIRE);
 }
 
-/* Left out: a parser of replies. There is one good reply to each command, and anything else ends the run. */
+/* Left out: a parser of replies. There is one good reply to each command, and anything else ends
+ * the run. */
 static int read_replies(struct floor *floor, struct node *node) {
     size_t at = 0;
     while (at < node->in_bytes && node->heard != floor->log_end) {
         const struct entry entry = floor->log[node->heard & floor->log_mask];
         const char *reply = floor->replies[entry.said];
-        size_t length = strlen(reply), here = node->in_bytes - at < length ? node->in_bytes - at : length;
+        size_t length = strlen(reply),
+               here = node->in_bytes - at < length ? node->in_bytes - at : length;
         if (memcmp(node->in + at, reply, here) != 0) break;
         if (here < length) goto more;
         at += length;
         struct slot *slot = &floor->slots[entry.slot];
-        /* A straggler's answer is to an earlier command of the slot's, or comes after the majority. */
+        /* A straggler's answer is to an earlier command of the slot's, or comes after the
+         * majority. */
         if (slot->at == node->heard++ && ++slot->votes == floor->quorum) move_on(floor, slot);
     }
     if (at < node->in_bytes) {
         size_t length = node->in_bytes - at < 60 ? node->in_bytes - at : 60;
         char clean[256];
-        complain("the floor was answered '%s'", printable(clean, sizeof clean, node->in + at, length));
+        complain("the floor was answered '%s'",
+                 printable(clean, sizeof clean, node->in + at, length));
         return -1;
     }
 more:
@@ -390,7 +403,8 @@ more:
 }
 
 static int hear(struct floor *floor, struct node *node) {
-    ssize_t got = recv(node->fd, node->in + node->in_bytes, sizeof node->in - node->in_bytes, MSG_DONTWAIT);
+    ssize_t got =
+        recv(node->fd, node->in + node->in_bytes, sizeof node->in - node->in_bytes, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     if (got <= 0) {
         complain("the floor lost a node: %s", got == 0 ? "connection closed" : strerror(errno));
@@ -421,8 +435,8 @@ static ssize_t put(struct node *node, const char *bytes, size_t count) {
     return -1;
 }
 
-/* One write to each node for all that is said in a turn. A socket that is full has commands before it that the node
- * has not read: their replies wake us, and then it is tried again. */
+/* One write to each node for all that is said in a turn. A socket that is full has commands before
+ * it that the node has not read: their replies wake us, and then it is tried again. */
 static int tell(struct floor *floor, struct node *node) {
     if (node->unsent_bytes > 0) {
         ssize_t sent = put(node, node->unsent, node->unsent_bytes);
@@ -468,7 +482,8 @@ static int listen_once(struct floor *floor) {
     return tell_all(floor);
 }
 
-/* Each slot says `first`, and goes on from there until the meter is over; then all replies are waited for. */
+/* Each slot says `first`, and goes on from there until the meter is over; then all replies are
+ * waited for. */
 static int loop(struct floor *floor, enum said first) {
     floor->busy = floor->in_flight;
     floor->ending = 0;
@@ -480,7 +495,8 @@ static int loop(struct floor *floor, enum said first) {
     if (tell_all(floor) != 0) return -1;
     while (is_owed(floor)) {
         if (listen_once(floor) != 0) return -1;
-        if (!floor->once && !floor->ending && !meter_turn(floor->meter, now_ns())) floor->ending = 1;
+        if (!floor->once && !floor->ending && !meter_turn(floor->meter, now_ns()))
+            floor->ending = 1;
     }
     return 0;
 }
@@ -492,7 +508,7 @@ static int loop_once(struct floor *floor, enum said said) {
     return result;
 }
 
-/* ---- a run ------------------------------------------------------------------------------------------------ */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 static int prepare(struct floor *floor, const struct floor_work *work) {
     uint32_t size = LOG_LEAST;
@@ -511,17 +527,21 @@ static int prepare(struct floor *floor, const struct floor_work *work) {
     for (unsigned i = 0; i < work->in_flight; i++) {
         if (format_slot(floor, work, i) != 0) return -1;
         for (enum said said = SAID_ACQUIRE; said < SAIDS; said++) {
-            if (floor->slots[i].lines[said].count > longest) longest = floor->slots[i].lines[said].count;
+            if (floor->slots[i].lines[said].count > longest)
+                longest = floor->slots[i].lines[said].count;
         }
     }
     for (unsigned i = 0; i < floor->nodes; i++) floor->node[i]->heard = 0;
-    floor->turn = malloc(longest * work->in_flight); /* a slot says one thing a turn: the answer is not there sooner */
+    floor->turn =
+        malloc(longest *
+               work->in_flight); /* a slot says one thing a turn: the answer is not there sooner */
     return floor->turn != NULL ? 0 : -1;
 }
 
 static void put_away(struct floor *floor) {
     for (unsigned i = 0; floor->slots != NULL && i < floor->in_flight; i++) {
-        for (enum said said = SAID_ACQUIRE; said < SAIDS; said++) free(floor->slots[i].lines[said].bytes);
+        for (enum said said = SAID_ACQUIRE; said < SAIDS; said++)
+            free(floor->slots[i].lines[said].bytes);
     }
     free(floor->slots);
     free(floor->waiting);
@@ -554,7 +574,7 @@ int floor_run(struct floor *floor, const struct floor_work *work, struct meter *
     return result;
 }
 
-/* ---- turn by turn ----------------------------------------------------------------------------------------- */
+/* ---- turn by turn ---------------------------------------------------------------------------- */
 
 int floor_begin(struct floor *floor, const struct floor_work *work, struct meter *meter) {
     const int64_t open_ns = meter->closes - meter->opens;
@@ -570,7 +590,9 @@ int floor_begin(struct floor *floor, const struct floor_work *work, struct meter
     return 0;
 }
 
-void floor_say(struct floor *floor, unsigned slot) { say(floor, &floor->slots[slot], floor->slots[slot].said); }
+void floor_say(struct floor *floor, unsigned slot) {
+    say(floor, &floor->slots[slot], floor->slots[slot].said);
+}
 
 unsigned floor_busy(const struct floor *floor) { return floor->busy; }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The floor with blocking threads: the least that N threads must do that share their connections, and block in each
- * call. Of those answered in one turn N - 1 sleep and are woken, and nothing else is added to the floor.
+ * The floor with blocking threads: the least that N threads must do that share their connections,
+ * and block in each call. Of those answered in one turn N - 1 sleep and are woken, and nothing else
+ * is added to the floor.
  *
- * The last thread back sends for all, and listens for all; so nobody but the N - 1 is woken, and each node is written
- * to once a turn. Left out: threads that do not come back at the same time; one that is done before the others are.
+ * The last thread back sends for all, and listens for all; so nobody but the N - 1 is woken, and
+ * each node is written to once a turn. Left out: threads that do not come back at the same time;
+ * one that is done before the others are.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -33,7 +35,8 @@ struct member {
 };
 
 static void sleep_through(atomic_uint *turn, unsigned now) {
-    while (atomic_load(turn) == now) syscall(SYS_futex, turn, FUTEX_WAIT_PRIVATE, now, NULL, NULL, 0);
+    while (atomic_load(turn) == now)
+        syscall(SYS_futex, turn, FUTEX_WAIT_PRIVATE, now, NULL, NULL, 0);
 }
 
 /* One blocking call. False: there is no further one. */
@@ -75,7 +78,8 @@ int floor_run_threads(struct floor *floor, const struct floor_work *plan, struct
     pthread_mutex_lock(&team.mutex);
     for (; started < plan->in_flight && team.result == 0; started++) {
         members[started] = (struct member){.team = &team, .slot = started};
-        if (pthread_create(&members[started].thread, NULL, work, &members[started]) != 0) team.result = -1;
+        if (pthread_create(&members[started].thread, NULL, work, &members[started]) != 0)
+            team.result = -1;
     }
     if (team.result != 0) complain("cannot start thread %u", started--);
     pthread_mutex_unlock(&team.mutex);

@@ -17,7 +17,8 @@ void floor_say(struct floor *floor, unsigned slot);
 unsigned floor_busy(const struct floor *floor);
 /* All of them have said something: sends it, and listens until a majority has answered each. */
 int floor_turn(struct floor *floor);
-/* When none is busy: listens until no reply is owed. Not when what was before has failed: then `result` says so. */
+/* When none is busy: listens until no reply is owed. Not when what was before has failed: then
+ * `result` says so. */
 int floor_end(struct floor *floor, int result);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What `redlock serve` adds to a lock: the same cycle through a gateway on a Unix socket, by a client that does nothing
- * but write a request and read its answer, as any client in any language does at least. The gateway is a process of its
- * own.
+ * What `redlock serve` adds to a lock: the same cycle through a gateway on a Unix socket, by a
+ * client that does nothing but write a request and read its answer, as any client in any language
+ * does at least. The gateway is a process of its own.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +24,14 @@
 #include "exit_codes.h"
 #include "message.h"
 
-enum { CONNECT_MS = 10000, PAUSE_MS = 5, ANSWER_BYTES = 512, KEY_BYTES = 64, VALUE_BYTES = 32, SHA_BYTES = 40 };
+enum {
+    CONNECT_MS = 10000,
+    PAUSE_MS = 5,
+    ANSWER_BYTES = 512,
+    KEY_BYTES = 64,
+    VALUE_BYTES = 32,
+    SHA_BYTES = 40
+};
 
 static const char release_script[] =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
@@ -37,7 +44,7 @@ struct gate_under_test {
     char sha[SHA_BYTES + 1];
 };
 
-/* ---- the gateway's process ------------------------------------------------------------------------------------ */
+/* ---- the gateway's process ------------------------------------------------------------------- */
 
 /* What the environment says is for who measures, not for what is measured. */
 static void forget_settings(void) {
@@ -59,10 +66,12 @@ static _Noreturn void become_gateway(struct bench *bench, const char *path, pid_
     snprintf(timeout, sizeof timeout, "%lldms", (long long)library_node_timeout_ms(bench));
     forget_settings();
     setenv("REDLOCK_CONFIG", "/dev/null", 1);
-    setenv("REDLOCK_NODES", bench->nodes, 1); /* they may have passwords, and a command line is seen by all */
-    char *arguments[] = {"serve",          "--mode", bench->mode == REDLOCK_MODE_GUARDED ? "guarded" : "classic",
-                         "--node-timeout", timeout,  "--listen",
-                         listen,           NULL};
+    setenv("REDLOCK_NODES", bench->nodes,
+           1); /* they may have passwords, and a command line is seen by all */
+    char *arguments[] = {
+        "serve",          "--mode", bench->mode == REDLOCK_MODE_GUARDED ? "guarded" : "classic",
+        "--node-timeout", timeout,  "--listen",
+        listen,           NULL};
     _exit(beside_main(arguments[0], (int)(sizeof arguments / sizeof arguments[0]) - 1, arguments));
 }
 
@@ -71,7 +80,8 @@ static bool connect_to(struct gate_under_test *gate) {
     const int64_t until = now_ns() + CONNECT_MS * MS;
     while (now_ns() < until && waitpid(gate->pid, NULL, WNOHANG) == 0) {
         gate->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (gate->fd >= 0 && connect(gate->fd, (const struct sockaddr *)&gate->address, sizeof gate->address) == 0)
+        if (gate->fd >= 0 &&
+            connect(gate->fd, (const struct sockaddr *)&gate->address, sizeof gate->address) == 0)
             return true;
         if (gate->fd >= 0) close(gate->fd);
         gate->fd = -1;
@@ -91,15 +101,16 @@ static void gate_close(struct gate_under_test *gate) {
     rmdir(gate->directory);
 }
 
-/* In the directory of the servers, which is removed in any case; where there is none, in one that lives until the
- * gateway is connected to. */
+/* In the directory of the servers, which is removed in any case; where there is none, in one that
+ * lives until the gateway is connected to. */
 static int gate_open(struct bench *bench, struct gate_under_test *gate) {
     const char *where = bench->own ? bench->directory : getenv("TMPDIR");
     *gate = (struct gate_under_test){.address.sun_family = AF_UNIX, .fd = -1};
     if (where == NULL || where[0] != '/') where = "/tmp";
     int bytes = snprintf(gate->directory, sizeof gate->directory, "%s/gateway.XXXXXX", where);
     if (bytes < 0 || (size_t)bytes + 2 >= sizeof gate->address.sun_path) {
-        complain("the name of %s is too long for a socket in it: set TMPDIR to another directory", where);
+        complain("the name of %s is too long for a socket in it: set TMPDIR to another directory",
+                 where);
         return EXIT_SYSTEM;
     }
     if (mkdtemp(gate->directory) == NULL) {
@@ -119,17 +130,19 @@ static int gate_open(struct bench *bench, struct gate_under_test *gate) {
     return 0;
 }
 
-/* ---- its client ----------------------------------------------------------------------------------------------- */
+/* ---- its client ------------------------------------------------------------------------------ */
 
-/* Waits for the answer, and for as many bytes as it is known to have; by poll(2), as event loops and whoever has a
- * timeout do (on a Unix socket, who sleeps in recv(2) itself is woken once more in vain when the gateway reads the
- * request). False: the connection is over. */
-static bool ask(const struct gate_under_test *gate, const char *request, size_t bytes, char *answer, size_t wanted) {
+/* Waits for the answer, and for as many bytes as it is known to have; by poll(2), as event loops
+ * and whoever has a timeout do (on a Unix socket, who sleeps in recv(2) itself is woken once more
+ * in vain when the gateway reads the request). False: the connection is over. */
+static bool ask(const struct gate_under_test *gate, const char *request, size_t bytes, char *answer,
+                size_t wanted) {
     struct pollfd poller = {.fd = gate->fd, .events = POLLIN};
     size_t got = 0;
     if (send(gate->fd, request, bytes, MSG_NOSIGNAL) != (ssize_t)bytes) return false;
     while (got < wanted) {
-        ssize_t more = poll(&poller, 1, -1) == 1 ? recv(gate->fd, answer + got, wanted - got, 0) : 0;
+        ssize_t more =
+            poll(&poller, 1, -1) == 1 ? recv(gate->fd, answer + got, wanted - got, 0) : 0;
         if (more <= 0) return false;
         got += (size_t)more;
         if (answer[0] == '-') break;
@@ -139,14 +152,16 @@ static bool ask(const struct gate_under_test *gate, const char *request, size_t 
 }
 
 static int refused(const char *what, const char *answer) {
-    complain("%s through the gateway was answered '%.200s'", what, answer[0] != '\0' ? answer : "(nothing)");
+    complain("%s through the gateway was answered '%.200s'", what,
+             answer[0] != '\0' ? answer : "(nothing)");
     return EXIT_NO_QUORUM;
 }
 
 static int load_script(struct gate_under_test *gate) {
     char request[sizeof release_script + 64], answer[ANSWER_BYTES + 1] = "";
-    int bytes = snprintf(request, sizeof request, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n%s\r\n",
-                         sizeof release_script - 1, release_script);
+    int bytes =
+        snprintf(request, sizeof request, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n%s\r\n",
+                 sizeof release_script - 1, release_script);
     if (!ask(gate, request, (size_t)bytes, answer, sizeof "$40\r\n\r\n" - 1 + SHA_BYTES) ||
         strncmp(answer, "$40\r\n", 5) != 0)
         return refused("SCRIPT LOAD", answer);
@@ -159,18 +174,20 @@ struct names {
     uint64_t number;
 };
 
-static int cycle(const struct bench *bench, const struct gate_under_test *gate, struct names *names) {
+static int cycle(const struct bench *bench, const struct gate_under_test *gate,
+                 struct names *names) {
     char request[ANSWER_BYTES], answer[ANSWER_BYTES + 1] = "", ttl[24];
     snprintf(names->value, sizeof names->value, "%032llx", (unsigned long long)++names->number);
     int ttl_bytes = snprintf(ttl, sizeof ttl, "%lld", (long long)bench->settings->ttl_ms);
-    int bytes = snprintf(request, sizeof request,
-                         "*6\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$32\r\n%s\r\n$2\r\nNX\r\n$2\r\nPX\r\n$%d\r\n%s\r\n",
-                         strlen(names->key), names->key, names->value, ttl_bytes, ttl);
+    int bytes = snprintf(
+        request, sizeof request,
+        "*6\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$32\r\n%s\r\n$2\r\nNX\r\n$2\r\nPX\r\n$%d\r\n%s\r\n",
+        strlen(names->key), names->key, names->value, ttl_bytes, ttl);
     if (!ask(gate, request, (size_t)bytes, answer, 5) || memcmp(answer, "+OK\r\n", 5) != 0)
         return refused("SET", answer);
-    bytes =
-        snprintf(request, sizeof request, "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$%zu\r\n%s\r\n$32\r\n%s\r\n",
-                 gate->sha, strlen(names->key), names->key, names->value);
+    bytes = snprintf(request, sizeof request,
+                     "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$%zu\r\n%s\r\n$32\r\n%s\r\n",
+                     gate->sha, strlen(names->key), names->key, names->value);
     if (!ask(gate, request, (size_t)bytes, answer, 4) || memcmp(answer, ":1\r\n", 4) != 0)
         return refused("EVALSHA", answer);
     return 0;

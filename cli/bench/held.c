@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Very many locks, held and renewed by one process: what each takes of memory, and what renewing them takes of the
- * processor.
+ * Very many locks, held and renewed by one process: what each takes of memory, and what renewing
+ * them takes of the processor.
  */
 #include <malloc.h>
 #include <math.h>
@@ -110,14 +110,16 @@ static double heap_bytes(void) {
     return (double)info.uordblks + (double)info.hblkhd;
 }
 
-static int make_locks(struct bench *bench, struct redlock_client *client, struct held *held, struct flight_plan *plan) {
+static int make_locks(struct bench *bench, struct redlock_client *client, struct held *held,
+                      struct flight_plan *plan) {
     struct redlock_lock_options options;
     library_lock_options(bench, &options);
     options.on_change = on_change;
     options.on_change_context = held;
     for (int64_t wanted = bench->settings->held; plan->locks_count < wanted; plan->locks_count++) {
         options.ttl_ms = bench->settings->ttl_ms + plan->locks_count % bench->settings->ttls;
-        int status = library_lock(client, &options, plan->locks_count, 1, &plan->locks[plan->locks_count]);
+        int status =
+            library_lock(client, &options, plan->locks_count, 1, &plan->locks[plan->locks_count]);
         if (status != 0) return status;
     }
     return 0;
@@ -133,8 +135,8 @@ static int idle(struct redlock_client *client, struct held *held, int64_t until)
 }
 
 /* Long enough that each is renewed, and some twice. */
-static int hold(struct bench *bench, struct redlock_client *client, struct held *held, struct meter *meter,
-                struct sample *sample) {
+static int hold(struct bench *bench, struct redlock_client *client, struct held *held,
+                struct meter *meter, struct sample *sample) {
     const uint64_t before = held->renewed;
     begin_doing(held, holding);
     meter->began = now_ns();
@@ -142,7 +144,8 @@ static int hold(struct bench *bench, struct redlock_client *client, struct held 
     int status = idle(client, held, meter->began + bench->settings->ttl_ms * MS / 2);
     meter->cpu_ended = cpu_ns(RUSAGE_SELF);
     meter->ended = now_ns();
-    const double renewals = (double)(held->renewed - before), wall = (double)(meter->ended - meter->began),
+    const double renewals = (double)(held->renewed - before),
+                 wall = (double)(meter->ended - meter->began),
                  cpu = (double)(meter->cpu_ended - meter->cpu_began);
     sample->figures[FIGURE_RATE] = renewals * 1e9 / wall;
     sample->figures[FIGURE_CPU] = renewals > 0 ? cpu / 1e3 / renewals : NAN;
@@ -150,8 +153,8 @@ static int hold(struct bench *bench, struct redlock_client *client, struct held 
     return status;
 }
 
-static int take_hold_give(struct bench *bench, struct redlock_client *client, struct flight_plan *plan,
-                          struct meter *meter, struct sample *sample) {
+static int take_hold_give(struct bench *bench, struct redlock_client *client,
+                          struct flight_plan *plan, struct meter *meter, struct sample *sample) {
     struct held held = {.settings = bench->settings, .client = client};
     struct flight_misses misses = {0};
     const double before = heap_bytes();
@@ -162,7 +165,8 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client, st
     begin_doing(&held, taking);
     if (status == 0) status = flight_run(client, plan);
     if (status == 0 && held.given_up) {
-        complain("held: given up: locks are lost before %lld are taken", (long long)bench->settings->held);
+        complain("held: given up: locks are lost before %lld are taken",
+                 (long long)bench->settings->held);
         status = EXIT_LOST;
     }
     /* At rest: the last nodes' answers to the last of them are in. */
@@ -183,10 +187,12 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client, st
     return status;
 }
 
-int held_run(struct bench *bench, const struct measure *measure, struct meter *meter, struct sample *sample) {
+int held_run(struct bench *bench, const struct measure *measure, struct meter *meter,
+             struct sample *sample) {
     struct redlock_client *client;
-    struct flight_plan plan = {.in_flight = IN_FLIGHT,
-                               .locks = calloc((size_t)bench->settings->held, sizeof(struct redlock_lock *))};
+    struct flight_plan plan = {
+        .in_flight = IN_FLIGHT,
+        .locks = calloc((size_t)bench->settings->held, sizeof(struct redlock_lock *))};
     (void)measure;
     if (plan.locks == NULL) return EXIT_SYSTEM;
     int status = library_open(bench, false, &client);

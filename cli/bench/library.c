@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The library's side, as a program would use it: the defaults, but for the node timeout. On a machine that is kept busy
- * on purpose a late answer is to be a slow cycle, not a failed one.
+ * The library's side, as a program would use it: the defaults, but for the node timeout. On a
+ * machine that is kept busy on purpose a late answer is to be a slow cycle, not a failed one.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -40,8 +40,8 @@ int library_open(struct bench *bench, bool service_thread, struct redlock_client
     int ready = redlock_client_wait_ready(*client, CONNECT_MS);
     if (ready == (int)redlock_client_nodes(*client)) return 0;
     /* With fewer it would be another measurement. */
-    complain("only %d of %zu nodes are ready; 'redlock doctor -N ...' tells why", ready < 0 ? 0 : ready,
-             redlock_client_nodes(*client));
+    complain("only %d of %zu nodes are ready; 'redlock doctor -N ...' tells why",
+             ready < 0 ? 0 : ready, redlock_client_nodes(*client));
     redlock_client_free(*client);
     return EXIT_NO_QUORUM;
 }
@@ -52,8 +52,8 @@ void library_lock_options(const struct bench *bench, struct redlock_lock_options
 }
 
 /* The same names as the floor's. */
-int library_lock(struct redlock_client *client, const struct redlock_lock_options *options, unsigned number,
-                 unsigned resources, struct redlock_lock **lock) {
+int library_lock(struct redlock_client *client, const struct redlock_lock_options *options,
+                 unsigned number, unsigned resources, struct redlock_lock **lock) {
     char names[REDLOCK_RESOURCES_MAX][64];
     struct redlock_bytes all[REDLOCK_RESOURCES_MAX];
     struct redlock_error error;
@@ -63,14 +63,15 @@ int library_lock(struct redlock_client *client, const struct redlock_lock_option
         if (resources > 1) snprintf(names[i] + used, sizeof names[i] - used, ":%u", i);
         all[i] = (struct redlock_bytes){names[i], strlen(names[i])};
     }
-    int result = resources == 1 ? redlock_lock_new(client, names[0], all[0].bytes, options, lock, &error)
-                                : redlock_lock_new_multi(client, all, resources, options, lock, &error);
+    int result = resources == 1
+                     ? redlock_lock_new(client, names[0], all[0].bytes, options, lock, &error)
+                     : redlock_lock_new_multi(client, all, resources, options, lock, &error);
     if (result == REDLOCK_OK) return 0;
     complain("%s", error.text);
     return EXIT_SYSTEM;
 }
 
-/* ---- blocking, from one thread or more --------------------------------------------------------------------- */
+/* ---- blocking, from one thread or more ------------------------------------------------------- */
 
 struct worker {
     pthread_t thread;
@@ -84,7 +85,8 @@ struct worker {
 
 static int cycle(struct worker *worker) {
     worker->what = worker->extends ? "extending" : "acquiring";
-    int result = worker->extends ? redlock_extend(worker->lock, 0) : redlock_acquire(worker->lock, WAIT_MS);
+    int result =
+        worker->extends ? redlock_extend(worker->lock, 0) : redlock_acquire(worker->lock, WAIT_MS);
     if (result != REDLOCK_OK || worker->extends) return result;
     worker->what = "releasing";
     return redlock_release(worker->lock);
@@ -104,7 +106,8 @@ static void *work(void *context) {
 }
 
 static void sleep_until(int64_t at) {
-    for (int64_t now; (now = now_ns()) < at;) pause_ms(at - now < 500 * MS ? (int)((at - now) / MS) + 1 : 500);
+    for (int64_t now; (now = now_ns()) < at;)
+        pause_ms(at - now < 500 * MS ? (int)((at - now) / MS) + 1 : 500);
 }
 
 static int run_workers(struct worker *workers, unsigned count, struct meter *meter) {
@@ -126,7 +129,8 @@ static int run_workers(struct worker *workers, unsigned count, struct meter *met
     meter_turn(meter, now_ns());
     for (unsigned i = 0; i < started; i++) {
         pthread_join(workers[i].thread, NULL);
-        if (workers[i].result != REDLOCK_OK && status == 0) status = library_failed(workers[i].what, workers[i].result);
+        if (workers[i].result != REDLOCK_OK && status == 0)
+            status = library_failed(workers[i].what, workers[i].result);
         histogram_merge(&meter->latency, &workers[i].meter.latency);
     }
     return status;

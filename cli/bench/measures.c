@@ -14,28 +14,41 @@
 enum { CONTENDED_TIMES = 8, CROWDED_TIMES = 4, CROWDED = 1024 };
 
 const struct measure bench_measures[] = {
-    {"blocking", KIND_BLOCKING, "acquire and release, one at a time, blocking", 1, 0, 1, false, false},
-    {"threads-4", KIND_BLOCKING, "blocking, 4 threads on one client; floor: 4 in flight", 4, 0, 1, false, false},
-    {"threads-16", KIND_BLOCKING, "blocking, 16 threads on one client; floor: 16 in flight", 16, 0, 1, false, false},
-    {"handover-4", KIND_HANDOVER, "the floor itself from 4 blocking threads; floor: 4 in flight", 4, 0, 1, false, true},
-    {"handover-16", KIND_HANDOVER, "the floor itself from 16 blocking threads; floor: 16 in flight", 16, 0, 1, false, true},
+    {"blocking", KIND_BLOCKING, "acquire and release, one at a time, blocking", 1, 0, 1, false,
+     false},
+    {"threads-4", KIND_BLOCKING, "blocking, 4 threads on one client; floor: 4 in flight", 4, 0, 1,
+     false, false},
+    {"threads-16", KIND_BLOCKING, "blocking, 16 threads on one client; floor: 16 in flight", 16, 0,
+     1, false, false},
+    {"handover-4", KIND_HANDOVER, "the floor itself from 4 blocking threads; floor: 4 in flight", 4,
+     0, 1, false, true},
+    {"handover-16", KIND_HANDOVER, "the floor itself from 16 blocking threads; floor: 16 in flight",
+     16, 0, 1, false, true},
     {"flight-1", KIND_FLIGHT, "event-driven, one at a time", 1, 0, 1, false, true},
     {"flight-16", KIND_FLIGHT, "event-driven, 16 in flight", 16, 0, 1, false, false},
     {"flight-256", KIND_FLIGHT, "event-driven, 256 in flight", 256, 0, 1, false, false},
     {"flight-4096", KIND_FLIGHT, "event-driven, 4096 in flight", 4096, 0, 1, false, false},
-    {"gateway", KIND_GATEWAY, "one at a time, through redlock serve on a Unix socket; beside it the library", 1, 0, 1, false,
+    {"gateway", KIND_GATEWAY,
+     "one at a time, through redlock serve on a Unix socket; beside it the library", 1, 0, 1, false,
      false},
     {"extend", KIND_BLOCKING, "extensions, one at a time, blocking", 1, 0, 1, true, false},
     {"extend-256", KIND_FLIGHT, "extensions, event-driven, 256 in flight", 256, 0, 1, true, false},
-    {"several-8", KIND_BLOCKING, "eight resources in one lock, one at a time, blocking", 1, 0, 8, false, false},
-    {"several-8-256", KIND_FLIGHT, "eight resources in one lock, 256 in flight", 256, 0, 8, false, true},
-    {"contended-2", KIND_CONTENDED, "one resource held for 1 ms, 2 waiting processes", 2, 0, 1, false, false},
-    {"contended-8", KIND_CONTENDED, "one resource held for 1 ms, 8 waiting processes", 8, 0, 1, false, false},
-    {"contended-32", KIND_CONTENDED, "one resource held for 1 ms, 32 waiting processes", 32, 0, 1, false, false},
-    {"contended-128", KIND_CONTENDED, "one resource held for 1 ms, 128 waiting processes", 128, 0, 1, false, false},
-    {"held", KIND_HELD, "many locks (--held) held and renewed by one process for half a TTL", 256, 0, 1, false, false},
-    {"distinct", KIND_DISTINCT, "64 in flight over 100 to a million resources, a lock for each", 64, 0, 1, false,
-     false},
+    {"several-8", KIND_BLOCKING, "eight resources in one lock, one at a time, blocking", 1, 0, 8,
+     false, false},
+    {"several-8-256", KIND_FLIGHT, "eight resources in one lock, 256 in flight", 256, 0, 8, false,
+     true},
+    {"contended-2", KIND_CONTENDED, "one resource held for 1 ms, 2 waiting processes", 2, 0, 1,
+     false, false},
+    {"contended-8", KIND_CONTENDED, "one resource held for 1 ms, 8 waiting processes", 8, 0, 1,
+     false, false},
+    {"contended-32", KIND_CONTENDED, "one resource held for 1 ms, 32 waiting processes", 32, 0, 1,
+     false, false},
+    {"contended-128", KIND_CONTENDED, "one resource held for 1 ms, 128 waiting processes", 128, 0,
+     1, false, false},
+    {"held", KIND_HELD, "many locks (--held) held and renewed by one process for half a TTL", 256,
+     0, 1, false, false},
+    {"distinct", KIND_DISTINCT, "64 in flight over 100 to a million resources, a lock for each", 64,
+     0, 1, false, false},
     {"nodes-1", KIND_BLOCKING, "as blocking, on 1 node", 1, 1, 1, false, false},
     {"nodes-1-256", KIND_FLIGHT, "256 in flight, on 1 node", 256, 1, 1, false, true},
     {"nodes-3", KIND_BLOCKING, "as blocking, on 3 nodes", 1, 3, 1, false, false},
@@ -57,7 +70,8 @@ const struct measure *measure_named(const char *name) {
 }
 
 bool measure_has_floor(const struct measure *measure) {
-    return measure->kind == KIND_BLOCKING || measure->kind == KIND_FLIGHT || measure->kind == KIND_HANDOVER;
+    return measure->kind == KIND_BLOCKING || measure->kind == KIND_FLIGHT ||
+           measure->kind == KIND_HANDOVER;
 }
 
 bool measure_is_pair(const struct measure *measure) {
@@ -121,7 +135,8 @@ bool figure_applies(const struct measure *measure, enum figure figure) {
     return false;
 }
 
-static int floor_side(struct bench *bench, const struct measure *measure, bool threads, struct meter *meter) {
+static int floor_side(struct bench *bench, const struct measure *measure, bool threads,
+                      struct meter *meter) {
     struct floor *floor;
     struct floor_work work = {.in_flight = measure->in_flight,
                               .resources = measure->resources,
@@ -144,14 +159,16 @@ static int run(struct bench *bench, const struct measure *measure, size_t side, 
     case KIND_DISTINCT: return library_flight(bench, measure, distinct_counts[side], meter);
     case KIND_CONTENDED: return contended_run(bench, measure, meter, sample);
     case KIND_HELD: return held_run(bench, measure, meter, sample);
-    case KIND_GATEWAY: return side == 0 ? library_blocking(bench, measure, meter) : gateway_run(bench, meter);
+    case KIND_GATEWAY:
+        return side == 0 ? library_blocking(bench, measure, meter) : gateway_run(bench, meter);
     }
     return EXIT_SYSTEM;
 }
 
-int measure_run(struct bench *bench, const struct measure *measure, size_t side, struct meter *meter,
-                struct sample *sample) {
-    for (enum figure figure = FIGURE_RATE; figure < FIGURES; figure++) sample->figures[figure] = NAN;
+int measure_run(struct bench *bench, const struct measure *measure, size_t side,
+                struct meter *meter, struct sample *sample) {
+    for (enum figure figure = FIGURE_RATE; figure < FIGURES; figure++)
+        sample->figures[figure] = NAN;
     *meter = (struct meter){.closes = measure_ns(measure, bench->settings)};
     int status = run(bench, measure, side, meter, sample);
     if (status != 0 || measure->kind == KIND_HELD) return status;

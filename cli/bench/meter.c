@@ -45,7 +45,8 @@ double histogram_percentile_ns(const struct histogram *histogram, double share) 
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += histogram->buckets[i];
         if (seen <= rank) continue;
-        double value = middle_of(i), least = (double)histogram->least, most = (double)histogram->most;
+        double value = middle_of(i), least = (double)histogram->least,
+               most = (double)histogram->most;
         return value < least ? least : value > most ? most : value;
     }
     return (double)histogram->most;
@@ -55,7 +56,8 @@ int64_t cpu_ns(int who) {
     struct rusage usage;
     getrusage(who, &usage);
     int64_t us = (int64_t)usage.ru_utime.tv_usec + (int64_t)usage.ru_stime.tv_usec;
-    return ((int64_t)usage.ru_utime.tv_sec + (int64_t)usage.ru_stime.tv_sec) * 1000 * MS + us * 1000;
+    return ((int64_t)usage.ru_utime.tv_sec + (int64_t)usage.ru_stime.tv_sec) * 1000 * MS +
+           us * 1000;
 }
 
 void meter_start(struct meter *meter, int64_t open_ns) {

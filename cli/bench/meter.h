@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What is measured of a stretch of work: cycles, their latencies, and the processor time of this process.
+ * What is measured of a stretch of work: cycles, their latencies, and the processor time of this
+ * process.
  */
 #ifndef CLI_BENCH_METER_H
 #define CLI_BENCH_METER_H
@@ -8,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 64 buckets for each doubling: a percentile is off by less than 1 %. Up to 2^40 ns, a quarter of an hour. */
+/* 64 buckets for each doubling: a percentile is off by less than 1 %. Up to 2^40 ns, a quarter of
+ * an hour. */
 #define HISTOGRAM_BUCKETS 2304
 
 struct histogram {
@@ -22,7 +24,8 @@ void histogram_merge(struct histogram *to, const struct histogram *from);
 /* `share` from 0 to 1; 0 when nothing was added. */
 double histogram_percentile_ns(const struct histogram *histogram, double share);
 
-/* It warms up, is open for a while, and is over. What happens outside of that while does not count. */
+/* It warms up, is open for a while, and is over. What happens outside of that while does not
+ * count. */
 struct meter {
     int64_t opens, closes; /* as planned */
     int64_t began, ended;  /* as it came about; 0: not yet */

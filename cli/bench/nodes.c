@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Where bench measures: a quorum of its own, new for each number of nodes; or what -N lists, or the first of them.
+ * Where bench measures: a quorum of its own, new for each number of nodes; or what -N lists, or the
+ * first of them.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +30,8 @@ static int open_own(struct bench *bench) {
     const char *where = getenv("TMPDIR");
     struct servers *servers = &bench->servers;
     bench->own = true;
-    if (server_find_program(bench->settings->server, servers->program, sizeof servers->program) != 0)
+    if (server_find_program(bench->settings->server, servers->program, sizeof servers->program) !=
+        0)
         return EXIT_CONFIG;
     snprintf(bench->directory, sizeof bench->directory, "%s/redlock-bench.XXXXXX",
              where != NULL && where[0] == '/' ? where : "/tmp");
@@ -45,7 +47,8 @@ static int open_own(struct bench *bench) {
     servers->mode = bench->mode;
     servers->restart_after_ms = -1;
     servers->quiet = bench->settings->quiet;
-    if (bench->settings->ttl_ms > REDLOCK_QUORUM_TTL_MS_MAX) servers->ttl_max_ms = bench->settings->ttl_ms;
+    if (bench->settings->ttl_ms > REDLOCK_QUORUM_TTL_MS_MAX)
+        servers->ttl_max_ms = bench->settings->ttl_ms;
     return 0;
 }
 
@@ -54,7 +57,8 @@ int bench_nodes_open(struct bench *bench) {
     signal(SIGCHLD, SIG_DFL); /* our caller may ignore it, and we wait for children */
     if (nodes == NULL) return open_own(bench);
     bench->nodes_listed = count_listed(nodes);
-    if (bench->nodes_listed > 0 && bench->nodes_listed <= REDLOCK_NODES_MAX && strlen(nodes) < sizeof bench->nodes)
+    if (bench->nodes_listed > 0 && bench->nodes_listed <= REDLOCK_NODES_MAX &&
+        strlen(nodes) < sizeof bench->nodes)
         return 0;
     complain("-N: bench wants 1 to %d nodes, not %zu", REDLOCK_NODES_MAX, bench->nodes_listed);
     return EXIT_CONFIG;
@@ -70,9 +74,10 @@ static int restart(struct bench *bench, size_t count) {
     if (servers->count == count) return 0;
     servers_stop(servers);
     servers->count = count;
-    int length =
-        snprintf(servers->directory, sizeof servers->directory, "%s/quorum-%u", bench->directory, ++bench->quorums);
-    if (length < 0 || (size_t)length >= sizeof servers->directory || mkdir(servers->directory, 0700) != 0) {
+    int length = snprintf(servers->directory, sizeof servers->directory, "%s/quorum-%u",
+                          bench->directory, ++bench->quorums);
+    if (length < 0 || (size_t)length >= sizeof servers->directory ||
+        mkdir(servers->directory, 0700) != 0) {
         complain("cannot make a directory in %s", bench->directory);
         return EXIT_SYSTEM;
     }
@@ -83,7 +88,8 @@ static int restart(struct bench *bench, size_t count) {
 
 int bench_nodes_use(struct bench *bench, size_t count) {
     if (bench->own) return restart(bench, count);
-    const char *listed = bench->settings->nodes + strspn(bench->settings->nodes, BETWEEN), *at = listed;
+    const char *listed = bench->settings->nodes + strspn(bench->settings->nodes, BETWEEN),
+               *at = listed;
     for (size_t i = 0; i < count; i++) {
         at += strspn(at, BETWEEN);
         at += strcspn(at, BETWEEN);

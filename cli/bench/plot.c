@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The latencies as a picture: a panel for each measurement, the share of cycles that were done from left to right,
- * stretched towards the end where the slow ones are, and the time they took upwards, each line ten times the one below.
+ * The latencies as a picture: a panel for each measurement, the share of cycles that were done from
+ * left to right, stretched towards the end where the slow ones are, and the time they took upwards,
+ * each line ten times the one below.
  */
 #include <errno.h>
 #include <math.h>
@@ -12,13 +13,24 @@
 #include "exit_codes.h"
 #include "message.h"
 
-enum { COLUMNS = 3, PANEL_W = 330, PANEL_H = 230, LEFT = 52, RIGHT = 16, TOP = 34, BOTTOM = 26, HEAD = 64, EDGE = 12 };
+enum {
+    COLUMNS = 3,
+    PANEL_W = 330,
+    PANEL_H = 230,
+    LEFT = 52,
+    RIGHT = 16,
+    TOP = 34,
+    BOTTOM = 26,
+    HEAD = 64,
+    EDGE = 12
+};
 
 /* Drawn so far as there are enough cycles to know: x is log10(1 / (1 - share)). */
 static const struct {
     double share;
     const char *label;
-} shares[] = {{0, "0"}, {0.5, "50 %"}, {0.9, "90 %"}, {0.99, "99 %"}, {0.999, "99.9 %"}, {0.9999, "99.99 %"}};
+} shares[] = {{0, "0"},       {0.5, "50 %"},     {0.9, "90 %"},
+              {0.99, "99 %"}, {0.999, "99.9 %"}, {0.9999, "99.99 %"}};
 enum { SHARES = sizeof shares / sizeof shares[0], STEPS = 120 };
 static const double nines_max = 4;
 
@@ -41,9 +53,12 @@ static double up(const struct panel *panel, double ns) {
 /* The floor and the library, or the library alone: more lines would want a legend each. */
 static bool has_lines(const struct result *result) {
     const enum kind kind = result->measure->kind;
-    return kind != KIND_GATEWAY && kind != KIND_HANDOVER && result->sides <= 2 && result->latency[0] != NULL && result->latency[0]->count > 0;
+    return kind != KIND_GATEWAY && kind != KIND_HANDOVER && result->sides <= 2 &&
+           result->latency[0] != NULL && result->latency[0]->count > 0;
 }
-static size_t colour_of(const struct panel *panel, size_t side) { return panel->result->sides == 1 ? 1 : side; }
+static size_t colour_of(const struct panel *panel, size_t side) {
+    return panel->result->sides == 1 ? 1 : side;
+}
 
 static void find_decades(struct panel *panel) {
     double least = INFINITY, most = 0;
@@ -79,15 +94,17 @@ static void draw_axes(const struct panel *panel) {
     for (int i = 0; i <= panel->decades; i++) {
         double ns = pow(10, panel->decade + i), y = up(panel, ns);
         time_text(ns, text, sizeof text);
-        fprintf(panel->out,
-                "<path class=\"l\" d=\"M%d %.1fH%.1f\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%s</text>\n", panel->x,
-                y, right, panel->x - 6, y + 4, text);
+        fprintf(
+            panel->out,
+            "<path class=\"l\" d=\"M%d %.1fH%.1f\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%s</text>\n",
+            panel->x, y, right, panel->x - 6, y + 4, text);
     }
     for (size_t i = 0; i < SHARES; i++) {
         double x = across(panel, nines_of(shares[i].share));
-        fprintf(panel->out,
-                "<path class=\"l\" d=\"M%.1f %dV%.1f\"/><text class=\"s m\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", x,
-                panel->y, low, x, low + 15, shares[i].label);
+        fprintf(
+            panel->out,
+            "<path class=\"l\" d=\"M%.1f %dV%.1f\"/><text class=\"s m\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+            x, panel->y, low, x, low + 15, shares[i].label);
     }
 }
 
@@ -99,7 +116,8 @@ static void draw_line(const struct panel *panel, size_t side) {
     fprintf(panel->out, "<path class=\"c c%zu\" d=\"", colour_of(panel, side));
     for (int step = 0; step <= STEPS; step++) {
         double nines = nines_max * step / STEPS, share = 1 - pow(10, -nines);
-        if (nines > 0 && pow(10, nines) > (double)latency->count) break; /* fewer cycles than one in so many */
+        if (nines > 0 && pow(10, nines) > (double)latency->count)
+            break; /* fewer cycles than one in so many */
         fprintf(panel->out, "%s%.1f %.1f", begin, across(panel, nines),
                 up(panel, histogram_percentile_ns(latency, share)));
         begin = "L";
@@ -109,8 +127,10 @@ static void draw_line(const struct panel *panel, size_t side) {
 
 static void draw_median(const struct panel *panel, size_t side) {
     char text[24];
-    const double ns = histogram_percentile_ns(panel->result->latency[side], 0.5), x = across(panel, nines_of(0.5));
-    const bool above = panel->result->sides == 1 || ns > histogram_percentile_ns(panel->result->latency[1 - side], 0.5);
+    const double ns = histogram_percentile_ns(panel->result->latency[side], 0.5),
+                 x = across(panel, nines_of(0.5));
+    const bool above = panel->result->sides == 1 ||
+                       ns > histogram_percentile_ns(panel->result->latency[1 - side], 0.5);
     time_text(ns, text, sizeof text);
     fprintf(
         panel->out,
@@ -125,23 +145,25 @@ static void draw_panel(const struct panel *panel) {
     for (size_t side = 0; side < sides; side++) draw_median(panel, side);
 }
 
-/* The simulator's colours: of the palette of Okabe and Ito, which colour-blind people can tell apart. */
+/* The simulator's colours: of the palette of Okabe and Ito, which colour-blind people can tell
+ * apart. */
 static void draw_styles(FILE *out) {
-    fputs("<style>"
-          ".rl{--bg:#fff;--ink:#1a1a1a;--soft:#5c5c5c;--line:#d9d9d4;--c0:#e69f00;--c1:#0072b2}"
-          "@media(prefers-color-scheme:dark){.rl{--bg:#16181b;--ink:#ececec;--soft:#a5a8ad;--line:#3a3d42;--c0:#f2b233;"
-          "--c1:#4aa8e0}}"
-          ".rl text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:var(--ink)}"
-          ".rl .w{font-size:11px;paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round}"
-          ".rl .b{font-size:12px;font-weight:700}"
-          ".rl .s{font-size:10px;fill:var(--soft)}"
-          ".rl .e{text-anchor:end}.rl .m{text-anchor:middle}"
-          ".rl .l{stroke:var(--line);fill:none}"
-          ".rl .c{fill:none;stroke-width:2;stroke-linejoin:round}"
-          ".rl .c0{stroke:var(--c0);stroke-dasharray:5 3}.rl .c1{stroke:var(--c1)}"
-          ".rl .d0{fill:var(--c0)}.rl .d1{fill:var(--c1)}"
-          "</style>\n",
-          out);
+    fputs(
+        "<style>"
+        ".rl{--bg:#fff;--ink:#1a1a1a;--soft:#5c5c5c;--line:#d9d9d4;--c0:#e69f00;--c1:#0072b2}"
+        "@media(prefers-color-scheme:dark){.rl{--bg:#16181b;--ink:#ececec;--soft:#a5a8ad;--line:#3a3d42;--c0:#f2b233;"
+        "--c1:#4aa8e0}}"
+        ".rl text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:var(--ink)}"
+        ".rl .w{font-size:11px;paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round}"
+        ".rl .b{font-size:12px;font-weight:700}"
+        ".rl .s{font-size:10px;fill:var(--soft)}"
+        ".rl .e{text-anchor:end}.rl .m{text-anchor:middle}"
+        ".rl .l{stroke:var(--line);fill:none}"
+        ".rl .c{fill:none;stroke-width:2;stroke-linejoin:round}"
+        ".rl .c0{stroke:var(--c0);stroke-dasharray:5 3}.rl .c1{stroke:var(--c1)}"
+        ".rl .d0{fill:var(--c0)}.rl .d1{fill:var(--c1)}"
+        "</style>\n",
+        out);
 }
 
 static void draw_head(FILE *out, int width, int height) {
@@ -155,19 +177,24 @@ static void draw_head(FILE *out, int width, int height) {
         width, height, width, height);
     draw_styles(out);
     fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"var(--bg)\"/>\n", width, height);
-    fprintf(out, "<text x=\"%d\" y=\"28\" font-size=\"18\" font-weight=\"700\">How long a cycle takes</text>\n", EDGE);
-    fprintf(out,
-            "<path class=\"c c0\" d=\"M%d 45h26\"/><text class=\"s\" x=\"%d\" y=\"49\">floor: the least any client "
-            "must do</text>"
-            "<path class=\"c c1\" d=\"M%d 45h26\"/><text class=\"s\" x=\"%d\" y=\"49\">library; number: the "
-            "median</text>\n",
-            EDGE, EDGE + 32, EDGE + 220, EDGE + 252);
+    fprintf(
+        out,
+        "<text x=\"%d\" y=\"28\" font-size=\"18\" font-weight=\"700\">How long a cycle takes</text>\n",
+        EDGE);
+    fprintf(
+        out,
+        "<path class=\"c c0\" d=\"M%d 45h26\"/><text class=\"s\" x=\"%d\" y=\"49\">floor: the least any client "
+        "must do</text>"
+        "<path class=\"c c1\" d=\"M%d 45h26\"/><text class=\"s\" x=\"%d\" y=\"49\">library; number: the "
+        "median</text>\n",
+        EDGE, EDGE + 32, EDGE + 220, EDGE + 252);
 }
 
 static void draw(FILE *out, const struct result *results, size_t count) {
     int panels = 0;
     for (size_t i = 0; i < count; i++) panels += has_lines(&results[i]);
-    const int columns = panels < COLUMNS ? (panels > 1 ? panels : 2) : COLUMNS, rows = (panels + columns - 1) / columns;
+    const int columns = panels < COLUMNS ? (panels > 1 ? panels : 2) : COLUMNS,
+              rows = (panels + columns - 1) / columns;
     draw_head(out, columns * PANEL_W + 2 * EDGE, HEAD + rows * PANEL_H + EDGE);
     int at = 0;
     for (size_t i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table and the JSON. Where there is a floor, a ratio is the median of the ratios pair by pair: what slows the
- * machine down for a while slows both of a pair down.
+ * The table and the JSON. Where there is a floor, a ratio is the median of the ratios pair by pair:
+ * what slows the machine down for a while slows both of a pair down.
  */
 #include <ctype.h>
 #include <jansson.h>
@@ -42,19 +42,23 @@ static void number(double value, char *out, size_t size) {
     } else if (fabs(value) >= 1000 || value == floor(value)) {
         snprintf(out, size, "%.0f", value);
     } else {
-        snprintf(out, size, fabs(value) >= 100 ? "%.1f" : fabs(value) >= 10 ? "%.2f" : "%.3f", value);
+        snprintf(out, size,
+                 fabs(value) >= 100  ? "%.1f"
+                 : fabs(value) >= 10 ? "%.2f"
+                                     : "%.3f",
+                 value);
     }
 }
 
-/* ---- two sides beside each other -------------------------------------------------------------------------------- */
+/* ---- two sides beside each other ------------------------------------------------------------- */
 
 static void print_pair(const struct result *result, enum figure figure) {
     char first[24], second[24];
     const struct spread ratio = result_ratio(result, 1, 0, figure);
     number(result_spread(result, 0, figure).median, first, sizeof first);
     number(result_spread(result, 1, figure).median, second, sizeof second);
-    printf("  %-18s %12s %12s   %6.2f   %.2f to %.2f\n", figure_names[figure].words, first, second, ratio.median,
-           ratio.least, ratio.most);
+    printf("  %-18s %12s %12s   %6.2f   %.2f to %.2f\n", figure_names[figure].words, first, second,
+           ratio.median, ratio.least, ratio.most);
 }
 
 static void column_name(const struct measure *measure, size_t side, char *out, size_t size) {
@@ -68,11 +72,13 @@ static void print_beside(const struct result *result) {
     char first[24], second[24];
     column_name(result->measure, 0, first, sizeof first);
     column_name(result->measure, 1, second, sizeof second);
-    printf("  %-18s %12s %12s   %6s   %s\n", measure_unit(result->measure), first, second, "RATIO", "FROM, OVER PAIRS");
-    for (enum figure figure = FIGURE_RATE; figure <= FIGURE_CPU; figure++) print_pair(result, figure);
+    printf("  %-18s %12s %12s   %6s   %s\n", measure_unit(result->measure), first, second, "RATIO",
+           "FROM, OVER PAIRS");
+    for (enum figure figure = FIGURE_RATE; figure <= FIGURE_CPU; figure++)
+        print_pair(result, figure);
 }
 
-/* ---- a line for each measurement -------------------------------------------------------------------------------- */
+/* ---- a line for each measurement ------------------------------------------------------------- */
 
 static void print_columns(const struct result *result) {
     const struct measure *measure = result->measure;
@@ -112,19 +118,22 @@ static const char *mode_words(const struct bench *bench) {
 }
 
 void report_print(const struct bench *bench, const struct result *results, size_t count) {
-    printf("redlock %s, %s mode, %s; %lld pairs of %.3g s; %ld processors for all of it\n", redlock_version(),
-           mode_words(bench), bench->own ? "servers of its own" : "the servers of -N",
-           (long long)bench->settings->pairs, (double)bench->settings->seconds_ms / 1e3, sysconf(_SC_NPROCESSORS_ONLN));
+    printf("redlock %s, %s mode, %s; %lld pairs of %.3g s; %ld processors for all of it\n",
+           redlock_version(), mode_words(bench),
+           bench->own ? "servers of its own" : "the servers of -N",
+           (long long)bench->settings->pairs, (double)bench->settings->seconds_ms / 1e3,
+           sysconf(_SC_NPROCESSORS_ONLN));
     for (size_t i = 0; i < count; i++) {
         if (measure_is_pair(results[i].measure)) {
             print_beside(&results[i]);
         } else {
-            print_alone(&results[i], i == 0 || results[i - 1].measure->kind != results[i].measure->kind);
+            print_alone(&results[i],
+                        i == 0 || results[i - 1].measure->kind != results[i].measure->kind);
         }
     }
 }
 
-/* ---- for machines ----------------------------------------------------------------------------------------------- */
+/* ---- for machines ---------------------------------------------------------------------------- */
 
 static json_t *real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
@@ -143,7 +152,8 @@ static json_t *side_json(const struct result *result, size_t side) {
     json_object_set_new(object, "side", json_string(name));
     for (enum figure figure = FIGURE_RATE; figure < FIGURES; figure++) {
         if (!figure_applies(result->measure, figure)) continue;
-        json_object_set_new(object, figure_names[figure].key, spread_json(result_spread(result, side, figure)));
+        json_object_set_new(object, figure_names[figure].key,
+                            spread_json(result_spread(result, side, figure)));
     }
     return object;
 }
@@ -155,7 +165,8 @@ static json_t *ratios_json(const struct result *result, size_t side) {
     measure_side_name(result->measure, side, name, sizeof name);
     json_object_set_new(object, "side", json_string(name));
     for (enum figure figure = FIGURE_RATE; figure <= FIGURE_CPU; figure++) {
-        json_object_set_new(object, figure_names[figure].key, spread_json(result_ratio(result, side, 0, figure)));
+        json_object_set_new(object, figure_names[figure].key,
+                            spread_json(result_ratio(result, side, 0, figure)));
     }
     return object;
 }
@@ -167,8 +178,10 @@ static json_t *result_json(const struct result *result) {
     json_object_set_new(object, "unit", json_string(measure_unit(result->measure)));
     json_object_set_new(object, "nodes", json_integer((json_int_t)result->nodes));
     json_object_set_new(object, "rounds", json_integer((json_int_t)result->rounds));
-    for (size_t side = 0; side < result->sides; side++) json_array_append_new(sides, side_json(result, side));
-    for (size_t side = 1; side < result->sides; side++) json_array_append_new(ratios, ratios_json(result, side));
+    for (size_t side = 0; side < result->sides; side++)
+        json_array_append_new(sides, side_json(result, side));
+    for (size_t side = 1; side < result->sides; side++)
+        json_array_append_new(ratios, ratios_json(result, side));
     json_object_set_new(object, "sides", sides);
     json_object_set_new(object, "ratios", ratios);
     return object;

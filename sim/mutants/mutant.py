@@ -8,7 +8,7 @@
     test: tests/net/test_timers.c (what the simulator does not have: this program must fail; all its files)
     file: src/core/tally.c
     old:
-    lines as they are there, exactly once
+    lines as they are there, exactly once; where they are broken does not matter
     new:
     lines instead of them
 
@@ -17,6 +17,7 @@ More old/new pairs, and more files, may follow. A sentence goes on in lines that
 As a program: mutant.py MUTANT SOURCE_DIR OUT_DIR writes OUT_DIR/NAME.c for each file.
 """
 import pathlib
+import re
 import sys
 
 WORDS = ("rule", "source", "equivalent", "mode", "test")
@@ -24,6 +25,12 @@ WORDS = ("rule", "source", "equivalent", "mode", "test")
 
 class Mistake(Exception):
     pass
+
+
+def _lines(text):
+    """Finds whole lines that say the same, wherever a formatter broke them."""
+    words = re.findall(r"\w+|[^\w\s]", text)
+    return re.compile(r"^[ \t]*" + r"\s*".join(map(re.escape, words)) + r"[ \t]*\n", re.MULTILINE)
 
 
 class Mutant:
@@ -72,10 +79,10 @@ class Mutant:
         for file, old, new in self.edits:
             if file not in texts:
                 texts[file] = (pathlib.Path(source_dir) / file).read_text()
-            count = f"\n{texts[file]}".count(f"\n{old}")
-            if count != 1:
-                raise self._wrong(f"its old text is in {file} {count} times, not once; the rule is somewhere else now:\n{old}")
-            texts[file] = f"\n{texts[file]}".replace(f"\n{old}", f"\n{new}", 1)[1:]
+            found = list(_lines(old).finditer(texts[file]))
+            if len(found) != 1:
+                raise self._wrong(f"its old text is in {file} {len(found)} times, not once; the rule is somewhere else now:\n{old}")
+            texts[file] = texts[file][:found[0].start()] + new + texts[file][found[0].end():]
         return texts
 
 

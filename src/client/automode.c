@@ -52,9 +52,10 @@ void automode_found(struct automode *automode, unsigned node, const char *quorum
     net_node(client->net, node, net_now(client->net), &status);
     if (!automode_refuses(automode)) {
         snprintf(automode->quorum, sizeof automode->quorum, "%s", quorum);
-        client_log(client, REDLOCK_LOG_ERROR,
-                   "%s belongs to the guarded quorum %s: no lock is taken; choose the mode guarded, or classic by name", status.url,
-                   quorum);
+        client_log(
+            client, REDLOCK_LOG_ERROR,
+            "%s belongs to the guarded quorum %s: no lock is taken; choose the mode guarded, or classic by name",
+            status.url, quorum);
     }
     automode->found |= rl_bit(node);
     locks_check(client);
@@ -63,8 +64,10 @@ void automode_found(struct automode *automode, unsigned node, const char *quorum
 void automode_reply(struct net_call *call, const struct net_reply *reply) {
     struct automode *automode = call->owner;
     char quorum[17];
-    if (automode->closing || reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1) return;
-    size_t bytes = reply->items[0].bytes < sizeof quorum - 1 ? reply->items[0].bytes : sizeof quorum - 1;
+    if (automode->closing || reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1)
+        return;
+    size_t bytes =
+        reply->items[0].bytes < sizeof quorum - 1 ? reply->items[0].bytes : sizeof quorum - 1;
     for (size_t i = 0; i < bytes; i++) {
         unsigned char byte = ((const unsigned char *)reply->items[0].data)[i];
         quorum[i] = (char)(byte > ' ' && byte < 0x7f ? byte : '?');
@@ -73,9 +76,11 @@ void automode_reply(struct net_call *call, const struct net_reply *reply) {
     automode_found(automode, call->node, quorum);
 }
 
-void automode_status(const struct automode *automode, unsigned node, struct redlock_node_status *status) {
+void automode_status(const struct automode *automode, unsigned node,
+                     struct redlock_node_status *status) {
     if (!automode_names(automode, node)) return;
     status->verdict = REDLOCK_VERDICT_GUARDED;
     snprintf(status->text, sizeof status->text,
-             "it belongs to the guarded quorum %s: choose the mode guarded, or classic by name", automode->quorum);
+             "it belongs to the guarded quorum %s: choose the mode guarded, or classic by name",
+             automode->quorum);
 }

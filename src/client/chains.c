@@ -29,8 +29,10 @@ static void grow(struct chains *chains, uint32_t to) {
 
 bool chains_add(struct chains *chains, struct chained *thing, uint32_t hash, uint32_t least) {
     bool full = chains->count / PER_CHAIN >= chains->chains && chains->chains <= UINT32_MAX / 4;
-    if (chains->chains == 0) grow(chains, least);
-    else if (full && !chains->walked) grow(chains, chains->chains * 2);
+    if (chains->chains == 0)
+        grow(chains, least);
+    else if (full && !chains->walked)
+        grow(chains, chains->chains * 2);
     if (chains->chains == 0) return false;
     thing->hash = hash;
     put(&chains->chain[hash & (chains->chains - 1)], thing);
@@ -53,7 +55,9 @@ struct chained *chains_first(const struct chains *chains, uint32_t hash) {
     return chains->chains == 0 ? NULL : of_hash(chains->chain[hash & (chains->chains - 1)], hash);
 }
 
-struct chained *chains_next(const struct chained *thing) { return of_hash(thing->next, thing->hash); }
+struct chained *chains_next(const struct chained *thing) {
+    return of_hash(thing->next, thing->hash);
+}
 
 void chains_free(struct chains *chains) {
     free(chains->chain);

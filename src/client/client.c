@@ -19,7 +19,8 @@ const char *redlock_version(void) {
 
 const char *redlock_result_text(int result) {
     switch (result) {
-#define TEXT(name, value, text) case value: return text;
+#define TEXT(name, value, text)                                                                    \
+    case value: return text;
         REDLOCK_RESULTS(TEXT)
     default: return "unknown result";
     }
@@ -35,14 +36,22 @@ const char *redlock_verdict_text(int verdict) {
 
 static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
     (void)context;
-    if (call->tag == CALL_LOOK) look_reply(call, reply);
-    else if (call->tag == CALL_SURVEY) survey_reply(call, reply);
-    else if (call->tag == CALL_GUARD) guard_reply(call, reply);
-    else if (call->tag == CALL_FITNESS) fitness_reply(call, reply);
-    else if (call->tag == CALL_AUTOMODE) automode_reply(call, reply);
-    else if (call->tag == CALL_QUORUM) quorum_reply(call, reply);
-    else if (call->tag >= CALL_LINE_LOOK) line_reply(call, reply);
-    else lock_reply(call, reply);
+    if (call->tag == CALL_LOOK)
+        look_reply(call, reply);
+    else if (call->tag == CALL_SURVEY)
+        survey_reply(call, reply);
+    else if (call->tag == CALL_GUARD)
+        guard_reply(call, reply);
+    else if (call->tag == CALL_FITNESS)
+        fitness_reply(call, reply);
+    else if (call->tag == CALL_AUTOMODE)
+        automode_reply(call, reply);
+    else if (call->tag == CALL_QUORUM)
+        quorum_reply(call, reply);
+    else if (call->tag >= CALL_LINE_LOOK)
+        line_reply(call, reply);
+    else
+        lock_reply(call, reply);
 }
 
 /* One server under two names would vote twice: found by its run_id once both are connected. */
@@ -53,7 +62,8 @@ static void on_node(void *context, unsigned node) {
     net_node(client->net, node, net_now(client->net), &status);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
     if (client->guard) guard_node_changed(client->guard, node);
-    if (client->automode && status.connected && status.quorum[0] != '\0') automode_found(client->automode, node, status.quorum);
+    if (client->automode && status.connected && status.quorum[0] != '\0')
+        automode_found(client->automode, node, status.quorum);
     locks_check(client);
     gatherings_check(client);
 }
@@ -63,7 +73,9 @@ static void on_changed(void *context, unsigned node) {
     if (client->net && client->guard) guard_changed(client->guard, node);
 }
 
-static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) { line_wake(context, node, key, rank); }
+static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    line_wake(context, node, key, rank);
+}
 
 static void on_log(void *context, int level, const char *text) {
     struct redlock_client *client = context;
@@ -71,7 +83,8 @@ static void on_log(void *context, int level, const char *text) {
         client->options.log(client->options.log_context, (enum redlock_log_level)level, text);
 }
 
-void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format, ...) {
+void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format,
+                ...) {
     if (!client->options.log || level > client->options.log_level) return;
     char text[512];
     va_list args;
@@ -160,7 +173,8 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     return client;
 }
 
-static int connect_all(struct redlock_client *client, const char *nodes, struct redlock_error *error) {
+static int connect_all(struct redlock_client *client, const char *nodes,
+                       struct redlock_error *error) {
     const struct redlock_client_options *o = &client->options;
     const struct net_options options = {
         .nodes = nodes,
@@ -174,8 +188,12 @@ static int connect_all(struct redlock_client *client, const char *nodes, struct 
         .guarded = client->guard != NULL,
         .asks_quorum = client->automode != NULL,
     };
-    const struct net_handlers handlers = {.reply = on_reply, .node = on_node, .log = on_log, .wake = on_wake,
-                                          .changed = on_changed, .context = client};
+    const struct net_handlers handlers = {.reply = on_reply,
+                                          .node = on_node,
+                                          .log = on_log,
+                                          .wake = on_wake,
+                                          .changed = on_changed,
+                                          .context = client};
     struct net_error net_error = {0};
     int result = net_open(&client->net, &options, &handlers, &net_error);
     if (result != REDLOCK_OK) return fail(error, result, "%s", net_error.text);
@@ -195,10 +213,12 @@ static int connect_all(struct redlock_client *client, const char *nodes, struct 
     return REDLOCK_OK;
 }
 
-int redlock_client_open(const char *nodes, const struct redlock_client_options *options, struct redlock_client **out,
-                        struct redlock_error *error) {
+int redlock_client_open(const char *nodes, const struct redlock_client_options *options,
+                        struct redlock_client **out, struct redlock_error *error) {
     struct redlock_client_options checked;
-    if (!nodes || !out) return fail(error, REDLOCK_BAD_ARGUMENT, "redlock_client_open: nodes and client must be given");
+    if (!nodes || !out)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "redlock_client_open: nodes and client must be given");
     if (!options_client(&checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     struct redlock_client *client = client_create(&checked);
     if (!client) return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");
@@ -210,7 +230,8 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
     if (checked.service_thread && service_start(client) != REDLOCK_OK) {
         net_close(client->net, false);
         client_destroy(client);
-        return fail(error, REDLOCK_SYSTEM, "the service thread cannot be started: too many threads, or no memory");
+        return fail(error, REDLOCK_SYSTEM,
+                    "the service thread cannot be started: too many threads, or no memory");
     }
     *out = client;
     return REDLOCK_OK;
@@ -219,8 +240,10 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
 int redlock_client_reload(struct redlock_client *client, struct redlock_error *error) {
     struct tls_context *fresh = NULL;
     struct net_error net_error = {0};
-    if (client->fork_generation != fork_generation()) return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
-    pthread_mutex_lock(&client->reload_mutex); /* files may be slow: locks are not held up by that */
+    if (client->fork_generation != fork_generation())
+        return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+    pthread_mutex_lock(
+        &client->reload_mutex); /* files may be slow: locks are not held up by that */
     int result = net_read_tls(client->net, &fresh, &net_error);
     if (result == REDLOCK_OK) {
         pthread_mutex_lock(&client->mutex);
@@ -233,7 +256,8 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
 
 /* Releases may be under way on connections that live: give them one node timeout. */
 static void drain(struct redlock_client *client) {
-    rl_ns timeout = client->options.node_timeout_ms ? client->options.node_timeout_ms * RL_MS : 50 * RL_MS;
+    rl_ns timeout =
+        client->options.node_timeout_ms ? client->options.node_timeout_ms * RL_MS : 50 * RL_MS;
     rl_ns end = net_now(client->net) + timeout;
     if (client->guard) guard_leave(client->guard);
     net_flush(client->net);
@@ -249,7 +273,8 @@ void redlock_client_free(struct redlock_client *client) {
     if (!client) return;
     bool forked = client->fork_generation != fork_generation();
     if (forked) {
-        /* Another thread was in the middle of something when it forked: what it left half-changed cannot be freed. */
+        /* Another thread was in the middle of something when it forked: what it left half-changed
+         * cannot be freed. */
         if (pthread_mutex_trylock(&client->mutex) != 0) return;
     } else {
         service_stop(client);
@@ -259,7 +284,8 @@ void redlock_client_free(struct redlock_client *client) {
     if (client->automode) client->automode->closing = true;
     net_close(client->net, forked);
     if (forked) {
-        /* Threads of the parent may have held the mutex: nothing of it can be destroyed here, only freed. */
+        /* Threads of the parent may have held the mutex: nothing of it can be destroyed here, only
+         * freed. */
         free_memory(client);
         return;
     }
@@ -269,13 +295,16 @@ void redlock_client_free(struct redlock_client *client) {
 
 size_t redlock_client_nodes(const struct redlock_client *client) { return client->nodes; }
 
-int redlock_client_node(struct redlock_client *client, size_t node, struct redlock_node_status *out) {
+int redlock_client_node(struct redlock_client *client, size_t node,
+                        struct redlock_node_status *out) {
     if (node >= client->nodes || !out || out->size < FIRST_NODE_STATUS) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct net_node_status status;
     net_node(client->net, (unsigned)node, net_now(client->net), &status);
-    struct redlock_node_status seen = {
-        .url = status.url, .verdict = status.verdict, .uses_transactions = status.uses_transactions, .scheme = status.scheme};
+    struct redlock_node_status seen = {.url = status.url,
+                                       .verdict = status.verdict,
+                                       .uses_transactions = status.uses_transactions,
+                                       .scheme = status.scheme};
     memcpy(seen.run_id, status.run_id, sizeof seen.run_id);
     memcpy(seen.version, status.version, sizeof seen.version);
     memcpy(seen.text, status.text, sizeof seen.text);

@@ -2,27 +2,27 @@
  *
  * Who sleeps for whom. One thread at a time, the driver, sleeps in net_wait() without the mutex and
  * works off what it saw with it. A blocked caller drives itself, so that blocking costs no hop to
- * another thread; the other callers sleep, each by itself (waiter.c). The service thread drives only
- * when no caller does, and while callers come and go it waits on a condition variable, so that it is
- * not woken by their replies.
+ * another thread; the other callers sleep, each by itself (waiter.c). The service thread drives
+ * only when no caller does, and while callers come and go it waits on a condition variable, so that
+ * it is not woken by their replies.
  *
- * A caller is woken for one of two reasons: its wait is over, or the driver left and it is the heir,
- * the one who drives from now on. Nobody is woken while the mutex is held: who is to be woken is put
- * on a list, and that is done when the mutex is given back, for several at once. One whose wait is
- * over goes home with the result and never asks for the mutex.
+ * A caller is woken for one of two reasons: its wait is over, or the driver left and it is the
+ * heir, the one who drives from now on. Nobody is woken while the mutex is held: who is to be woken
+ * is put on a list, and that is done when the mutex is given back, for several at once. One whose
+ * wait is over goes home with the result and never asks for the mutex.
  *
- * Callers that were answered in one turn of the driver's are mostly back with their next calls within
- * microseconds, and if each of them sent for itself, every node would be written to, and would read
- * and answer, once for each. So they are counted when they are answered, and who comes back before
- * the last of them leaves its request in the buffers and sleeps. The last one flushes for all, and
- * drives. So N threads cost the sockets and the nodes no more than N requests of one event loop; on
- * top of that are N - 1 sleeps and wakings in each turn, which blocking threads cannot do without.
- * One thread by itself is always the last one.
+ * Callers that were answered in one turn of the driver's are mostly back with their next calls
+ * within microseconds, and if each of them sent for itself, every node would be written to, and
+ * would read and answer, once for each. So they are counted when they are answered, and who comes
+ * back before the last of them leaves its request in the buffers and sleeps. The last one flushes
+ * for all, and drives. So N threads cost the sockets and the nodes no more than N requests of one
+ * event loop; on top of that are N - 1 sleeps and wakings in each turn, which blocking threads
+ * cannot do without. One thread by itself is always the last one.
  *
- * Not all come back: they have a lock now, and work to do under it. The first to hold something back
- * is the watch. It sleeps for a short while only, and then flushes and drives. Each time that happens
- * the next turns are flushed at once, twice as many as the time before, until callers are seen to
- * come back together again: so threads that go their own ways are hardly ever delayed.
+ * Not all come back: they have a lock now, and work to do under it. The first to hold something
+ * back is the watch. It sleeps for a short while only, and then flushes and drives. Each time that
+ * happens the next turns are flushed at once, twice as many as the time before, until callers are
+ * seen to come back together again: so threads that go their own ways are hardly ever delayed.
  *
  * What must hold whenever the mutex is free and a caller sleeps: somebody drives, or an heir is on
  * its way, or something is held back and the watch sleeps no longer than patience() says.
@@ -36,11 +36,13 @@
 
 #include "client.h"
 
-/* How long after the last caller left the service thread waits before it listens to the sockets itself. */
+/* How long after the last caller left the service thread waits before it listens to the sockets
+ * itself. */
 #define LINGER (5 * RL_MS)
 /* So many callbacks hold up what the first of them asked for. */
 enum { TOLD_PER_FLUSH = 256 };
-/* So long callers that were answered together are waited for, so that their next requests go out together. */
+/* So long callers that were answered together are waited for, so that their next requests go out
+ * together. */
 #define PATIENCE (RL_MS * 15 / 100)
 #define PATIENCE_EACH (RL_MS * 25 / 1000)
 #define PATIENCE_MAX RL_MS
@@ -92,8 +94,10 @@ static void add_sleeper(struct redlock_client *client, struct waiter *waiter) {
 
 static void remove_sleeper(struct redlock_client *client, struct waiter *waiter) {
     *waiter->at = waiter->next;
-    if (waiter->next) waiter->next->at = waiter->at;
-    else client->asleep_last = waiter->at;
+    if (waiter->next)
+        waiter->next->at = waiter->at;
+    else
+        client->asleep_last = waiter->at;
     waiter->at = NULL;
     waiter_get_up(waiter);
     if (client->watch == waiter) client->watch = NULL;
@@ -111,11 +115,14 @@ void waiter_finish(struct waiter *waiter) {
     waiter->done = true;
     if (!client) return; /* it does not wait yet */
     client->finishes++;
-    if (waiter->at) wake(client, waiter);
-    else client->finished = true;
+    if (waiter->at)
+        wake(client, waiter);
+    else
+        client->finished = true;
 }
 
-/* Nobody drives: one of those who sleep must. While something is held back, the watch sees to that. */
+/* Nobody drives: one of those who sleep must. While something is held back, the watch sees to
+ * that. */
 static void wake_heir(struct redlock_client *client) {
     if (!client->asleep || client->heir || client->held_back) return;
     client->heir = client->asleep->heir = true;
@@ -135,8 +142,8 @@ static rl_ns patience(const struct redlock_client *client) {
     return span < PATIENCE_MAX ? span : PATIENCE_MAX;
 }
 
-/* Who waited did so in vain: the next turns are spared that, and more of them each time. If only few of many were
- * missed, it was worth while, unless it happens again and again. */
+/* Who waited did so in vain: the next turns are spared that, and more of them each time. If only
+ * few of many were missed, it was worth while, unless it happens again and again. */
 static void not_back_in_time(struct redlock_client *client) {
     bool few = client->returning * 4 <= client->group;
     client->returning = 0;
@@ -149,7 +156,8 @@ static void not_back_in_time(struct redlock_client *client) {
 static void expect_back(struct redlock_client *client) {
     if (client->finishes == 0) return;
     rl_ns now = net_now(client->net);
-    if (client->returning > 0 && now - client->returning_since > patience(client)) not_back_in_time(client);
+    if (client->returning > 0 && now - client->returning_since > patience(client))
+        not_back_in_time(client);
     client->returning += client->finishes;
     client->group = client->returning;
     client->returning_since = now;
@@ -195,19 +203,23 @@ static void drive_once(struct redlock_client *client, enum driver as) {
     expect_back(client);
 }
 
-/* The driver sleeps too long: for a timer that it does not know of, or although it is done (cancelled, say). */
+/* The driver sleeps too long: for a timer that it does not know of, or although it is done
+ * (cancelled, say). */
 static void wake_driver(struct redlock_client *client) {
-    if (net_next_timer(client->net) < client->driver_until || client->finished) net_kick(client->net);
+    if (net_next_timer(client->net) < client->driver_until || client->finished)
+        net_kick(client->net);
     client->finished = false;
 }
 
-/* The service thread is on its condition variable, or in net_wait(), where only a kick reaches it. A caller that took
- * over drains the kick, often before the thread has seen it, and then it sleeps on, until a time that is no longer
- * true. So a caller kicks once more when it leaves and nobody drains after it; and it does not sleep while there are
- * callbacks to run (let_service_out). */
+/* The service thread is on its condition variable, or in net_wait(), where only a kick reaches it.
+ * A caller that took over drains the kick, often before the thread has seen it, and then it sleeps
+ * on, until a time that is no longer true. So a caller kicks once more when it leaves and nobody
+ * drains after it; and it does not sleep while there are callbacks to run (let_service_out). */
 static void wake_service(struct redlock_client *client) {
-    if (client->service_sleeps) net_kick(client->net);
-    else pthread_cond_signal(&client->service_cond);
+    if (client->service_sleeps)
+        net_kick(client->net);
+    else
+        pthread_cond_signal(&client->service_cond);
 }
 
 static void let_service_out(struct redlock_client *client) {
@@ -226,7 +238,8 @@ static void hand_over(struct redlock_client *client) {
         return;
     }
     if (!client->service_runs) return;
-    if (client->service_sleeps || client->service_parked || net_next_timer(client->net) < client->service_until)
+    if (client->service_sleeps || client->service_parked ||
+        net_next_timer(client->net) < client->service_until)
         wake_service(client);
 }
 
@@ -240,11 +253,12 @@ static void drive_for(struct redlock_client *client, struct waiter *waiter) {
     }
     client->driver = DRIVER_NONE; /* a callback may block and drive itself, */
     if (client->service_runs || !client->told_first) return;
-    wake_heir(client);                /* and it may take long */
+    wake_heir(client); /* and it may take long */
     tell_all(client);
 }
 
-/* Sleeps until somebody wakes it: then it is done, or the heir. True: it is done, and the mutex was not taken again. */
+/* Sleeps until somebody wakes it: then it is done, or the heir. True: it is done, and the mutex was
+ * not taken again. */
 static bool sleep_beside(struct redlock_client *client, struct waiter *waiter) {
     bool watch = client->held_back && !client->watch;
     rl_ns span = watch ? patience(client) : RL_NEVER;
@@ -259,7 +273,8 @@ static bool sleep_beside(struct redlock_client *client, struct waiter *waiter) {
         client->heir = waiter->heir = false;
         return false;
     }
-    if (!waiter->at) { /* no longer: it is being woken just now, and must not go before that is over */
+    if (!waiter->at) { /* no longer: it is being woken just now, and must not go before that is over
+                        */
         unlock(client);
         waiter_sleep(waiter, RL_NEVER);
         pthread_mutex_lock(&client->mutex);
@@ -286,7 +301,8 @@ static bool block(struct redlock_client *client, struct waiter *waiter) {
             drive_for(client, waiter);
             continue;
         }
-        if (client->driver != DRIVER_NONE) wake_driver(client); /* our sends may have armed a timer */
+        if (client->driver != DRIVER_NONE)
+            wake_driver(client); /* our sends may have armed a timer */
         if (sleep_beside(client, waiter)) return false;
     }
     if (client->driver == DRIVER_NONE) hand_over(client);
@@ -336,8 +352,8 @@ static redlock_done_fn *take_done(struct op *op, void **context, int *result) {
 
 /* Runs one lock's callbacks outside the mutex, in the order in which the things happened. */
 static void tell(struct redlock_client *client, struct redlock_lock *lock) {
-    static const enum redlock_change order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE, REDLOCK_CHANGE_RENEWED,
-                                                REDLOCK_CHANGE_LOST};
+    static const enum redlock_change order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE,
+                                                REDLOCK_CHANGE_RENEWED, REDLOCK_CHANGE_LOST};
     unsigned changes = lock->changes;
     lock->changes = 0;
     void *context[2] = {NULL, NULL};
@@ -392,7 +408,8 @@ void client_leave(struct redlock_client *client) {
     bool in_callback = client->telling && pthread_equal(client->telling_thread, pthread_self());
     if (!in_callback) { /* else tell_all() goes on behind it */
         push_out(client);
-        if (!client->service_runs && client->told_first) net_kick(client->net); /* redlock_process() has work */
+        if (!client->service_runs && client->told_first)
+            net_kick(client->net); /* redlock_process() has work */
     }
     rl_ns next = net_next_timer(client->net);
     if (client->driver != DRIVER_NONE) {
@@ -442,7 +459,8 @@ static void *serve(void *argument) {
             client->service_parked = false;
         } else if (client->driver == DRIVER_CALLER ||
                    (seen != client->drives && net_next_timer(client->net) > net_now(client->net))) {
-            seen = client->drives; /* beside a caller nobody drives: it would sleep on although it is done */
+            seen = client->drives; /* beside a caller nobody drives: it would sleep on although it
+                                      is done */
             linger(client);
         } else {
             drive_once(client, DRIVER_SERVICE);
@@ -458,7 +476,8 @@ static void *serve(void *argument) {
 int service_start(struct redlock_client *client) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's: none is handled on our thread */
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &before); /* signals are the program's: none is handled on our thread */
     client->service_runs = true;
     client->service_until = INT64_MIN;
     int failed = pthread_create(&client->service, NULL, serve, client);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Locks of guarded mode, where they differ from classic ones: what their requests carry, what the answers mean, and an
- * extension that met a record which has changed meanwhile.
+ * Locks of guarded mode, where they differ from classic ones: what their requests carry, what the
+ * answers mean, and an extension that met a record which has changed meanwhile.
  */
 #include <string.h>
 
@@ -9,7 +9,8 @@
 
 /* ---- stripes ---- */
 
-/* FNV-1a, 64 bits, over the whole key; the low 12 bits are the stripe. All clients must agree: fixed by docs/guarded.md. */
+/* FNV-1a, 64 bits, over the whole key; the low 12 bits are the stripe. All clients must agree:
+ * fixed by docs/guarded.md. */
 static uint16_t stripe_of(struct net_bytes key) {
     const unsigned char *at = key.data;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -38,7 +39,8 @@ bool fenced_keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
         struct net_bytes key = lock->keys[i];
         bool record = key.bytes == strlen(NET_KEY_RECORD) && begins_with(key, NET_KEY_RECORD);
         if (!record && !begins_with(key, NET_KEY_FENCES)) continue;
-        fail(error, REDLOCK_BAD_ARGUMENT, "%s and what begins with %s are guarded mode's own keys: choose another resource",
+        fail(error, REDLOCK_BAD_ARGUMENT,
+             "%s and what begins with %s are guarded mode's own keys: choose another resource",
              NET_KEY_RECORD, NET_KEY_FENCES);
         return false;
     }
@@ -48,7 +50,9 @@ bool fenced_keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
 
 /* ---- requests ---- */
 
-size_t fenced_bytes(unsigned nodes) { return (1 + nodes) * sizeof(struct net_request) + nodes * sizeof(uint64_t); }
+size_t fenced_bytes(unsigned nodes) {
+    return (1 + nodes) * sizeof(struct net_request) + nodes * sizeof(uint64_t);
+}
 
 void fenced_round_new(struct round *round, unsigned nodes) {
     round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
@@ -62,8 +66,9 @@ static void carry_fences(struct net_request *request, const struct round *round)
     request->stripes_count = round->lock->stripes_count;
 }
 
-/* Each request keeps the nonces and the fence that it went out with: it may be encoded again while it is under way. A
- * repair is the classic SET: it proves nothing about the fences, the next extension does. */
+/* Each request keeps the nonces and the fence that it went out with: it may be encoded again while
+ * it is under way. A repair is the classic SET: it proves nothing about the fences, the next
+ * extension does. */
 void fenced_round(struct round *round) {
     unsigned nodes = round->lock->kind->terms.nodes;
     memset(round->nonces, 0, nodes * sizeof round->nonces[0]);
@@ -79,9 +84,11 @@ void fenced_round(struct round *round) {
     carry_fences(&round->extend, round);
 }
 
-/* A node is asked under the nonce that is known now; a confirmation is about the vote, so under the vote's, and only where
- * that is still the record: behind that address may be a promoted copy by now, which has the same names. */
-static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, rl_ns now) {
+/* A node is asked under the nonce that is known now; a confirmation is about the vote, so under the
+ * vote's, and only where that is still the record: behind that address may be a promoted copy by
+ * now, which has the same names. */
+static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
+                       rl_ns now) {
     const struct guard *guard = lock->client->guard;
     for (unsigned i = 0; i < lock->kind->terms.nodes; i++)
         if (nodes & rl_bit(i)) lock->round->nonces[i] = guard->nonces[i];
@@ -93,7 +100,8 @@ static bool still_votes(const struct redlock_lock *lock, unsigned node) {
     return (guard->intact & rl_bit(node)) && guard->nonces[node] == lock->round->nonces[node];
 }
 
-static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence, rl_ns now) {
+static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence,
+                       rl_ns now) {
     for (unsigned i = 0; i < lock->kind->terms.nodes; i++) {
         struct net_request *request = &lock->round->again[i];
         if (!(nodes & rl_bit(i))) continue;
@@ -110,7 +118,8 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
 
 static bool park(struct redlock_lock *lock, unsigned node);
 
-/* A lease must not last longer than a node that recovers waits, whatever the quorum's ttl_max was when the lock began. */
+/* A lease must not last longer than a node that recovers waits, whatever the quorum's ttl_max was
+ * when the lock began. */
 static void send_extension(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     const struct guard *guard = lock->client->guard;
     fenced_unpark(lock);
@@ -143,16 +152,19 @@ void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, r
 void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->kind->terms.quorum = (uint8_t)guard->machine.votes_needed;
-    /* An extension goes also to a node whose record is being read anew: as soon as that was read. */
+    /* An extension goes also to a node whose record is being read anew: as soon as that was
+     * read. */
     if (lock->phase == PHASE_LEASED && guard->reread)
         event->ready |= guard->reread & net_ready(lock->client->net, net_now(lock->client->net));
     bool round_open = lock->phase == PHASE_LEASED && lock->lease.round_open;
-    /* A vote of a node that was voided since the round began was given by an incarnation, or an epoch, that is over. */
+    /* A vote of a node that was voided since the round began was given by an incarnation, or an
+     * epoch, that is over. */
     event->voided = round_open ? guard_voided_since(guard, lock->lease.round_t1) : guard->voided;
     event->foreign = guard->foreign;
     if (lock->phase != PHASE_ACQUIRING) return;
     event->fence_hint = guard_fence_hint(guard);
-    if (guard_ttl_too_long(guard, lock->kind->options.ttl_ms)) lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
+    if (guard_ttl_too_long(guard, lock->kind->options.ttl_ms))
+        lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
 }
 
 void fenced_won(struct redlock_lock *lock) {
@@ -168,25 +180,30 @@ void fenced_heard(struct redlock_lock *lock, const struct round *round, const st
     struct guard *guard = lock->client->guard;
     if (call->tag != CALL_VOTE || guard->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
-    /* That the fence was not raised does not say whether it is higher or gone. Whoever raises it again hears; whoever wins
-     * without this node asks nobody, and it would never be brought back. */
+    /* That the fence was not raised does not say whether it is higher or gone. Whoever raises it
+     * again hears; whoever wins without this node asks nobody, and it would never be brought
+     * back. */
     bool untold = reply->verdict == REDLOCK_VERDICT_STALE && call->request->op == NET_ACQUIRE;
     if (untold) guard_look(guard, call->node);
-    if (reply->verdict == REDLOCK_VERDICT_RECOVERING) guard_doubt(guard, call->node, round->nonces[call->node]);
+    if (reply->verdict == REDLOCK_VERDICT_RECOVERING)
+        guard_doubt(guard, call->node, round->nonces[call->node]);
 }
 
 static bool same_round(const struct redlock_lock *lock) {
-    return lock->phase == PHASE_LEASED && lock->lease.round_open && lock->parked_t1 == lock->lease.round_t1;
+    return lock->phase == PHASE_LEASED && lock->lease.round_open &&
+           lock->parked_t1 == lock->lease.round_t1;
 }
 
-/* The record has changed under an extension, as it does when another member comes back: most likely the node still
- * votes. Its answer is not lost then, only late. */
+/* The record has changed under an extension, as it does when another member comes back: most likely
+ * the node still votes. Its answer is not lost then, only late. */
 static bool park(struct redlock_lock *lock, unsigned node) {
     struct redlock_client *client = lock->client;
     const struct rl_guard_node *at = &client->guard->machine.node[node];
     if (lock->phase != PHASE_LEASED || !lock->lease.round_open) return false;
-    if (!(rl_tally_pending(&lock->lease.round) & rl_bit(node))) return false; /* an answer of an earlier round */
-    if (!at->up || (at->standing != RL_STANDING_UNKNOWN && at->standing != RL_STANDING_INTACT)) return false;
+    if (!(rl_tally_pending(&lock->lease.round) & rl_bit(node)))
+        return false; /* an answer of an earlier round */
+    if (!at->up || (at->standing != RL_STANDING_UNKNOWN && at->standing != RL_STANDING_INTACT))
+        return false;
     lock->parked |= rl_bit(node);
     lock->parked_t1 = lock->lease.round_t1;
     lock->verdicts[node] = REDLOCK_VERDICT_RECOVERING;
@@ -212,22 +229,27 @@ static void resume(struct redlock_lock *lock) {
     rl_mask again = 0, failed = 0;
     for (unsigned i = 0; i < lock->kind->terms.nodes; i++) {
         const struct rl_guard_node *node = &machine->node[i];
-        if (!(lock->parked & rl_bit(i)) || (node->up && node->standing == RL_STANDING_UNKNOWN)) continue;
+        if (!(lock->parked & rl_bit(i)) || (node->up && node->standing == RL_STANDING_UNKNOWN))
+            continue;
         if (node->up && node->standing == RL_STANDING_INTACT)
             again |= rl_bit(i);
         else
             failed |= rl_bit(i);
     }
-    lock->parked &= (rl_mask)~(again | failed);
+    lock->parked &= (rl_mask) ~(again | failed);
     if (lock->parked == 0) fenced_unpark(lock);
-    lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES}); /* first what is known by now: the round may be over */
+    lock_step(lock,
+              (struct rl_event){
+                  .type = RL_EVENT_NODES}); /* first what is known by now: the round may be over */
     if (!same_round(lock)) return;
     if (again) send_votes(lock, again, &lock->round->extend, net_now(lock->client->net));
     for (unsigned i = 0; failed >> i && same_round(lock); i++) {
         if (failed & rl_bit(i))
-            lock_step(lock, (struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)i, .vote = RL_VOTE_FAILED});
+            lock_step(lock, (struct rl_event){
+                                .type = RL_EVENT_VOTE, .node = (uint8_t)i, .vote = RL_VOTE_FAILED});
     }
-    if (lock->unsent && lock->phase != PHASE_FREE) lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
+    if (lock->unsent && lock->phase != PHASE_FREE)
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
 }
 
 void fenced_check(struct redlock_client *client) {
@@ -241,23 +263,29 @@ void fenced_check(struct redlock_client *client) {
     }
 }
 
-/* A vote behind a push says nothing: the node's data may have gone back to what they were earlier, under the same record.
- * The key is ours there, as it says; whether that counts is asked again when the record was read. */
+/* A vote behind a push says nothing: the node's data may have gone back to what they were earlier,
+ * under the same record. The key is ours there, as it says; whether that counts is asked again when
+ * the record was read. */
 int fenced_verdict(const struct redlock_lock *lock, const struct net_call *call, int verdict) {
     bool votes = call->tag == CALL_VOTE && call->request->nonces != NULL;
-    if (!votes || verdict != REDLOCK_VERDICT_GRANTED || !guard_is_unread(lock->client->guard, call->node)) return verdict;
+    if (!votes || verdict != REDLOCK_VERDICT_GRANTED ||
+        !guard_is_unread(lock->client->guard, call->node))
+        return verdict;
     enum net_op op = call->request->op;
-    return op == NET_ACQUIRE || op == NET_RAISE ? REDLOCK_VERDICT_STALE : REDLOCK_VERDICT_RECOVERING;
+    return op == NET_ACQUIRE || op == NET_RAISE ? REDLOCK_VERDICT_STALE
+                                                : REDLOCK_VERDICT_RECOVERING;
 }
 
-bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, int verdict, int64_t fence, struct rl_event *event) {
+bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, int verdict, int64_t fence,
+                 struct rl_event *event) {
     enum net_op op = call->request->op;
     if (verdict == REDLOCK_VERDICT_STALE) {
         event->vote = RL_VOTE_STALE;
         event->fence = fence;
     }
     if (verdict != REDLOCK_VERDICT_RECOVERING) return true;
-    if (op == NET_RAISE) event->vote = RL_VOTE_STALE; /* the key is there, as it was when that was said last */
+    if (op == NET_RAISE)
+        event->vote = RL_VOTE_STALE; /* the key is there, as it was when that was said last */
     if (op != NET_EXTEND || !park(lock, call->node)) return true;
     resume(lock); /* it may have been read again already, for another lock */
     return false;

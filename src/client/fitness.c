@@ -14,7 +14,8 @@ void fitness_ask(struct fitness *fitness, rl_mask nodes) {
     struct net *net = net_of(fitness);
     rl_ns now = net_now(net);
     for (unsigned i = 0; i < fitness->clocks.nodes; i++) {
-        if (fitness->calls[i].busy) nodes &= (rl_mask)~rl_bit(i); /* its answer comes first as well */
+        if (fitness->calls[i].busy)
+            nodes &= (rl_mask)~rl_bit(i); /* its answer comes first as well */
         if (nodes & rl_bit(i)) fitness->asked[i] = now;
         if (nodes & rl_bit(i)) fitness->stale &= (rl_mask)~rl_bit(i);
     }
@@ -34,7 +35,8 @@ void fitness_start(struct fitness *fitness, struct guard *guard) {
     fitness->guard = guard;
     fitness->timer.fire = on_timer;
     fitness->request = (struct net_request){.op = NET_STATE};
-    rl_clocks_init(&fitness->clocks, guard->machine.nodes, options->drift_ppm, options->drift_ms * RL_MS);
+    rl_clocks_init(&fitness->clocks, guard->machine.nodes, options->drift_ppm,
+                   options->drift_ms * RL_MS);
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
         fitness->calls[i].owner = fitness;
         fitness->calls[i].tag = CALL_FITNESS;
@@ -42,15 +44,20 @@ void fitness_start(struct fitness *fitness, struct guard *guard) {
     net_timer_set(net_of(fitness), &fitness->timer, net_now(net_of(fitness)) + EVERY);
 }
 
-void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why, size_t size) {
+void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why,
+                   size_t size) {
     why[0] = '\0';
     if (state->replica)
-        snprintf(why, size, "it is a replica: list its master, or take it out of the list of nodes");
+        snprintf(why, size,
+                 "it is a replica: list its master, or take it out of the list of nodes");
     else if (state->may_evict)
-        snprintf(why, size, "it may evict locks when memory is short: set maxmemory-policy to noeviction");
+        snprintf(why, size,
+                 "it may evict locks when memory is short: set maxmemory-policy to noeviction");
     else if (state->replicas > 0 && !client->options.allow_replicas)
-        snprintf(why, size, "it has %u replica%s, and a promoted replica may lack locks: detach them, or allow replicas",
-                 (unsigned)state->replicas, state->replicas == 1 ? "" : "s");
+        snprintf(
+            why, size,
+            "it has %u replica%s, and a promoted replica may lack locks: detach them, or allow replicas",
+            (unsigned)state->replicas, state->replicas == 1 ? "" : "s");
 }
 
 static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us, rl_ns asked) {
@@ -86,7 +93,9 @@ void fitness_reply(struct net_call *call, const struct net_reply *reply) {
         fitness_judge(guard->client, reply->state, why, sizeof why);
         guard_stated(guard, node, reply->state, why);
         take_sample(fitness, node, reply->state->wall_us, asked);
-    } else if (reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR) {
-        guard_stated(guard, node, &(struct net_state){.wall_us = 0}, "INFO or TIME is refused: allow this user +info and +time");
+    } else if (reply->verdict == REDLOCK_VERDICT_NOPERM ||
+               reply->verdict == REDLOCK_VERDICT_ERROR) {
+        guard_stated(guard, node, &(struct net_state){.wall_us = 0},
+                     "INFO or TIME is refused: allow this user +info and +time");
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Carries out what the guard's machine asks for, and tells it what the nodes answer. Each node has one request of the
- * machine's under way at most, on the connection that the votes use: so an answer never overtakes what was asked before.
+ * Carries out what the guard's machine asks for, and tells it what the nodes answer. Each node has
+ * one request of the machine's under way at most, on the connection that the votes use: so an
+ * answer never overtakes what was asked before.
  */
 #include "guard.h"
 
@@ -11,11 +12,12 @@
 
 #include "client.h"
 
-/* A node that does not vote is looked at now and then: another agent may have brought it back, an operator may have
- * made its quorum. */
+/* A node that does not vote is looked at now and then: another agent may have brought it back, an
+ * operator may have made its quorum. */
 #define LOOK_EVERY (1000 * RL_MS)
-/* A fence above the middle of the range is nobody's clock (it is the year 2112). It is overcome where it stands; were it
- * taken for a clock that is ahead, every lock of this client would carry it to other stripes, until none is left. */
+/* A fence above the middle of the range is nobody's clock (it is the year 2112). It is overcome
+ * where it stands; were it taken for a clock that is ahead, every lock of this client would carry
+ * it to other stripes, until none is left. */
 #define FENCE_OF_NO_CLOCK (REDLOCK_FENCE_MAX / 2)
 
 static struct net *net_of(const struct guard *guard) { return guard->client->net; }
@@ -93,9 +95,10 @@ static void post_write(struct guard *guard, unsigned index) {
 }
 
 static void reconnect(struct guard *guard, unsigned index) {
-    net_reconnect(net_of(guard), index, REDLOCK_VERDICT_FOREIGN,
-                  "another server stands for this member of the quorum: connecting anew; if this one is listed on purpose, "
-                  "take it out of the list of nodes");
+    net_reconnect(
+        net_of(guard), index, REDLOCK_VERDICT_FOREIGN,
+        "another server stands for this member of the quorum: connecting anew; if this one is listed on purpose, "
+        "take it out of the list of nodes");
 }
 
 static void carry_out(struct guard *guard, const struct rl_guard_actions *actions) {
@@ -119,22 +122,26 @@ static void note_standings(struct guard *guard) {
     rl_ns now = net_now(net_of(guard));
     rl_mask voided = rl_guard_voided(&guard->machine);
     for (unsigned i = 0; i < guard->machine.nodes; i++)
-        if ((guard->voided | voided) & rl_bit(i)) guard->node[i].voided_at = now; /* until now, or from now on */
+        if ((guard->voided | voided) & rl_bit(i))
+            guard->node[i].voided_at = now; /* until now, or from now on */
     guard->intact = rl_guard_voters(&guard->machine);
     guard->voided = voided;
     guard->foreign = rl_guard_foreign(&guard->machine);
     guard->unread = guard->reread = 0;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
-        bool unknown = node->standing == RL_STANDING_UNKNOWN, intact = node->standing == RL_STANDING_INTACT;
+        bool unknown = node->standing == RL_STANDING_UNKNOWN,
+             intact = node->standing == RL_STANDING_INTACT;
         if (intact) guard->nonces[i] = node->record.nonce;
         if (!intact && !unknown) guard->nonces[i] = 0;
         if (unknown && guard->node[i].trouble == 0) guard->unread |= rl_bit(i);
         bool voted = guard->nonces[i] != 0 && rl_record_member(&guard->machine.quorum, node->id);
         if (unknown && guard->node[i].trouble == 0 && node->up && voted) guard->reread |= rl_bit(i);
-        /* Its wait covers whatever its clock did before. A node that is only behind does not wait. */
+        /* Its wait covers whatever its clock did before. A node that is only behind does not
+         * wait. */
         if (node->standing == RL_STANDING_RECOVERING) rl_clocks_acted_on(&guard->fitness.clocks, i);
-        if (node->up && !node->unfit && !unknown && !intact && !guard->node[i].announces) look = true;
+        if (node->up && !node->unfit && !unknown && !intact && !guard->node[i].announces)
+            look = true;
     }
     struct net *net = net_of(guard);
     if (!look)
@@ -183,7 +190,8 @@ static void step(struct guard *guard, struct rl_guard_event event) {
     while (guard->failed) {
         unsigned node = first_of(guard->failed);
         guard->failed &= (rl_mask)~rl_bit(node);
-        if (guard->node[node].trouble == 0) guard->node[node].trouble = REDLOCK_VERDICT_DISCONNECTED;
+        if (guard->node[node].trouble == 0)
+            guard->node[node].trouble = REDLOCK_VERDICT_DISCONNECTED;
         step_once(guard, (struct rl_guard_event){.type = RL_GUARD_FAILED, .node = (uint8_t)node});
     }
     guard->stepping = false;
@@ -208,13 +216,15 @@ static void on_look(struct net_timer *timer) {
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
         bool idle = node->standing != RL_STANDING_INTACT && node->standing != RL_STANDING_UNKNOWN;
-        if (node->up && !node->unfit && idle && !guard->node[i].announces) step_node(guard, RL_GUARD_LOOK, i);
+        if (node->up && !node->unfit && idle && !guard->node[i].announces)
+            step_node(guard, RL_GUARD_LOOK, i);
     }
     note_standings(guard);
 }
 
 void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce) {
-    /* Whoever is asked to read again because of another vote, or has read a newer record, has nothing to learn. */
+    /* Whoever is asked to read again because of another vote, or has read a newer record, has
+     * nothing to learn. */
     if (!(guard->intact & rl_bit(node)) || guard->nonces[node] != nonce) return;
     step_node(guard, RL_GUARD_DOUBT, node);
 }
@@ -222,13 +232,15 @@ void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce) {
 void guard_jumped(struct guard *guard, unsigned node) {
     struct net_node_status status;
     net_node(net_of(guard), node, net_now(net_of(guard)), &status);
-    client_log(guard->client, REDLOCK_LOG_WARNING,
-               "%s: its wall clock moved forward alone, so locks may have ended there too early: see to its time service",
-               status.url);
+    client_log(
+        guard->client, REDLOCK_LOG_WARNING,
+        "%s: its wall clock moved forward alone, so locks may have ended there too early: see to its time service",
+        status.url);
     step_node(guard, RL_GUARD_JUMPED, node);
 }
 
-void guard_stated(struct guard *guard, unsigned node, const struct net_state *state, const char *unfit) {
+void guard_stated(struct guard *guard, unsigned node, const struct net_state *state,
+                  const char *unfit) {
     snprintf(guard->node[node].unfit, sizeof guard->node[node].unfit, "%s", unfit);
     step(guard, (struct rl_guard_event){.type = RL_GUARD_STATE,
                                         .node = (uint8_t)node,
@@ -262,15 +274,18 @@ static void came_up(struct guard *guard, unsigned node, const struct net_node_st
     at->announces = status->announces;
     at->trouble = 0;
     at->unfit[0] = '\0';
-    if (strcmp(status->run_id, guard->machine.node[node].run_id) != 0) rl_clocks_forget(&guard->fitness.clocks, node);
-    step(guard, (struct rl_guard_event){.type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
+    if (strcmp(status->run_id, guard->machine.node[node].run_id) != 0)
+        rl_clocks_forget(&guard->fitness.clocks, node);
+    step(guard, (struct rl_guard_event){
+                    .type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
 }
 
 void guard_node_changed(struct guard *guard, unsigned node) {
     struct guard_node *at = &guard->node[node];
     struct net_node_status status;
     net_node(net_of(guard), node, net_now(net_of(guard)), &status);
-    if (at->up && (!status.connected || status.reconnects != at->reconnects)) went_down(guard, node);
+    if (at->up && (!status.connected || status.reconnects != at->reconnects))
+        went_down(guard, node);
     if (!at->up && status.connected)
         came_up(guard, node, &status);
     else if (!at->up && !guard->machine.decided)
@@ -280,30 +295,37 @@ void guard_node_changed(struct guard *guard, unsigned node) {
 
 /* ---- answers ---- */
 
-static struct rl_guard_event record_event(struct guard *guard, unsigned node, const struct net_reply *reply) {
+static struct rl_guard_event record_event(struct guard *guard, unsigned node,
+                                          const struct net_reply *reply) {
     struct rl_guard_event event = {.type = RL_GUARD_RECORD};
     if (reply->verdict == REDLOCK_VERDICT_WRONGTYPE) {
         event.type = RL_GUARD_UNREADABLE;
-    } else if ((reply->verdict != REDLOCK_VERDICT_GRANTED && reply->verdict != REDLOCK_VERDICT_ABSENT) ||
-               !guard->machine.node[node].stated) { /* a record is not believed before its server is known */
+    } else if ((reply->verdict != REDLOCK_VERDICT_GRANTED &&
+                reply->verdict != REDLOCK_VERDICT_ABSENT) ||
+               !guard->machine.node[node]
+                    .stated) { /* a record is not believed before its server is known */
         event.type = RL_GUARD_FAILED;
     } else if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         event.record = &guard->heard;
-        if (!record_read(&guard->heard, reply->items, reply->items_count)) event.type = RL_GUARD_UNREADABLE;
+        if (!record_read(&guard->heard, reply->items, reply->items_count))
+            event.type = RL_GUARD_UNREADABLE;
     }
     return event;
 }
 
 static struct rl_guard_event written_event(const struct net_reply *reply) {
-    bool told = reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_DENIED;
+    bool told =
+        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_DENIED;
     return (struct rl_guard_event){.type = told ? RL_GUARD_WRITTEN : RL_GUARD_FAILED,
                                    .done = reply->verdict == REDLOCK_VERDICT_GRANTED};
 }
 
 static struct rl_guard_event fences_event(const struct net_reply *reply) {
-    bool told = reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_RECOVERING;
-    return (struct rl_guard_event){.type = told ? RL_GUARD_FENCES : RL_GUARD_FAILED,
-                                   .fences = reply->verdict == REDLOCK_VERDICT_GRANTED ? reply->fences : NULL};
+    bool told =
+        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_RECOVERING;
+    return (struct rl_guard_event){
+        .type = told ? RL_GUARD_FENCES : RL_GUARD_FAILED,
+        .fences = reply->verdict == REDLOCK_VERDICT_GRANTED ? reply->fences : NULL};
 }
 
 void guard_reply(struct net_call *call, const struct net_reply *reply) {
@@ -317,8 +339,11 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
     default: event = fences_event(reply); break;
     }
     event.node = (uint8_t)node;
-    bool answered = reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
-    guard->node[node].trouble = event.type != RL_GUARD_FAILED ? 0 : answered ? REDLOCK_VERDICT_ERROR : reply->verdict;
+    bool answered =
+        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
+    guard->node[node].trouble = event.type != RL_GUARD_FAILED ? 0
+                                : answered                    ? REDLOCK_VERDICT_ERROR
+                                                              : reply->verdict;
     if (guard->stepping) /* a connection that was given up within a step */
         guard->failed |= rl_bit(node);
     else
@@ -329,13 +354,14 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
 
 rl_mask guard_settled(const struct guard *guard) {
     struct net *net = net_of(guard);
-    return net_settled(net) & (rl_mask)~(net_ready(net, net_now(net)) & guard->unread);
+    return net_settled(net) & (rl_mask) ~(net_ready(net, net_now(net)) & guard->unread);
 }
 
 int guard_verdict(const struct guard *guard, unsigned node, int verdict) {
     if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
     switch (guard->machine.node[node].standing) {
-    case RL_STANDING_INTACT: return guard->machine.decided ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_FOREIGN;
+    case RL_STANDING_INTACT:
+        return guard->machine.decided ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_FOREIGN;
     case RL_STANDING_RECOVERING:
     case RL_STANDING_BEHIND: return REDLOCK_VERDICT_RECOVERING;
     case RL_STANDING_FOREIGN: return REDLOCK_VERDICT_FOREIGN;
@@ -353,7 +379,8 @@ int64_t guard_recovering_ms(const struct guard *guard, unsigned node) {
 }
 
 bool guard_is_unread(const struct guard *guard, unsigned node) {
-    return guard->machine.node[node].up && guard->machine.node[node].standing == RL_STANDING_UNKNOWN;
+    return guard->machine.node[node].up &&
+           guard->machine.node[node].standing == RL_STANDING_UNKNOWN;
 }
 
 rl_mask guard_voided_since(const struct guard *guard, rl_ns since) {
@@ -373,9 +400,12 @@ int64_t guard_fence_hint(struct guard *guard) {
     int64_t wall = net_wall_us(net_of(guard));
     if (wall < 1) wall = 1;
     if (wall > FENCE_OF_NO_CLOCK) wall = FENCE_OF_NO_CLOCK;
-    if (wall + guard->fence_ahead <= guard->fence_seen) guard->fence_ahead = guard->fence_seen + 1 - wall;
+    if (wall + guard->fence_ahead <= guard->fence_seen)
+        guard->fence_ahead = guard->fence_seen + 1 - wall;
     int64_t hint = wall + guard->fence_ahead;
-    return hint > guard->fence_proposed ? hint : guard->fence_proposed + 1; /* locks of one microsecond may share a stripe */
+    return hint > guard->fence_proposed
+               ? hint
+               : guard->fence_proposed + 1; /* locks of one microsecond may share a stripe */
 }
 
 bool guard_fence_plausible(struct guard *guard, int64_t fence) {

@@ -10,12 +10,16 @@ static void recovering_text(const struct guard *guard, unsigned node, char *text
     int64_t left = guard_recovering_ms(guard, node);
     int trouble = guard->node[node].trouble;
     if (trouble != 0)
-        snprintf(text, size, "it lost its lock data (or is new), and to bring it back fails: %s", redlock_verdict_text(trouble));
+        snprintf(text, size, "it lost its lock data (or is new), and to bring it back fails: %s",
+                 redlock_verdict_text(trouble));
     else if (left < 0)
-        snprintf(text, size, "it lost its lock data (or is new); it votes again some time after a majority of the quorum is intact "
-                             "(if it cannot be: redlock quorum init)");
+        snprintf(
+            text, size,
+            "it lost its lock data (or is new); it votes again some time after a majority of the quorum is intact "
+            "(if it cannot be: redlock quorum init)");
     else
-        snprintf(text, size, "it lost its lock data (or is new); it votes again in about %lld s", (long long)((left + 999) / 1000));
+        snprintf(text, size, "it lost its lock data (or is new); it votes again in about %lld s",
+                 (long long)((left + 999) / 1000));
 }
 
 /* No quorum is known: this node has no record, or its record does not settle which it is. */
@@ -26,14 +30,19 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
     if (!at->has_record)
         snprintf(text, size, "it carries no record: redlock quorum init or add makes one");
     else if (machine->pinned)
-        snprintf(text, size, "it is of quorum %016llx, and %016llx is wanted: correct the list, or the quorum", id,
-                 (unsigned long long)machine->pinned);
+        snprintf(text, size,
+                 "it is of quorum %016llx, and %016llx is wanted: correct the list, or the quorum",
+                 id, (unsigned long long)machine->pinned);
     else if (machine->other_quorum)
-        snprintf(text, size, "it is of quorum %016llx, and the list names another one: correct the list, or name one (--quorum)",
-                 id);
+        snprintf(
+            text, size,
+            "it is of quorum %016llx, and the list names another one: correct the list, or name one (--quorum)",
+            id);
     else
-        snprintf(text, size, "it is of quorum %016llx, as at most half of the listed nodes: correct the list, or name it (--quorum)",
-                 id);
+        snprintf(
+            text, size,
+            "it is of quorum %016llx, as at most half of the listed nodes: correct the list, or name it (--quorum)",
+            id);
 }
 
 void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {
@@ -41,18 +50,25 @@ void guard_text(const struct guard *guard, unsigned node, char *text, size_t siz
     text[0] = '\0';
     switch (guard->machine.node[node].standing) {
     case RL_STANDING_RECOVERING: recovering_text(guard, node, text, size); break;
-    case RL_STANDING_BEHIND: snprintf(text, size, "it has not heard yet of the newest change of the quorum"); break;
+    case RL_STANDING_BEHIND:
+        snprintf(text, size, "it has not heard yet of the newest change of the quorum");
+        break;
     case RL_STANDING_FOREIGN:
-        snprintf(text, size, "it is not, or no longer, a member of this quorum: update the list of nodes "
-                             "(redlock quorum status names the members)");
+        snprintf(text, size,
+                 "it is not, or no longer, a member of this quorum: update the list of nodes "
+                 "(redlock quorum status names the members)");
         break;
     case RL_STANDING_NO_RECORD: no_quorum_text(guard, node, text, size); break;
     case RL_STANDING_REFUSED:
         snprintf(text, size, "%s",
-                 at->unfit[0] ? at->unfit : "its record is damaged, or of a newer version: update this program");
+                 at->unfit[0]
+                     ? at->unfit
+                     : "its record is damaged, or of a newer version: update this program");
         break;
     case RL_STANDING_UNKNOWN:
-        if (at->trouble) snprintf(text, size, "its record cannot be read: %s", redlock_verdict_text(at->trouble));
+        if (at->trouble)
+            snprintf(text, size, "its record cannot be read: %s",
+                     redlock_verdict_text(at->trouble));
         break;
     case RL_STANDING_INTACT:
         if (!guard->machine.decided) no_quorum_text(guard, node, text, size);
@@ -64,9 +80,11 @@ void guard_status(const struct guard *guard, unsigned node, struct redlock_node_
     uint64_t id = guard->machine.node[node].id;
     bool connected = status->verdict == REDLOCK_VERDICT_GRANTED;
     status->verdict = guard_verdict(guard, node, status->verdict);
-    status->recovering_ms = status->verdict == REDLOCK_VERDICT_RECOVERING ? guard_recovering_ms(guard, node) : 0;
+    status->recovering_ms =
+        status->verdict == REDLOCK_VERDICT_RECOVERING ? guard_recovering_ms(guard, node) : 0;
     if (connected) guard_text(guard, node, status->text, sizeof status->text);
-    if (id != 0) snprintf(status->node_id, sizeof status->node_id, "%016llx", (unsigned long long)id);
+    if (id != 0)
+        snprintf(status->node_id, sizeof status->node_id, "%016llx", (unsigned long long)id);
 }
 
 static void report_node(struct guard *guard, unsigned node) {
@@ -89,7 +107,8 @@ static bool is_listed(const struct guard *guard, uint64_t member) {
     return false;
 }
 
-/* A list of nodes of yesterday works as long as it names a majority; somebody should know before it does not. */
+/* A list of nodes of yesterday works as long as it names a majority; somebody should know before it
+ * does not. */
 static void report_list(struct guard *guard) {
     const struct rl_record *quorum = &guard->machine.quorum;
     unsigned lacking = 0, unplaced = 0;
@@ -99,7 +118,8 @@ static void report_list(struct guard *guard) {
         if (lacking++ == 0) first = &quorum->members[i];
     }
     for (unsigned i = 0; i < guard->machine.nodes; i++)
-        unplaced += guard->machine.node[i].standing == RL_STANDING_UNKNOWN && guard->machine.node[i].id == 0;
+        unplaced += guard->machine.node[i].standing == RL_STANDING_UNKNOWN &&
+                    guard->machine.node[i].id == 0;
     lacking = lacking > unplaced ? lacking - unplaced : 0; /* each of these may be one of them */
     if (lacking == guard->logged_lacking && quorum->epoch == guard->logged_epoch) return;
     guard->logged_lacking = lacking;
@@ -107,8 +127,9 @@ static void report_list(struct guard *guard) {
     if (lacking == 0) return;
     bool too_few = quorum->members_count - lacking < guard->machine.votes_needed;
     client_log(guard->client, too_few ? REDLOCK_LOG_ERROR : REDLOCK_LOG_WARNING,
-               "the list of nodes lacks %u of the quorum's %u members (%s for one)%s: update it", lacking,
-               (unsigned)quorum->members_count, first->url, too_few ? ", too many for any lock" : "");
+               "the list of nodes lacks %u of the quorum's %u members (%s for one)%s: update it",
+               lacking, (unsigned)quorum->members_count, first->url,
+               too_few ? ", too many for any lock" : "");
 }
 
 /* While nodes are still asked, what one of them is may yet turn out. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What locks made with the same options share: mostly a program has one kind of lock, or a few, and a hundred thousand
- * locks of it. But it may have a kind for each lock, too.
+ * What locks made with the same options share: mostly a program has one kind of lock, or a few, and
+ * a hundred thousand locks of it. But it may have a kind for each lock, too.
  */
 #include <stdlib.h>
 
@@ -22,7 +22,8 @@ static rl_ns validity_min(const struct redlock_lock_options *options) {
     return (options->validity_ms_min > ms ? options->validity_ms_min : ms) * RL_MS;
 }
 
-static struct rl_terms terms_of(const struct redlock_client *client, const struct redlock_lock_options *options) {
+static struct rl_terms terms_of(const struct redlock_client *client,
+                                const struct redlock_lock_options *options) {
     return (struct rl_terms){
         .nodes = (uint8_t)client->nodes,
         .quorum = (uint8_t)rl_quorum(client->nodes),
@@ -38,14 +39,16 @@ static struct rl_terms terms_of(const struct redlock_client *client, const struc
 
 /* Field by field: what lies between them is whatever the caller's stack held. */
 static bool same(const struct redlock_lock_options *a, const struct redlock_lock_options *b) {
-    return a->ttl_ms == b->ttl_ms && a->validity_ms_min == b->validity_ms_min && a->renew == b->renew &&
-           a->renew_interval_ms == b->renew_interval_ms && a->hold_ms_max == b->hold_ms_max &&
-           a->renew_count_max == b->renew_count_max && a->lost_margin_ms == b->lost_margin_ms &&
-           a->retry_count_max == b->retry_count_max && a->retry_delay_ms_min == b->retry_delay_ms_min &&
+    return a->ttl_ms == b->ttl_ms && a->validity_ms_min == b->validity_ms_min &&
+           a->renew == b->renew && a->renew_interval_ms == b->renew_interval_ms &&
+           a->hold_ms_max == b->hold_ms_max && a->renew_count_max == b->renew_count_max &&
+           a->lost_margin_ms == b->lost_margin_ms && a->retry_count_max == b->retry_count_max &&
+           a->retry_delay_ms_min == b->retry_delay_ms_min &&
            a->retry_delay_ms_max == b->retry_delay_ms_max;
 }
 
-static struct kind *kind_new(struct redlock_client *client, const struct redlock_lock_options *options) {
+static struct kind *kind_new(struct redlock_client *client,
+                             const struct redlock_lock_options *options) {
     struct kind *kind = calloc(1, sizeof *kind);
     if (!kind) return NULL;
     kind->options = *options;
@@ -58,10 +61,16 @@ static struct kind *kind_new(struct redlock_client *client, const struct redlock
 }
 
 static uint32_t hash_of(const struct redlock_lock_options *o) {
-    const uint64_t values[] = {(uint64_t)o->ttl_ms,          (uint64_t)o->validity_ms_min,    (uint64_t)o->renew,
-                               (uint64_t)o->renew_interval_ms, (uint64_t)o->hold_ms_max,      (uint64_t)o->renew_count_max,
-                               (uint64_t)o->lost_margin_ms,  (uint64_t)o->retry_count_max,
-                               (uint64_t)o->retry_delay_ms_min, (uint64_t)o->retry_delay_ms_max};
+    const uint64_t values[] = {(uint64_t)o->ttl_ms,
+                               (uint64_t)o->validity_ms_min,
+                               (uint64_t)o->renew,
+                               (uint64_t)o->renew_interval_ms,
+                               (uint64_t)o->hold_ms_max,
+                               (uint64_t)o->renew_count_max,
+                               (uint64_t)o->lost_margin_ms,
+                               (uint64_t)o->retry_count_max,
+                               (uint64_t)o->retry_delay_ms_min,
+                               (uint64_t)o->retry_delay_ms_max};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         hash = (hash ^ values[i]) * 0x9e3779b97f4a7c15u; /* 2^64 by the golden ratio */
@@ -70,9 +79,11 @@ static uint32_t hash_of(const struct redlock_lock_options *o) {
     return (uint32_t)hash;
 }
 
-static struct kind *kind_in(struct redlock_client *client, const struct redlock_lock_options *options) {
+static struct kind *kind_in(struct redlock_client *client,
+                            const struct redlock_lock_options *options) {
     uint32_t hash = hash_of(options);
-    for (struct chained *thing = chains_first(&client->kinds, hash); thing; thing = chains_next(thing)) {
+    for (struct chained *thing = chains_first(&client->kinds, hash); thing;
+         thing = chains_next(thing)) {
         struct kind *kind = RL_CONTAINER(thing, struct kind, by_options);
         if (same(&kind->options, options)) return kind;
     }

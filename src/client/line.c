@@ -11,15 +11,20 @@ enum { CHAINS_LEAST = 1024, CROWDS = 64 };
 #define LEASE_MAX (10000 * RL_MS)
 #define LEASE_POLLS 3              /* ... and at least so many times as long as he says nothing */
 #define CROWD_KEPT (10000 * RL_MS) /* that others waited when we left is remembered */
-/* Who never had to wait is told by nobody that others do. Taking a lock again so soon after giving it back, it asks. */
+/* Who never had to wait is told by nobody that others do. Taking a lock again so soon after giving
+ * it back, it asks. */
 #define SOON (10 * RL_MS)
 #define ASK_EVERY (10 * RL_MS)
 
 /* ---- whose place it is ---- */
 
 static struct place *place_of(struct redlock_lock *lock) { return &lock->acquisition->place; }
-static const struct rl_acquire *machine_of(const struct redlock_lock *lock) { return &lock->acquisition->machine; }
-static rl_ns node_timeout_of(const struct redlock_lock *lock) { return lock->kind->terms.node_timeout; }
+static const struct rl_acquire *machine_of(const struct redlock_lock *lock) {
+    return &lock->acquisition->machine;
+}
+static rl_ns node_timeout_of(const struct redlock_lock *lock) {
+    return lock->kind->terms.node_timeout;
+}
 
 /* One key. It stays until the last of its calls is done. */
 struct line {
@@ -55,9 +60,11 @@ static uint32_t hash_of(struct net_bytes key) { /* FNV-1a */
 }
 
 static struct line *find(const struct lines *lines, struct net_bytes key, uint32_t hash) {
-    for (struct chained *thing = chains_first(&lines->by_key, hash); thing; thing = chains_next(thing)) {
+    for (struct chained *thing = chains_first(&lines->by_key, hash); thing;
+         thing = chains_next(thing)) {
         struct line *line = RL_CONTAINER(thing, struct line, by_key);
-        if (line->key.bytes == key.bytes && memcmp(line->key.data, key.data, key.bytes) == 0) return line;
+        if (line->key.bytes == key.bytes && memcmp(line->key.data, key.data, key.bytes) == 0)
+            return line;
     }
     return NULL;
 }
@@ -80,19 +87,24 @@ static struct line *line_new(struct redlock_client *client, struct net_bytes key
         line->names[i] = (struct net_bytes){text, bytes};
     }
     line->key = (struct net_bytes){(const char *)line->names[0].data + prefix, key.bytes};
-    line->look = (struct net_request){.op = NET_WATCH, .keys = &line->key, .keys_count = 1, .scheme = client->scheme};
+    line->look = (struct net_request){
+        .op = NET_WATCH, .keys = &line->key, .keys_count = 1, .scheme = client->scheme};
     line->stand = (struct net_request){.op = NET_STAND, .keys = line->names, .keys_count = 2};
     line->leave = (struct net_request){.op = NET_LEAVE, .keys = line->names, .keys_count = 2};
     for (unsigned i = 0; i < 3 * nodes; i++) {
-        /* Looks have an owner of their own: what is sent again after NOSCRIPT must not overtake its own owner's. */
+        /* Looks have an owner of their own: what is sent again after NOSCRIPT must not overtake its
+         * own owner's. */
         line->calls[i].owner = i < nodes ? (void *)line : (void *)&line->stand;
-        line->calls[i].tag = (uint8_t)(i < nodes ? CALL_LINE_LOOK : i < 2 * nodes ? CALL_LINE_STAND : CALL_LINE_LEAVE);
+        line->calls[i].tag = (uint8_t)(i < nodes       ? CALL_LINE_LOOK
+                                       : i < 2 * nodes ? CALL_LINE_STAND
+                                                       : CALL_LINE_LEAVE);
     }
     return line;
 }
 
 static struct line *line_of(const struct net_call *call) {
-    return call->tag == CALL_LINE_LOOK ? call->owner : RL_CONTAINER(call->owner, struct line, stand);
+    return call->tag == CALL_LINE_LOOK ? call->owner
+                                       : RL_CONTAINER(call->owner, struct line, stand);
 }
 
 static struct line *open_line(struct redlock_client *client, struct net_bytes key) {
@@ -127,8 +139,8 @@ void lines_free(struct redlock_client *client) {
 
 /* ---- asking ---- */
 
-static void send_calls(struct line *line, rl_mask nodes, struct net_request *request, struct net_call *calls,
-                       rl_ns now) {
+static void send_calls(struct line *line, rl_mask nodes, struct net_request *request,
+                       struct net_call *calls, rl_ns now) {
     struct redlock_client *client = line->client;
     rl_ns due = now + (line->first ? node_timeout_of(line->first) : 50 * RL_MS);
     for (unsigned i = 0; i < client->nodes; i++)
@@ -136,7 +148,8 @@ static void send_calls(struct line *line, rl_mask nodes, struct net_request *req
     line->busy += rl_count(nodes ? net_send(client->net, nodes, request, calls, due, now) : 0);
 }
 
-/* All clients must come to the same, however they list the nodes: the server whose name goes best with the key's. */
+/* All clients must come to the same, however they list the nodes: the server whose name goes best
+ * with the key's. */
 static rl_mask keeper(const struct line *line, rl_ns now) {
     struct redlock_client *client = line->client;
     rl_mask may = client_ready(client, now) & (rl_mask)~client->lines->refused;
@@ -148,7 +161,8 @@ static rl_mask keeper(const struct line *line, rl_ns now) {
         net_node(client->net, i, now, &status);
         if (status.uses_transactions) continue;
         const char *name = status.run_id[0] ? status.run_id : status.url;
-        uint32_t score = (hash_of((struct net_bytes){name, strlen(name)}) ^ line->by_key.hash) * 2654435761u;
+        uint32_t score =
+            (hash_of((struct net_bytes){name, strlen(name)}) ^ line->by_key.hash) * 2654435761u;
         score ^= score >> 15;
         if (keeper != 0 && score <= best) continue;
         best = score;
@@ -202,7 +216,9 @@ static void join(struct redlock_lock *lock, struct line *line, rl_ns now) {
     if (client->lines->waiting++ == 0) net_watch(client->net, true);
 }
 
-static bool waits(struct redlock_lock *lock) { return lock->phase == PHASE_ACQUIRING && place_of(lock)->line; }
+static bool waits(struct redlock_lock *lock) {
+    return lock->phase == PHASE_ACQUIRING && place_of(lock)->line;
+}
 
 void line_leave(struct redlock_lock *lock) {
     if (!waits(lock)) return;
@@ -212,11 +228,14 @@ void line_leave(struct redlock_lock *lock) {
     rl_ns now = net_now(client->net);
     bool was_first = line->first == lock;
     *place->at = place->next;
-    if (place->next) place_of(place->next)->at = place->at;
-    else line->last = place->at;
+    if (place->next)
+        place_of(place->next)->at = place->at;
+    else
+        line->last = place->at;
     place->line = NULL;
     const struct rl_acquire *machine = machine_of(lock);
-    line->leave.passes = machine->state == RL_ACQUIRE_WON && machine->waiting.active && machine->waiting.rank > 0;
+    line->leave.passes =
+        machine->state == RL_ACQUIRE_WON && machine->waiting.active && machine->waiting.rank > 0;
     if (was_first && line->stood) leave_nodes(line, line->stood, now);
     if (was_first && line->first)
         net_timer_set(client->net, &line->first->timer, now); /* its turn, but not from in here */
@@ -224,7 +243,8 @@ void line_leave(struct redlock_lock *lock) {
     close_line(line);
 }
 
-/* What we know of the crowd was told when we left it; another key of the same hash only costs a question. */
+/* What we know of the crowd was told when we left it; another key of the same hash only costs a
+ * question. */
 static bool is_crowded(const struct lines *lines, uint32_t hash, rl_ns now) {
     return lines->crowd[hash % CROWDS].hash == hash && lines->crowd[hash % CROWDS].until > now;
 }
@@ -312,7 +332,8 @@ void line_released(struct redlock_lock *lock, rl_mask nodes) {
     if (!line) return;
     line->busy++;
     for (unsigned i = 0; i < lock->client->nodes; i++)
-        if (nodes & rl_bit(i)) tell_first(line, (struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)i});
+        if (nodes & rl_bit(i))
+            tell_first(line, (struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)i});
     line->busy--;
     close_line(line);
 }
@@ -346,7 +367,8 @@ void line_wake(struct redlock_client *client, unsigned node, struct net_bytes ke
     if (!line) return;
     client->stats.wakeups++;
     if (rank >= 0 && rank < line->told) line->told = rank;
-    struct rl_event event = {.type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK, .node = (uint8_t)node, .rank = rank};
+    struct rl_event event = {
+        .type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK, .node = (uint8_t)node, .rank = rank};
     line->busy++;
     tell_first(line, event);
     line->busy--;
@@ -374,9 +396,11 @@ static void stood(struct line *line, const struct net_call *call, const struct n
                    redlock_verdict_text(reply->verdict));
     }
     if (!line->first) return;
-    if (outdated && stand(line, line->first, net_now(client->net))) return; /* that was for another */
+    if (outdated && stand(line, line->first, net_now(client->net)))
+        return; /* that was for another */
     int32_t rank = told && !outdated && reply->count <= INT32_MAX ? (int32_t)reply->count : -1;
-    if (rank > line->told) rank = line->told; /* news of how others left, which overtook the answer */
+    if (rank > line->told)
+        rank = line->told; /* news of how others left, which overtook the answer */
     tell_first(line, (struct rl_event){.type = RL_EVENT_RANK, .rank = rank});
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Those of one client that wait for the same key stand in a line: the first one contends, for all of them. On the nodes
- * the client has one place in the key's line of all clients. See docs/waiting.md.
+ * Those of one client that wait for the same key stand in a line: the first one contends, for all
+ * of them. On the nodes the client has one place in the key's line of all clients. See
+ * docs/waiting.md.
  */
 #ifndef RL_CLIENT_LINE_H
 #define RL_CLIENT_LINE_H

@@ -16,28 +16,34 @@ void lock_unref(struct redlock_lock *lock) {
     free(lock);
 }
 
-static bool resources_valid(const struct redlock_client *client, const struct redlock_bytes *resources, size_t count,
+static bool resources_valid(const struct redlock_client *client,
+                            const struct redlock_bytes *resources, size_t count,
                             struct redlock_error *error) {
     if (count < 1 || count > REDLOCK_RESOURCES_MAX) {
-        fail(error, REDLOCK_BAD_ARGUMENT, "a lock is on 1 to %d resources, not on %zu", REDLOCK_RESOURCES_MAX, count);
+        fail(error, REDLOCK_BAD_ARGUMENT, "a lock is on 1 to %d resources, not on %zu",
+             REDLOCK_RESOURCES_MAX, count);
         return false;
     }
     for (size_t i = 0; i < count; i++) {
         if (!resources[i].data || resources[i].bytes == 0) {
-            fail(error, REDLOCK_BAD_ARGUMENT, "the resource is empty: give it a name of 1 to %d bytes",
+            fail(error, REDLOCK_BAD_ARGUMENT,
+                 "the resource is empty: give it a name of 1 to %d bytes",
                  REDLOCK_RESOURCE_BYTES_MAX);
             return false;
         }
-        size_t most = REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes; /* no sum: it could wrap */
+        size_t most = REDLOCK_RESOURCE_BYTES_MAX -
+                      client->options.key_prefix_bytes; /* no sum: it could wrap */
         if (resources[i].bytes > most) {
-            fail(error, REDLOCK_BAD_ARGUMENT, "the resource has %zu bytes; at most %zu are allowed (%d with prefix)",
+            fail(error, REDLOCK_BAD_ARGUMENT,
+                 "the resource has %zu bytes; at most %zu are allowed (%d with prefix)",
                  resources[i].bytes, most, REDLOCK_RESOURCE_BYTES_MAX);
             return false;
         }
         for (size_t j = 0; j < i; j++) {
             if (resources[i].bytes == resources[j].bytes &&
                 memcmp(resources[i].data, resources[j].data, resources[i].bytes) == 0) {
-                fail(error, REDLOCK_BAD_ARGUMENT, "resource %zu is the same as resource %zu: name each once", i + 1, j + 1);
+                fail(error, REDLOCK_BAD_ARGUMENT,
+                     "resource %zu is the same as resource %zu: name each once", i + 1, j + 1);
                 return false;
             }
         }
@@ -46,14 +52,16 @@ static bool resources_valid(const struct redlock_client *client, const struct re
 }
 
 /* One allocation: the lock, its keys, their stripes, their bytes, the owner, the token. */
-static struct redlock_lock *lock_alloc(struct redlock_client *client, const struct redlock_bytes *resources,
-                                       size_t count, const struct redlock_lock_options *options) {
+static struct redlock_lock *lock_alloc(struct redlock_client *client,
+                                       const struct redlock_bytes *resources, size_t count,
+                                       const struct redlock_lock_options *options) {
     size_t prefix = client->options.key_prefix_bytes, bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
     size_t stripes = client->guard ? count : 0;
     size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
-    struct redlock_lock *lock = calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
-                                              bytes + options->owner_bytes + token);
+    struct redlock_lock *lock =
+        calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
+                      bytes + options->owner_bytes + token);
     if (!lock) return NULL;
     lock->client = client;
     lock->refs = 1;
@@ -74,19 +82,21 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client, const stru
     return lock;
 }
 
-int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes *resources, size_t count,
-                           const struct redlock_lock_options *options, struct redlock_lock **out,
-                           struct redlock_error *error) {
+int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes *resources,
+                           size_t count, const struct redlock_lock_options *options,
+                           struct redlock_lock **out, struct redlock_error *error) {
     struct redlock_lock_options checked;
     if (!client || !resources || !out)
-        return fail(error, REDLOCK_BAD_ARGUMENT, "redlock_lock_new: client, resource and lock must be given");
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "redlock_lock_new: client, resource and lock must be given");
     if (client->fork_generation != fork_generation())
         return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
-        return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "under scheme=setnx a lock is on one resource, as its pattern knows it: make one lock for each");
+        return fail(
+            error, REDLOCK_BAD_ARGUMENT,
+            "under scheme=setnx a lock is on one resource, as its pattern knows it: make one lock for each");
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     if (client->guard && !fenced_keys_valid(lock, error)) {
@@ -106,7 +116,8 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
 }
 
 int redlock_lock_new(struct redlock_client *client, const void *resource, size_t bytes,
-                     const struct redlock_lock_options *options, struct redlock_lock **lock, struct redlock_error *error) {
+                     const struct redlock_lock_options *options, struct redlock_lock **lock,
+                     struct redlock_error *error) {
     const struct redlock_bytes one = {resource, bytes};
     return redlock_lock_new_multi(client, &one, 1, options, lock, error);
 }
@@ -165,7 +176,8 @@ static int await(struct redlock_client *client, struct op *op) {
     return result;
 }
 
-int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context) {
+int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
+                  void *context) {
     struct redlock_client *client = lock->client;
     if (wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
@@ -176,7 +188,9 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     const struct redlock_lock_options *o = &lock->kind->options;
     const struct rl_retry_rules rules = {
         .retries_max = o->retry_count_max ? o->retry_count_max : UINT32_MAX,
-        .deadline = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS ? RL_NEVER : now + wait_ms * RL_MS,
+        .deadline = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS
+                        ? RL_NEVER
+                        : now + wait_ms * RL_MS,
         .delay_min = o->retry_delay_ms_min * RL_MS,
         .delay_max = o->retry_delay_ms_max * RL_MS,
         .connect_timeout = client->options.connect_timeout_ms * RL_MS,
@@ -191,7 +205,8 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     return REDLOCK_OK;
 }
 
-static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done, void *context) {
+static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
+                        void *context) {
     if (ttl_ms == 0) ttl_ms = lock->kind->options.ttl_ms;
     if (ttl_ms < REDLOCK_TTL_MS_MIN || ttl_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
@@ -199,7 +214,8 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
     if (lock->client->guard) {
         /* Its renewals follow, of the lock's own TTL. */
-        int64_t longest_ms = ttl_ms > lock->kind->options.ttl_ms ? ttl_ms : lock->kind->options.ttl_ms;
+        int64_t longest_ms =
+            ttl_ms > lock->kind->options.ttl_ms ? ttl_ms : lock->kind->options.ttl_ms;
         if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
         if (guard_ttl_too_long(lock->client->guard, longest_ms)) return REDLOCK_TTL_MAX_EXCEEDED;
     }
@@ -229,7 +245,8 @@ int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
 
 int redlock_try(struct redlock_lock *lock) { return redlock_acquire(lock, 0); }
 
-/* Who takes over a token has often just opened the client: the first round waits for the nodes, as acquiring does. */
+/* Who takes over a token has often just opened the client: the first round waits for the nodes, as
+ * acquiring does. */
 void gather_for_adopted(struct redlock_lock *lock) {
     if (lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE)
         gather(lock->client, gather_until(lock->client));
@@ -255,7 +272,8 @@ int redlock_release(struct redlock_lock *lock) {
     return result;
 }
 
-int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context) {
+int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
+                          void *context) {
     struct redlock_client *client = lock->client;
     if (!done) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
@@ -264,7 +282,8 @@ int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_do
     return result;
 }
 
-int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done, void *context) {
+int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
+                         void *context) {
     struct redlock_client *client = lock->client;
     if (!done) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
@@ -288,13 +307,15 @@ void redlock_cancel(struct redlock_lock *lock) {
     client_leave(lock->client);
 }
 
-int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size_t bytes, int64_t fence) {
+int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size_t bytes,
+                              int64_t fence) {
     struct redlock_client *client = lock->client;
     if (!token || bytes < 1 || bytes > REDLOCK_TOKEN_BYTES_MAX) return REDLOCK_BAD_ARGUMENT;
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
-    if (result == REDLOCK_OK && client->guard && !guard_fence_plausible(client->guard, fence)) result = REDLOCK_BAD_ARGUMENT;
+    if (result == REDLOCK_OK && client->guard && !guard_fence_plausible(client->guard, fence))
+        result = REDLOCK_BAD_ARGUMENT;
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
         lock->fence = fence;
@@ -313,9 +334,12 @@ int redlock_lock_disown(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = REDLOCK_OK;
-    if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active) result = REDLOCK_BUSY;
-    else if (lock->phase == PHASE_FREE) result = REDLOCK_LOST;
-    else forget(lock); /* the token's bytes stay until the next acquisition */
+    if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active)
+        result = REDLOCK_BUSY;
+    else if (lock->phase == PHASE_FREE)
+        result = REDLOCK_LOST;
+    else
+        forget(lock); /* the token's bytes stay until the next acquisition */
     client_leave(client);
     return result;
 }
@@ -324,15 +348,18 @@ int redlock_lock_disown(struct redlock_lock *lock) {
 
 enum redlock_state redlock_lock_state(struct redlock_lock *lock) {
     static const enum redlock_state leased[] = {
-        [RL_LEASE_NONE] = REDLOCK_STATE_FREE,       [RL_LEASE_HELD] = REDLOCK_STATE_HELD,
-        [RL_LEASE_UNSURE] = REDLOCK_STATE_UNSURE,   [RL_LEASE_LOST] = REDLOCK_STATE_LOST,
+        [RL_LEASE_NONE] = REDLOCK_STATE_FREE,           [RL_LEASE_HELD] = REDLOCK_STATE_HELD,
+        [RL_LEASE_UNSURE] = REDLOCK_STATE_UNSURE,       [RL_LEASE_LOST] = REDLOCK_STATE_LOST,
         [RL_LEASE_RELEASING] = REDLOCK_STATE_RELEASING, [RL_LEASE_RELEASED] = REDLOCK_STATE_FREE,
     };
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_STATE_FREE;
     enum redlock_state state = REDLOCK_STATE_FREE;
-    if (lock->phase == PHASE_ACQUIRING) state = REDLOCK_STATE_ACQUIRING;
-    else if (lock->phase == PHASE_RELEASING) state = REDLOCK_STATE_RELEASING;
-    else if (lock->phase == PHASE_LEASED) state = leased[lock->lease.state];
+    if (lock->phase == PHASE_ACQUIRING)
+        state = REDLOCK_STATE_ACQUIRING;
+    else if (lock->phase == PHASE_RELEASING)
+        state = REDLOCK_STATE_RELEASING;
+    else if (lock->phase == PHASE_LEASED)
+        state = leased[lock->lease.state];
     pthread_mutex_unlock(&lock->client->mutex);
     return state;
 }

@@ -26,7 +26,8 @@ void gatherings_check(struct redlock_client *client) {
 
 rl_mask gather(struct redlock_client *client, rl_ns until) {
     if (client_settled(client) != rl_all(client->nodes) && net_now(client->net) < until) {
-        struct gathering gathering = {.next = client->gatherings, .timer = {.fire = gathering_late}};
+        struct gathering gathering = {.next = client->gatherings,
+                                      .timer = {.fire = gathering_late}};
         waiter_init(&gathering.waiter);
         client->gatherings = &gathering;
         net_timer_set(client->net, &gathering.timer, until);
@@ -55,9 +56,9 @@ struct look {
     unsigned refs; /* the asker's, one for each busy call */
     struct redlock_client *client;
     unsigned pending;
-    bool decided;          /* a callback is not kept waiting for the rest */
-    struct waiter *waiter; /* NULL: the asker has gone, or is a callback: */
-    struct redlock_lock *lock; /* whose operation this is; NULL: none, or told */
+    bool decided;               /* a callback is not kept waiting for the rest */
+    struct waiter *waiter;      /* NULL: the asker has gone, or is a callback: */
+    struct redlock_lock *lock;  /* whose operation this is; NULL: none, or told */
     struct redlock_view *views; /* the callback's, while the lock lives */
     struct net_timer timer;
     struct net_request request;
@@ -66,8 +67,8 @@ struct look {
         bool answered;
         struct redlock_view view;
     } seen[REDLOCK_NODES_MAX];
-    uint64_t cursor;            /* SCAN */
-    struct net_bytes *items;    /* SCAN: copies in one block */
+    uint64_t cursor;         /* SCAN */
+    struct net_bytes *items; /* SCAN: copies in one block */
     size_t items_count;
     struct net_call calls[REDLOCK_NODES_MAX];
     unsigned char key_bytes[];
@@ -79,7 +80,8 @@ static void look_unref(struct look *look) {
     free(look);
 }
 
-static struct look *look_new(struct redlock_client *client, enum net_op op, const void *resource, size_t bytes) {
+static struct look *look_new(struct redlock_client *client, enum net_op op, const void *resource,
+                             size_t bytes) {
     size_t prefix = client->options.key_prefix_bytes;
     struct look *look = calloc(1, sizeof *look + prefix + bytes + 1);
     if (!look) return NULL;
@@ -88,7 +90,8 @@ static struct look *look_new(struct redlock_client *client, enum net_op op, cons
     if (prefix) memcpy(look->key_bytes, client->key_prefix, prefix);
     if (bytes) memcpy(look->key_bytes + prefix, resource, bytes);
     look->key = (struct net_bytes){look->key_bytes, prefix + bytes};
-    look->request = (struct net_request){.op = op, .keys = &look->key, .keys_count = 1, .scheme = client->scheme};
+    look->request = (struct net_request){
+        .op = op, .keys = &look->key, .keys_count = 1, .scheme = client->scheme};
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
         look->calls[i].owner = look;
         look->calls[i].tag = CALL_LOOK;
@@ -111,7 +114,8 @@ static void copy_items(struct look *look, const struct net_reply *reply) {
 }
 
 static bool tells(int verdict) {
-    return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_WRONGTYPE;
+    return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
+           verdict == REDLOCK_VERDICT_WRONGTYPE;
 }
 
 /* No more is waited for. What did not answer has a verdict that says why. */
@@ -123,7 +127,8 @@ static void look_end(struct look *look) {
         struct net_node_status status;
         net_node(client->net, i, net_now(client->net), &status);
         int silent = look->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
-        look->seen[i].view.verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? silent : status.verdict;
+        look->seen[i].view.verdict =
+            status.verdict == REDLOCK_VERDICT_GRANTED ? silent : status.verdict;
     }
 }
 
@@ -147,8 +152,8 @@ static void look_tell(struct look *look) {
 }
 
 static bool same_view(const struct redlock_view *a, const struct redlock_view *b) {
-    return a->verdict == b->verdict && a->token_truncated == b->token_truncated && a->token_bytes == b->token_bytes &&
-           memcmp(a->token, b->token, a->token_bytes) == 0;
+    return a->verdict == b->verdict && a->token_truncated == b->token_truncated &&
+           a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0;
 }
 
 /* Whether a majority says what this node says. */
@@ -172,7 +177,8 @@ void look_reply(struct net_call *call, const struct net_reply *reply) {
     view->verdict = reply->verdict;
     view->remaining_ms = reply->remaining_ms;
     view->token_truncated = reply->truncated;
-    view->token_bytes = reply->value.bytes < sizeof view->token ? reply->value.bytes : sizeof view->token;
+    view->token_bytes =
+        reply->value.bytes < sizeof view->token ? reply->value.bytes : sizeof view->token;
     if (view->token_bytes) memcpy(view->token, reply->value.data, view->token_bytes);
     if (look->request.op == NET_SCAN && look->waiter && reply->verdict == REDLOCK_VERDICT_GRANTED) {
         look->cursor = reply->cursor;
@@ -184,7 +190,9 @@ void look_reply(struct net_call *call, const struct net_reply *reply) {
     look_unref(look);
 }
 
-static void look_late(struct net_timer *timer) { look_over(RL_CONTAINER(timer, struct look, timer)); }
+static void look_late(struct net_timer *timer) {
+    look_over(RL_CONTAINER(timer, struct look, timer));
+}
 
 /* Asks. The mutex is held. False: no node was asked. */
 static bool look_send(struct look *look, rl_mask nodes, rl_ns patience) {
@@ -216,9 +224,11 @@ rl_ns gather_until(struct redlock_client *client) {
     return net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
 }
 
-int redlock_look(struct redlock_client *client, const void *resource, size_t bytes, struct redlock_view *views, size_t count) {
+int redlock_look(struct redlock_client *client, const void *resource, size_t bytes,
+                 struct redlock_view *views, size_t count) {
     if (!resource || bytes < 1 || !views || count < client->nodes) return REDLOCK_BAD_ARGUMENT;
-    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes) return REDLOCK_BAD_ARGUMENT;
+    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
+        return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct look *look = look_new(client, NET_LOOK, resource, bytes);
     int result = REDLOCK_NO_MEMORY;
@@ -232,11 +242,13 @@ int redlock_look(struct redlock_client *client, const void *resource, size_t byt
 }
 
 /* The mutex is held. */
-static int look_begin(struct redlock_lock *lock, struct redlock_view *views, redlock_done_fn *done, void *context) {
+static int look_begin(struct redlock_lock *lock, struct redlock_view *views, redlock_done_fn *done,
+                      void *context) {
     struct redlock_client *client = lock->client;
     if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
     size_t prefix = client->options.key_prefix_bytes;
-    struct look *look = look_new(client, NET_LOOK, (const char *)lock->keys[0].data + prefix, lock->keys[0].bytes - prefix);
+    struct look *look = look_new(client, NET_LOOK, (const char *)lock->keys[0].data + prefix,
+                                 lock->keys[0].bytes - prefix);
     if (!look) return REDLOCK_NO_MEMORY;
     lock->op = (struct op){.active = true, .done = done, .context = context};
     look->views = views;
@@ -247,10 +259,11 @@ static int look_begin(struct redlock_lock *lock, struct redlock_view *views, red
     return REDLOCK_OK;
 }
 
-int redlock_look_start(struct redlock_lock *lock, struct redlock_view *views, size_t count, redlock_done_fn *done,
-                       void *context) {
+int redlock_look_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
+                       redlock_done_fn *done, void *context) {
     struct redlock_client *client = lock->client;
-    if (!views || count < client->nodes || !done || lock->keys_count != 1) return REDLOCK_BAD_ARGUMENT;
+    if (!views || count < client->nodes || !done || lock->keys_count != 1)
+        return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = look_begin(lock, views, done, context);
     client_leave(client);
@@ -264,16 +277,18 @@ enum { SCANS_MAX = 4000000 };
 /* Whether one node holds a string with a TTL there. The mutex is held. */
 static bool is_lock_at(struct redlock_client *client, unsigned node, struct net_bytes key) {
     size_t prefix = client->options.key_prefix_bytes;
-    struct look *look = look_new(client, NET_LOOK, (const char *)key.data + prefix, key.bytes - prefix);
+    struct look *look =
+        look_new(client, NET_LOOK, (const char *)key.data + prefix, key.bytes - prefix);
     if (!look) return false;
     look_ask(look, rl_bit(node));
-    bool found = look->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED && look->seen[node].view.remaining_ms >= 0;
+    bool found = look->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED &&
+                 look->seen[node].view.remaining_ms >= 0;
     look_unref(look);
     return found;
 }
 
-static void tell_items(struct redlock_client *client, unsigned node, const struct look *scan, redlock_resource_fn *each,
-                       void *context) {
+static void tell_items(struct redlock_client *client, unsigned node, const struct look *scan,
+                       redlock_resource_fn *each, void *context) {
     size_t prefix = client->options.key_prefix_bytes;
     for (size_t i = 0; i < scan->items_count; i++) {
         struct net_bytes key = scan->items[i];
@@ -300,7 +315,8 @@ static bool is_endless(struct scan_end *end, uint64_t cursor) {
     return false;
 }
 
-static int scan_node(struct redlock_client *client, unsigned node, redlock_resource_fn *each, void *context) {
+static int scan_node(struct redlock_client *client, unsigned node, redlock_resource_fn *each,
+                     void *context) {
     uint64_t cursor = 0;
     struct scan_end end = {.keep_at = 1};
     do {
@@ -308,7 +324,8 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
         if (!scan) return REDLOCK_NO_MEMORY;
         scan->request.cursor = cursor;
         look_ask(scan, rl_bit(node));
-        bool told = scan->seen[node].answered && scan->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED;
+        bool told =
+            scan->seen[node].answered && scan->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED;
         if (told) tell_items(client, node, scan, each, context);
         cursor = scan->cursor;
         look_unref(scan);

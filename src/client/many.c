@@ -4,8 +4,8 @@
  */
 #include "client.h"
 
-/* So many are under way at once, and when half of them are done the next follow: a node that were asked for a hundred
- * thousand at once would answer the last of them late. */
+/* So many are under way at once, and when half of them are done the next follow: a node that were
+ * asked for a hundred thousand at once would answer the last of them late. */
 enum { MANY_AT_ONCE = 1024 };
 
 struct many {
@@ -64,7 +64,8 @@ static int64_t left_ms(const struct many *many, rl_ns began, rl_ns now) {
 }
 
 /* True: it is under way, and `waiter` will hear. */
-static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms, struct waiter *waiter) {
+static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms,
+                          struct waiter *waiter) {
     struct op *op = &many->locks[i]->op;
     int result = begin(many, i, wait_ms);
     if (result == REDLOCK_OK && op->active) {
@@ -111,7 +112,8 @@ static int wait_for_all(const struct many *many) {
     rl_ns began = net_now(client->net);
     while (next < many->count || busy > 0) {
         int64_t wait_ms = left_ms(many, began, net_now(client->net));
-        for (; next < many->count && busy < MANY_AT_ONCE; next++) busy += begin_waiting(many, next, wait_ms, &waiter);
+        for (; next < many->count && busy < MANY_AT_ONCE; next++)
+            busy += begin_waiting(many, next, wait_ms, &waiter);
         if (busy == 0) break;
         size_t rest = next < many->count ? MANY_AT_ONCE / 2 : 0;
         busy -= wait_for_some(client, &waiter, busy - rest);
@@ -123,8 +125,10 @@ static int wait_for_all(const struct many *many) {
 
 /* ---- */
 
-int redlock_acquire_many(struct redlock_lock *const *locks, size_t count, int64_t wait_ms, int *results) {
-    const struct many many = {.locks = locks, .count = count, .results = results, .wait_ms = wait_ms};
+int redlock_acquire_many(struct redlock_lock *const *locks, size_t count, int64_t wait_ms,
+                         int *results) {
+    const struct many many = {
+        .locks = locks, .count = count, .results = results, .wait_ms = wait_ms};
     return wait_for_all(&many);
 }
 
@@ -133,16 +137,24 @@ int redlock_release_many(struct redlock_lock *const *locks, size_t count, int *r
     return wait_for_all(&many);
 }
 
-int redlock_acquire_many_start(struct redlock_lock *const *locks, size_t count, int64_t wait_ms, int *results,
-                               redlock_done_fn *done, void *context) {
-    const struct many many = {
-        .locks = locks, .count = count, .results = results, .wait_ms = wait_ms, .done = done, .context = context};
+int redlock_acquire_many_start(struct redlock_lock *const *locks, size_t count, int64_t wait_ms,
+                               int *results, redlock_done_fn *done, void *context) {
+    const struct many many = {.locks = locks,
+                              .count = count,
+                              .results = results,
+                              .wait_ms = wait_ms,
+                              .done = done,
+                              .context = context};
     return start(&many);
 }
 
-int redlock_release_many_start(struct redlock_lock *const *locks, size_t count, int *results, redlock_done_fn *done,
-                               void *context) {
-    const struct many many = {
-        .locks = locks, .count = count, .results = results, .release = true, .done = done, .context = context};
+int redlock_release_many_start(struct redlock_lock *const *locks, size_t count, int *results,
+                               redlock_done_fn *done, void *context) {
+    const struct many many = {.locks = locks,
+                              .count = count,
+                              .results = results,
+                              .release = true,
+                              .done = done,
+                              .context = context};
     return start(&many);
 }

@@ -13,13 +13,17 @@ static int node_of(const struct rl_guard *machine, const struct rl_member *membe
     for (unsigned i = 0; i < machine->nodes; i++)
         if (machine->node[i].id == member->id) return (int)i;
     for (unsigned i = 0; i < machine->nodes; i++)
-        if (machine->node[i].id == 0 && strcmp(machine->node[i].url, member->url) == 0) return (int)i;
+        if (machine->node[i].id == 0 && strcmp(machine->node[i].url, member->url) == 0)
+            return (int)i;
     return -1;
 }
 
-static void id_text(char text[17], uint64_t id) { snprintf(text, 17, "%016llx", (unsigned long long)id); }
+static void id_text(char text[17], uint64_t id) {
+    snprintf(text, 17, "%016llx", (unsigned long long)id);
+}
 
-static void look_at(struct redlock_client *client, const struct rl_member *member, struct redlock_member *out) {
+static void look_at(struct redlock_client *client, const struct rl_member *member,
+                    struct redlock_member *out) {
     *out = (struct redlock_member){.verdict = REDLOCK_VERDICT_NONE};
     id_text(out->id, member->id);
     snprintf(out->url, sizeof out->url, "%s", member->url);
@@ -29,11 +33,14 @@ static void look_at(struct redlock_client *client, const struct rl_member *membe
     unsigned node = (unsigned)out->node;
     net_node(client->net, node, net_now(client->net), &status);
     out->verdict = client_verdict(client, node, status.verdict);
-    if (client->guard->machine.node[node].standing == RL_STANDING_INTACT) out->verdict = REDLOCK_VERDICT_GRANTED;
-    if (out->verdict == REDLOCK_VERDICT_RECOVERING) out->recovering_ms = guard_recovering_ms(client->guard, node);
+    if (client->guard->machine.node[node].standing == RL_STANDING_INTACT)
+        out->verdict = REDLOCK_VERDICT_GRANTED;
+    if (out->verdict == REDLOCK_VERDICT_RECOVERING)
+        out->recovering_ms = guard_recovering_ms(client->guard, node);
 }
 
-/* This client may have taken the one, for more than half of the nodes are of it; the list is wrong all the same. */
+/* This client may have taken the one, for more than half of the nodes are of it; the list is wrong
+ * all the same. */
 static bool names_two_quorums(const struct rl_guard *machine) {
     const struct rl_guard_node *first = NULL;
     for (unsigned i = 0; i < machine->nodes && !machine->pinned; i++) {
@@ -46,8 +53,8 @@ static bool names_two_quorums(const struct rl_guard *machine) {
 }
 
 /* The mutex is held. */
-static int look_at_all(struct redlock_client *client, struct redlock_quorum *quorum, struct redlock_member *members,
-                       size_t count) {
+static int look_at_all(struct redlock_client *client, struct redlock_quorum *quorum,
+                       struct redlock_member *members, size_t count) {
     const struct rl_guard *machine = &client->guard->machine;
     const struct rl_record *record = &machine->quorum;
     struct redlock_quorum seen = {.known = machine->known};
@@ -71,10 +78,11 @@ static int look_at_all(struct redlock_client *client, struct redlock_quorum *quo
     return machine->decided && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
-int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum, struct redlock_member *members,
-                        size_t count) {
+int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum,
+                        struct redlock_member *members, size_t count) {
     if (!quorum || (!members && count > 0) || !client->guard) return REDLOCK_BAD_ARGUMENT;
-    if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER)) return REDLOCK_BAD_ARGUMENT;
+    if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER))
+        return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     gather(client, gather_until(client));
     int result = look_at_all(client, quorum, members, count);

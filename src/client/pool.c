@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Memory that is needed again and again: what a lock needs while something is under way, it gives back when it is at
- * rest, and the next takes it over as it was. A few stay, so that what acquiring took is there for releasing; the rest of
- * a burst is freed. The last of them may be in reserve: then only who asks for it takes it.
+ * Memory that is needed again and again: what a lock needs while something is under way, it gives
+ * back when it is at rest, and the next takes it over as it was. A few stay, so that what acquiring
+ * took is there for releasing; the rest of a burst is freed. The last of them may be in reserve:
+ * then only who asks for it takes it.
  */
 #include <stdlib.h>
 

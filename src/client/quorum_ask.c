@@ -14,7 +14,8 @@ struct answer {
     bool answered, has_record, readable;
     bool stated; /* `state` is known: asked ahead of a record, and behind fences */
     int verdict, state_verdict;
-    char expected_run_id[RL_RUN_ID_BYTES]; /* "": whoever answers; else another server's answer does not count */
+    char expected_run_id[RL_RUN_ID_BYTES]; /* "": whoever answers; else another server's answer does
+                                              not count */
     char run_id[RL_RUN_ID_BYTES];
     struct net_state state;
     struct rl_record record;
@@ -74,14 +75,16 @@ static bool is_answer(int verdict) {
            verdict == REDLOCK_VERDICT_DENIED || verdict == REDLOCK_VERDICT_RECOVERING;
 }
 
-/* A server that has started anew under the same address may have an older record and older fences: its answer counts
- * only if it is the server that was meant. */
-static void take_answer(struct ask *ask, struct answer *answer, unsigned node, const struct net_reply *reply) {
+/* A server that has started anew under the same address may have an older record and older fences:
+ * its answer counts only if it is the server that was meant. */
+static void take_answer(struct ask *ask, struct answer *answer, unsigned node,
+                        const struct net_reply *reply) {
     struct net_node_status status;
     if (!is_answer(reply->verdict)) return;
     net_node(ask->client->net, node, net_now(ask->client->net), &status);
     memcpy(answer->run_id, status.run_id, sizeof answer->run_id);
-    if (answer->expected_run_id[0] != '\0' && strcmp(answer->expected_run_id, answer->run_id) != 0) {
+    if (answer->expected_run_id[0] != '\0' &&
+        strcmp(answer->expected_run_id, answer->run_id) != 0) {
         answer->verdict = REDLOCK_VERDICT_DISCONNECTED;
         return;
     }
@@ -113,8 +116,8 @@ void quorum_reply(struct net_call *call, const struct net_reply *reply) {
     ask_unref(ask);
 }
 
-static bool post(struct ask *ask, unsigned node, const struct net_request *request, struct net_call *calls,
-                 rl_ns until) {
+static bool post(struct ask *ask, unsigned node, const struct net_request *request,
+                 struct net_call *calls, rl_ns until) {
     struct net *net = ask->client->net;
     if (!net_send(net, rl_bit(node), request, calls, until, net_now(net))) return false;
     ask->pending++;
@@ -122,8 +125,9 @@ static bool post(struct ask *ask, unsigned node, const struct net_request *reque
     return true;
 }
 
-/* What a record and fences are worth depends on the server's data. A change of these between the two questions is noticed
- * where the state comes first and the record is compared with it, or where the state comes behind the fences. */
+/* What a record and fences are worth depends on the server's data. A change of these between the
+ * two questions is noticed where the state comes first and the record is compared with it, or where
+ * the state comes behind the fences. */
 static void post_all(struct ask *ask, rl_mask nodes, rl_ns until) {
     for (unsigned i = 0; i < ask->client->nodes; i++) {
         const struct net_request *request = &ask->requests[i];
@@ -152,7 +156,8 @@ static void ask_and_wait(struct ask *ask, rl_mask nodes) {
         if (ask->answers[i].answered) continue;
         struct net_node_status status;
         net_node(client->net, i, net_now(client->net), &status);
-        ask->answers[i].verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
+        ask->answers[i].verdict =
+            status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
     }
 }
 
@@ -164,7 +169,8 @@ static bool ask_all(struct quorum_work *work, struct ask *ask, rl_mask nodes) {
     return true;
 }
 
-/* The last reference may be an answer's that is still to come: it falls under the mutex, as those do. */
+/* The last reference may be an answer's that is still to come: it falls under the mutex, as those
+ * do. */
 static void ask_end(struct quorum_work *work, struct ask *ask) {
     if (client_enter(work->client) != REDLOCK_OK) return;
     ask_unref(ask);
@@ -192,7 +198,8 @@ static void sit(struct quorum_seat *seat, const struct answer *answer) {
     seat->empty = answer->answered && answer->verdict == REDLOCK_VERDICT_ABSENT;
     seat->unreadable = answer->has_record && !answer->readable;
     seat->heard = answer->stated && (seat->empty || answer->has_record);
-    if (!answer->stated && answer->state_verdict != REDLOCK_VERDICT_NONE) seat->verdict = answer->state_verdict;
+    if (!answer->stated && answer->state_verdict != REDLOCK_VERDICT_NONE)
+        seat->verdict = answer->state_verdict;
     if (!seat->heard) return;
     memcpy(seat->run_id, answer->run_id, sizeof seat->run_id);
     seat->state = answer->state;
@@ -233,7 +240,8 @@ static void judge_node(struct quorum_work *work, unsigned node) {
     char why[FITNESS_TEXT_BYTES];
     fitness_judge(work->client, &seat->state, why, sizeof why);
     snprintf(view->node[node].url, sizeof view->node[node].url, "%s", seat->url);
-    struct rl_guard_event event = {.type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = seat->run_id, .random = 1};
+    struct rl_guard_event event = {
+        .type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = seat->run_id, .random = 1};
     rl_guard_step(view, &event, 0, &actions);
     event = (struct rl_guard_event){.type = RL_GUARD_STATE,
                                     .node = (uint8_t)node,
@@ -249,7 +257,8 @@ static void judge_node(struct quorum_work *work, unsigned node) {
 
 void quorum_judge(struct quorum_work *work) {
     struct rl_guard *view = &work->view;
-    rl_guard_init(view, work->nodes, work->client->options.drift_ppm, work->client->options.drift_ms * RL_MS);
+    rl_guard_init(view, work->nodes, work->client->options.drift_ppm,
+                  work->client->options.drift_ms * RL_MS);
     view->watch_only = true;
     view->pinned = work->quorum_id ? work->quorum_id : only_quorum(work);
     for (unsigned i = 0; i < work->nodes; i++)
@@ -288,7 +297,8 @@ static void prepare_write(struct quorum_work *work, struct ask *ask, unsigned no
     request->floor = floor ? ask->floor : NULL;
     request->fields = ask->texts[node].fields;
     request->fields_count = ask->texts[node].fields_count;
-    memcpy(ask->answers[node].expected_run_id, seat->writing.run_id, sizeof ask->answers[node].expected_run_id);
+    memcpy(ask->answers[node].expected_run_id, seat->writing.run_id,
+           sizeof ask->answers[node].expected_run_id);
 }
 
 rl_mask quorum_write(struct quorum_work *work, rl_mask nodes, bool floor) {
@@ -329,7 +339,8 @@ rl_mask quorum_fences(struct quorum_work *work, rl_mask nodes, bool kept, rl_mas
     for (unsigned i = 0; i < work->nodes; i++) {
         ask->requests[i].was_kept = kept;
         ask->nonces[i] = work->seat[i].record.nonce;
-        memcpy(ask->answers[i].expected_run_id, work->seat[i].run_id, sizeof ask->answers[i].expected_run_id);
+        memcpy(ask->answers[i].expected_run_id, work->seat[i].run_id,
+               sizeof ask->answers[i].expected_run_id);
     }
     bool asked = ask_all(work, ask, nodes);
     for (unsigned i = 0; asked && i < work->nodes; i++) {

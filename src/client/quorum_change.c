@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock_quorum_add() and _remove(): one change of the membership, a decree of consensus with the members as acceptors
- * (docs/guarded.md, membership). An acceptor's state is in its record, so a promise or an acceptance is a
- * compare-and-set like every other: it is done over exactly what was read, and nothing came between a promise and the
- * acceptance that counts on it.
+ * redlock_quorum_add() and _remove(): one change of the membership, a decree of consensus with the
+ * members as acceptors (docs/guarded.md, membership). An acceptor's state is in its record, so a
+ * promise or an acceptance is a compare-and-set like every other: it is done over exactly what was
+ * read, and nothing came between a promise and the acceptance that counts on it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,7 +54,8 @@ static bool has_accepted(const struct quorum_work *work, rl_mask nodes, struct r
     return highest > 0;
 }
 
-/* Above all that were seen. The lower bits keep two operators apart; the compare-and-set would as well. */
+/* Above all that were seen. The lower bits keep two operators apart; the compare-and-set would as
+ * well. */
 static uint64_t next_ballot(struct quorum_work *work) {
     uint64_t highest = 0;
     for (unsigned i = 0; i < work->nodes; i++) {
@@ -76,9 +77,10 @@ static rl_mask promise(struct quorum_work *work, uint64_t ballot) {
     return quorum_write(work, nodes, false);
 }
 
-/* Only where the promise of this ballot is still the newest record: an acceptor that has lost and found its state since
- * is none of ours. */
-static rl_mask accept(struct quorum_work *work, rl_mask promised, uint64_t ballot, const struct rl_change *change) {
+/* Only where the promise of this ballot is still the newest record: an acceptor that has lost and
+ * found its state since is none of ours. */
+static rl_mask accept(struct quorum_work *work, rl_mask promised, uint64_t ballot,
+                      const struct rl_change *change) {
     for (unsigned i = 0; i < work->nodes; i++) {
         work->seat[i].writing = work->seat[i].record;
         work->seat[i].writing.accepted_ballot = ballot;
@@ -87,15 +89,16 @@ static rl_mask accept(struct quorum_work *work, rl_mask promised, uint64_t ballo
     return quorum_write(work, promised, false);
 }
 
-/* "look once more that their nonces are the ones of these writes": there was a moment when all of them had it. Reads the
- * others too, for what is to be checked next. */
+/* "look once more that their nonces are the ones of these writes": there was a moment when all of
+ * them had it. Reads the others too, for what is to be checked next. */
 static rl_mask look_again(struct quorum_work *work, rl_mask written) {
     uint64_t nonces[RL_NODES_MAX];
     rl_mask same = 0;
     for (unsigned i = 0; i < work->nodes; i++) nonces[i] = work->seat[i].record.nonce;
     quorum_look(work);
     for (unsigned i = 0; i < work->nodes; i++)
-        if ((written & rl_bit(i)) && quorum_same_server(&work->seat[i]) && work->seat[i].record.nonce == nonces[i])
+        if ((written & rl_bit(i)) && quorum_same_server(&work->seat[i]) &&
+            work->seat[i].record.nonce == nonces[i])
             same |= rl_bit(i);
     return same;
 }
@@ -110,24 +113,26 @@ struct proposal {
 /* May the change be made, by what was read last? */
 static int check(struct quorum_work *work, const struct proposal *proposal) {
     int result = quorum_check_members(work, proposal->node);
-    return result == REDLOCK_OK ? quorum_check_change(work, proposal->wanted, proposal->node) : result;
+    return result == REDLOCK_OK ? quorum_check_change(work, proposal->wanted, proposal->node)
+                                : result;
 }
 
-/* One round. `decided`: `chosen` is, which is the one that was found, if one was. With `begun` only such a one will do.
- * Not OK: ours must not be made, and nobody has accepted it. */
-static int decree(struct quorum_work *work, struct proposal *proposal, bool begun, struct rl_change *chosen,
-                  bool *decided) {
+/* One round. `decided`: `chosen` is, which is the one that was found, if one was. With `begun` only
+ * such a one will do. Not OK: ours must not be made, and nobody has accepted it. */
+static int decree(struct quorum_work *work, struct proposal *proposal, bool begun,
+                  struct rl_change *chosen, bool *decided) {
     unsigned needed = work->view.votes_needed;
     uint64_t ballot = next_ballot(work);
     *decided = false;
-    /* All promises must stand at one moment: else an acceptor that forgot one of ours may have promised another, and a
-     * later ballot finds what both of us have accepted. */
+    /* All promises must stand at one moment: else an acceptor that forgot one of ours may have
+     * promised another, and a later ballot finds what both of us have accepted. */
     rl_mask nodes = look_again(work, promise(work, ballot));
     if (rl_count(nodes) < needed) return REDLOCK_OK;
     if (!has_accepted(work, nodes, chosen)) {
         if (begun) return REDLOCK_OK; /* whether ours may be done was not looked at */
-        /* Members may have lost their data since the decree began: those of e may still agree, and those that are left of
-         * e + 1 be too few for good. A promise binds nobody to our change; what is accepted can never be taken back. */
+        /* Members may have lost their data since the decree began: those of e may still agree, and
+         * those that are left of e + 1 be too few for good. A promise binds nobody to our change;
+         * what is accepted can never be taken back. */
         int result = check(work, proposal);
         if (result != REDLOCK_OK) return result;
         *chosen = *proposal->wanted;
@@ -162,12 +167,15 @@ rl_mask quorum_claim(struct quorum_work *work, unsigned node, uint64_t id) {
     return quorum_write(work, rl_bit(node), false);
 }
 
-/* A node that was added begins as one that lost its data. Whoever finds it empty writes the same, but by its URL. */
+/* A node that was added begins as one that lost its data. Whoever finds it empty writes the same,
+ * but by its URL. */
 static void claim(struct quorum_work *work, const struct rl_change *change) {
     const struct rl_record *quorum = &work->view.quorum;
     for (unsigned i = 0; i < work->nodes && change->kind == RL_CHANGE_ADD; i++) {
         struct quorum_seat *seat = &work->seat[i];
-        if (strcmp(seat->url, change->url) != 0 || !seat->heard || seat->unreadable || seat->run_id[0] == '\0') continue;
+        if (strcmp(seat->url, change->url) != 0 || !seat->heard || seat->unreadable ||
+            seat->run_id[0] == '\0')
+            continue;
         if (!seat->empty && seat->record.quorum_id != quorum->quorum_id) continue;
         if (!rl_record_member(quorum, change->id)) continue;
         if (!seat->empty && rl_record_member(quorum, seat->record.node_id)) continue;
@@ -179,7 +187,9 @@ static void claim(struct quorum_work *work, const struct rl_change *change) {
 static bool lacks_claim(const struct quorum_work *work, unsigned node) {
     const struct quorum_seat *seat = &work->seat[node];
     const struct rl_record *quorum = &work->view.quorum;
-    if (!seat->heard || seat->empty || seat->unreadable || seat->record.quorum_id != quorum->quorum_id) return false;
+    if (!seat->heard || seat->empty || seat->unreadable ||
+        seat->record.quorum_id != quorum->quorum_id)
+        return false;
     if (rl_record_member(quorum, seat->record.node_id)) return false;
     return quorum_member_at(work, seat->url) != NULL;
 }
@@ -192,20 +202,23 @@ static int claim_again(struct quorum_work *work, unsigned node) {
     claim(work, &change);
     quorum_look(work);
     if (!lacks_claim(work, node)) return REDLOCK_OK;
-    return quorum_fail_node(work, node, "It is a member now, but does not know it yet: run the command again");
+    return quorum_fail_node(work, node,
+                            "It is a member now, but does not know it yet: run the command again");
 }
 
 static int check_added(struct quorum_work *work, unsigned node) {
     const struct quorum_seat *seat = &work->seat[node];
     if (lacks_claim(work, node)) return claim_again(work, node);
-    if (!quorum_record_at(work, node) || seat->record.quorum_id == work->view.quorum.quorum_id) return REDLOCK_OK;
+    if (!quorum_record_at(work, node) || seat->record.quorum_id == work->view.quorum.quorum_id)
+        return REDLOCK_OK;
     return quorum_fail(work, REDLOCK_CONFLICT,
-                       "%s was taken into quorum %016" PRIx64 " while it was added here: remove it there, or here",
+                       "%s was taken into quorum %016" PRIx64
+                       " while it was added here: remove it there, or here",
                        seat->url, seat->record.quorum_id);
 }
 
-/* Every node that is at `epoch` gets the record of the next. One that has it is enough for all that follows: whoever
- * meets it brings up the others. */
+/* Every node that is at `epoch` gets the record of the next. One that has it is enough for all that
+ * follows: whoever meets it brings up the others. */
 static bool switch_all(struct quorum_work *work, uint32_t epoch, const struct rl_change *change) {
     for (unsigned tries = 0; tries < ROUNDS; tries++) {
         rl_mask nodes = 0;
@@ -216,7 +229,8 @@ static bool switch_all(struct quorum_work *work, uint32_t epoch, const struct rl
             enum rl_standing standing = work->view.node[i].standing;
             if (standing != RL_STANDING_INTACT && standing != RL_STANDING_BEHIND) continue;
             seat->writing = seat->record;
-            if (seat->record.epoch == epoch && next_record(&seat->writing, change)) nodes |= rl_bit(i);
+            if (seat->record.epoch == epoch && next_record(&seat->writing, change))
+                nodes |= rl_bit(i);
         }
         quorum_write(work, nodes, false);
         quorum_look(work);
@@ -234,7 +248,9 @@ static bool find_last(const struct quorum_work *work, struct rl_change *last) {
     rl_mask intact = rl_guard_intact(&work->view);
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *record = &work->seat[i].record;
-        if (!(intact & rl_bit(i)) || record->accepted_ballot != 0 || record->accepted.kind == RL_CHANGE_NONE) continue;
+        if (!(intact & rl_bit(i)) || record->accepted_ballot != 0 ||
+            record->accepted.kind == RL_CHANGE_NONE)
+            continue;
         *last = record->accepted;
         return true;
     }
@@ -254,9 +270,10 @@ static int settle_begun(struct quorum_work *work, const struct rl_change *wanted
 static int put_in_force(struct quorum_work *work, uint32_t epoch, const struct rl_change *chosen) {
     quorum_tell(work, "giving all nodes the new list", -1);
     if (!switch_all(work, epoch, chosen))
-        return quorum_fail(work, REDLOCK_NO_QUORUM,
-                           "the change was decided (%s), but no node could be told: run the command again",
-                           name(chosen).text);
+        return quorum_fail(
+            work, REDLOCK_NO_QUORUM,
+            "the change was decided (%s), but no node could be told: run the command again",
+            name(chosen).text);
     if (work->view.quorum.settled) return REDLOCK_OK;
     return quorum_settle(work, chosen);
 }
@@ -266,7 +283,8 @@ static bool is_in_force(const struct quorum_work *work, const struct rl_change *
     return member == (change->kind == RL_CHANGE_ADD);
 }
 
-/* One try. `again`: it came to nothing, whatever the result, or what was begun by others is out of the way now. */
+/* One try. `again`: it came to nothing, whatever the result, or what was begun by others is out of
+ * the way now. */
 static int try_once(struct quorum_work *work, struct proposal *proposal, bool *again) {
     const struct rl_change *wanted = proposal->wanted;
     int node = proposal->node;
@@ -299,7 +317,8 @@ static int try_once(struct quorum_work *work, struct proposal *proposal, bool *a
     if (result != REDLOCK_OK) return result;
     if (!is_same(&chosen, wanted)) return came_second(work, &chosen);
     if (!is_in_force(work, &chosen))
-        return quorum_fail(work, REDLOCK_CONFLICT, "it was done (%s), and undone by another who came after",
+        return quorum_fail(work, REDLOCK_CONFLICT,
+                           "it was done (%s), and undone by another who came after",
                            name(&chosen).text);
     return node >= 0 ? check_added(work, (unsigned)node) : REDLOCK_OK;
 }
@@ -310,8 +329,9 @@ int quorum_change(struct quorum_work *work, struct rl_change *change, int node) 
     work->adding = node;
     quorum_connect(work);
     if (node >= 0 && strlen(work->seat[node].url) >= RL_URL_BYTES)
-        return quorum_fail(work, REDLOCK_BAD_ARGUMENT, "the URL is longer than a record keeps, %d bytes: %s",
-                           RL_URL_BYTES - 1, work->seat[node].url);
+        return quorum_fail(work, REDLOCK_BAD_ARGUMENT,
+                           "the URL is longer than a record keeps, %d bytes: %s", RL_URL_BYTES - 1,
+                           work->seat[node].url);
     if (node >= 0) {
         snprintf(change->url, sizeof change->url, "%s", work->seat[node].url);
         change->id = quorum_random(work);
@@ -325,6 +345,7 @@ int quorum_change(struct quorum_work *work, struct rl_change *change, int node) 
         /* Nodes that are written to by others at this very moment look as if they did not vote. */
         if (result != REDLOCK_OK && (result != REDLOCK_NO_QUORUM || ++refused == 3)) return result;
     }
-    return quorum_fail(work, REDLOCK_CONFLICT,
-                       "others change the quorum at the same time: run the command again when they are done");
+    return quorum_fail(
+        work, REDLOCK_CONFLICT,
+        "others change the quorum at the same time: run the command again when they are done");
 }

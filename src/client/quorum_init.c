@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock_quorum_init(): records where there are none, or over those of a quorum that has lost its data for good.
+ * redlock_quorum_init(): records where there are none, or over those of a quorum that has lost its
+ * data for good.
  *
- * First every node is written down as recovering: from then on none votes. Then every lock that was held before ends.
- * Then all are made intact, with fences above everything that was found. Interrupted before the last step, it has left
- * nodes that do not vote, and is begun again; within the last step, nodes that are intact and some that are not yet,
- * and the next run installs these.
+ * First every node is written down as recovering: from then on none votes. Then every lock that was
+ * held before ends. Then all are made intact, with fences above everything that was found.
+ * Interrupted before the last step, it has left nodes that do not vote, and is begun again; within
+ * the last step, nodes that are intact and some that are not yet, and the next run installs these.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,14 +45,17 @@ static int fail_left(struct quorum_work *work, rl_mask left) {
         const struct quorum_seat *seat = &work->seat[i];
         if (!(left & rl_bit(i))) continue;
         if (!seat->heard)
-            return quorum_fail_node(work, i, "It went away before its record was complete: run the command again");
+            return quorum_fail_node(
+                work, i, "It went away before its record was complete: run the command again");
         if (quorum_same_server(seat))
-            return quorum_fail(work, REDLOCK_CONFLICT,
-                               "%s was written to by another meanwhile: look who that is, and run the command again",
-                               seat->url);
-        return quorum_fail(work, REDLOCK_NO_QUORUM,
-                           "%s restarted or lost its data before its record was complete: run the command again",
-                           seat->url);
+            return quorum_fail(
+                work, REDLOCK_CONFLICT,
+                "%s was written to by another meanwhile: look who that is, and run the command again",
+                seat->url);
+        return quorum_fail(
+            work, REDLOCK_NO_QUORUM,
+            "%s restarted or lost its data before its record was complete: run the command again",
+            seat->url);
     }
     return REDLOCK_OK;
 }
@@ -61,7 +65,8 @@ static void raise_floor(struct quorum_work *work, int64_t fence) {
         if (fence > work->floor[i]) work->floor[i] = fence;
 }
 
-/* By now the fences that were anywhere lie under the kept name: recovering records took them there. */
+/* By now the fences that were anywhere lie under the kept name: recovering records took them
+ * there. */
 static int find_floor(struct quorum_work *work) {
     rl_mask without, all = rl_all(work->nodes), told = quorum_fences(work, all, true, &without);
     for (unsigned i = 0; i < work->nodes; i++)
@@ -77,9 +82,13 @@ static rl_mask left_by_init(const struct quorum_work *work) {
     rl_mask nodes = 0;
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
-        if (!record || !quorum_is_of_init(record) || record->quorum_id != work->view.quorum.quorum_id) continue;
+        if (!record || !quorum_is_of_init(record) ||
+            record->quorum_id != work->view.quorum.quorum_id)
+            continue;
         const struct rl_member *member = rl_record_member(&work->view.quorum, record->node_id);
-        if (record->epoch != work->view.quorum.epoch || !member || !quorum_same_server(&work->seat[i])) continue;
+        if (record->epoch != work->view.quorum.epoch || !member ||
+            !quorum_same_server(&work->seat[i]))
+            continue;
         if (strcmp(member->body.run_id, record->run_id) == 0) nodes |= rl_bit(i);
     }
     return nodes;
@@ -92,7 +101,8 @@ static rl_mask left_by_others(const struct quorum_work *work) {
     return nodes;
 }
 
-/* To the quorum that came about, nodes where another init was faster are members without their data. */
+/* To the quorum that came about, nodes where another init was faster are members without their
+ * data. */
 static rl_mask take_over(struct quorum_work *work, rl_mask nodes) {
     rl_mask taken = 0;
     for (unsigned i = 0; i < work->nodes; i++) {
@@ -102,9 +112,10 @@ static rl_mask take_over(struct quorum_work *work, rl_mask nodes) {
     return taken;
 }
 
-/* A majority is intact: by a run before this one that came to its last step, or by this one. Who is not intact yet has
- * never voted in this epoch, so there is nothing that it could have forgotten. Every client that is about brings such a
- * node back as well, and whoever writes first makes the other read again. */
+/* A majority is intact: by a run before this one that came to its last step, or by this one. Who is
+ * not intact yet has never voted in this epoch, so there is nothing that it could have forgotten.
+ * Every client that is about brings such a node back as well, and whoever writes first makes the
+ * other read again. */
 static int finish(struct quorum_work *work, rl_mask nodes) {
     for (unsigned tries = 0; tries < TRIES; tries++) {
         nodes &= (rl_mask)~rl_guard_intact(&work->view);
@@ -114,7 +125,8 @@ static int finish(struct quorum_work *work, rl_mask nodes) {
         rl_mask without, told = quorum_fences(work, rl_guard_intact(&work->view), false, &without);
         if (rl_count(told) >= work->view.votes_needed) {
             for (unsigned i = 0; i < work->nodes; i++)
-                memcpy(work->seat[i].record.members, work->view.quorum.members, sizeof work->view.quorum.members);
+                memcpy(work->seat[i].record.members, work->view.quorum.members,
+                       sizeof work->view.quorum.members);
             nodes &= (rl_mask)~install(work, nodes, work->view.quorum.ttl_max_ms);
             if (!nodes) return REDLOCK_OK;
         }
@@ -126,8 +138,8 @@ static int finish(struct quorum_work *work, rl_mask nodes) {
 
 /* ---- in between ---- */
 
-/* Until it is over a record says the longest ttl_max that is known: where we are interrupted, it is all that the next init
- * may find of the quorum that was there. */
+/* Until it is over a record says the longest ttl_max that is known: where we are interrupted, it is
+ * all that the next init may find of the quorum that was there. */
 static int write_recovering(struct quorum_work *work, const struct quorum_plan *plan) {
     rl_mask all = rl_all(work->nodes);
     for (unsigned i = 0; i < work->nodes; i++) {
@@ -146,7 +158,8 @@ static int write_recovering(struct quorum_work *work, const struct quorum_plan *
                 work, REDLOCK_CONFLICT,
                 "%s was written to by another at the same moment: look who that is, and run the command again",
                 work->seat[i].url);
-        return quorum_fail_node(work, i, "It must be reachable for this: run the command again when it is");
+        return quorum_fail_node(work, i,
+                                "It must be reachable for this: run the command again when it is");
     }
     return REDLOCK_OK;
 }
@@ -164,7 +177,8 @@ static bool is_unbroken(struct quorum_work *work, void *context) {
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct quorum_seat *seat = &work->seat[i];
         if (!seat->heard) continue;
-        if (!quorum_same_server(seat) || seat->record.nonce != watch->nonce[i]) watch->changed |= rl_bit(i);
+        if (!quorum_same_server(seat) || seat->record.nonce != watch->nonce[i])
+            watch->changed |= rl_bit(i);
     }
     return watch->changed == 0;
 }
@@ -174,16 +188,19 @@ static int fail_changed(struct quorum_work *work, const struct watch *watch) {
         const struct quorum_seat *seat = &work->seat[i];
         if (!(watch->changed & rl_bit(i))) continue;
         if (quorum_record_at(work, i) && seat->record.nonce != watch->nonce[i])
-            return quorum_fail(work, REDLOCK_CONFLICT,
-                               "%s was written to by another meanwhile: look who that is, and run the command again",
-                               seat->url);
-        return quorum_fail(work, REDLOCK_NO_QUORUM,
-                           "%s restarted or lost its data meanwhile, so that it has not waited: run the command again",
-                           seat->url);
+            return quorum_fail(
+                work, REDLOCK_CONFLICT,
+                "%s was written to by another meanwhile: look who that is, and run the command again",
+                seat->url);
+        return quorum_fail(
+            work, REDLOCK_NO_QUORUM,
+            "%s restarted or lost its data meanwhile, so that it has not waited: run the command again",
+            seat->url);
     }
     for (unsigned i = 0; i < work->nodes; i++)
         if (!(watch->heard & rl_bit(i)))
-            return quorum_fail_node(work, i, "It must be reachable for this: run the command again when it is");
+            return quorum_fail_node(
+                work, i, "It must be reachable for this: run the command again when it is");
     return REDLOCK_OK;
 }
 
@@ -203,9 +220,11 @@ static int check_nodes(struct quorum_work *work) {
         int verdict = work->seat[i].verdict;
         if (verdict == REDLOCK_VERDICT_TWICE_LISTED)
             return quorum_fail(work, REDLOCK_TWICE_LISTED,
-                               "%s is a server that the list has already: leave one of them out", work->seat[i].url);
+                               "%s is a server that the list has already: leave one of them out",
+                               work->seat[i].url);
         if (strlen(work->seat[i].url) >= RL_URL_BYTES)
-            return quorum_fail(work, REDLOCK_BAD_ARGUMENT, "a URL is longer than a record keeps, %d bytes: %s",
+            return quorum_fail(work, REDLOCK_BAD_ARGUMENT,
+                               "a URL is longer than a record keeps, %d bytes: %s",
                                RL_URL_BYTES - 1, work->seat[i].url);
     }
     quorum_look(work);
@@ -232,7 +251,8 @@ static int install_all(struct quorum_work *work, const struct quorum_plan *plan)
                                                       : finish(work, all & (rl_mask)~written);
 }
 
-/* Where every record is gone, nobody but the operator knows how long the locks of the lost quorum may last. */
+/* Where every record is gone, nobody but the operator knows how long the locks of the lost quorum
+ * may last. */
 static int check_wait_known(struct quorum_work *work, const struct quorum_plan *plan) {
     if (work->options.never_used || plan->ttl_max_ms_longest > 0) return REDLOCK_OK;
     return quorum_fail(
@@ -270,7 +290,8 @@ int quorum_init(struct quorum_work *work) {
     if (alive && !unfinished)
         return quorum_fail(
             work, REDLOCK_CONFLICT,
-            "quorum %016" PRIx64 " has a majority that is intact (%u of %u members), so there is nothing to be "
+            "quorum %016" PRIx64
+            " has a majority that is intact (%u of %u members), so there is nothing to be "
             "begun anew: nodes that lost their data come back by themselves; add and remove change the list",
             work->view.quorum.quorum_id, intact, work->view.quorum.members_count);
     result = alive ? finish(work, unfinished) : begin_anew(work, &plan);

@@ -24,14 +24,17 @@ bool quorum_is_of_init(const struct rl_record *record) {
 }
 
 /* By the first init of its quorum, and never intact since. */
-static bool is_of_first_init(const struct rl_record *record) { return record->epoch == 1 && quorum_is_of_init(record); }
+static bool is_of_first_init(const struct rl_record *record) {
+    return record->epoch == 1 && quorum_is_of_init(record);
+}
 
 const struct rl_record *quorum_record_at(const struct quorum_work *work, unsigned node) {
     const struct quorum_seat *seat = &work->seat[node];
     return seat->heard && !seat->empty && !seat->unreadable ? &seat->record : NULL;
 }
 
-static bool is_listed(const struct quorum_work *work, const struct rl_record *record, const struct rl_member *member) {
+static bool is_listed(const struct quorum_work *work, const struct rl_record *record,
+                      const struct rl_member *member) {
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *at = quorum_record_at(work, i);
         if (at && at->quorum_id == record->quorum_id && at->node_id == member->id) return true;
@@ -40,8 +43,8 @@ static bool is_listed(const struct quorum_work *work, const struct rl_record *re
     return false;
 }
 
-static const struct rl_member *unlisted_member(const struct quorum_work *work, const struct rl_record *record,
-                                               unsigned *count) {
+static const struct rl_member *unlisted_member(const struct quorum_work *work,
+                                               const struct rl_record *record, unsigned *count) {
     const struct rl_member *first = NULL;
     *count = 0;
     for (unsigned m = 0; m < record->members_count; m++) {
@@ -59,8 +62,8 @@ const struct rl_member *quorum_member_at(const struct quorum_work *work, const c
     return NULL;
 }
 
-/* Another init, at the same moment, was the faster one there, and came to nothing. All its members are in our list, so its
- * quorum has no majority elsewhere. */
+/* Another init, at the same moment, was the faster one there, and came to nothing. All its members
+ * are in our list, so its quorum has no majority elsewhere. */
 uint64_t quorum_left_by_other(const struct quorum_work *work, unsigned node) {
     const struct rl_record *record = quorum_record_at(work, node), *quorum = &work->view.quorum;
     const struct rl_member *place = quorum_member_at(work, work->seat[node].url);
@@ -77,7 +80,8 @@ uint64_t quorum_left_by_other(const struct quorum_work *work, unsigned node) {
 static bool is_newest(const struct quorum_work *work, const struct rl_record *record) {
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *other = quorum_record_at(work, i);
-        if (other && other->quorum_id == record->quorum_id && other->epoch > record->epoch) return false;
+        if (other && other->quorum_id == record->quorum_id && other->epoch > record->epoch)
+            return false;
     }
     return true;
 }
@@ -87,25 +91,33 @@ static int check_unlisted(struct quorum_work *work) {
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
         unsigned count;
-        if (!record || (!is_newest(work, record) && work->view.node[i].standing != RL_STANDING_INTACT)) continue;
+        if (!record ||
+            (!is_newest(work, record) && work->view.node[i].standing != RL_STANDING_INTACT))
+            continue;
         const struct rl_member *first = unlisted_member(work, record, &count);
-        if (2 * count < record->members_count) continue; /* of an even number, half may be a majority without one of ours */
+        if (2 * count < record->members_count)
+            continue; /* of an even number, half may be a majority without one of ours */
         return quorum_fail(
             work, REDLOCK_BAD_ARGUMENT,
-            "%s belongs to quorum %016" PRIx64 ", and %u of its %u members are not in the list (%s, ...): "
-            "list them too; or take %s out of that quorum, or if that is gone for good, DEL " NET_KEY_RECORD " there",
-            work->seat[i].url, record->quorum_id, count, record->members_count, first->url, work->seat[i].url);
+            "%s belongs to quorum %016" PRIx64
+            ", and %u of its %u members are not in the list (%s, ...): "
+            "list them too; or take %s out of that quorum, or if that is gone for good, DEL " NET_KEY_RECORD
+            " there",
+            work->seat[i].url, record->quorum_id, count, record->members_count, first->url,
+            work->seat[i].url);
     }
     return REDLOCK_OK;
 }
 
-/* The operator has named the quorum: what another one has left is taken into it, but not what votes there. */
+/* The operator has named the quorum: what another one has left is taken into it, but not what votes
+ * there. */
 static bool may_take(const struct quorum_work *work, unsigned node) {
     const struct quorum_seat *seat = &work->seat[node];
     return work->pinned && !(seat->record.standing == RL_RECORD_INTACT && quorum_same_server(seat));
 }
 
-/* Nodes of two quorums cannot be one. What an init left that never came to anything does not count. */
+/* Nodes of two quorums cannot be one. What an init left that never came to anything does not
+ * count. */
 static int check_one_quorum(struct quorum_work *work, struct quorum_plan *plan) {
     uint64_t meant = work->quorum_id;
     for (unsigned i = 0; i < work->nodes; i++) {
@@ -113,7 +125,8 @@ static int check_one_quorum(struct quorum_work *work, struct quorum_plan *plan) 
         if (!record || is_of_first_init(record)) continue;
         plan->never_intact = false;
         if (!meant) meant = record->quorum_id;
-        if (record->quorum_id != meant && !may_take(work, i)) return quorum_fail_other(work, i, meant);
+        if (record->quorum_id != meant && !may_take(work, i))
+            return quorum_fail_other(work, i, meant);
     }
     plan->record.quorum_id = meant;
     return REDLOCK_OK;
@@ -145,9 +158,12 @@ int quorum_plan_begin(struct quorum_work *work, struct quorum_plan *plan) {
 
 /* ---- what is to be there ---- */
 
-static bool is_id_taken(const struct rl_record *record, uint64_t id) { return rl_record_member(record, id) != NULL; }
+static bool is_id_taken(const struct rl_record *record, uint64_t id) {
+    return rl_record_member(record, id) != NULL;
+}
 
-/* "ids kept for nodes whose record is readable". The number of its body: above all that is told of the member. */
+/* "ids kept for nodes whose record is readable". The number of its body: above all that is told of
+ * the member. */
 static void plan_member(struct quorum_work *work, struct quorum_plan *plan, unsigned node) {
     struct rl_record *to = &plan->record;
     struct rl_member *member = &to->members[node];
@@ -158,9 +174,11 @@ static void plan_member(struct quorum_work *work, struct quorum_plan *plan, unsi
     member->body.number = 0;
     for (unsigned i = 0; i < work->nodes && !plan->never_intact; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
-        const struct rl_member *told =
-            record && record->quorum_id == to->quorum_id ? rl_record_member(record, member->id) : NULL;
-        if (told && told->body.number > member->body.number) member->body.number = told->body.number;
+        const struct rl_member *told = record && record->quorum_id == to->quorum_id
+                                           ? rl_record_member(record, member->id)
+                                           : NULL;
+        if (told && told->body.number > member->body.number)
+            member->body.number = told->body.number;
     }
     rl_body_follow(&member->body, work->seat[node].run_id);
     to->members_count = (uint8_t)(node + 1);
@@ -169,7 +187,8 @@ static void plan_member(struct quorum_work *work, struct quorum_plan *plan, unsi
 /* How long locks of before may last: whatever anybody says of it, of whichever quorum. */
 static int64_t longest_ttl_max(const struct quorum_work *work) {
     const struct redlock_quorum_options *options = &work->options;
-    int64_t longest = options->ttl_ms_max > options->ttl_ms_max_before ? options->ttl_ms_max : options->ttl_ms_max_before;
+    int64_t longest = options->ttl_ms_max > options->ttl_ms_max_before ? options->ttl_ms_max
+                                                                       : options->ttl_ms_max_before;
     for (unsigned i = 0; i < work->nodes; i++) {
         const struct rl_record *record = quorum_record_at(work, i);
         if (record && record->ttl_max_ms > longest) longest = record->ttl_max_ms;
@@ -189,12 +208,14 @@ int64_t quorum_wall_us(struct quorum_work *work) {
     return now < REDLOCK_FENCE_MAX ? now : 0;
 }
 
-/* Members that are not listed, or whose record is gone, may know of epochs that nobody here does, and what they know must
- * not outrank what is written now. The wall clock counts on where nothing else can; if it is wrong, a former member that
- * comes back may stop clients that list it, but never votes (standing.c, is_newer()). */
+/* Members that are not listed, or whose record is gone, may know of epochs that nobody here does,
+ * and what they know must not outrank what is written now. The wall clock counts on where nothing
+ * else can; if it is wrong, a former member that comes back may stop clients that list it, but
+ * never votes (standing.c, is_newer()). */
 static uint32_t epoch_after(struct quorum_work *work, uint32_t seen) {
     int64_t wall_s = quorum_wall_us(work) / 1000000;
-    return wall_s > (int64_t)seen && wall_s < (int64_t)UINT32_MAX ? (uint32_t)wall_s : seen + (seen < UINT32_MAX);
+    return wall_s > (int64_t)seen && wall_s < (int64_t)UINT32_MAX ? (uint32_t)wall_s
+                                                                  : seen + (seen < UINT32_MAX);
 }
 
 void quorum_plan_records(struct quorum_work *work, struct quorum_plan *plan) {

@@ -16,7 +16,8 @@ static uint64_t draw(struct quorum_work *work) {
     uint64_t random = 0;
     if (client_enter(work->client) != REDLOCK_OK) return 0;
     int failed = 0;
-    while (random == 0 && failed == 0) failed = net_random(work->client->net, &random, sizeof random);
+    while (random == 0 && failed == 0)
+        failed = net_random(work->client->net, &random, sizeof random);
     client_leave(work->client);
     return failed ? 0 : random;
 }
@@ -36,7 +37,8 @@ rl_ns quorum_now(struct quorum_work *work) {
 
 rl_ns quorum_quarantine(const struct quorum_work *work, int64_t ttl_ms) {
     const struct redlock_client_options *options = &work->client->options;
-    const struct rl_terms terms = {.drift_ppm = options->drift_ppm, .drift_fixed = options->drift_ms * RL_MS};
+    const struct rl_terms terms = {.drift_ppm = options->drift_ppm,
+                                   .drift_fixed = options->drift_ms * RL_MS};
     return ttl_ms * RL_MS + rl_drift(&terms, ttl_ms * RL_MS);
 }
 
@@ -45,7 +47,9 @@ struct pause {
     struct waiter waiter;
 };
 
-static void pause_over(struct net_timer *timer) { waiter_finish(&RL_CONTAINER(timer, struct pause, timer)->waiter); }
+static void pause_over(struct net_timer *timer) {
+    waiter_finish(&RL_CONTAINER(timer, struct pause, timer)->waiter);
+}
 
 void quorum_pause(struct quorum_work *work, rl_ns span) {
     struct pause pause = {.timer = {.fire = pause_over}};
@@ -64,11 +68,12 @@ void quorum_pause_randomly(struct quorum_work *work, unsigned tries) {
 
 void quorum_tell(struct quorum_work *work, const char *text, rl_ns left) {
     if (work->options.progress)
-        work->options.progress(work->options.progress_context, text, left < 0 ? -1 : (left + RL_MS - 1) / RL_MS);
+        work->options.progress(work->options.progress_context, text,
+                               left < 0 ? -1 : (left + RL_MS - 1) / RL_MS);
 }
 
-bool quorum_wait(struct quorum_work *work, rl_ns span, const char *text, bool (*unbroken)(struct quorum_work *, void *),
-                 void *context) {
+bool quorum_wait(struct quorum_work *work, rl_ns span, const char *text,
+                 bool (*unbroken)(struct quorum_work *, void *), void *context) {
     rl_ns end = quorum_now(work) + span, left = span;
     while (left > 0) {
         quorum_tell(work, text, left);
@@ -82,9 +87,10 @@ bool quorum_wait(struct quorum_work *work, rl_ns span, const char *text, bool (*
 /* ---- why not ---- */
 
 int quorum_fail_random(struct quorum_work *work) {
-    return fail(&work->error, REDLOCK_SYSTEM,
-                "the kernel gives no random bytes (getrandom), and without them two records could look like one: nothing "
-                "more was written");
+    return fail(
+        &work->error, REDLOCK_SYSTEM,
+        "the kernel gives no random bytes (getrandom), and without them two records could look like one: nothing "
+        "more was written");
 }
 
 int quorum_fail(struct quorum_work *work, int result, const char *format, ...) {
@@ -101,10 +107,12 @@ int quorum_fail(struct quorum_work *work, int result, const char *format, ...) {
 int quorum_fail_node(struct quorum_work *work, unsigned node, const char *cure) {
     struct redlock_node_status status = {.size = sizeof status};
     const struct quorum_seat *seat = &work->seat[node];
-    bool told = redlock_client_node(work->client, node, &status) == REDLOCK_OK && status.text[0] != '\0' &&
-                status.verdict == seat->verdict;
+    bool told = redlock_client_node(work->client, node, &status) == REDLOCK_OK &&
+                status.text[0] != '\0' && status.verdict == seat->verdict;
     if (seat->verdict == REDLOCK_VERDICT_NOPERM)
-        cure = "Allow its user what docs/acl.md lists under guarded mode, and run the command again";
-    return quorum_fail(work, REDLOCK_NO_QUORUM, "%s: %s%s%s%s. %s", seat->url, redlock_verdict_text(seat->verdict),
-                       told ? " (" : "", told ? status.text : "", told ? ")" : "", cure);
+        cure =
+            "Allow its user what docs/acl.md lists under guarded mode, and run the command again";
+    return quorum_fail(work, REDLOCK_NO_QUORUM, "%s: %s%s%s%s. %s", seat->url,
+                       redlock_verdict_text(seat->verdict), told ? " (" : "",
+                       told ? status.text : "", told ? ")" : "", cure);
 }

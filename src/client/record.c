@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Writing and reading a node's record. Each field is one text; members are lines "id number run_id url".
+ * Writing and reading a node's record. Each field is one text; members are lines "id number run_id
+ * url".
  */
 #include "record.h"
 
@@ -11,14 +12,16 @@
 
 #include "redlock.h"
 
-#define NOBODY "-" /* in the place of the run_id of a member that no server was ever registered for */
+#define NOBODY                                                                                     \
+    "-" /* in the place of the run_id of a member that no server was ever registered for */
 
 /* ---- writing ---- */
 
 static char *room(struct record_text *to) { return to->text + to->used; }
 
 /* RECORD_TEXT_BYTES is enough for any record, so nothing is ever cut. */
-__attribute__((format(printf, 2, 3))) static void put(struct record_text *to, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void put(struct record_text *to, const char *format,
+                                                      ...) {
     va_list args;
     va_start(args, format);
     int bytes = vsnprintf(room(to), sizeof to->text - to->used, format, args);
@@ -30,7 +33,8 @@ __attribute__((format(printf, 2, 3))) static void put(struct record_text *to, co
 /* A URL ends its line, so no byte of it may look like the end. */
 static void put_url(struct record_text *to, const char *url) {
     assert(strnlen(url, RL_URL_BYTES) < RL_URL_BYTES);
-    for (; *url; url++) to->text[to->used++] = (unsigned char)*url > ' ' && *url != 0x7f ? *url : '?';
+    for (; *url; url++)
+        to->text[to->used++] = (unsigned char)*url > ' ' && *url != 0x7f ? *url : '?';
 }
 
 static void field(struct record_text *to, const char *name, size_t begin) {
@@ -61,7 +65,8 @@ static void members_field(struct record_text *to, const struct rl_record *record
     size_t begin = to->used;
     for (unsigned i = 0; i < record->members_count; i++) {
         const struct rl_member *member = &record->members[i];
-        put(to, "%016llx %lu %s ", (unsigned long long)member->id, (unsigned long)member->body.number,
+        put(to, "%016llx %lu %s ", (unsigned long long)member->id,
+            (unsigned long)member->body.number,
             member->body.run_id[0] ? member->body.run_id : NOBODY);
         put_url(to, member->url);
         put(to, "\n");
@@ -83,7 +88,8 @@ static void accepted_field(struct record_text *to, const struct rl_change *chang
 }
 
 void record_write(struct record_text *to, const struct rl_record *record) {
-    assert(record->members_count <= RL_MEMBERS_MAX && record->ttl_max_ms >= 0 && record->waited_ms >= 0);
+    assert(record->members_count <= RL_MEMBERS_MAX && record->ttl_max_ms >= 0 &&
+           record->waited_ms >= 0);
     to->fields_count = to->used = 0;
     number_field(to, "format", record->format);
     id_field(to, "quorum", record->quorum_id);
@@ -161,7 +167,8 @@ static bool read_word(struct net_bytes bytes, char *word, size_t size) {
 static bool read_body(struct rl_body *body, struct net_bytes number, struct net_bytes run_id) {
     uint64_t count;
     if (!read_number(number, UINT32_MAX, &count)) return false;
-    if (!read_word(run_id, body->run_id, sizeof body->run_id) || body->run_id[0] == '\0') return false;
+    if (!read_word(run_id, body->run_id, sizeof body->run_id) || body->run_id[0] == '\0')
+        return false;
     body->number = (uint32_t)count;
     bool nobody = strcmp(body->run_id, NOBODY) == 0;
     if (nobody) body->run_id[0] = '\0';
@@ -171,7 +178,8 @@ static bool read_body(struct rl_body *body, struct net_bytes number, struct net_
 static bool read_member(struct rl_member *member, struct net_bytes line) {
     struct net_bytes id = take(&line, ' '), number = take(&line, ' '), run_id = take(&line, ' ');
     if (!read_id(id, &member->id) || member->id == 0) return false;
-    return read_body(&member->body, number, run_id) && read_word(line, member->url, sizeof member->url);
+    return read_body(&member->body, number, run_id) &&
+           read_word(line, member->url, sizeof member->url);
 }
 
 static bool read_members(struct rl_record *to, struct net_bytes text) {
@@ -197,7 +205,8 @@ static bool read_accepted(struct rl_change *change, struct net_bytes text) {
 }
 
 /* The field's value; false when it is not there once. */
-static bool find(const struct net_bytes *fields, size_t count, const char *name, struct net_bytes *value) {
+static bool find(const struct net_bytes *fields, size_t count, const char *name,
+                 struct net_bytes *value) {
     unsigned found = 0;
     for (size_t i = 0; i + 1 < count; i += 2) {
         if (!is_text(fields[i], name)) continue;

@@ -5,8 +5,9 @@
 
 #include "client.h"
 
-/* How many are under way: found out as TCP does it, but by how long answers take, since one that is late is in vain. Never so
- * few that a client with a few locks is held back by nodes that fail for another reason. */
+/* How many are under way: found out as TCP does it, but by how long answers take, since one that is
+ * late is in vain. Never so few that a client with a few locks is held back by nodes that fail for
+ * another reason. */
 enum { WINDOW_FIRST = 16, WINDOW_MIN = 4, WINDOW_MAX = 1024 };
 enum { SOON = 4, SLOW = 2 }; /* parts of the node timeout */
 enum { ROOM_FIRST = 256 };
@@ -33,7 +34,9 @@ static uint32_t rise(struct renewals *renewals, uint32_t at, struct redlock_lock
 
 static void sink(struct renewals *renewals, uint32_t at, struct redlock_lock *lock) {
     for (uint32_t child; (child = 2 * at + 1) < renewals->count; at = child) {
-        if (child + 1 < renewals->count && lost_at(renewals->due[child + 1]) < lost_at(renewals->due[child])) child++;
+        if (child + 1 < renewals->count &&
+            lost_at(renewals->due[child + 1]) < lost_at(renewals->due[child]))
+            child++;
         if (lost_at(lock) <= lost_at(renewals->due[child])) break;
         place(renewals, at, renewals->due[child]);
     }
@@ -96,16 +99,20 @@ static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_n
 /* It is not widened while it is wide enough: who knows whether the nodes would bear more. */
 static void renewed(struct renewals *renewals, rl_ns took, rl_ns node_timeout, rl_ns now) {
     renewals->done_since++;
-    if (took > node_timeout / SLOW) cut(renewals, (renewals->window + 3) / 4, node_timeout, now);
-    else if (took < node_timeout / SOON && renewals->count > 0) widen(renewals);
+    if (took > node_timeout / SLOW)
+        cut(renewals, (renewals->window + 3) / 4, node_timeout, now);
+    else if (took < node_timeout / SOON && renewals->count > 0)
+        widen(renewals);
 }
 
 static bool is_under_way(const struct redlock_lock *lock) {
     const struct rl_lease *lease = &lock->lease;
-    return lock->phase == PHASE_LEASED && lease->round_open && !lease->round_by_caller && !lease->round_proven;
+    return lock->phase == PHASE_LEASED && lease->round_open && !lease->round_by_caller &&
+           !lease->round_proven;
 }
 
-static void count_under_way(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+static void count_under_way(struct redlock_lock *lock, const struct rl_actions *actions,
+                            rl_ns now) {
     struct renewals *renewals = of(lock);
     lock->renewing = !lock->renewing;
     if (lock->renewing) {
@@ -114,8 +121,10 @@ static void count_under_way(struct redlock_lock *lock, const struct rl_actions *
     }
     renewals->under_way--;
     rl_ns node_timeout = lock->kind->terms.node_timeout;
-    if (actions->notices & RL_NOTICE_RENEWED) renewed(renewals, now - lock->lease.round_t1, node_timeout, now);
-    else if (lock->lease.state == RL_LEASE_UNSURE) cut(renewals, (renewals->window + 1) / 2, node_timeout, now);
+    if (actions->notices & RL_NOTICE_RENEWED)
+        renewed(renewals, now - lock->lease.round_t1, node_timeout, now);
+    else if (lock->lease.state == RL_LEASE_UNSURE)
+        cut(renewals, (renewals->window + 1) / 2, node_timeout, now);
 }
 
 /* ---- whether they keep up ---- */
@@ -125,8 +134,10 @@ static void count_held(struct redlock_lock *lock) {
                 (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
     if (held == lock->counted) return;
     lock->counted = held;
-    if (held) lock->kind->held++;
-    else lock->kind->held--;
+    if (held)
+        lock->kind->held++;
+    else
+        lock->kind->held--;
 }
 
 static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
@@ -135,7 +146,8 @@ static double needed_per_s(const struct redlock_client *client, uint64_t *held) 
     for (uint32_t i = 0; i < client->kinds.chains; i++) {
         for (struct chained *thing = client->kinds.chain[i]; thing; thing = thing->next) {
             const struct kind *kind = RL_CONTAINER(thing, struct kind, by_options);
-            if (kind->held > 0) sum += (double)kind->held * 1e3 / (double)kind->options.renew_interval_ms;
+            if (kind->held > 0)
+                sum += (double)kind->held * 1e3 / (double)kind->options.renew_interval_ms;
             *held += kind->held;
         }
     }
@@ -146,27 +158,33 @@ static void tell_overload(struct redlock_client *client, rl_ns now) {
     struct renewals *renewals = &client->renewals;
     uint64_t held;
     double needed = needed_per_s(client, &held);
-    rl_ns busy = now - renewals->busy_since > 1000 * RL_MS ? now - renewals->busy_since : 1000 * RL_MS;
-    double done = (double)renewals->done_since * 1e9 / (double)busy; /* a few in a moment are no rate */
+    rl_ns busy =
+        now - renewals->busy_since > 1000 * RL_MS ? now - renewals->busy_since : 1000 * RL_MS;
+    double done =
+        (double)renewals->done_since * 1e9 / (double)busy; /* a few in a moment are no rate */
     renewals->told_at = now;
     client->stats.overloads++;
     client->stats.renewals_needed = (uint64_t)(needed + 1);
     client->stats.renewals_done = (uint64_t)done;
-    client_log(client, REDLOCK_LOG_WARNING,
-               "renewals do not keep up: %llu locks take %llu renewals a second, and %llu a second are done; the locks "
-               "that end first are renewed first. Give them longer TTLs, or hold fewer with one client",
-               (unsigned long long)held, (unsigned long long)client->stats.renewals_needed,
-               (unsigned long long)client->stats.renewals_done);
+    client_log(
+        client, REDLOCK_LOG_WARNING,
+        "renewals do not keep up: %llu locks take %llu renewals a second, and %llu a second are done; the locks "
+        "that end first are renewed first. Give them longer TTLs, or hold fewer with one client",
+        (unsigned long long)held, (unsigned long long)client->stats.renewals_needed,
+        (unsigned long long)client->stats.renewals_done);
 }
 
-/* The one that is lost first has lost a quarter already of the time that was left when its renewal was due. */
+/* The one that is lost first has lost a quarter already of the time that was left when its renewal
+ * was due. */
 static void check_lateness(struct redlock_client *client, rl_ns now) {
     const struct renewals *renewals = &client->renewals;
-    if (renewals->count == 0 || (renewals->told_at != 0 && now - renewals->told_at < TELL_EVERY)) return;
+    if (renewals->count == 0 || (renewals->told_at != 0 && now - renewals->told_at < TELL_EVERY))
+        return;
     const struct redlock_lock *first = renewals->due[0];
     const struct rl_terms *terms = &first->kind->terms;
     const struct rl_lease_rules *rules = &first->lease.rules;
-    rl_ns planned = terms->ttl - rl_drift(terms, terms->ttl) - rules->lost_margin - rules->renew_every;
+    rl_ns planned =
+        terms->ttl - rl_drift(terms, terms->ttl) - rules->lost_margin - rules->renew_every;
     if (lost_at(first) - now < planned / 4 * 3) tell_overload(client, now);
 }
 
@@ -181,20 +199,21 @@ static void on_room(struct net_timer *timer) {
         struct redlock_lock *lock = renewals->due[0];
         renewals->picked = lock;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
-        if (renewals->picked) remove_due(renewals, lock); /* it took no turn, and must not block the others */
+        if (renewals->picked)
+            remove_due(renewals, lock); /* it took no turn, and must not block the others */
         renewals->picked = NULL;
     }
 }
 
 void renewals_init(struct redlock_client *client) {
-    client->renewals =
-        (struct renewals){.window = WINDOW_FIRST, .threshold = WINDOW_MAX, .timer = {.fire = on_room}};
+    client->renewals = (struct renewals){
+        .window = WINDOW_FIRST, .threshold = WINDOW_MAX, .timer = {.fire = on_room}};
 }
 
 void renewals_free(struct redlock_client *client) { free(client->renewals.due); }
 
-/* Without a majority to ask a renewal fails at once, and need not wait for that; but where the others are only late, it
- * would fail for nothing. */
+/* Without a majority to ask a renewal fails at once, and need not wait for that; but where the
+ * others are only late, it would fail for nothing. */
 void renewals_event(struct redlock_lock *lock, struct rl_event *event) {
     struct renewals *renewals = of(lock);
     if (renewals->picked == lock) {
@@ -208,8 +227,10 @@ void renewals_event(struct redlock_lock *lock, struct rl_event *event) {
 
 void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct renewals *renewals = of(lock);
-    if (actions->renewal_waits) add_due(renewals, lock, now);
-    else if (lock->due_place != 0) remove_due(renewals, lock);
+    if (actions->renewal_waits)
+        add_due(renewals, lock, now);
+    else if (lock->due_place != 0)
+        remove_due(renewals, lock);
     if (is_under_way(lock) != lock->renewing) count_under_way(lock, actions, now);
     count_held(lock);
     if (renewals->count == 0 || renewals->awake || renewals->under_way >= renewals->window) return;

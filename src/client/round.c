@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Rounds: what is sent with one token. One comes out of the client's pool when a lock has something to send, and goes
- * back there when all nodes have answered and the lock is at rest.
+ * Rounds: what is sent with one token. One comes out of the client's pool when a lock has something
+ * to send, and goes back there when all nodes have answered and the lock is at rest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,9 @@ static void prepare(struct round *round, const struct redlock_client *client) {
     unsigned nodes = client->nodes;
     for (unsigned i = 0; i < 3 * nodes; i++) {
         round->calls[i].owner = round;
-        round->calls[i].tag = (uint8_t)(i < nodes ? CALL_VOTE : i < 2 * nodes ? CALL_UNLOCK : CALL_PEEK);
+        round->calls[i].tag = (uint8_t)(i < nodes       ? CALL_VOTE
+                                        : i < 2 * nodes ? CALL_UNLOCK
+                                                        : CALL_PEEK);
     }
     round->acquire.op = NET_ACQUIRE;
     round->extend.op = NET_EXTEND;
@@ -47,7 +49,8 @@ static struct round *round_new(struct redlock_lock *lock, size_t token_bytes, bo
     struct redlock_client *client = lock->client;
     bool fits = token_bytes <= ROUND_TOKEN_BYTES;
     size_t bytes = round_bytes(client);
-    struct round *round = fits ? pool_take(&client->rounds, bytes, release ? 0 : 1) : calloc(1, bytes + token_bytes);
+    struct round *round =
+        fits ? pool_take(&client->rounds, bytes, release ? 0 : 1) : calloc(1, bytes + token_bytes);
     if (!round) return NULL;
     if (!round->calls[0].owner) prepare(round, client);
     round->token = fits ? round->own_token : (unsigned char *)round + bytes;
@@ -61,8 +64,10 @@ static struct round *round_new(struct redlock_lock *lock, size_t token_bytes, bo
 void round_unref(struct round *round) {
     if (--round->refs > 0) return;
     struct redlock_lock *lock = round->lock;
-    if (round->token == round->own_token) pool_give(&lock->client->rounds, round);
-    else free(round);
+    if (round->token == round->own_token)
+        pool_give(&lock->client->rounds, round);
+    else
+        free(round);
     lock_unref(lock);
 }
 
@@ -73,7 +78,8 @@ void lock_drop_round(struct redlock_lock *lock) {
 }
 
 void lock_rest(struct redlock_lock *lock) {
-    bool at_rest = lock->phase == PHASE_FREE || (lock->phase == PHASE_LEASED && !lock->lease.round_open);
+    bool at_rest =
+        lock->phase == PHASE_FREE || (lock->phase == PHASE_LEASED && !lock->lease.round_open);
     if (at_rest && lock->round && lock->round->refs == 1) lock_drop_round(lock);
 }
 
@@ -86,7 +92,8 @@ unsigned char *lock_own_token(struct redlock_lock *lock) {
     return at + lock->owner_bytes;
 }
 
-/* 20 random bytes in hexadecimal, then the owner: the form that other clients' scripts compare as bytes. */
+/* 20 random bytes in hexadecimal, then the owner: the form that other clients' scripts compare as
+ * bytes. */
 static bool draw_token(struct redlock_lock *lock) {
     unsigned char random[REDLOCK_TOKEN_HEX_BYTES / 2], *token = lock->token;
     if (net_random(lock->client->net, random, sizeof random) != 0) return false;
@@ -98,7 +105,8 @@ static bool draw_token(struct redlock_lock *lock) {
     lock->token_bytes = REDLOCK_TOKEN_HEX_BYTES;
     if (lock->owner_bytes > 0) {
         token[lock->token_bytes++] = ':';
-        memcpy(token + lock->token_bytes, token - lock->owner_bytes, lock->owner_bytes); /* the owner lies before it */
+        memcpy(token + lock->token_bytes, token - lock->owner_bytes,
+               lock->owner_bytes); /* the owner lies before it */
         lock->token_bytes = (uint16_t)(lock->token_bytes + lock->owner_bytes);
     }
     return true;

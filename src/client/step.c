@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Between the protocol's machines and the connections: an event goes in, its actions are carried out,
- * a node's answer comes back as the next event. One sample of the clock a step.
+ * Between the protocol's machines and the connections: an event goes in, its actions are carried
+ * out, a node's answer comes back as the next event. One sample of the clock a step.
  */
 #include "client.h"
 
-/* A renewal may come so much later, and at most so small a part of the interval, to go out together with others. */
+/* A renewal may come so much later, and at most so small a part of the interval, to go out together
+ * with others. */
 #define RENEWALS_LATE (20 * RL_MS)
 enum { RENEWALS_APART = 64 };
 
-static void set_verdict(struct redlock_lock *lock, unsigned node, int verdict) { lock->verdicts[node] = (uint8_t)verdict; }
+static void set_verdict(struct redlock_lock *lock, unsigned node, int verdict) {
+    lock->verdicts[node] = (uint8_t)verdict;
+}
 
 /* ---- carrying out actions ---- */
 
@@ -27,17 +30,21 @@ static int result_of(enum rl_outcome outcome) {
     return REDLOCK_NO_QUORUM;
 }
 
-void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request, struct net_call *calls, rl_ns now) {
+void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
+               struct net_call *calls, rl_ns now) {
     if (!nodes) return;
     struct net *net = lock->client->net;
     bool release = request->op == NET_RELEASE;
     /* A key of ours can outlive its SET by one TTL at most: so long a release is worth keeping. */
-    rl_mask taken = net_send(net, nodes, request, calls, now + lock->kind->terms.node_timeout, release ? now + lock->kind->terms.ttl : now);
+    rl_mask taken = net_send(net, nodes, request, calls, now + lock->kind->terms.node_timeout,
+                             release ? now + lock->kind->terms.ttl : now);
     lock->round->refs += rl_count(taken);
     if (calls == lock->round->calls) lock->round->voting |= taken;
     if (request->op == NET_PEEK) return;
-    if (release) lock->unsent_release |= (rl_mask)(nodes & ~taken);
-    else lock->unsent |= (rl_mask)(nodes & ~taken);
+    if (release)
+        lock->unsent_release |= (rl_mask)(nodes & ~taken);
+    else
+        lock->unsent |= (rl_mask)(nodes & ~taken);
 }
 
 /* A new round of votes: whoever is not asked says why, the others have not answered yet. */
@@ -50,11 +57,13 @@ static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
         struct net_node_status status;
         net_node(lock->client->net, i, now, &status);
         int verdict = client_verdict(lock->client, i, status.verdict);
-        set_verdict(lock, i, verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict);
+        set_verdict(lock, i,
+                    verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict);
     }
 }
 
-/* A round that ended at its deadline counts the silent nodes as failed; one that was decided earlier does not. */
+/* A round that ended at its deadline counts the silent nodes as failed; one that was decided
+ * earlier does not. */
 static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally) {
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
         if (lock->verdicts[i] == REDLOCK_VERDICT_NONE && (tally->failed & rl_bit(i)))
@@ -72,11 +81,14 @@ static void send_nothing(struct redlock_lock *lock, const struct rl_actions *act
     lock->unsent_release |= actions->release;
 }
 
-static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions,
+                            rl_ns now) {
     if (actions->fresh_token) {
-        int result = lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
+        int result =
+            lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
         if (result != REDLOCK_OK) {
-            lock_drop_round(lock); /* of the try before, or of a release that not every node has answered */
+            lock_drop_round(
+                lock); /* of the try before, or of a release that not every node has answered */
             lock->abort_result = result;
             lock->unsent |= actions->acquire;
             return;
@@ -90,8 +102,8 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     }
     if (actions->acquire) verdicts_open(lock, actions->acquire, now);
     if (actions->extend) verdicts_open(lock, actions->extend, now);
-    bool sends = actions->acquire | actions->repair | actions->extend | actions->release | actions->peek |
-                 actions->raise | actions->confirm;
+    bool sends = actions->acquire | actions->repair | actions->extend | actions->release |
+                 actions->peek | actions->raise | actions->confirm;
     if (!sends) return;
     struct round *round = round_of(lock, lock->phase == PHASE_RELEASING);
     if (!round) {
@@ -107,7 +119,8 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         lock_send(lock, actions->acquire | actions->repair, &round->acquire, round->calls, now);
         lock_send(lock, actions->extend, &round->extend, round->calls, now);
     }
-    if (actions->release && lock->phase == PHASE_RELEASING) verdicts_open(lock, actions->release, now);
+    if (actions->release && lock->phase == PHASE_RELEASING)
+        verdicts_open(lock, actions->release, now);
     unsigned nodes = lock->kind->terms.nodes;
     lock_send(lock, actions->release, &round->release, unlock_calls(round, nodes), now);
     lock_send(lock, actions->peek, &round->peek, peek_calls(round, nodes), now);
@@ -157,7 +170,8 @@ void lease_begin(struct redlock_lock *lock, rl_ns validity_end, rl_mask asked) {
     };
     rl_lease_init(&lock->lease, &lock->kind->terms, &rules);
     lock->phase = PHASE_LEASED;
-    lock_step(lock, (struct rl_event){.type = RL_EVENT_START, .validity_end = validity_end, .asked = asked});
+    lock_step(lock, (struct rl_event){
+                        .type = RL_EVENT_START, .validity_end = validity_end, .asked = asked});
 }
 
 static void count_votes(struct redlock_lock *lock) {
@@ -183,7 +197,8 @@ static void acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome)
     acquiring_remove(lock);
     lock->phase = PHASE_FREE;
     lock_drop_round(lock);
-    op_finish(lock, &lock->op, lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome));
+    op_finish(lock, &lock->op,
+              lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome));
 }
 
 static void release_over(struct redlock_lock *lock, enum rl_outcome outcome) {
@@ -194,32 +209,41 @@ static void release_over(struct redlock_lock *lock, enum rl_outcome outcome) {
     op_finish(lock, &lock->op, result_of(outcome));
 }
 
-/* Renewals that are due at about the same time go out together: one write for each node, not one for each lock. What
- * tells of a loss, and what follows a failed renewal, is not put off. */
+/* Renewals that are due at about the same time go out together: one write for each node, not one
+ * for each lock. What tells of a loss, and what follows a failed renewal, is not put off. */
 static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
     const struct rl_lease *lease = &lock->lease;
-    if (lock->phase != PHASE_LEASED || lease->state != RL_LEASE_HELD || wake_at != lease->renew_at) return 0;
-    rl_ns late = lease->rules.renew_every / RENEWALS_APART < RENEWALS_LATE ? lease->rules.renew_every / RENEWALS_APART : RENEWALS_LATE;
+    if (lock->phase != PHASE_LEASED || lease->state != RL_LEASE_HELD || wake_at != lease->renew_at)
+        return 0;
+    rl_ns late = lease->rules.renew_every / RENEWALS_APART < RENEWALS_LATE
+                     ? lease->rules.renew_every / RENEWALS_APART
+                     : RENEWALS_LATE;
     return wake_at + 2 * late < lease->validity_end - lease->rules.lost_margin ? late : 0;
 }
 
 static void carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     carry_out_sends(lock, actions, now);
-    net_timer_move(lock->client->net, &lock->timer, actions->wake_at, may_come_late(lock, actions->wake_at));
+    net_timer_move(lock->client->net, &lock->timer, actions->wake_at,
+                   may_come_late(lock, actions->wake_at));
     if (lock->phase == PHASE_ACQUIRING) line_carry_out(lock, actions, now);
     notice(lock, actions->notices);
     if (actions->extend_outcome != RL_OUTCOME_NONE) {
         if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
-        if (actions->extend_outcome == RL_OUTCOME_OK) lock->client->stats.extensions++;
-        else lock->client->stats.extensions_failed++;
+        if (actions->extend_outcome == RL_OUTCOME_OK)
+            lock->client->stats.extensions++;
+        else
+            lock->client->stats.extensions_failed++;
         op_finish(lock, &lock->extension, result_of(actions->extend_outcome));
     }
     if (actions->outcome == RL_OUTCOME_NONE) return;
-    if (lock->phase == PHASE_ACQUIRING) acquisition_over(lock, actions->outcome);
-    else release_over(lock, actions->outcome);
+    if (lock->phase == PHASE_ACQUIRING)
+        acquisition_over(lock, actions->outcome);
+    else
+        release_over(lock, actions->outcome);
 }
 
-static void step_acquire(struct redlock_lock *lock, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void step_acquire(struct redlock_lock *lock, const struct rl_event *event, rl_ns now,
+                         struct rl_actions *actions) {
     struct rl_acquire *acquire = &lock->acquisition->machine;
     enum rl_attempt_state before = acquire->attempt.state;
     uint32_t tries = acquire->tries;
@@ -236,12 +260,14 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
     if (acquire->tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
 }
 
-static void step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now,
+                       struct rl_actions *actions) {
     rl_ns t1 = lock->lease.round_t1;
     renewals_event(lock, event);
     rl_lease_step(&lock->lease, event, now, actions);
     renewals_stepped(lock, actions, now);
-    if (lock->lease.round_t1 != t1 && !lock->lease.round.asked) verdicts_open(lock, event->ready, now);
+    if (lock->lease.round_t1 != t1 && !lock->lease.round.asked)
+        verdicts_open(lock, event->ready, now);
 }
 
 static void step_once(struct redlock_lock *lock, struct rl_event *event) {
@@ -253,8 +279,10 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
     line_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
-    if (lock->phase == PHASE_ACQUIRING) step_acquire(lock, event, now, &actions);
-    else step_lease(lock, event, now, &actions);
+    if (lock->phase == PHASE_ACQUIRING)
+        step_acquire(lock, event, now, &actions);
+    else
+        step_lease(lock, event, now, &actions);
     carry_out(lock, &actions, now);
 }
 
@@ -271,8 +299,11 @@ static void tell_unsent(struct redlock_lock *lock) {
         rl_mask *mask = release ? &lock->unsent_release : &lock->unsent;
         unsigned node = first_of(*mask);
         *mask &= (rl_mask)~rl_bit(node);
-        if (lock->verdicts[node] == REDLOCK_VERDICT_NONE) set_verdict(lock, node, REDLOCK_VERDICT_DISCONNECTED);
-        struct rl_event event = {.type = release ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_FAILED};
+        if (lock->verdicts[node] == REDLOCK_VERDICT_NONE)
+            set_verdict(lock, node, REDLOCK_VERDICT_DISCONNECTED);
+        struct rl_event event = {.type = release ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE,
+                                 .node = (uint8_t)node,
+                                 .vote = RL_VOTE_FAILED};
         step_once(lock, &event);
     }
     lock->unsent = lock->unsent_release = 0;
@@ -289,11 +320,13 @@ static void tell_unsent(struct redlock_lock *lock) {
     lock->stepping = false;
 }
 
-/* Sends that failed at once are told to the machine as votes, one after the other and not from within its own step. */
+/* Sends that failed at once are told to the machine as votes, one after the other and not from
+ * within its own step. */
 static void step(struct redlock_lock *lock, struct rl_event *event) {
     lock->refs++;
     step_once(lock, event);
-    bool untold = lock->unsent || lock->unsent_release || lock->abort_result != REDLOCK_OK || lock->unranked;
+    bool untold =
+        lock->unsent || lock->unsent_release || lock->abort_result != REDLOCK_OK || lock->unranked;
     if (untold && !lock->stepping) tell_unsent(lock);
     lock_unref(lock);
 }
@@ -311,30 +344,30 @@ static enum rl_vote vote_of(int verdict) {
     }
 }
 
-/* Verdicts are those of the last round. Of a lost attempt, a vote that comes in while its keys are cleaned up is told,
- * unless the node was late already. */
+/* Verdicts are those of the last round. Of a lost attempt, a vote that comes in while its keys are
+ * cleaned up is told, unless the node was late already. */
 static bool reportable(const struct redlock_lock *lock, const struct net_call *call) {
     if (lock->phase == PHASE_RELEASING) return call->tag == CALL_UNLOCK;
     if (call->tag != CALL_VOTE) return false;
-    bool lost = lock->phase == PHASE_ACQUIRING && lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
+    bool lost = lock->phase == PHASE_ACQUIRING &&
+                lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
     return !lost || lock->verdicts[call->node] == REDLOCK_VERDICT_NONE;
 }
 
-/* A key without a TTL does not say when it ends; one with a TTL beyond any lock's is no lock (and in nanoseconds may be
- * beyond 64 bits). One that has gone meanwhile was most likely a rival's lost try: to come back at once would meet the
- * rival again, so then the random delay stands. */
+/* A key without a TTL does not say when it ends; one with a TTL beyond any lock's is no lock (and
+ * in nanoseconds may be beyond 64 bits). One that has gone meanwhile was most likely a rival's lost
+ * try: to come back at once would meet the rival again, so then the random delay stands. */
 static bool tells_end(const struct net_reply *reply) {
     return reply->verdict == REDLOCK_VERDICT_GRANTED && reply->remaining_ms >= 0 &&
            reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
 
-static void answer(struct redlock_lock *lock, const struct net_call *call, const struct net_reply *reply) {
+static void answer(struct redlock_lock *lock, const struct net_call *call,
+                   const struct net_reply *reply) {
     int verdict = lock->client->guard ? fenced_verdict(lock, call, reply->verdict) : reply->verdict;
     struct rl_event event = {.node = call->node, .vote = vote_of(verdict)};
     switch ((enum call_tag)call->tag) {
-    case CALL_VOTE:
-        event.type = RL_EVENT_VOTE;
-        break;
+    case CALL_VOTE: event.type = RL_EVENT_VOTE; break;
     case CALL_UNLOCK: event.type = RL_EVENT_UNLOCKED; break;
     case CALL_PEEK:
         event.type = RL_EVENT_HINT;
@@ -345,7 +378,8 @@ static void answer(struct redlock_lock *lock, const struct net_call *call, const
     }
     if (lock->phase == PHASE_FREE) return;
     if (reportable(lock, call)) set_verdict(lock, call->node, verdict);
-    if (lock->client->guard && call->tag == CALL_VOTE && !fenced_vote(lock, call, verdict, reply->fence, &event))
+    if (lock->client->guard && call->tag == CALL_VOTE &&
+        !fenced_vote(lock, call, verdict, reply->fence, &event))
         return;
     step(lock, &event);
 }

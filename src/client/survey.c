@@ -73,7 +73,9 @@ static int64_t number_of(struct net_bytes bytes) {
     return number;
 }
 
-static int yes_or_no(struct net_bytes bytes) { return equals(bytes, "yes") ? 1 : equals(bytes, "no") ? 0 : -1; }
+static int yes_or_no(struct net_bytes bytes) {
+    return equals(bytes, "yes") ? 1 : equals(bytes, "no") ? 0 : -1;
+}
 
 struct net_bytes info_field(struct net_bytes info, const char *field) {
     const char *at = info.data, *end = at + info.bytes;
@@ -81,7 +83,8 @@ struct net_bytes info_field(struct net_bytes info, const char *field) {
     while (at < end) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         if (!line_end) line_end = end;
-        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 && at[length] == ':') {
+        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 &&
+            at[length] == ':') {
             const char *value = at + length + 1, *value_end = line_end;
             if (value_end > value && value_end[-1] == '\r') value_end--;
             return (struct net_bytes){value, (size_t)(value_end - value)};
@@ -97,9 +100,11 @@ static void read_server(struct redlock_server *seen, struct net_bytes info) {
     seen->tcp_port = number_of(info_field(info, "tcp_port"));
     seen->uptime_s = number_of(info_field(info, "uptime_in_seconds"));
     struct net_bytes own = info_field(info, "valkey_version");
-    copy_text(own.data ? own : info_field(info, "redis_version"), seen->version, sizeof seen->version);
+    copy_text(own.data ? own : info_field(info, "redis_version"), seen->version,
+              sizeof seen->version);
     if (seen->version[0] != '\0')
-        memcpy(seen->server, own.data ? "valkey" : "redis", own.data ? sizeof "valkey" : sizeof "redis");
+        memcpy(seen->server, own.data ? "valkey" : "redis",
+               own.data ? sizeof "valkey" : sizeof "redis");
 }
 
 static void read_replication(struct redlock_server *seen, struct net_bytes info) {
@@ -128,7 +133,8 @@ static void read_persistence(struct redlock_server *seen, struct net_bytes info)
     if (equals(info_field(info, "aof_last_write_status"), "err")) seen->writes_refused = 2;
 }
 
-static void read_info(struct redlock_server *seen, enum net_question question, struct net_bytes info) {
+static void read_info(struct redlock_server *seen, enum net_question question,
+                      struct net_bytes info) {
     switch (question) {
     case NET_ASK_INFO_SERVER: read_server(seen, info); break;
     case NET_ASK_INFO_REPLICATION: read_replication(seen, info); break;
@@ -142,14 +148,18 @@ static void read_info(struct redlock_server *seen, enum net_question question, s
     }
 }
 
-static void read_config(struct redlock_server *seen, enum net_question question, struct net_bytes value) {
+static void read_config(struct redlock_server *seen, enum net_question question,
+                        struct net_bytes value) {
     switch (question) {
     case NET_ASK_POLICY: copy_text(value, seen->eviction, sizeof seen->eviction); break;
     case NET_ASK_APPENDONLY: seen->append_only = yes_or_no(value); break;
-    case NET_ASK_APPENDFSYNC: copy_text(value, seen->append_fsync, sizeof seen->append_fsync); break;
+    case NET_ASK_APPENDFSYNC:
+        copy_text(value, seen->append_fsync, sizeof seen->append_fsync);
+        break;
     case NET_ASK_SAVE: seen->snapshots = value.bytes > 0; break;
     case NET_ASK_STOP_WRITES:
-        if (seen->writes_refused == 1 && (seen->snapshots == 0 || yes_or_no(value) == 0)) seen->writes_refused = 0;
+        if (seen->writes_refused == 1 && (seen->snapshots == 0 || yes_or_no(value) == 0))
+            seen->writes_refused = 0;
         break;
     case NET_ASK_PROTECTED: seen->protected_mode = yes_or_no(value); break;
     case NET_ASK_BIND:
@@ -173,7 +183,8 @@ static int refusal_of(enum net_question question) {
     return question <= NET_ASK_INFO_CLIENTS ? REDLOCK_SURVEY_NO_INFO : REDLOCK_SURVEY_NO_CONFIG;
 }
 
-static void take_answer(struct redlock_server *seen, enum net_question question, const struct net_reply *reply) {
+static void take_answer(struct redlock_server *seen, enum net_question question,
+                        const struct net_reply *reply) {
     if (question == NET_ASK_QUORUM) {
         if (reply->items_count == 1) copy_text(reply->items[0], seen->quorum, sizeof seen->quorum);
     } else if (question == NET_ASK_TIME)
@@ -193,12 +204,17 @@ void survey_reply(struct net_call *call, const struct net_reply *reply) {
     struct redlock_server *seen = &survey->seen[call->node];
     enum net_question question = call->request->question;
     bool told = reply->verdict == REDLOCK_VERDICT_GRANTED;
-    /* A permission that lacks or a command that was renamed is an answer as well: the server lives. */
-    bool refused = reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
-    if (question == NET_ASK_TIME && (told || refused)) seen->answered_ns = net_now(survey->client->net);
+    /* A permission that lacks or a command that was renamed is an answer as well: the server
+     * lives. */
+    bool refused =
+        reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
+    if (question == NET_ASK_TIME && (told || refused))
+        seen->answered_ns = net_now(survey->client->net);
     if (told) take_answer(seen, question, reply);
-    if (question == NET_ASK_QUORUM) refused = !told; /* whatever lies under that key says nothing of the server */
-    else if (refused) seen->refused |= refusal_of(question);
+    if (question == NET_ASK_QUORUM)
+        refused = !told; /* whatever lies under that key says nothing of the server */
+    else if (refused)
+        seen->refused |= refusal_of(question);
     if (!told && !refused)
         seen->verdict = reply->verdict;
     else if (seen->verdict == REDLOCK_VERDICT_NONE)
@@ -221,7 +237,8 @@ static struct survey *survey_new(struct redlock_client *client) {
     survey->timer.fire = survey_late;
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) survey->seen[i] = unknown();
     for (unsigned q = 0; q < NET_QUESTIONS; q++) {
-        survey->requests[q] = (struct net_request){.op = NET_SURVEY, .question = (enum net_question)q};
+        survey->requests[q] =
+            (struct net_request){.op = NET_SURVEY, .question = (enum net_question)q};
         for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
             survey->calls[q][i].owner = survey;
             survey->calls[q][i].tag = CALL_SURVEY;
@@ -232,7 +249,8 @@ static struct survey *survey_new(struct redlock_client *client) {
 
 static int stale_of(const struct rl_guard_node *node) {
     const struct rl_record *record = &node->record;
-    if (!node->up || !node->stated || !node->read || !node->has_record || node->unreadable) return -1;
+    if (!node->up || !node->stated || !node->read || !node->has_record || node->unreadable)
+        return -1;
     if (strcmp(record->run_id, node->run_id) != 0) return REDLOCK_STALE_PROCESS;
     if (rl_record_fits(record, node->run_id, node->replid, node->evicted)) return 0;
     return (strcmp(record->replid, node->replid) != 0 ? REDLOCK_STALE_REPLICATION : 0) |
@@ -247,7 +265,8 @@ static void settle_verdicts(struct survey *survey) {
         struct net_node_status status;
         net_node(client->net, i, net_now(client->net), &status);
         if (seen->verdict == REDLOCK_VERDICT_NONE)
-            seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
+            seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT
+                                                                      : status.verdict;
         if (seen->run_id[0] == '\0') memcpy(seen->run_id, status.run_id, sizeof seen->run_id);
         if (client->guard && status.connected) {
             seen->announces = status.announces;
@@ -266,7 +285,8 @@ static void survey_ask(struct survey *survey, rl_mask nodes, unsigned questions)
     waiter_init(&waiter);
     rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
     for (unsigned q = 0; q < questions; q++) {
-        rl_mask taken = net_send(client->net, nodes, &survey->requests[q], survey->calls[q], until, now);
+        rl_mask taken =
+            net_send(client->net, nodes, &survey->requests[q], survey->calls[q], until, now);
         survey->pending += rl_count(taken);
         survey->refs += rl_count(taken);
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
@@ -282,19 +302,22 @@ static void survey_ask(struct survey *survey, rl_mask nodes, unsigned questions)
     settle_verdicts(survey);
 }
 
-int redlock_survey(struct redlock_client *client, enum redlock_survey_what what, struct redlock_server *surveys,
-                   size_t count) {
+int redlock_survey(struct redlock_client *client, enum redlock_survey_what what,
+                   struct redlock_server *surveys, size_t count) {
     if (what != REDLOCK_SURVEY_CLOCK && what != REDLOCK_SURVEY_ALL) return REDLOCK_BAD_ARGUMENT;
-    if (!surveys || count < client->nodes || !sized_array_fits(surveys, client->nodes, FIRST_SERVER))
+    if (!surveys || count < client->nodes ||
+        !sized_array_fits(surveys, client->nodes, FIRST_SERVER))
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct survey *survey = survey_new(client);
     unsigned told = 0;
     if (survey) {
-        survey_ask(survey, gather(client, gather_until(client)), what == REDLOCK_SURVEY_ALL ? NET_QUESTIONS : 1);
+        survey_ask(survey, gather(client, gather_until(client)),
+                   what == REDLOCK_SURVEY_ALL ? NET_QUESTIONS : 1);
         for (unsigned i = 0; i < client->nodes; i++) {
             if (survey->seen[i].writes_refused > 0) survey->seen[i].writes_refused = 1;
-            sized_fill(sized_element(surveys, i), surveys->size, &survey->seen[i], sizeof survey->seen[i]);
+            sized_fill(sized_element(surveys, i), surveys->size, &survey->seen[i],
+                       sizeof survey->seen[i]);
             told += survey->seen[i].verdict == REDLOCK_VERDICT_GRANTED;
         }
         survey_unref(survey);

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How one thread sleeps until another wakes it: a word of its own, and a futex. A condition variable would have to be
- * signalled with the mutex held, since the waiter's memory may be gone once the mutex is given back; and then each thread
- * would wake up only to wait for the mutex. Here the word changes first, and of the waiter the waking thread uses no more
- * than the address.
+ * How one thread sleeps until another wakes it: a word of its own, and a futex. A condition
+ * variable would have to be signalled with the mutex held, since the waiter's memory may be gone
+ * once the mutex is given back; and then each thread would wake up only to wait for the mutex. Here
+ * the word changes first, and of the waiter the waking thread uses no more than the address.
  *
- * A driver mostly wakes several. So the first 32 sleep on one futex, the bell, each with a bit of its own, its bed, and one
- * system call wakes those that are meant. Those who find no bed sleep on their own words.
+ * A driver mostly wakes several. So the first 32 sleep on one futex, the bell, each with a bit of
+ * its own, its bed, and one system call wakes those that are meant. Those who find no bed sleep on
+ * their own words.
  *
- * To sleep and be woken costs two system calls and, where a processor has nothing else to do, its waking up: for a few
- * callers on one client that was most of what their turns took beside the servers. So a thread first gives its processor
- * away a few times (sched_yield) without lying down. While servers on this machine, or the other callers, have work they
- * do it then, and are mostly done when it comes back: the driver finds it up and needs no system call. Where nobody else
- * wants the processor the few times are over before a sleep would be. It is not for always:
+ * To sleep and be woken costs two system calls and, where a processor has nothing else to do, its
+ * waking up: for a few callers on one client that was most of what their turns took beside the
+ * servers. So a thread first gives its processor away a few times (sched_yield) without lying down.
+ * While servers on this machine, or the other callers, have work they do it then, and are mostly
+ * done when it comes back: the driver finds it up and needs no system call. Where nobody else wants
+ * the processor the few times are over before a sleep would be. It is not for always:
  *
- * - Where waits last longer, as on a slow network or for a lock that another holds, it is in vain. Then it is tried
- *   less and less often, until it pays again.
- * - A thread that gives its processor away stands behind all others that can run, and those who compute keep it for
- *   milliseconds, while one who sleeps is let in before them when it is woken: with two busy loops beside, rates fell to
- *   a seventh. So the waking thread notes the time, and when the woken one sees it much later, nobody gives anything
- *   away for some times as long; four times that where it happens again soon (DEAR).
+ * - Where waits last longer, as on a slow network or for a lock that another holds, it is in vain.
+ *   Then it is tried less and less often, until it pays again.
+ * - A thread that gives its processor away stands behind all others that can run, and those who
+ *   compute keep it for milliseconds, while one who sleeps is let in before them when it is woken:
+ *   with two busy loops beside, rates fell to a seventh. So the waking thread notes the time, and
+ *   when the woken one sees it much later, nobody gives anything away for some times as long; four
+ *   times that where it happens again soon (DEAR).
  */
 #include <errno.h>
 #include <limits.h>
@@ -36,7 +39,9 @@ enum { YIELDS_MAX = 4, VAIN_MAX = 6 };
 /* Longer than others work for a turn, shorter than a scheduler's slice for those who compute. */
 #define LATE (RL_MS / 2)
 #define LATE_MAX (10 * RL_MS)
-enum { DEAR = 4 }; /* it saves a fifth of the time: more is lost if one is late again within so many times that */
+enum {
+    DEAR = 4
+}; /* it saves a fifth of the time: more is lost if one is late again within so many times that */
 enum { REST_MIN = 1, REST_MAX = 10 }; /* powers of two, times what was lost */
 
 _Static_assert(sizeof(atomic_uint) == 4, "a futex is a word of 32 bits");
@@ -47,7 +52,8 @@ struct span {
 };
 
 /* `until`: on CLOCK_MONOTONIC. */
-static long futex(atomic_uint *word, int operation, unsigned value, const struct span *until, unsigned bits) {
+static long futex(atomic_uint *word, int operation, unsigned value, const struct span *until,
+                  unsigned bits) {
     return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, until, NULL, bits);
 }
 
@@ -57,7 +63,8 @@ static rl_ns monotonic_now(void) {
     return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* After n times in vain each 2^n-th wait tries it. What threads overwrite of each other's here is but a guess. */
+/* After n times in vain each 2^n-th wait tries it. What threads overwrite of each other's here is
+ * but a guess. */
 static bool may_yield(struct sleepers *sleepers, rl_ns now) {
     unsigned vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
     unsigned nth = atomic_fetch_add_explicit(&sleepers->waits, 1, memory_order_relaxed);

@@ -2,24 +2,28 @@
  *
  * An acquisition: attempts, with cleaning up and a random delay between them.
  *
- * The rules that others got wrong: a retry starts only when its own keys from the try before are gone (or one node
- * timeout has passed), or it would be denied by itself; a cancelled caller's releases go out all the same; the delay
- * is drawn afresh each time, or two clients that tie would tie for ever.
+ * The rules that others got wrong: a retry starts only when its own keys from the try before are
+ * gone (or one node timeout has passed), or it would be denied by itself; a cancelled caller's
+ * releases go out all the same; the delay is drawn afresh each time, or two clients that tie would
+ * tie for ever.
  */
 #include "core/core.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* A key's PTTL is in whole milliseconds, and others wait for the same key: come a little later, each at his own time.
+/* A key's PTTL is in whole milliseconds, and others wait for the same key: come a little later,
+ * each at his own time.
  */
 #define HINT_JITTER_MIN (1 * RL_MS)
 #define HINT_JITTER_MAX (10 * RL_MS)
 #define WAKE_JITTER_MAX (2 * RL_MS)
 #define SLEEP_MIN (1 * RL_MS)
 
-void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms, const struct rl_retry_rules *rules) {
-    assert(rules->delay_min >= 0 && rules->delay_min <= rules->delay_max && rules->connect_timeout >= 0);
+void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms,
+                     const struct rl_retry_rules *rules) {
+    assert(rules->delay_min >= 0 && rules->delay_min <= rules->delay_max &&
+           rules->connect_timeout >= 0);
     memset(acquire, 0, sizeof *acquire);
     acquire->terms = terms;
     acquire->rules = *rules;
@@ -29,7 +33,8 @@ void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms, c
 
 static const unsigned char allowed[] = {
     [RL_ACQUIRE_IDLE] = 1 << RL_ACQUIRE_GATHERING | 1 << RL_ACQUIRE_OVER,
-    [RL_ACQUIRE_GATHERING] = 1 << RL_ACQUIRE_VOTING | 1 << RL_ACQUIRE_SLEEPING | 1 << RL_ACQUIRE_OVER,
+    [RL_ACQUIRE_GATHERING] =
+        1 << RL_ACQUIRE_VOTING | 1 << RL_ACQUIRE_SLEEPING | 1 << RL_ACQUIRE_OVER,
     [RL_ACQUIRE_VOTING] = 1 << RL_ACQUIRE_CLEANING | 1 << RL_ACQUIRE_WON,
     [RL_ACQUIRE_CLEANING] = 1 << RL_ACQUIRE_SLEEPING | 1 << RL_ACQUIRE_OVER,
     [RL_ACQUIRE_SLEEPING] = 1 << RL_ACQUIRE_VOTING | 1 << RL_ACQUIRE_OVER,
@@ -55,7 +60,8 @@ static void move(struct rl_acquire *acquire, enum rl_acquire_state to, rl_ns now
     acquire->wake_at = RL_NEVER;
 }
 
-static void end(struct rl_acquire *acquire, enum rl_outcome outcome, rl_ns now, struct rl_actions *actions) {
+static void end(struct rl_acquire *acquire, enum rl_outcome outcome, rl_ns now,
+                struct rl_actions *actions) {
     acquire->outcome = outcome;
     actions->outcome = outcome;
     move(acquire, outcome == RL_OUTCOME_OK ? RL_ACQUIRE_WON : RL_ACQUIRE_OVER, now);
@@ -73,8 +79,9 @@ static rl_ns draw_between(struct rl_acquire *acquire, rl_ns low, rl_ns high) {
     return low + (rl_ns)(draw(acquire) % ((uint64_t)(high - low) + 1));
 }
 
-/* When, as far as the hints tell, a majority could be free: the quorum-th smallest of the nodes' times. RL_NEVER when
- * the hints do not say, or when no hint is needed for a majority (then the random delay alone decides). */
+/* When, as far as the hints tell, a majority could be free: the quorum-th smallest of the nodes'
+ * times. RL_NEVER when the hints do not say, or when no hint is needed for a majority (then the
+ * random delay alone decides). */
 static rl_ns majority_free_at(const struct rl_acquire *acquire) {
     const struct rl_tally *votes = &acquire->attempt.tally;
     unsigned nodes = acquire->terms->nodes;
@@ -128,7 +135,8 @@ static bool was_last(const struct rl_acquire *acquire, rl_ns now) {
     return now >= rules->deadline || acquire->attempt.t1 >= rules->deadline;
 }
 
-/* The caller hears of a loss only now, so that nothing of ours is left where a node can be reached. */
+/* The caller hears of a loss only now, so that nothing of ours is left where a node can be
+ * reached. */
 static void clean(struct rl_acquire *acquire, rl_ns now, struct rl_actions *actions) {
     rl_ns latest = acquire->since + acquire->terms->node_timeout;
     acquire->wake_at = latest;
@@ -151,14 +159,17 @@ static void follow(struct rl_acquire *acquire, rl_ns now, struct rl_actions *act
     case RL_ATTEMPT_LOST:
         actions->outcome = RL_OUTCOME_NONE; /* the attempt's, not the acquisition's */
         move(acquire, RL_ACQUIRE_CLEANING, now);
-        rl_tally_open(&acquire->cleaning, acquire->terms->nodes, acquire->terms->quorum, acquire->attempt.tally.asked);
-        if (!acquire->cancelled && !was_last(acquire, now)) actions->peek = acquire->attempt.tally.denied;
+        rl_tally_open(&acquire->cleaning, acquire->terms->nodes, acquire->terms->quorum,
+                      acquire->attempt.tally.asked);
+        if (!acquire->cancelled && !was_last(acquire, now))
+            actions->peek = acquire->attempt.tally.denied;
         clean(acquire, now, actions);
         break;
     }
 }
 
-static void try_once(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void try_once(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                     struct rl_actions *actions) {
     struct rl_event start = *event;
     start.type = RL_EVENT_START;
     acquire->tries++;
@@ -179,22 +190,25 @@ static bool is_watched(const struct rl_acquire *acquire, const struct rl_event *
     return rl_count(event->watched & rl_all(acquire->terms->nodes)) >= acquire->terms->quorum;
 }
 
-/* Hints come and go with the connections that bring them; without them the random delay decides, as ever. */
+/* Hints come and go with the connections that bring them; without them the random delay decides, as
+ * ever. */
 static void use_watchers(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     struct rl_waiting *waiting = &acquire->waiting;
     bool watched = is_watched(acquire, event);
     if (watched == waiting->active) return;
     if (watched) {
-        rl_waiting_begin(waiting, acquire->terms, acquire->rules.delay_min, acquire->rules.delay_max, draw(acquire), now,
-                         actions);
+        rl_waiting_begin(waiting, acquire->terms, acquire->rules.delay_min,
+                         acquire->rules.delay_max, draw(acquire), now, actions);
     } else {
         waiting->active = false;
-        acquire->wake_at = now + draw_between(acquire, acquire->rules.delay_min, acquire->rules.delay_max);
+        acquire->wake_at =
+            now + draw_between(acquire, acquire->rules.delay_min, acquire->rules.delay_max);
     }
 }
 
-/* Behind others of this process there is nothing to do: one of us contends, and whoever is done wakes the next. */
+/* Behind others of this process there is nothing to do: one of us contends, and whoever is done
+ * wakes the next. */
 static bool stays_parked(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
     bool was_parked = acquire->parked;
     acquire->parked = event->behind;
@@ -208,7 +222,8 @@ static bool stays_parked(struct rl_acquire *acquire, const struct rl_event *even
 }
 
 /* Just lost, or come when others were there already. */
-static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                     struct rl_actions *actions) {
     if (!stays_parked(acquire, event, now)) {
         if (acquire->waiting.active) rl_waiting_resume(&acquire->waiting, event, now, actions);
         use_watchers(acquire, event, now, actions);
@@ -218,13 +233,15 @@ static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, r
 }
 
 /* Connecting is no part of an attempt, nor of the time the caller waits for the lock. */
-static void gather(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void gather(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                   struct rl_actions *actions) {
     rl_mask all = rl_all(acquire->terms->nodes);
     bool majority = rl_count(event->ready & all) >= acquire->terms->quorum;
     acquire->wake_at = acquire->since + acquire->rules.connect_timeout;
     if (majority) wake_by(acquire, acquire->since + acquire->terms->node_timeout);
     if ((event->settled & all) != all && now < acquire->wake_at) return;
-    bool may_wait = acquire->rules.deadline > now && (event->behind || (acquire->crowded && is_watched(acquire, event)));
+    bool may_wait = acquire->rules.deadline > now &&
+                    (event->behind || (acquire->crowded && is_watched(acquire, event)));
     if (may_wait)
         move(acquire, RL_ACQUIRE_SLEEPING, now);
     else
@@ -232,7 +249,8 @@ static void gather(struct rl_acquire *acquire, const struct rl_event *event, rl_
 }
 
 /* Whether it is time to try. */
-static bool is_roused(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static bool is_roused(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                      struct rl_actions *actions) {
     if (stays_parked(acquire, event, now)) {
         wake_by(acquire, acquire->rules.deadline);
         return now >= acquire->wake_at;
@@ -245,33 +263,38 @@ static bool is_roused(struct rl_acquire *acquire, const struct rl_event *event, 
         return tries || now >= acquire->rules.deadline;
     }
     if (event->type == RL_EVENT_HINT) use_hints(acquire, now);
-    if (event->type == RL_EVENT_WAKE) wake_by(acquire, now + draw_between(acquire, 0, WAKE_JITTER_MAX));
+    if (event->type == RL_EVENT_WAKE)
+        wake_by(acquire, now + draw_between(acquire, 0, WAKE_JITTER_MAX));
     wake_by(acquire, acquire->rules.deadline);
     return now >= acquire->wake_at;
 }
 
-/* Whoever waited behind others all the time was never told by a node that another holds it; but so it is. */
+/* Whoever waited behind others all the time was never told by a node that another holds it; but so
+ * it is. */
 static enum rl_outcome why_in_vain(const struct rl_acquire *acquire) {
     return acquire->attempt.outcome == RL_OUTCOME_NONE ? RL_OUTCOME_HELD : acquire->attempt.outcome;
 }
 
-static void doze(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void doze(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                 struct rl_actions *actions) {
     if (!is_roused(acquire, event, now, actions)) return;
-    /* A timer is always a little late, so the try at the deadline may start that little after it. But whoever was
-     * stopped meanwhile has had his time. */
+    /* A timer is always a little late, so the try at the deadline may start that little after it.
+     * But whoever was stopped meanwhile has had his time. */
     if (now - acquire->terms->node_timeout > acquire->rules.deadline)
         end(acquire, why_in_vain(acquire), now, actions);
     else
         try_once(acquire, event, now, actions);
 }
 
-static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                   struct rl_actions *actions) {
     switch (acquire->state) {
     case RL_ACQUIRE_IDLE:
     case RL_ACQUIRE_GATHERING:
     case RL_ACQUIRE_SLEEPING: end(acquire, RL_OUTCOME_CANCELLED, now, actions); break;
     case RL_ACQUIRE_VOTING:
-        /* What was sent is released like after any other loss: giving up is no reason to leave keys behind. */
+        /* What was sent is released like after any other loss: giving up is no reason to leave keys
+         * behind. */
         acquire->cancelled = true;
         rl_attempt_step(&acquire->attempt, event, now, actions);
         follow(acquire, now, actions);
@@ -286,11 +309,13 @@ static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_
 }
 
 static void note_hint(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
-    if (event->node >= acquire->terms->nodes || event->remaining < 0) return; /* 0: the key is gone already */
+    if (event->node >= acquire->terms->nodes || event->remaining < 0)
+        return; /* 0: the key is gone already */
     acquire->free_at[event->node] = now + event->remaining;
 }
 
-void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                     struct rl_actions *actions) {
     memset(actions, 0, sizeof *actions);
     if (event->type == RL_EVENT_HINT) note_hint(acquire, event, now);
     rl_waiting_note(&acquire->waiting, event, now);
@@ -316,13 +341,15 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
     case RL_ACQUIRE_CLEANING:
         /* WAKE is no news here: our own releases look like somebody's. */
         if (event->type == RL_EVENT_VOTE) rl_attempt_step(&acquire->attempt, event, now, actions);
-        if (event->type == RL_EVENT_UNLOCKED) rl_tally_vote(&acquire->cleaning, event->node, event->vote);
+        if (event->type == RL_EVENT_UNLOCKED)
+            rl_tally_vote(&acquire->cleaning, event->node, event->vote);
         clean(acquire, now, actions);
         break;
     case RL_ACQUIRE_SLEEPING: doze(acquire, event, now, actions); break;
     case RL_ACQUIRE_WON:
     case RL_ACQUIRE_OVER: break;
     }
-    if (!was_asleep && acquire->state == RL_ACQUIRE_SLEEPING) lie_down(acquire, event, now, actions);
+    if (!was_asleep && acquire->state == RL_ACQUIRE_SLEEPING)
+        lie_down(acquire, event, now, actions);
     actions->wake_at = acquire->wake_at;
 }

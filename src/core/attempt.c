@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One attempt: ask every node that can be asked, at once, and count. Quotations are from the Redlock page; what is said
- * of fences, proposals and confirming holds in guarded mode (docs/guarded.md).
+ * One attempt: ask every node that can be asked, at once, and count. Quotations are from the
+ * Redlock page; what is said of fences, proposals and confirming holds in guarded mode
+ * (docs/guarded.md).
  */
 #include "core/core.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Each one is a round trip in vain: whoever lost so many races makes room, and comes back after a random delay. */
+/* Each one is a round trip in vain: whoever lost so many races makes room, and comes back after a
+ * random delay. */
 #define RAISES_MAX 8
 
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms) {
@@ -32,7 +34,8 @@ static void check_won(const struct rl_attempt *attempt, rl_ns now) {
     assert(rl_count(attempt->tally.granted) >= attempt->tally.quorum);
     assert(attempt->validity_end > now);
     if (terms->guarded) assert(attempt->fence >= 1 && attempt->fence <= RL_FENCE_MAX);
-    if (terms->confirm) assert(attempt->state == RL_ATTEMPT_CONFIRMING && rl_tally_won(&attempt->confirming));
+    if (terms->confirm)
+        assert(attempt->state == RL_ATTEMPT_CONFIRMING && rl_tally_won(&attempt->confirming));
     (void)now;
     (void)terms;
 }
@@ -44,10 +47,13 @@ static void move(struct rl_attempt *attempt, enum rl_attempt_state to, rl_ns now
     switch (to) {
     case RL_ATTEMPT_CONFIRMING:
         assert(attempt->terms->confirm && rl_tally_won(&attempt->tally));
-        assert((attempt->confirming.asked & ~attempt->tally.granted) == 0); /* only a voter can confirm */
+        assert((attempt->confirming.asked & ~attempt->tally.granted) ==
+               0); /* only a voter can confirm */
         break;
     case RL_ATTEMPT_WON: check_won(attempt, now); break;
-    case RL_ATTEMPT_LOST: assert(attempt->outcome != RL_OUTCOME_NONE && attempt->outcome != RL_OUTCOME_OK); break;
+    case RL_ATTEMPT_LOST:
+        assert(attempt->outcome != RL_OUTCOME_NONE && attempt->outcome != RL_OUTCOME_OK);
+        break;
     default: break;
     }
     attempt->state = to;
@@ -57,18 +63,22 @@ static bool under_way(const struct rl_attempt *attempt) {
     return attempt->state == RL_ATTEMPT_VOTING || attempt->state == RL_ATTEMPT_CONFIRMING;
 }
 
-static rl_ns deadline_of(const struct rl_attempt *attempt) { return attempt->t1 + attempt->terms->node_timeout; }
+static rl_ns deadline_of(const struct rl_attempt *attempt) {
+    return attempt->t1 + attempt->terms->node_timeout;
+}
 
-static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now, struct rl_actions *actions) {
+static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now,
+                 struct rl_actions *actions) {
     attempt->outcome = outcome;
     move(attempt, RL_ATTEMPT_LOST, now);
-    /* "it will try to unlock all the instances (even the instances it believed it was not able to lock)":
-     * a lost answer may hide a key that was set. */
+    /* "it will try to unlock all the instances (even the instances it believed it was not able to
+     * lock)": a lost answer may hide a key that was set. */
     actions->release = attempt->tally.asked;
     actions->outcome = outcome;
 }
 
-/* "If the client failed to acquire the lock for some reason": is another in the way, or can we not know? */
+/* "If the client failed to acquire the lock for some reason": is another in the way, or can we not
+ * know? */
 static enum rl_outcome why_hopeless(const struct rl_tally *tally) {
     unsigned could_vote = tally->nodes - rl_count(tally->failed);
     return could_vote < tally->quorum ? RL_OUTCOME_NO_QUORUM : RL_OUTCOME_HELD;
@@ -76,25 +86,28 @@ static enum rl_outcome why_hopeless(const struct rl_tally *tally) {
 
 /* ---- winning ------------------------------------------------------------------------------ */
 
-/* Between a vote and the end of the count time passes that no clock of ours may have seen. If a majority of the voters
- * says afterwards that key and fence are still there, nobody with a higher fence can have been before us. */
+/* Between a vote and the end of the count time passes that no clock of ours may have seen. If a
+ * majority of the voters says afterwards that key and fence are still there, nobody with a higher
+ * fence can have been before us. */
 static void ask_to_confirm(struct rl_attempt *attempt, rl_ns now, struct rl_actions *actions) {
     if (now >= deadline_of(attempt)) {
         lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
         return;
     }
-    rl_tally_open(&attempt->confirming, attempt->terms->nodes, attempt->tally.quorum, attempt->tally.granted);
+    rl_tally_open(&attempt->confirming, attempt->terms->nodes, attempt->tally.quorum,
+                  attempt->tally.granted);
     move(attempt, RL_ATTEMPT_CONFIRMING, now);
     actions->confirm = attempt->confirming.asked;
     actions->fence = attempt->fence;
 }
 
-/* "If and only if the client was able to acquire the lock in the majority of the instances, and the total time
- * elapsed to acquire the lock is less than lock validity time, the lock is considered to be acquired." */
+/* "If and only if the client was able to acquire the lock in the majority of the instances, and the
+ * total time elapsed to acquire the lock is less than lock validity time, the lock is considered to
+ * be acquired." */
 static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *actions) {
     const struct rl_terms *terms = attempt->terms;
-    /* "its validity time is considered to be the initial validity time minus the time elapsed", measured from before
-     * the first SET left. */
+    /* "its validity time is considered to be the initial validity time minus the time elapsed",
+     * measured from before the first SET left. */
     rl_ns validity_end = attempt->t1 + terms->ttl - rl_drift(terms, terms->ttl);
     rl_ns left = validity_end - now;
     if (left <= 0 || left < terms->validity_min) {
@@ -112,24 +125,27 @@ static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *a
 
 /* ---- proposals ---------------------------------------------------------------------------- */
 
-/* Above all that was seen, and above our own, which some nodes may have accepted. The hint, a clock, only saves round
- * trips: one that is out of its mind is not followed. Above RL_FENCE_MAX: there are no tokens left. */
+/* Above all that was seen, and above our own, which some nodes may have accepted. The hint, a
+ * clock, only saves round trips: one that is out of its mind is not followed. Above RL_FENCE_MAX:
+ * there are no tokens left. */
 static int64_t next_fence(const struct rl_attempt *attempt, const struct rl_event *event) {
     int64_t seen = attempt->fence_seen > attempt->fence ? attempt->fence_seen : attempt->fence;
     bool use_hint = event->fence_hint > seen && event->fence_hint <= RL_FENCE_MAX;
     return use_hint ? event->fence_hint : seen + 1;
 }
 
-/* Who may still vote for this proposal. Whoever was asked for it and has not raised his fence will not. Whoever was not
- * asked for it yet (his record was being read, or he had not answered what came before) can be, unless we know that it
- * is too low. */
+/* Who may still vote for this proposal. Whoever was asked for it and has not raised his fence will
+ * not. Whoever was not asked for it yet (his record was being read, or he had not answered what
+ * came before) can be, unless we know that it is too low. */
 static rl_mask may_still_grant(const struct rl_attempt *attempt) {
     rl_mask may = attempt->tally.granted | (attempt->current & attempt->waiting);
-    if (attempt->fence_seen < attempt->fence) may |= rl_tally_pending(&attempt->tally) & (rl_mask)~attempt->current;
+    if (attempt->fence_seen < attempt->fence)
+        may |= rl_tally_pending(&attempt->tally) & (rl_mask)~attempt->current;
     return may;
 }
 
-/* Votes for a lower proposal are worth nothing from here on: a token is one that a majority granted. */
+/* Votes for a lower proposal are worth nothing from here on: a token is one that a majority
+ * granted. */
 static bool propose_anew(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     int64_t fence = next_fence(attempt, event);
@@ -144,8 +160,9 @@ static bool propose_anew(struct rl_attempt *attempt, const struct rl_event *even
     return true;
 }
 
-/* Nodes where the key is ours are asked for a higher fence when this proposal can win no more. A node that cannot be
- * asked just now is asked when it can: for the proposal of then, as long as that is good. */
+/* Nodes where the key is ours are asked for a higher fence when this proposal can win no more. A
+ * node that cannot be asked just now is asked when it can: for the proposal of then, as long as
+ * that is good. */
 static void raise_fences(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     bool out_of_reach = rl_count(may_still_grant(attempt)) < attempt->tally.quorum;
@@ -153,7 +170,8 @@ static void raise_fences(struct rl_attempt *attempt, const struct rl_event *even
         lose(attempt, RL_OUTCOME_HELD, now, actions);
         return;
     }
-    rl_mask askable = attempt->ours & event->ready & (rl_mask) ~(attempt->waiting | event->voided | attempt->tally.failed);
+    rl_mask askable = attempt->ours & event->ready &
+                      (rl_mask) ~(attempt->waiting | event->voided | attempt->tally.failed);
     if (askable == 0) return;
     if (out_of_reach && !propose_anew(attempt, event, now, actions)) return;
     if (attempt->fence_seen >= attempt->fence) return;
@@ -170,8 +188,10 @@ static void raise_fences(struct rl_attempt *attempt, const struct rl_event *even
 /* Asks nobody any more when `late`. */
 static void count(struct rl_attempt *attempt, const struct rl_event *event, bool late, rl_ns now,
                   struct rl_actions *actions) {
-    struct rl_tally *tally = attempt->state == RL_ATTEMPT_VOTING ? &attempt->tally : &attempt->confirming;
-    /* The quorum grew by a member under way, and a vote may be from before or after that: a majority of both, then. */
+    struct rl_tally *tally =
+        attempt->state == RL_ATTEMPT_VOTING ? &attempt->tally : &attempt->confirming;
+    /* The quorum grew by a member under way, and a vote may be from before or after that: a
+     * majority of both, then. */
     if (attempt->terms->quorum > tally->quorum) tally->quorum = attempt->terms->quorum;
     if (rl_tally_won(tally))
         majority(attempt, now, actions);
@@ -181,8 +201,9 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
         raise_fences(attempt, event, now, actions);
 }
 
-/* An answer to a SET or a raise. A node where the key is ours and the fence is not stays pending: it can still grant.
- * A grant is for the fence that was asked for: if that is not the proposal any more, it is as good as stale. */
+/* An answer to a SET or a raise. A node where the key is ours and the fence is not stays pending:
+ * it can still grant. A grant is for the fence that was asked for: if that is not the proposal any
+ * more, it is as good as stale. */
 static void record_guarded(struct rl_attempt *attempt, const struct rl_event *event) {
     rl_mask node = event->node < attempt->terms->nodes ? rl_bit(event->node) : 0;
     if ((attempt->waiting & node) == 0 || event->vote == RL_VOTE_NONE) return;
@@ -197,9 +218,10 @@ static void record_guarded(struct rl_attempt *attempt, const struct rl_event *ev
     rl_tally_vote(&attempt->tally, event->node, event->vote);
 }
 
-/* "What a node granted earlier in the same round is dropped": it must be asked again, once it may vote again. What it
- * is still about to say was asked under what was known before, and is no grant either. But a body that was superseded is
- * out for good: were that forgotten, its vote would be counted together with one of who knows the other body. */
+/* "What a node granted earlier in the same round is dropped": it must be asked again, once it may
+ * vote again. What it is still about to say was asked under what was known before, and is no grant
+ * either. But a body that was superseded is out for good: were that forgotten, its vote would be
+ * counted together with one of who knows the other body. */
 static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event) {
     rl_mask voided = event->voided | event->foreign;
     attempt->tally.granted &= (rl_mask)~voided;
@@ -212,10 +234,11 @@ static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event
 static void record(struct rl_attempt *attempt, const struct rl_event *event) {
     if (event->fence > attempt->fence_seen)
         attempt->fence_seen = event->fence < RL_FENCE_MAX ? event->fence : RL_FENCE_MAX;
-    bool confirms =
-        event->node < attempt->terms->nodes && (rl_tally_pending(&attempt->confirming) & rl_bit(event->node)) != 0;
+    bool confirms = event->node < attempt->terms->nodes &&
+                    (rl_tally_pending(&attempt->confirming) & rl_bit(event->node)) != 0;
     if (confirms) /* key or fence are not what they were: a plain no */
-        rl_tally_vote(&attempt->confirming, event->node, event->vote == RL_VOTE_STALE ? RL_VOTE_DENIED : event->vote);
+        rl_tally_vote(&attempt->confirming, event->node,
+                      event->vote == RL_VOTE_STALE ? RL_VOTE_DENIED : event->vote);
     else if (attempt->terms->guarded)
         record_guarded(attempt, event);
     else
@@ -224,11 +247,13 @@ static void record(struct rl_attempt *attempt, const struct rl_event *event) {
 
 /* ---- the step ----------------------------------------------------------------------------- */
 
-static void start(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void start(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
+                  struct rl_actions *actions) {
     const struct rl_terms *terms = attempt->terms;
     /* "It gets the current time", before anything is sent. */
     attempt->t1 = now;
-    rl_tally_open(&attempt->tally, terms->nodes, terms->quorum, event->ready & (rl_mask)~event->voided);
+    rl_tally_open(&attempt->tally, terms->nodes, terms->quorum,
+                  event->ready & (rl_mask)~event->voided);
     int64_t fence = terms->guarded ? next_fence(attempt, event) : 0;
     if (rl_tally_hopeless(&attempt->tally) || fence > RL_FENCE_MAX) {
         /* Too few can be asked: a SET now could only leave keys behind and be in another's way. */
@@ -236,22 +261,26 @@ static void start(struct rl_attempt *attempt, const struct rl_event *event, rl_n
         lose(attempt, RL_OUTCOME_NO_QUORUM, now, actions);
         return;
     }
-    /* Two majorities of those who may vote share a node: the one fact that mutual exclusion rests on. */
+    /* Two majorities of those who may vote share a node: the one fact that mutual exclusion rests
+     * on. */
     assert(2 * attempt->tally.quorum > rl_count(attempt->tally.asked));
     attempt->fence = fence;
     attempt->current = attempt->waiting = attempt->tally.asked;
     move(attempt, RL_ATTEMPT_VOTING, now);
-    /* "the client should try to send the SET commands to the N instances at the same time using multiplexing" */
+    /* "the client should try to send the SET commands to the N instances at the same time using
+     * multiplexing" */
     actions->fresh_token = true;
     actions->acquire = attempt->tally.asked;
     actions->fence = fence;
 }
 
-void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
+                     struct rl_actions *actions) {
     memset(actions, 0, sizeof *actions);
     actions->wake_at = RL_NEVER;
 
-    if (attempt->state == RL_ATTEMPT_IDLE && event->type == RL_EVENT_START) start(attempt, event, now, actions);
+    if (attempt->state == RL_ATTEMPT_IDLE && event->type == RL_EVENT_START)
+        start(attempt, event, now, actions);
     if (under_way(attempt) && (event->voided | event->foreign) != 0) drop_voided(attempt, event);
     if (attempt->state != RL_ATTEMPT_IDLE && event->type == RL_EVENT_VOTE) record(attempt, event);
     if (!under_way(attempt)) return;
@@ -260,8 +289,9 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
         lose(attempt, RL_OUTCOME_CANCELLED, now, actions);
         return;
     }
-    /* "This prevents the client from remaining blocked for a long time trying to talk with a Redis node which is
-     * down". Not on a VOTE: if we come late ourselves, the answers that lie in the sockets are read first. */
+    /* "This prevents the client from remaining blocked for a long time trying to talk with a Redis
+     * node which is down". Not on a VOTE: if we come late ourselves, the answers that lie in the
+     * sockets are read first. */
     rl_ns deadline = deadline_of(attempt);
     if (now >= deadline && event->type != RL_EVENT_VOTE) {
         rl_tally_close(&attempt->tally);

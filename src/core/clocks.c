@@ -6,7 +6,8 @@
 
 #define WALL_US_MAX (RL_NEVER / 2000) /* no sum overflows; the year is 2116 */
 
-void rl_clocks_init(struct rl_clocks *clocks, unsigned nodes, uint32_t drift_ppm, rl_ns drift_fixed) {
+void rl_clocks_init(struct rl_clocks *clocks, unsigned nodes, uint32_t drift_ppm,
+                    rl_ns drift_fixed) {
     assert(nodes <= RL_NODES_MAX);
     memset(clocks, 0, sizeof *clocks);
     clocks->nodes = nodes;
@@ -14,8 +15,8 @@ void rl_clocks_init(struct rl_clocks *clocks, unsigned nodes, uint32_t drift_ppm
     clocks->drift_fixed = drift_fixed;
 }
 
-/* A clock of ours that is slow by the whole drift shows `span` while the server's gains span / (1 - drift) on it: what is
- * within the bounds that validity allows for must not add up to a step. */
+/* A clock of ours that is slow by the whole drift shows `span` while the server's gains span / (1 -
+ * drift) on it: what is within the bounds that validity allows for must not add up to a step. */
 static rl_ns gain(const struct rl_clocks *clocks, rl_ns span) {
     assert(clocks->drift_ppm < 1000000);
     rl_ns rest = 1000000 - clocks->drift_ppm;
@@ -28,12 +29,16 @@ static void note_step(struct rl_clock *clock, rl_ns asked) {
     clock->step_before = clock->steady_since = asked;
 }
 
-/* The server read its clock at some moment between asked and answered, so it is ahead by `least` to `most`. A bound that
- * was known before holds on, plus what drift adds since: small gains add up, and a slow answer hides nothing for long. */
-void rl_clocks_sample(struct rl_clocks *clocks, unsigned node, const struct rl_clock_sample *sample) {
+/* The server read its clock at some moment between asked and answered, so it is ahead by `least` to
+ * `most`. A bound that was known before holds on, plus what drift adds since: small gains add up,
+ * and a slow answer hides nothing for long. */
+void rl_clocks_sample(struct rl_clocks *clocks, unsigned node,
+                      const struct rl_clock_sample *sample) {
     assert(node < clocks->nodes && sample->answered >= sample->asked && sample->asked >= 0);
     struct rl_clock *clock = &clocks->clock[node];
-    int64_t wall_us = sample->wall_us < 0 ? 0 : sample->wall_us > WALL_US_MAX ? WALL_US_MAX : sample->wall_us;
+    int64_t wall_us = sample->wall_us < 0             ? 0
+                      : sample->wall_us > WALL_US_MAX ? WALL_US_MAX
+                                                      : sample->wall_us;
     rl_ns least = wall_us * 1000 - sample->answered, most = wall_us * 1000 - sample->asked;
     if (!clock->sampled) {
         *clock = (struct rl_clock){

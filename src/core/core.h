@@ -33,62 +33,72 @@ enum rl_vote {
     RL_VOTE_GRANTED, /* set / extended / deleted */
     RL_VOTE_DENIED,  /* another's token is there */
     RL_VOTE_ABSENT,  /* extend, release: no key */
-    RL_VOTE_STALE,   /* guarded acquire and raise: the key is ours, the fence was not raised to our proposal */
+    RL_VOTE_STALE,   /* guarded acquire and raise: the key is ours, the fence was not raised to our
+                        proposal */
     RL_VOTE_FAILED   /* it did not or could not say: error, lost connection, not reachable */
 };
 
 /* What holds for every lock of a client and TTL. */
 struct rl_terms {
-    uint8_t nodes;         /* 1..15 */
-    uint8_t quorum;        /* rl_quorum() of the nodes configured; guarded: of the members that the records name */
-    bool guarded;          /* a vote carries a fencing token: the proposal */
-    bool confirm;          /* guarded: a majority of the voters is asked once more before the win counts */
-    rl_ns ttl;             /* > 0 */
-    uint32_t drift_ppm;    /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
+    uint8_t nodes;  /* 1..15 */
+    uint8_t quorum; /* rl_quorum() of the nodes configured; guarded: of the members that the records
+                       name */
+    bool guarded;   /* a vote carries a fencing token: the proposal */
+    bool confirm;   /* guarded: a majority of the voters is asked once more before the win counts */
+    rl_ns ttl;      /* > 0 */
+    uint32_t drift_ppm; /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
     rl_ns drift_fixed;
-    rl_ns node_timeout;    /* 0 < node_timeout < ttl */
-    rl_ns validity_min;    /* a win must leave more than 0 and at least this */
+    rl_ns node_timeout; /* 0 < node_timeout < ttl */
+    rl_ns validity_min; /* a win must leave more than 0 and at least this */
 };
 rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl);
 
 enum rl_event_type {
-    RL_EVENT_START,   /* acquisition: begin. lease: begin with `validity_end` and `asked` */
-    RL_EVENT_VOTE,    /* `node` answered the SET or extension or repair with `vote` */
-    RL_EVENT_UNLOCKED,/* `node` answered the release with `vote` */
-    RL_EVENT_HINT,    /* acquisition: on `node` the holder's key has `remaining` left */
-    RL_EVENT_WAKE,    /* a hint that the resource may be free now; may be false, may be lost */
-    RL_EVENT_NODES,   /* `ready` or `settled` changed */
-    RL_EVENT_TICK,    /* time passed; nothing else */
-    RL_EVENT_CANCEL,  /* acquisition: the caller gives up */
-    RL_EVENT_EXTEND,  /* lease: the caller wants `ttl` */
-    RL_EVENT_RELEASE, /* lease: the caller releases */
-    RL_EVENT_LOOKED,  /* acquisition: a look at `node` is over: ABSENT: no key; GRANTED: a key with `remaining` left (below 0:
-                         for ever); FAILED: it did not say */
-    RL_EVENT_RANK     /* acquisition: `rank` of those who wait are before us; below 0: nobody could tell */
+    RL_EVENT_START,    /* acquisition: begin. lease: begin with `validity_end` and `asked` */
+    RL_EVENT_VOTE,     /* `node` answered the SET or extension or repair with `vote` */
+    RL_EVENT_UNLOCKED, /* `node` answered the release with `vote` */
+    RL_EVENT_HINT,     /* acquisition: on `node` the holder's key has `remaining` left */
+    RL_EVENT_WAKE,     /* a hint that the resource may be free now; may be false, may be lost */
+    RL_EVENT_NODES,    /* `ready` or `settled` changed */
+    RL_EVENT_TICK,     /* time passed; nothing else */
+    RL_EVENT_CANCEL,   /* acquisition: the caller gives up */
+    RL_EVENT_EXTEND,   /* lease: the caller wants `ttl` */
+    RL_EVENT_RELEASE,  /* lease: the caller releases */
+    RL_EVENT_LOOKED,   /* acquisition: a look at `node` is over: ABSENT: no key; GRANTED: a key with
+                          `remaining` left (below 0: for ever); FAILED: it did not say */
+    RL_EVENT_RANK /* acquisition: `rank` of those who wait are before us; below 0: nobody could tell
+                   */
 };
 
 struct rl_event {
     enum rl_event_type type;
     uint8_t node;
     enum rl_vote vote;
-    rl_mask ready;     /* every event: nodes that may be sent a SET now (connected, nothing overdue, slot free) */
-    rl_mask voided;    /* guarded, every event: nodes that by what is known now may not vote (another body, another epoch,
-                          recovering): what they granted in a round that is still open does not count */
-    rl_mask foreign;   /* guarded, of the voided: superseded, or no member. What told so may be forgotten again, as when it
-                          is disconnected; an attempt that has heard it does not count them any more */
-    rl_mask settled;   /* every event: nodes that are connected, or whose last try to connect has failed */
-    rl_mask asked;     /* lease START: nodes that may hold our key */
-    rl_ns validity_end;/* lease START */
-    rl_ns remaining;   /* HINT, LOOKED */
-    rl_mask watched;   /* every event of an acquisition: nodes that, once looked at, tell of the key's next change (WAKE) */
-    bool behind;       /* every event of an acquisition: others of this process wait before us */
-    bool crowded;      /* acquisition START: others waited when we had it last, so that we go behind them */
-    int32_t rank;      /* RANK */
-    rl_ns ttl;         /* EXTEND */
-    bool full;         /* every event of a lease: no renewal may be sent now. A renewal that is due waits */
-    uint64_t seed;     /* acquisition START: 64 random bits for the retry delays */
+    rl_mask ready;   /* every event: nodes that may be sent a SET now (connected, nothing overdue,
+                        slot free) */
+    rl_mask voided;  /* guarded, every event: nodes that by what is known now may not vote (another
+                        body, another epoch, recovering): what they granted in a round that is still
+                        open does not count */
+    rl_mask foreign; /* guarded, of the voided: superseded, or no member. What told so may be
+                        forgotten again, as when it is disconnected; an attempt that has heard it
+                        does not count them any more */
+    rl_mask settled; /* every event: nodes that are connected, or whose last try to connect has
+                        failed */
+    rl_mask asked;   /* lease START: nodes that may hold our key */
+    rl_ns validity_end; /* lease START */
+    rl_ns remaining;    /* HINT, LOOKED */
+    rl_mask watched; /* every event of an acquisition: nodes that, once looked at, tell of the key's
+                        next change (WAKE) */
+    bool behind;     /* every event of an acquisition: others of this process wait before us */
+    bool crowded; /* acquisition START: others waited when we had it last, so that we go behind them
+                   */
+    int32_t rank; /* RANK */
+    rl_ns ttl;    /* EXTEND */
+    bool full; /* every event of a lease: no renewal may be sent now. A renewal that is due waits */
+    uint64_t seed;      /* acquisition START: 64 random bits for the retry delays */
     int64_t fence;      /* guarded VOTE: the highest fence known of that node, 0 unknown */
-    int64_t fence_hint; /* guarded, every event of an acquisition: what a proposal made now should be at least */
+    int64_t fence_hint; /* guarded, every event of an acquisition: what a proposal made now should
+                           be at least */
 };
 
 enum rl_outcome {
@@ -111,23 +121,26 @@ enum rl_notice {
 
 /* What the caller must do after a step, in this order: send, then arm the timer, then tell. */
 struct rl_actions {
-    bool fresh_token;  /* draw a new token before sending `acquire` */
-    rl_mask acquire;   /* SET key token NX PX ttl */
-    rl_mask repair;    /* the same SET with the same token, on a node where a majority-proven lease is absent */
-    rl_mask extend;    /* compare-and-pexpire to `extend_ttl` */
+    bool fresh_token; /* draw a new token before sending `acquire` */
+    rl_mask acquire;  /* SET key token NX PX ttl */
+    rl_mask repair; /* the same SET with the same token, on a node where a majority-proven lease is
+                       absent */
+    rl_mask extend; /* compare-and-pexpire to `extend_ttl` */
     rl_ns extend_ttl;
-    rl_mask release;   /* compare-and-delete, queued behind whatever went to that node before */
-    rl_mask peek;      /* ask how long the holder's key has left (a hint) */
-    rl_mask look;      /* the same, answered by LOOKED; and be told of the next change */
-    bool stand;        /* stand in the line of those who wait, or go on standing; answered by RANK */
-    int64_t fence;     /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
-    rl_mask raise;     /* guarded: raise the fence to the proposal where the key is ours */
-    rl_mask confirm;   /* guarded: do key and fence still say what was voted? */
-    bool renewal_waits; /* lease: a renewal is due and waits for an event that is not full; `wake_at` is not about it */
-    rl_ns wake_at;     /* step again with TICK at this time at the latest; RL_NEVER: nothing to wait for */
-    unsigned notices;  /* enum rl_notice, ored */
-    enum rl_outcome outcome;         /* not NONE: the acquisition or the release is over */
-    enum rl_outcome extend_outcome;  /* not NONE: the caller's extension is over */
+    rl_mask release; /* compare-and-delete, queued behind whatever went to that node before */
+    rl_mask peek;    /* ask how long the holder's key has left (a hint) */
+    rl_mask look;    /* the same, answered by LOOKED; and be told of the next change */
+    bool stand;      /* stand in the line of those who wait, or go on standing; answered by RANK */
+    int64_t fence;   /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
+    rl_mask raise;   /* guarded: raise the fence to the proposal where the key is ours */
+    rl_mask confirm; /* guarded: do key and fence still say what was voted? */
+    bool renewal_waits; /* lease: a renewal is due and waits for an event that is not full;
+                           `wake_at` is not about it */
+    rl_ns wake_at; /* step again with TICK at this time at the latest; RL_NEVER: nothing to wait for
+                    */
+    unsigned notices;               /* enum rl_notice, ored */
+    enum rl_outcome outcome;        /* not NONE: the acquisition or the release is over */
+    enum rl_outcome extend_outcome; /* not NONE: the caller's extension is over */
 };
 
 /* ---- one round of votes: who was asked, who said what ------------------------------------ */
@@ -136,87 +149,101 @@ struct rl_tally {
     uint8_t nodes, quorum;
     rl_mask asked, granted, denied, absent, failed;
 };
-void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum, rl_mask asked); /* unasked nodes count as failed */
+void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum,
+                   rl_mask asked); /* unasked nodes count as failed */
 /* False when the vote is not of this round: not asked, or answered already. */
 bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote);
 rl_mask rl_tally_pending(const struct rl_tally *tally);
 void rl_tally_close(struct rl_tally *tally); /* whoever is pending has failed */
 /* Whatever these said or will say does not count: they have failed. False: they had already. */
 bool rl_tally_void(struct rl_tally *tally, rl_mask voided);
-bool rl_tally_won(const struct rl_tally *tally);    /* a majority granted */
+bool rl_tally_won(const struct rl_tally *tally);      /* a majority granted */
 bool rl_tally_hopeless(const struct rl_tally *tally); /* granted + pending is below the quorum */
 
 /* ---- one attempt ------------------------------------------------------------------------- */
 
-enum rl_attempt_state { RL_ATTEMPT_IDLE = 0, RL_ATTEMPT_VOTING, RL_ATTEMPT_CONFIRMING, RL_ATTEMPT_WON, RL_ATTEMPT_LOST };
+enum rl_attempt_state {
+    RL_ATTEMPT_IDLE = 0,
+    RL_ATTEMPT_VOTING,
+    RL_ATTEMPT_CONFIRMING,
+    RL_ATTEMPT_WON,
+    RL_ATTEMPT_LOST
+};
 
 struct rl_attempt {
     const struct rl_terms *terms;
     enum rl_attempt_state state;
-    enum rl_outcome outcome;   /* when LOST */
+    enum rl_outcome outcome; /* when LOST */
     struct rl_tally tally;
-    rl_ns t1;                  /* when the SETs went out */
-    rl_ns validity_end;        /* when WON: t1 + ttl - drift */
-    /* Guarded. A granted vote counts at the proposal that it was given for; where the key is ours but the fence is
-     * not (STALE), the fence is raised again, by then to a higher proposal for all. */
-    int64_t fence;             /* the proposal; when WON the fencing token */
-    int64_t fence_seen;        /* the highest fence that any node told of */
-    rl_mask ours;              /* nodes that have said that the key is ours */
-    rl_mask current;           /* asked for this proposal */
-    rl_mask waiting;           /* asked, for whichever proposal, and not answered */
+    rl_ns t1;           /* when the SETs went out */
+    rl_ns validity_end; /* when WON: t1 + ttl - drift */
+    /* Guarded. A granted vote counts at the proposal that it was given for; where the key is ours
+     * but the fence is not (STALE), the fence is raised again, by then to a higher proposal for
+     * all. */
+    int64_t fence;      /* the proposal; when WON the fencing token */
+    int64_t fence_seen; /* the highest fence that any node told of */
+    rl_mask ours;       /* nodes that have said that the key is ours */
+    rl_mask current;    /* asked for this proposal */
+    rl_mask waiting;    /* asked, for whichever proposal, and not answered */
     uint8_t raises;
     struct rl_tally confirming;
 };
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms);
-void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
+                     struct rl_actions *actions);
 
 /* ---- waiting: when to look, and when to contend --------------------------------------------- */
 
-#define RL_WAITING_ARMED 1 /* so many at the head of the line are told of changes; the others are told their rank */
+#define RL_WAITING_ARMED                                                                           \
+    1 /* so many at the head of the line are told of changes; the others are told their rank */
 
-/* While nodes tell of changes; else the random delay alone decides. All of it are hints (docs/waiting.md). */
+/* While nodes tell of changes; else the random delay alone decides. All of it are hints
+ * (docs/waiting.md). */
 struct rl_waiting {
     const struct rl_terms *terms;
     bool active;
-    int32_t rank;            /* how many are before us; below 0 unknown */
-    int32_t guess;           /* in its place */
-    rl_mask free, held;      /* when last looked at; neither: not known */
-    rl_mask fresh;           /* looked at, and no change was told since */
-    rl_mask freed;           /* seen free after it was held, since free_since */
-    rl_mask looking, again;  /* a look is under way; and a change was told meanwhile */
-    rl_ns free_since;        /* since when a majority may be free; RL_NEVER */
+    int32_t rank;                /* how many are before us; below 0 unknown */
+    int32_t guess;               /* in its place */
+    rl_mask free, held;          /* when last looked at; neither: not known */
+    rl_mask fresh;               /* looked at, and no change was told since */
+    rl_mask freed;               /* seen free after it was held, since free_since */
+    rl_mask looking, again;      /* a look is under way; and a change was told meanwhile */
+    rl_ns free_since;            /* since when a majority may be free; RL_NEVER */
     rl_ns free_at[RL_NODES_MAX]; /* when a held key ends; RL_NEVER */
     rl_ns look_at, expire_at, poll_at;
-    rl_ns looked_at, rtt;    /* when the last looks began; how long they take */
+    rl_ns looked_at, rtt; /* when the last looks began; how long they take */
     rl_ns poll_min, poll_max;
-    unsigned losses;         /* tries in a row since it was seen held */
-    bool wary;               /* a change was taken for a release, and was none */
+    unsigned losses; /* tries in a row since it was seen held */
+    bool wary;       /* a change was taken for a release, and was none */
     uint64_t random;
 };
-void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min, rl_ns poll_max,
-                      uint64_t random, rl_ns now, struct rl_actions *actions);
+void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min,
+                      rl_ns poll_max, uint64_t random, rl_ns now, struct rl_actions *actions);
 /* After a try that was lost, the keys of which are gone. */
-void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
+                       struct rl_actions *actions);
 /* Takes note of what an event says; in any state of the acquisition. */
 void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now);
 /* While sleeping, after the note: true when it is time to try. */
-bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
+                     struct rl_actions *actions);
 rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting);
 
 /* ---- an acquisition: attempts with cleaning up and random delays between ------------------- */
 
 struct rl_retry_rules {
-    uint32_t retries_max;    /* UINT32_MAX: no limit */
-    rl_ns deadline;          /* no try starts after it; RL_NEVER */
+    uint32_t retries_max; /* UINT32_MAX: no limit */
+    rl_ns deadline;       /* no try starts after it; RL_NEVER */
     rl_ns delay_min, delay_max;
-    rl_ns connect_timeout;   /* how long the first try waits for nodes to come up */
+    rl_ns connect_timeout; /* how long the first try waits for nodes to come up */
 };
 
 enum rl_acquire_state {
     RL_ACQUIRE_IDLE = 0,
-    RL_ACQUIRE_GATHERING, /* waiting for nodes to connect: all settled; or a majority ready and one node timeout; or connect_timeout */
+    RL_ACQUIRE_GATHERING, /* waiting for nodes to connect: all settled; or a majority ready and one
+                             node timeout; or connect_timeout */
     RL_ACQUIRE_VOTING,
-    RL_ACQUIRE_CLEANING,  /* lost: waiting for the releases, at most one node timeout */
+    RL_ACQUIRE_CLEANING, /* lost: waiting for the releases, at most one node timeout */
     RL_ACQUIRE_SLEEPING,
     RL_ACQUIRE_WON,
     RL_ACQUIRE_OVER
@@ -230,27 +257,36 @@ struct rl_acquire {
     struct rl_attempt attempt;
     struct rl_tally cleaning;
     uint32_t tries;
-    uint64_t random;             /* state of the generator seeded at START */
-    rl_ns since;                 /* when this state began */
+    uint64_t random; /* state of the generator seeded at START */
+    rl_ns since;     /* when this state began */
     rl_ns wake_at;
     bool cancelled;
     bool crowded, parked;        /* parked: behind others of this process */
     rl_ns free_at[RL_NODES_MAX]; /* hints: when the holder's key ends on a node; 0 unknown */
     struct rl_waiting waiting;
 };
-void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms, const struct rl_retry_rules *rules);
-void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms,
+                     const struct rl_retry_rules *rules);
+void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
+                     struct rl_actions *actions);
 
 /* ---- a lease: renewal, extension, loss, release -------------------------------------------- */
 
 struct rl_lease_rules {
-    rl_ns renew_every;       /* 0: not renewed */
-    rl_ns hold_max;          /* 0: no limit; validity never reaches beyond START + hold_max */
-    uint32_t renewals_max;   /* 0: no limit */
-    rl_ns lost_margin;       /* LOST is told this long before validity ends */
+    rl_ns renew_every;     /* 0: not renewed */
+    rl_ns hold_max;        /* 0: no limit; validity never reaches beyond START + hold_max */
+    uint32_t renewals_max; /* 0: no limit */
+    rl_ns lost_margin;     /* LOST is told this long before validity ends */
 };
 
-enum rl_lease_state { RL_LEASE_NONE = 0, RL_LEASE_HELD, RL_LEASE_UNSURE, RL_LEASE_LOST, RL_LEASE_RELEASING, RL_LEASE_RELEASED };
+enum rl_lease_state {
+    RL_LEASE_NONE = 0,
+    RL_LEASE_HELD,
+    RL_LEASE_UNSURE,
+    RL_LEASE_LOST,
+    RL_LEASE_RELEASING,
+    RL_LEASE_RELEASED
+};
 
 struct rl_lease {
     const struct rl_terms *terms;
@@ -258,23 +294,26 @@ struct rl_lease {
     enum rl_lease_state state;
     rl_ns began;
     rl_ns validity_end;
-    rl_ns renew_at;          /* next renewal; RL_NEVER */
+    rl_ns renew_at; /* next renewal; RL_NEVER */
     uint32_t renewals;
-    rl_mask asked;           /* nodes that may hold our key: where a release must go */
-    bool adopted;            /* by token only: no validity is proven yet */
+    rl_mask asked; /* nodes that may hold our key: where a release must go */
+    bool adopted;  /* by token only: no validity is proven yet */
     bool round_open;
     bool round_by_caller;
-    bool round_proven;       /* a majority extended in this round */
-    rl_mask repaired;        /* in this round */
+    bool round_proven; /* a majority extended in this round */
+    rl_mask repaired;  /* in this round */
     struct rl_tally round;
     rl_ns round_t1, round_ttl;
-    rl_ns want_ttl;          /* the caller's extension, waiting for the round under way; 0 none */
+    rl_ns want_ttl; /* the caller's extension, waiting for the round under way; 0 none */
     struct rl_tally unlocking;
     rl_ns unlocking_since;
 };
-void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms, const struct rl_lease_rules *rules);
-/* START with validity_end = 0 adopts a lock by its token: state HELD is reached by the first proven extension. */
-void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions);
+void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
+                   const struct rl_lease_rules *rules);
+/* START with validity_end = 0 adopts a lock by its token: state HELD is reached by the first proven
+ * extension. */
+void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                   struct rl_actions *actions);
 /* What is surely left at `now`; 0 when lost, released or nothing was proven. */
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What happened to the nodes, and what is to be asked of them. The machine is driven by levels: each step works out from
- * all that is known who stands how (standing.c), and for each idle node what would carry the recovery on. A step that was
- * lost, or done by another agent meanwhile, is seen in the records and needs no memory of its own.
+ * What happened to the nodes, and what is to be asked of them. The machine is driven by levels:
+ * each step works out from all that is known who stands how (standing.c), and for each idle node
+ * what would carry the recovery on. A step that was lost, or done by another agent meanwhile, is
+ * seen in the records and needs no memory of its own.
  */
 #include <assert.h>
 #include <string.h>
@@ -23,7 +24,8 @@ void rl_guard_init(struct rl_guard *guard, unsigned nodes, uint32_t drift_ppm, r
     guard->drift_fixed = drift_fixed;
     guard->installing = -1;
     guard->votes_needed = rl_quorum(nodes);
-    for (unsigned i = 0; i < nodes; i++) guard->node[i].reconnect_at = guard->node[i].reclaim_at = RL_NEVER;
+    for (unsigned i = 0; i < nodes; i++)
+        guard->node[i].reconnect_at = guard->node[i].reclaim_at = RL_NEVER;
 }
 
 /* splitmix64, seeded anew by every event. */
@@ -36,7 +38,8 @@ static uint64_t draw(struct rl_guard *guard) {
 }
 
 rl_ns rl_guard_quarantine(const struct rl_guard *guard) {
-    const struct rl_terms terms = {.drift_ppm = guard->drift_ppm, .drift_fixed = guard->drift_fixed};
+    const struct rl_terms terms = {.drift_ppm = guard->drift_ppm,
+                                   .drift_fixed = guard->drift_fixed};
     rl_ns ttl_max = guard->quorum.ttl_max_ms * RL_MS;
     return ttl_max + rl_drift(&terms, ttl_max);
 }
@@ -55,18 +58,20 @@ rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
     return left > 0 ? left : 0;
 }
 
-/* ---- what happened ------------------------------------------------------------------------------------------------ */
+/* ---- what happened --------------------------------------------------------------------------- */
 
 static void stop_waiting(struct rl_guard_node *node) {
     node->waits_for = node->looks_for = 0;
     node->waited = false;
 }
 
-/* Keys of leases may be gone there. That matters until each of these leases has ended, or was extended there since. */
+/* Keys of leases may be gone there. That matters until each of these leases has ended, or was
+ * extended there since. */
 static void suspect(const struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
     if (!guard->known) return; /* no vote of it was ever counted */
-    /* A recovering node votes for no client, and the client that makes it intact looks at it first. A suspicion that
-     * outlives the recovery would write the node down again when its vote is needed. */
+    /* A recovering node votes for no client, and the client that makes it intact looks at it first.
+     * A suspicion that outlives the recovery would write the node down again when its vote is
+     * needed. */
     if (node->read && node->has_record && node->record.standing == RL_RECORD_RECOVERING) return;
     node->suspect = true;
     node->suspect_until = now + rl_guard_quarantine(guard);
@@ -103,14 +108,17 @@ static void went_down(struct rl_guard *guard, unsigned index) {
     node->up = node->stated = node->read = node->reread = false;
     node->errand = RL_ERRAND_NONE;
     node->reconnect_at = RL_NEVER;
-    stop_waiting(node); /* what it may have gone through meanwhile nobody saw: what was handed on still counts */
+    stop_waiting(node); /* what it may have gone through meanwhile nobody saw: what was handed on
+                           still counts */
     if (guard->installing == (int)index) stop_installing(guard);
 }
 
 static void trust(struct rl_guard_node *node) { node->suspect = node->distrusted = false; }
 
-/* A change that is noticed here is one of data: another record, or a recovery that must begin anew. */
-static void state_came(struct rl_guard *guard, struct rl_guard_node *node, const struct rl_guard_event *event, rl_ns now) {
+/* A change that is noticed here is one of data: another record, or a recovery that must begin
+ * anew. */
+static void state_came(struct rl_guard *guard, struct rl_guard_node *node,
+                       const struct rl_guard_event *event, rl_ns now) {
     if (!node->up) return;
     assert(strlen(event->replid) < sizeof node->replid);
     memcpy(node->replid, event->replid, strlen(event->replid) + 1);
@@ -149,7 +157,8 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     if (node->errand != RL_ERRAND_WRITE) return;
     node->errand = RL_ERRAND_NONE;
     if (guard->installing == (int)index) stop_installing(guard);
-    if (!done) { /* another was quicker; what recovers does not vote, whatever the new record says */
+    if (!done) { /* another was quicker; what recovers does not vote, whatever the new record says
+                  */
         node->read = node->standing == RL_STANDING_RECOVERING;
         node->reread = true;
         return;
@@ -157,7 +166,8 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     node->record = node->writing;
     node->read = node->has_record = true;
     node->unreadable = false;
-    if (node->record.standing == RL_RECORD_RECOVERING) trust(node); /* else it was on its way before */
+    if (node->record.standing == RL_RECORD_RECOVERING)
+        trust(node); /* else it was on its way before */
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
@@ -187,8 +197,8 @@ static void failed(struct rl_guard *guard, unsigned index, rl_ns now) {
     node->again_at = now + RETRY_PAUSE;
 }
 
-/* A record changes together with the name of its fences. So if it still has that nonce when it is read again, somebody
- * has removed the fences alone. */
+/* A record changes together with the name of its fences. So if it still has that nonce when it is
+ * read again, somebody has removed the fences alone. */
 static void doubt(struct rl_guard_node *node) {
     if (!node->read || !node->has_record) return;
     node->damaged = node->record.nonce;
@@ -217,9 +227,10 @@ static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_
     }
 }
 
-/* ---- what is to be written ------------------------------------------------------------------------------------------ */
+/* ---- what is to be written ------------------------------------------------------------------- */
 
-static void write_record(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+static void write_record(struct rl_guard *guard, struct rl_guard_node *node,
+                         struct rl_guard_actions *actions) {
     struct rl_record *to = &node->writing;
     node->expected = node->has_record ? node->record.nonce : 0;
     node->was_kept = !node->has_record || node->record.standing == RL_RECORD_RECOVERING;
@@ -243,15 +254,18 @@ static void own_record(const struct rl_guard *guard, struct rl_guard_node *node)
 }
 
 /* Step 1. */
-static void claim(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+static void claim(struct rl_guard *guard, struct rl_guard_node *node,
+                  struct rl_guard_actions *actions) {
     own_record(guard, node);
     node->writing.standing = RL_RECORD_RECOVERING;
-    node->writing.ballot = node->writing.accepted_ballot = 0; /* an acceptor again when it is installed */
+    node->writing.ballot = node->writing.accepted_ballot =
+        0; /* an acceptor again when it is installed */
     memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
     node->writing.loss = draw(guard);
     for (unsigned i = 0; i < node->writing.members_count; i++) {
         struct rl_body *body = &node->writing.members[i].body;
-        if (node->writing.members[i].id != node->id || strcmp(body->run_id, node->run_id) == 0) continue;
+        if (node->writing.members[i].id != node->id || strcmp(body->run_id, node->run_id) == 0)
+            continue;
         rl_body_follow(body, node->run_id);
     }
     stop_waiting(node);
@@ -261,12 +275,14 @@ static void claim(struct rl_guard *guard, struct rl_guard_node *node, struct rl_
 }
 
 /* Step 2, at an intact node: the newest bodies that are known. */
-static void register_bodies(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+static void register_bodies(struct rl_guard *guard, struct rl_guard_node *node,
+                            struct rl_guard_actions *actions) {
     node->writing = node->record;
     for (unsigned i = 0; i < node->writing.members_count; i++) {
         struct rl_member *member = &node->writing.members[i];
         struct rl_body body;
-        if (standing_newest_body(guard, member->id, &body) && rl_body_compare(&member->body, &body) < 0)
+        if (standing_newest_body(guard, member->id, &body) &&
+            rl_body_compare(&member->body, &body) < 0)
             member->body = body;
     }
     node->floor = NULL;
@@ -274,7 +290,8 @@ static void register_bodies(struct rl_guard *guard, struct rl_guard_node *node, 
 }
 
 /* A record of a later epoch was chosen: any client may bring a node up to it. */
-static void switch_epoch(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+static void switch_epoch(struct rl_guard *guard, struct rl_guard_node *node,
+                         struct rl_guard_actions *actions) {
     own_record(guard, node);
     node->writing.standing = RL_RECORD_INTACT;
     node->writing.ballot = node->writing.accepted_ballot = 0;
@@ -283,7 +300,8 @@ static void switch_epoch(struct rl_guard *guard, struct rl_guard_node *node, str
 }
 
 /* Step 5. What the sources promised and accepted for the next epoch holds here too. */
-static void install(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+static void install(struct rl_guard *guard, struct rl_guard_node *node,
+                    struct rl_guard_actions *actions) {
     own_record(guard, node);
     struct rl_record *to = &node->writing;
     to->standing = RL_RECORD_INTACT;
@@ -305,10 +323,14 @@ static void install(struct rl_guard *guard, struct rl_guard_node *node, struct r
     write_record(guard, node, actions);
 }
 
-static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
-    int64_t waited_ms = (now - node->waits_since) / RL_MS, enough_ms = rl_guard_quarantine(guard) / RL_MS + 1;
-    if (waited_ms > enough_ms) waited_ms = enough_ms; /* as a record can hold, whatever it held before */
-    node->hand_on_pause = node->hand_on_pause < HAND_ON_PAUSE_MAX / 2 ? node->hand_on_pause * 2 : HAND_ON_PAUSE_MAX;
+static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
+                    struct rl_guard_actions *actions) {
+    int64_t waited_ms = (now - node->waits_since) / RL_MS,
+            enough_ms = rl_guard_quarantine(guard) / RL_MS + 1;
+    if (waited_ms > enough_ms)
+        waited_ms = enough_ms; /* as a record can hold, whatever it held before */
+    node->hand_on_pause =
+        node->hand_on_pause < HAND_ON_PAUSE_MAX / 2 ? node->hand_on_pause * 2 : HAND_ON_PAUSE_MAX;
     node->hand_on_at = now + node->hand_on_pause;
     if (waited_ms <= node->record.waited_ms) return;
     node->writing = node->record;
@@ -317,10 +339,10 @@ static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
     write_record(guard, node, actions);
 }
 
-/* ---- a node that recovers ------------------------------------------------------------------------------------------- */
+/* ---- a node that recovers -------------------------------------------------------------------- */
 
-/* Step 2 ends. One member after the other had the registration, by what we know; but the first may have lost it before the
- * last got it, and recovered from others who had it not yet. */
+/* Step 2 ends. One member after the other had the registration, by what we know; but the first may
+ * have lost it before the last got it, and recovered from others who had it not yet. */
 static void begin_look(struct rl_guard *guard, struct rl_guard_node *node) {
     node->looks_for = node->record.loss;
     node->looked = 0;
@@ -345,10 +367,12 @@ static bool is_registered(struct rl_guard *guard, struct rl_guard_node *node, rl
     }
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *other = &guard->node[i];
-        bool unread = other->up && !other->unfit && (!other->stated || !other->read || (other->has_record && other->reread));
+        bool unread = other->up && !other->unfit &&
+                      (!other->stated || !other->read || (other->has_record && other->reread));
         if (!(node->looking & rl_bit(i)) || unread) continue;
         node->looking &= (rl_mask)~rl_bit(i);
-        bool same = other->standing == RL_STANDING_INTACT && other->record.nonce == node->look_nonces[i];
+        bool same =
+            other->standing == RL_STANDING_INTACT && other->record.nonce == node->look_nonces[i];
         if (same && standing_has_registered(other, node)) node->looked |= rl_bit(i);
     }
     if (rl_count(node->looked) >= guard->votes_needed) return true;
@@ -359,12 +383,13 @@ static bool is_registered(struct rl_guard *guard, struct rl_guard_node *node, rl
     return false;
 }
 
-/* Step 3 begins: by now the registration is known to be complete. Whatever the record says was waited was waited after
- * it too. */
+/* Step 3 begins: by now the registration is known to be complete. Whatever the record says was
+ * waited was waited after it too. */
 static void start_waiting(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
     rl_ns since = now - node->record.waited_ms * RL_MS;
     if (node->waits_for == node->record.loss) {
-        if (since < node->waits_since) node->waits_since = since; /* another agent has waited longer */
+        if (since < node->waits_since)
+            node->waits_since = since; /* another agent has waited longer */
         return;
     }
     rl_ns jitter_max = guard->quorum.ttl_max_ms * RL_MS / 16;
@@ -378,7 +403,8 @@ static void start_waiting(struct rl_guard *guard, struct rl_guard_node *node, rl
 }
 
 /* Steps 4 and 5. */
-static void finish(struct rl_guard *guard, struct rl_guard_node *node, struct rl_guard_actions *actions) {
+static void finish(struct rl_guard *guard, struct rl_guard_node *node,
+                   struct rl_guard_actions *actions) {
     int index = (int)(node - guard->node);
     if (!node->waited) { /* most likely another agent has done it meanwhile */
         node->waited = node->reread = true;
@@ -395,24 +421,31 @@ static void finish(struct rl_guard *guard, struct rl_guard_node *node, struct rl
     if (rl_count(sources) >= guard->votes_needed) install(guard, node, actions);
 }
 
-/* Another server was registered in its place. If that one lives, two are there for one member, and to register again at
- * once would go on for ever. So first we connect anew, for most likely the other is behind that address by now; only if it
- * is the same server still, and for as long as a quarantine takes, it gets the place back, as one that has lost its data. */
-static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+/* Another server was registered in its place. If that one lives, two are there for one member, and
+ * to register again at once would go on for ever. So first we connect anew, for most likely the
+ * other is behind that address by now; only if it is the same server still, and for as long as a
+ * quarantine takes, it gets the place back, as one that has lost its data. */
+static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
+                     struct rl_guard_actions *actions) {
     stop_waiting(node);
-    if (guard->installing == (int)(node - guard->node)) stop_installing(guard); /* others have their turn */
-    if (!node->same_again || now < node->reclaim_at || guard->leaving || standing_is_double(guard, node)) return;
+    if (guard->installing == (int)(node - guard->node))
+        stop_installing(guard); /* others have their turn */
+    if (!node->same_again || now < node->reclaim_at || guard->leaving ||
+        standing_is_double(guard, node))
+        return;
     if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed) claim(guard, node, actions);
 }
 
-static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
+                    struct rl_guard_actions *actions) {
     if (node->id == 0 || !guard->known) return;
     if (standing_is_superseded(guard, node)) {
         give_way(guard, node, now, actions);
         return;
     }
     if (!standing_is_claimed(guard, node)) {
-        if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed && !guard->leaving) claim(guard, node, actions);
+        if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed && !guard->leaving)
+            claim(guard, node, actions);
         return;
     }
     if (node->waits_for != node->record.loss && !is_registered(guard, node, now)) return;
@@ -429,19 +462,22 @@ static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
     }
 }
 
-/* ---- what is to be asked --------------------------------------------------------------------------------------------- */
+/* ---- what is to be asked --------------------------------------------------------------------- */
 
 static bool lacks_body(const struct rl_guard *guard, const struct rl_guard_node *node) {
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *other = &guard->node[i];
-        if (other == node || other->standing != RL_STANDING_RECOVERING || !standing_is_claimed(guard, other)) continue;
+        if (other == node || other->standing != RL_STANDING_RECOVERING ||
+            !standing_is_claimed(guard, other))
+            continue;
         const struct rl_member *member = rl_record_member(&node->record, other->id);
         if (member && rl_body_compare(&member->body, standing_claimed_body(other)) < 0) return true;
     }
     return false;
 }
 
-static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
+                       struct rl_guard_actions *actions) {
     rl_mask bit = rl_bit((unsigned)(node - guard->node));
     switch (node->standing) {
     case RL_STANDING_INTACT:
@@ -465,15 +501,21 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
 }
 
 /* Refused by this client, and soon by all: the record says so to those that have not looked yet. */
-static void plan_refused(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+static void plan_refused(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
+                         struct rl_guard_actions *actions) {
     if (!node->suspect || !guard->known || guard->watch_only || guard->leaving) return;
-    if (node->errand != RL_ERRAND_NONE || now < node->again_at || !node->read || node->reread || !node->has_record) return;
-    bool votes = node->record.standing == RL_RECORD_INTACT && node->record.quorum_id == guard->quorum.quorum_id &&
-                 standing_fits(node) && rl_record_member(&guard->quorum, node->id);
-    if (votes && rl_count(rl_guard_intact(guard)) >= guard->votes_needed) claim(guard, node, actions);
+    if (node->errand != RL_ERRAND_NONE || now < node->again_at || !node->read || node->reread ||
+        !node->has_record)
+        return;
+    bool votes = node->record.standing == RL_RECORD_INTACT &&
+                 node->record.quorum_id == guard->quorum.quorum_id && standing_fits(node) &&
+                 rl_record_member(&guard->quorum, node->id);
+    if (votes && rl_count(rl_guard_intact(guard)) >= guard->votes_needed)
+        claim(guard, node, actions);
 }
 
-static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, struct rl_guard_actions *actions) {
+static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
+                 struct rl_guard_actions *actions) {
     rl_mask bit = rl_bit((unsigned)(node - guard->node));
     if (!node->up) return;
     if (node->unfit) {
@@ -494,7 +536,7 @@ static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now, 
     actions->read |= bit;
 }
 
-/* ---- when to look again ----------------------------------------------------------------------------------------------- */
+/* ---- when to look again ---------------------------------------------------------------------- */
 
 /* What was due by now was done in this step, or waits for an answer or for again_at. */
 static void wake_by(struct rl_guard_actions *actions, rl_ns at, rl_ns now) {
@@ -515,7 +557,7 @@ static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *
     wake_by(actions, node->hand_on_at, now);
 }
 
-/* ---- what has come of it ---------------------------------------------------------------------------------------------- */
+/* ---- what has come of it --------------------------------------------------------------------- */
 
 static void review(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
     if (!node->up || !node->read) return;
@@ -523,9 +565,11 @@ static void review(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now
     if (node->waits_for != 0 && !waits) {
         stop_waiting(node);
         /* Another loss: what was read for the one before was read before its wait. */
-        if (guard->installing == (int)(node - guard->node) && node->errand == RL_ERRAND_NONE) stop_installing(guard);
+        if (guard->installing == (int)(node - guard->node) && node->errand == RL_ERRAND_NONE)
+            stop_installing(guard);
     }
-    bool in_place = node->standing != RL_STANDING_RECOVERING && node->standing != RL_STANDING_FOREIGN;
+    bool in_place =
+        node->standing != RL_STANDING_RECOVERING && node->standing != RL_STANDING_FOREIGN;
     if (in_place || !standing_is_superseded(guard, node)) {
         node->reconnect_at = node->reclaim_at = RL_NEVER;
         return;
@@ -557,16 +601,18 @@ static bool judge(struct rl_guard *guard, rl_ns now) {
     return changed;
 }
 
-/* ---- the step ---------------------------------------------------------------------------------------------------------- */
+/* ---- the step -------------------------------------------------------------------------------- */
 
-void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now, struct rl_guard_actions *actions) {
+void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now,
+                   struct rl_guard_actions *actions) {
     memset(actions, 0, sizeof *actions);
     actions->wake_at = RL_NEVER;
     guard->random = event->random;
     uint32_t epoch = guard->quorum.epoch;
     take(guard, event, now);
     actions->changed = judge(guard, now);
-    if (guard->quorum.epoch != epoch && guard->installing >= 0 && guard->node[guard->installing].errand == RL_ERRAND_NONE)
+    if (guard->quorum.epoch != epoch && guard->installing >= 0 &&
+        guard->node[guard->installing].errand == RL_ERRAND_NONE)
         stop_installing(guard); /* who must be asked has changed */
     for (unsigned i = 0; i < guard->nodes; i++) review(guard, &guard->node[i], now);
     if (guard->installing >= 0 && guard->node[guard->installing].errand == RL_ERRAND_NONE &&

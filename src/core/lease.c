@@ -2,16 +2,18 @@
  *
  * A lease: renewal, the caller's extension, loss, release. Quotations are from the Redlock page.
  *
- * Three rules others broke: an extension never sets a key that is gone (a lost lock stays lost); it counts only when a
- * majority has answered inside the validity it extends; and time is looked at before any event, so that a process
- * that was stopped past its TTL learns of the loss before it believes a late vote.
+ * Three rules others broke: an extension never sets a key that is gone (a lost lock stays lost); it
+ * counts only when a majority has answered inside the validity it extends; and time is looked at
+ * before any event, so that a process that was stopped past its TTL learns of the loss before it
+ * believes a late vote.
  */
 #include "core/core.h"
 
 #include <assert.h>
 #include <string.h>
 
-void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms, const struct rl_lease_rules *rules) {
+void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
+                   const struct rl_lease_rules *rules) {
     assert(terms->nodes >= 1 && terms->nodes <= RL_NODES_MAX && terms->quorum >= 1);
     assert(terms->guarded || terms->quorum == rl_quorum(terms->nodes));
     assert(rules->renew_every >= 0 && rules->hold_max >= 0 && rules->lost_margin >= 0);
@@ -37,7 +39,8 @@ static void move(struct rl_lease *lease, enum rl_lease_state to, rl_ns now) {
     if (to == RL_LEASE_HELD) assert(lease->validity_end > now);
     if (to == RL_LEASE_HELD && (lease->adopted || lease->state == RL_LEASE_UNSURE))
         assert(lease->round_proven && rl_count(lease->round.granted) >= lease->round.quorum);
-    if (to != RL_LEASE_HELD && to != RL_LEASE_UNSURE) assert(!lease->round_open && lease->want_ttl == 0);
+    if (to != RL_LEASE_HELD && to != RL_LEASE_UNSURE)
+        assert(!lease->round_open && lease->want_ttl == 0);
     (void)now;
     lease->state = to;
 }
@@ -47,17 +50,22 @@ static bool holding(const struct rl_lease *lease) {
 }
 
 /* Adopted by token, and no extension has proven it yet. */
-static bool unproven(const struct rl_lease *lease) { return lease->state == RL_LEASE_NONE && lease->adopted; }
+static bool unproven(const struct rl_lease *lease) {
+    return lease->state == RL_LEASE_NONE && lease->adopted;
+}
 
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now) {
     return holding(lease) && now < lease->validity_end ? lease->validity_end - now : 0;
 }
 
-static rl_ns lost_at(const struct rl_lease *lease) { return lease->validity_end - lease->rules.lost_margin; }
+static rl_ns lost_at(const struct rl_lease *lease) {
+    return lease->validity_end - lease->rules.lost_margin;
+}
 
 /* Neither an open round nor a caller that waits for one outlives the lease. */
 static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
-    bool caller_waits = lease->want_ttl != 0 || (lease->round_open && lease->round_by_caller && !lease->round_proven);
+    bool caller_waits = lease->want_ttl != 0 ||
+                        (lease->round_open && lease->round_by_caller && !lease->round_proven);
     if (caller_waits) actions->extend_outcome = RL_OUTCOME_LOST;
     lease->round_open = false;
     lease->want_ttl = 0;
@@ -66,7 +74,8 @@ static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
 
 static void lose(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     drop_rounds(lease, actions);
-    if (holding(lease)) actions->notices |= RL_NOTICE_LOST; /* what was never proven cannot be told lost */
+    if (holding(lease))
+        actions->notices |= RL_NOTICE_LOST; /* what was never proven cannot be told lost */
     move(lease, RL_LEASE_LOST, now);
 }
 
@@ -76,7 +85,8 @@ static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
     lease->renew_at = RL_NEVER;
     if (lease->rules.renew_every == 0 || now >= lost_at(lease)) return;
     lease->renew_at = base + lease->rules.renew_every;
-    /* Little was left (a slow win, a shortened last renewal): an interval that comes too late would be none. */
+    /* Little was left (a slow win, a shortened last renewal): an interval that comes too late would
+     * be none. */
     if (lease->renew_at >= lost_at(lease)) lease->renew_at = now + (lost_at(lease) - now) / 2;
 }
 
@@ -92,8 +102,9 @@ static bool renewals_used_up(const struct rl_lease *lease) {
     return lease->rules.renewals_max != 0 && lease->renewals >= lease->rules.renewals_max;
 }
 
-/* "the maximum number of lock reacquisition attempts should be limited, otherwise one of the liveness properties is
- * violated". The TTL to renew with, shortened so that validity ends within hold_max; 0: no renewal, or no gain. */
+/* "the maximum number of lock reacquisition attempts should be limited, otherwise one of the
+ * liveness properties is violated". The TTL to renew with, shortened so that validity ends within
+ * hold_max; 0: no renewal, or no gain. */
 static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
     rl_ns ttl = lease->terms->ttl;
     if (renewals_used_up(lease)) return 0;
@@ -101,8 +112,10 @@ static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
     rl_ns hold_left = lease->began + lease->rules.hold_max - now;
     if (ttl - rl_drift(lease->terms, ttl) <= hold_left) return ttl;
     if (hold_left < RL_MS) return 0;
-    /* Once shortened, only the drift is left to gain: not worth a round, nor the alarm should it fail. */
-    if (now + hold_left - lease->validity_end <= rl_drift(lease->terms, lease->terms->ttl)) return 0;
+    /* Once shortened, only the drift is left to gain: not worth a round, nor the alarm should it
+     * fail. */
+    if (now + hold_left - lease->validity_end <= rl_drift(lease->terms, lease->terms->ttl))
+        return 0;
     return hold_left - hold_left % RL_MS; /* PEXPIRE speaks whole milliseconds */
 }
 
@@ -124,12 +137,14 @@ static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *a
     schedule_retry(lease, now);
 }
 
-static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_ns ttl, bool by_caller, rl_ns now,
-                       struct rl_actions *actions) {
-    /* A node that gets a repair in this very step has its hands full: its answer would be taken for this round's. */
+static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_ns ttl,
+                       bool by_caller, rl_ns now, struct rl_actions *actions) {
+    /* A node that gets a repair in this very step has its hands full: its answer would be taken for
+     * this round's. */
     rl_mask can_ask = event->ready & (rl_mask) ~(actions->repair | event->voided);
     rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, can_ask);
-    assert(2 * lease->round.quorum > rl_count(lease->round.asked)); /* two majorities share a node */
+    assert(2 * lease->round.quorum >
+           rl_count(lease->round.asked)); /* two majorities share a node */
     lease->round_open = true;
     lease->round_by_caller = by_caller;
     lease->round_proven = false;
@@ -145,9 +160,10 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
     actions->extend_ttl = ttl;
 }
 
-/* After a restart without its data a node may have our key back, but only while a majority proves the lease: otherwise
- * two clients could each repair their way to a majority. */
-static void repair(struct rl_lease *lease, const struct rl_event *event, struct rl_actions *actions) {
+/* After a restart without its data a node may have our key back, but only while a majority proves
+ * the lease: otherwise two clients could each repair their way to a majority. */
+static void repair(struct rl_lease *lease, const struct rl_event *event,
+                   struct rl_actions *actions) {
     assert(lease->round_proven && holding(lease) && rl_tally_won(&lease->round));
     rl_mask absent = lease->round.absent & (rl_mask) ~(lease->repaired | event->voided);
     if (absent == 0) return;
@@ -157,11 +173,14 @@ static void repair(struct rl_lease *lease, const struct rl_event *event, struct 
     lease->asked |= absent;
 }
 
-/* "Basically the client, if in the middle of the computation while the lock validity is approaching a low value, may
- * extend the lock by sending a Lua script ... The client should only consider the lock re-acquired if it was able to
- * extend the lock into the majority of instances, and within the validity time." */
-static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
-    rl_ns validity_end = lease->round_t1 + lease->round_ttl - rl_drift(lease->terms, lease->round_ttl);
+/* "Basically the client, if in the middle of the computation while the lock validity is approaching
+ * a low value, may extend the lock by sending a Lua script ... The client should only consider the
+ * lock re-acquired if it was able to extend the lock into the majority of instances, and within the
+ * validity time." */
+static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                      struct rl_actions *actions) {
+    rl_ns validity_end =
+        lease->round_t1 + lease->round_ttl - rl_drift(lease->terms, lease->round_ttl);
     assert(rl_count(lease->round.granted) >= lease->round.quorum);
     assert(unproven(lease) || now < lease->validity_end);
     if (unproven(lease) && validity_end <= now) {
@@ -187,18 +206,20 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
 static bool gone(const struct rl_lease *lease) {
     unsigned not_ours = rl_count(lease->round.denied | lease->round.absent);
     /* A member less since the round began: lost is what no later round could win. */
-    unsigned quorum = lease->terms->quorum < lease->round.quorum ? lease->terms->quorum : lease->round.quorum;
+    unsigned quorum =
+        lease->terms->quorum < lease->round.quorum ? lease->terms->quorum : lease->round.quorum;
     return lease->terms->nodes - not_ours < quorum;
 }
 
-static void count(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void count(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                  struct rl_actions *actions) {
     if (lease->round_proven) {
         repair(lease, event, actions);
     } else if (rl_tally_won(&lease->round)) {
         round_won(lease, event, now, actions);
     } else if (gone(lease)) {
-        /* So many nodes say for certain that the key is not ours: no extension can win any more, and setting it anew
-         * would be a second lock, not this one. */
+        /* So many nodes say for certain that the key is not ours: no extension can win any more,
+         * and setting it anew would be a second lock, not this one. */
         lose(lease, now, actions);
     } else if (rl_tally_hopeless(&lease->round)) {
         round_failed(lease, now, actions);
@@ -206,13 +227,17 @@ static void count(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
 }
 
-static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
-    if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote)) count(lease, event, now, actions);
+static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                 struct rl_actions *actions) {
+    if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
+        count(lease, event, now, actions);
 }
 
-/* Guarded. What is known of the nodes has changed since they were asked: votes of those that may not vote are dropped,
- * and when the quorum grew by a member, a majority is one of before and after. */
-static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+/* Guarded. What is known of the nodes has changed since they were asked: votes of those that may
+ * not vote are dropped, and when the quorum grew by a member, a majority is one of before and
+ * after. */
+static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                       struct rl_actions *actions) {
     if (!lease->terms->guarded || !lease->round_open || lease->round_proven) return;
     bool grown = lease->terms->quorum > lease->round.quorum;
     if (grown) lease->round.quorum = lease->terms->quorum;
@@ -226,8 +251,10 @@ static void close_late_round(struct rl_lease *lease, rl_ns now, struct rl_action
     if (!lease->round_proven) round_failed(lease, now, actions);
 }
 
-/* One round at a time; a proven round only collects stragglers and gives way. The caller goes first. */
-static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+/* One round at a time; a proven round only collects stragglers and gives way. The caller goes
+ * first. */
+static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                       struct rl_actions *actions) {
     if (lease->round_open && !lease->round_proven) return;
     if (lease->want_ttl != 0) {
         rl_ns ttl = lease->want_ttl;
@@ -245,7 +272,8 @@ static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_
     }
 }
 
-static void want_extension(struct rl_lease *lease, const struct rl_event *event, struct rl_actions *actions) {
+static void want_extension(struct rl_lease *lease, const struct rl_event *event,
+                           struct rl_actions *actions) {
     assert(event->ttl > 0 && lease->want_ttl == 0);
     assert(!lease->round_open || !lease->round_by_caller || lease->round_proven);
     if (holding(lease) || unproven(lease))
@@ -256,8 +284,9 @@ static void want_extension(struct rl_lease *lease, const struct rl_event *event,
 
 /* ---- release ------------------------------------------------------------------------------ */
 
-/* A node that was never asked has nothing of ours: it counts as absent. OK: a majority deleted our key. LOST: so many
- * had it not that, whatever the silent ones hold, no majority was ours. Else NO_QUORUM: the silent ones decide. */
+/* A node that was never asked has nothing of ours: it counts as absent. OK: a majority deleted our
+ * key. LOST: so many had it not that, whatever the silent ones hold, no majority was ours. Else
+ * NO_QUORUM: the silent ones decide. */
 static void count_unlocked(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     const struct rl_tally *votes = &lease->unlocking;
     unsigned not_ours = rl_count(votes->denied | votes->absent);
@@ -285,7 +314,9 @@ static void release(struct rl_lease *lease, rl_ns now, struct rl_actions *action
 }
 
 static void close_late_release(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
-    if (lease->state != RL_LEASE_RELEASING || now < lease->unlocking_since + lease->terms->node_timeout) return;
+    if (lease->state != RL_LEASE_RELEASING ||
+        now < lease->unlocking_since + lease->terms->node_timeout)
+        return;
     rl_tally_close(&lease->unlocking);
     count_unlocked(lease, now, actions);
     assert(lease->state == RL_LEASE_RELEASED);
@@ -293,7 +324,8 @@ static void close_late_release(struct rl_lease *lease, rl_ns now, struct rl_acti
 
 /* ---- the step ----------------------------------------------------------------------------- */
 
-static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                  struct rl_actions *actions) {
     lease->began = now;
     lease->asked = event->asked & rl_all(lease->terms->nodes);
     lease->adopted = event->validity_end == 0;
@@ -311,26 +343,31 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
 }
 
 static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {
-    if (lease->state == RL_LEASE_RELEASING) return lease->unlocking_since + lease->terms->node_timeout;
+    if (lease->state == RL_LEASE_RELEASING)
+        return lease->unlocking_since + lease->terms->node_timeout;
     rl_ns at = RL_NEVER;
     if (holding(lease)) at = lost_at(lease);
     if (lease->round_open && lease->round_t1 + lease->terms->node_timeout < at)
         at = lease->round_t1 + lease->terms->node_timeout;
-    bool may_renew = holding(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
+    bool may_renew =
+        holding(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
     if (may_renew && lease->renew_at < at) at = lease->renew_at;
     return at;
 }
 
-void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                   struct rl_actions *actions) {
     memset(actions, 0, sizeof *actions);
-    if (event->type == RL_EVENT_START && lease->state == RL_LEASE_NONE) start(lease, event, now, actions);
+    if (event->type == RL_EVENT_START && lease->state == RL_LEASE_NONE)
+        start(lease, event, now, actions);
     if (holding(lease) && now >= lost_at(lease)) lose(lease, now, actions);
 
     reconsider(lease, event, now, actions);
     switch (event->type) {
     case RL_EVENT_VOTE: vote(lease, event, now, actions); break;
     case RL_EVENT_UNLOCKED:
-        if (lease->state == RL_LEASE_RELEASING && rl_tally_vote(&lease->unlocking, event->node, event->vote))
+        if (lease->state == RL_LEASE_RELEASING &&
+            rl_tally_vote(&lease->unlocking, event->node, event->vote))
             count_unlocked(lease, now, actions);
         break;
     case RL_EVENT_EXTEND: want_extension(lease, event, actions); break;

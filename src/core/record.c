@@ -19,7 +19,8 @@ void rl_body_follow(struct rl_body *body, const char *run_id) {
     memcpy(body->run_id, run_id, bytes + 1);
 }
 
-bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid, uint64_t evicted) {
+bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid,
+                    uint64_t evicted) {
     if (record->format == 1 || strcmp(record->run_id, run_id) != 0) return false;
     return strcmp(record->replid, replid) == 0 && record->evicted == evicted;
 }
@@ -31,7 +32,8 @@ const struct rl_member *rl_record_member(const struct rl_record *record, uint64_
 }
 
 static bool add(struct rl_record *record, const struct rl_change *change) {
-    if (rl_record_member(record, change->id) || record->members_count == RL_MEMBERS_MAX) return false;
+    if (rl_record_member(record, change->id) || record->members_count == RL_MEMBERS_MAX)
+        return false;
     struct rl_member *member = &record->members[record->members_count++];
     memset(member, 0, sizeof *member);
     member->id = change->id;
@@ -52,7 +54,8 @@ static bool drop(struct rl_record *record, uint64_t id) {
 bool rl_record_change(struct rl_record *record, const struct rl_change *change) {
     assert(change->kind == RL_CHANGE_ADD || change->kind == RL_CHANGE_REMOVE);
     if (record->epoch == UINT32_MAX) return false;
-    if (change->kind == RL_CHANGE_ADD ? !add(record, change) : !drop(record, change->id)) return false;
+    if (change->kind == RL_CHANGE_ADD ? !add(record, change) : !drop(record, change->id))
+        return false;
     record->epoch++;
     record->settled = false;
     record->ballot = record->accepted_ballot = 0;

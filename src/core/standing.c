@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Who stands how. "A node counts only if all of this holds: its record is of that quorum and epoch, standing intact,
- * written for this run_id; its member's newest body is this run_id." (docs/guarded.md)
+ * Who stands how. "A node counts only if all of this holds: its record is of that quorum and epoch,
+ * standing intact, written for this run_id; its member's newest body is this run_id."
+ * (docs/guarded.md)
  */
 #include "core/standing.h"
 
@@ -23,16 +24,22 @@ const char *rl_standing_name(enum rl_standing standing) {
 
 #define BIT(standing) (1u << RL_STANDING_##standing)
 
-/* A node whose record has to be read again is UNKNOWN first. What leads from one to the other without that is what the
- * other records say, or a record of our own that was written. */
+/* A node whose record has to be read again is UNKNOWN first. What leads from one to the other
+ * without that is what the other records say, or a record of our own that was written. */
 static const unsigned char allowed[] = {
     [RL_STANDING_UNKNOWN] = 0x7f,
-    [RL_STANDING_INTACT] = BIT(UNKNOWN) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_STANDING_RECOVERING] = BIT(UNKNOWN) | BIT(INTACT) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_STANDING_BEHIND] = BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_STANDING_FOREIGN] = BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_STANDING_NO_RECORD] = BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED),
-    [RL_STANDING_REFUSED] = BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(NO_RECORD),
+    [RL_STANDING_INTACT] =
+        BIT(UNKNOWN) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
+    [RL_STANDING_RECOVERING] =
+        BIT(UNKNOWN) | BIT(INTACT) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
+    [RL_STANDING_BEHIND] =
+        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
+    [RL_STANDING_FOREIGN] =
+        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(REFUSED) | BIT(NO_RECORD),
+    [RL_STANDING_NO_RECORD] =
+        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED),
+    [RL_STANDING_REFUSED] =
+        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(NO_RECORD),
 };
 
 /* The only place where a standing changes. */
@@ -40,7 +47,8 @@ static bool move(struct rl_guard_node *node, enum rl_standing to) {
     if (node->standing == to) return false;
     assert(allowed[node->standing] & (1u << to));
     if (to == RL_STANDING_INTACT) {
-        assert(node->up && node->stated && node->read && node->has_record && !node->unfit && !node->distrusted);
+        assert(node->up && node->stated && node->read && node->has_record && !node->unfit &&
+               !node->distrusted);
         assert(node->record.standing == RL_RECORD_INTACT && standing_fits(node));
         assert(node->record.nonce != node->damaged);
     }
@@ -48,10 +56,11 @@ static bool move(struct rl_guard_node *node, enum rl_standing to) {
     return true;
 }
 
-/* ---- what the records say ------------------------------------------------------------------------------------------- */
+/* ---- what the records say -------------------------------------------------------------------- */
 
 static bool readable(const struct rl_guard_node *node) {
-    return node->up && node->stated && node->read && node->has_record && !node->unreadable && !node->unfit;
+    return node->up && node->stated && node->read && node->has_record && !node->unreadable &&
+           !node->unfit;
 }
 
 bool standing_fits(const struct rl_guard_node *node) {
@@ -60,8 +69,8 @@ bool standing_fits(const struct rl_guard_node *node) {
 
 /* Intact by its own record: it may be of any quorum, behind, or superseded. */
 static bool says_intact(const struct rl_guard_node *node) {
-    return readable(node) && node->record.standing == RL_RECORD_INTACT && node->record.nonce != node->damaged &&
-           !node->distrusted && standing_fits(node);
+    return readable(node) && node->record.standing == RL_RECORD_INTACT &&
+           node->record.nonce != node->damaged && !node->distrusted && standing_fits(node);
 }
 
 /* Where nobody is intact, a record that cannot vote still says what this quorum is. */
@@ -72,12 +81,14 @@ static bool is_source(const struct rl_guard_node *node, bool intact_only) {
 static unsigned count_of(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        count += is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == quorum_id;
+        count +=
+            is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == quorum_id;
     return count;
 }
 
-/* Two different ids among the records, a mistake in the list: the one with more nodes today is the other one tomorrow, when
- * a node is down. Returns `id`, or where it is 0 the first that is read; keeps a second one. */
+/* Two different ids among the records, a mistake in the list: the one with more nodes today is the
+ * other one tomorrow, when a node is down. Returns `id`, or where it is 0 the first that is read;
+ * keeps a second one. */
 static uint64_t first_quorum(struct rl_guard *guard, uint64_t id) {
     guard->other_quorum = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
@@ -89,9 +100,9 @@ static uint64_t first_quorum(struct rl_guard *guard, uint64_t id) {
     return id;
 }
 
-/* A client never changes its quorum. It takes one that is not pinned only when more than half of the nodes that it lists
- * carry its record: of two clients with one list, each may reach other nodes, and both must take the same. Until then it
- * only looks. */
+/* A client never changes its quorum. It takes one that is not pinned only when more than half of
+ * the nodes that it lists carry its record: of two clients with one list, each may reach other
+ * nodes, and both must take the same. Until then it only looks. */
 static uint64_t choose_quorum(struct rl_guard *guard) {
     if (guard->pinned) return guard->pinned;
     if (guard->decided) return first_quorum(guard, guard->quorum.quorum_id);
@@ -103,10 +114,12 @@ static uint64_t choose_quorum(struct rl_guard *guard) {
     return guard->other_quorum ? 0 : id;
 }
 
-/* Read, not to be read, or where a member is expected. Where else a record is still to be read, it may be of another quorum,
- * and whether the list is refused must not depend on which answer is the first. */
+/* Read, not to be read, or where a member is expected. Where else a record is still to be read, it
+ * may be of another quorum, and whether the list is refused must not depend on which answer is the
+ * first. */
 static bool is_no_surprise(const struct rl_guard *guard, const struct rl_guard_node *node) {
-    if (node->up ? (node->stated && node->read) || node->unfit : guard->unreachable & rl_bit((unsigned)(node - guard->node)))
+    if (node->up ? (node->stated && node->read) || node->unfit
+                 : guard->unreachable & rl_bit((unsigned)(node - guard->node)))
         return true;
     for (unsigned i = 0; i < guard->quorum.members_count; i++)
         if (strcmp(node->url, guard->quorum.members[i].url) == 0) return true;
@@ -123,12 +136,14 @@ static bool is_decided(const struct rl_guard *guard) {
 static bool same_members(const struct rl_record *a, const struct rl_record *b) {
     if (a->members_count != b->members_count) return false;
     for (unsigned i = 0; i < a->members_count; i++)
-        if (a->members[i].id != b->members[i].id && !rl_record_member(b, a->members[i].id)) return false;
+        if (a->members[i].id != b->members[i].id && !rl_record_member(b, a->members[i].id))
+            return false;
     return true;
 }
 
 /* How many nodes carry the same epoch with the same members. */
-static unsigned carriers(const struct rl_guard *guard, const struct rl_record *record, bool intact_only) {
+static unsigned carriers(const struct rl_guard *guard, const struct rl_record *record,
+                         bool intact_only) {
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *other = &guard->node[i].record;
@@ -138,18 +153,20 @@ static unsigned carriers(const struct rl_guard *guard, const struct rl_record *r
     return count;
 }
 
-/* One epoch has one list of members, because a majority of the members before decides each change. Only an init that did
- * not see the records of the quorum that it renews can break this. Then the list that more nodes carry counts. A node with
- * the other list does not vote (of_member()); otherwise each list could have a majority. */
-static bool is_newer(const struct rl_guard *guard, const struct rl_record *record, const struct rl_record *best,
-                     bool intact_only) {
+/* One epoch has one list of members, because a majority of the members before decides each change.
+ * Only an init that did not see the records of the quorum that it renews can break this. Then the
+ * list that more nodes carry counts. A node with the other list does not vote (of_member());
+ * otherwise each list could have a majority. */
+static bool is_newer(const struct rl_guard *guard, const struct rl_record *record,
+                     const struct rl_record *best, bool intact_only) {
     if (!best) return true;
     if (record->epoch != best->epoch) return record->epoch > best->epoch;
     return !same_members(record, best) &&
            carriers(guard, record, intact_only) > carriers(guard, best, intact_only);
 }
 
-static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
+static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quorum_id,
+                                      bool intact_only) {
     const struct rl_record *best = NULL;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *node = &guard->node[i];
@@ -159,17 +176,20 @@ static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quo
     return best;
 }
 
-/* Of the newest epoch, of its list, and of a member: what others allow may be longer than the members wait. */
+/* Of the newest epoch, of its list, and of a member: what others allow may be longer than the
+ * members wait. */
 static bool ttl_max_counts(const struct rl_guard *guard, const struct rl_record *from) {
     return from->epoch == guard->quorum.epoch && same_members(from, &guard->quorum) &&
            rl_record_member(&guard->quorum, from->node_id);
 }
 
-/* "the largest ttl_max of the intact nodes counts", of those that are members now. And of each member the newest body,
- * from any record. */
+/* "the largest ttl_max of the intact nodes counts", of those that are members now. And of each
+ * member the newest body, from any record. */
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
-    if (from->epoch < guard->quorum.begun) return; /* the bodies of before the last init are numbered by themselves */
-    if (ttl_max_counts(guard, from) && from->ttl_max_ms > guard->quorum.ttl_max_ms) guard->quorum.ttl_max_ms = from->ttl_max_ms;
+    if (from->epoch < guard->quorum.begun)
+        return; /* the bodies of before the last init are numbered by themselves */
+    if (ttl_max_counts(guard, from) && from->ttl_max_ms > guard->quorum.ttl_max_ms)
+        guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
         struct rl_member *member = &guard->quorum.members[i];
         const struct rl_member *told = rl_record_member(from, member->id);
@@ -194,7 +214,7 @@ static void learn_quorum(struct rl_guard *guard) {
             merge(guard, &guard->node[i].record);
 }
 
-/* ---- which member a node is ------------------------------------------------------------------------------------------ */
+/* ---- which member a node is ------------------------------------------------------------------ */
 
 static bool is_taken(const struct rl_guard *guard, uint64_t id) {
     for (unsigned i = 0; i < guard->nodes; i++)
@@ -202,16 +222,18 @@ static bool is_taken(const struct rl_guard *guard, uint64_t id) {
     return false;
 }
 
-/* "Clients match nodes by id, never by URL": but an empty node has none, unless we have seen one there. Its place is the
- * one whose URL is ours. Not the only one that is left: a list may name a server that is to be added beside a member that
- * it does not name yet, and the one would be registered as the other's body. */
+/* "Clients match nodes by id, never by URL": but an empty node has none, unless we have seen one
+ * there. Its place is the one whose URL is ours. Not the only one that is left: a list may name a
+ * server that is to be added beside a member that it does not name yet, and the one would be
+ * registered as the other's body. */
 static void place_empty_nodes(struct rl_guard *guard) {
     for (unsigned m = 0; m < guard->quorum.members_count; m++) {
         const struct rl_member *member = &guard->quorum.members[m];
         for (unsigned i = 0; i < guard->nodes && !is_taken(guard, member->id); i++) {
             struct rl_guard_node *node = &guard->node[i];
             bool empty = !node->read || !node->has_record;
-            if (node->id == 0 && empty && strcmp(node->url, member->url) == 0) node->id = member->id;
+            if (node->id == 0 && empty && strcmp(node->url, member->url) == 0)
+                node->id = member->id;
         }
     }
 }
@@ -226,13 +248,13 @@ static void place_nodes(struct rl_guard *guard) {
     if (guard->known) place_empty_nodes(guard);
 }
 
-/* ---- bodies ----------------------------------------------------------------------------------------------------------- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 bool standing_is_claimed(const struct rl_guard *guard, const struct rl_guard_node *node) {
     return readable(node) && guard->known && node->record.standing == RL_RECORD_RECOVERING &&
            node->record.quorum_id == guard->quorum.quorum_id && node->record.loss != 0 &&
-           node->record.epoch >= guard->quorum.begun &&
-           standing_fits(node) && standing_claimed_body(node) != NULL;
+           node->record.epoch >= guard->quorum.begun && standing_fits(node) &&
+           standing_claimed_body(node) != NULL;
 }
 
 const struct rl_body *standing_claimed_body(const struct rl_guard_node *node) {
@@ -257,8 +279,10 @@ bool standing_is_superseded(const struct rl_guard *guard, const struct rl_guard_
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
     if (!member) return false;
     bool same_server = strcmp(member->body.run_id, node->run_id) == 0;
-    if (standing_is_claimed(guard, node)) return !same_server && rl_body_compare(standing_claimed_body(node), &member->body) < 0;
-    /* Who was the body and is not any more: also when its record has gone since. A new server would be another run_id. */
+    if (standing_is_claimed(guard, node))
+        return !same_server && rl_body_compare(standing_claimed_body(node), &member->body) < 0;
+    /* Who was the body and is not any more: also when its record has gone since. A new server would
+     * be another run_id. */
     return (says_intact(node) || node->was_body) && !same_server;
 }
 
@@ -266,19 +290,23 @@ bool standing_has_registered(const struct rl_guard_node *other, const struct rl_
     if (other == node || other->standing != RL_STANDING_INTACT) return false;
     const struct rl_member *member = rl_record_member(&other->record, node->id);
     const struct rl_body *claimed = standing_claimed_body(node);
-    /* It may have been registered under a higher number before it lost its data once more: it is the newest all the same. */
-    return member && member->body.number >= claimed->number && strcmp(member->body.run_id, claimed->run_id) == 0;
+    /* It may have been registered under a higher number before it lost its data once more: it is
+     * the newest all the same. */
+    return member && member->body.number >= claimed->number &&
+           strcmp(member->body.run_id, claimed->run_id) == 0;
 }
 
 bool standing_is_registered(const struct rl_guard *guard, const struct rl_guard_node *node) {
     unsigned count = 0;
-    for (unsigned i = 0; i < guard->nodes; i++) count += standing_has_registered(&guard->node[i], node);
+    for (unsigned i = 0; i < guard->nodes; i++)
+        count += standing_has_registered(&guard->node[i], node);
     return count >= guard->votes_needed;
 }
 
-/* ---- standings -------------------------------------------------------------------------------------------------------- */
+/* ---- standings ------------------------------------------------------------------------------- */
 
-/* One member, one vote: of two nodes that say they are the same, the one that the records name, then the first. */
+/* One member, one vote: of two nodes that say they are the same, the one that the records name,
+ * then the first. */
 bool standing_is_double(const struct rl_guard *guard, const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
     bool named = member && strcmp(member->body.run_id, node->run_id) == 0;
@@ -295,9 +323,11 @@ static enum rl_standing of_member(const struct rl_guard *guard, const struct rl_
     if (standing_is_double(guard, node)) return RL_STANDING_FOREIGN;
     if (!says_intact(node)) return RL_STANDING_RECOVERING;
     if (standing_is_superseded(guard, node)) return RL_STANDING_FOREIGN;
-    /* An init writes every member anew: this one is a former body that lives on, and another server has its place. */
+    /* An init writes every member anew: this one is a former body that lives on, and another server
+     * has its place. */
     if (node->record.epoch < guard->quorum.begun) return RL_STANDING_FOREIGN;
-    if (node->record.epoch == guard->quorum.epoch && !same_members(&node->record, &guard->quorum)) return RL_STANDING_FOREIGN;
+    if (node->record.epoch == guard->quorum.epoch && !same_members(&node->record, &guard->quorum))
+        return RL_STANDING_FOREIGN;
     return node->record.epoch < guard->quorum.epoch ? RL_STANDING_BEHIND : RL_STANDING_INTACT;
 }
 
@@ -307,7 +337,8 @@ static enum rl_standing of_node(const struct rl_guard *guard, const struct rl_gu
     if (!node->read || !node->stated) return RL_STANDING_UNKNOWN;
     if (node->unreadable) return RL_STANDING_REFUSED;
     if (!guard->known) return RL_STANDING_NO_RECORD;
-    if (node->has_record && node->record.quorum_id != guard->quorum.quorum_id) return RL_STANDING_FOREIGN;
+    if (node->has_record && node->record.quorum_id != guard->quorum.quorum_id)
+        return RL_STANDING_FOREIGN;
     if (node->id != 0 && rl_record_member(&guard->quorum, node->id)) return of_member(guard, node);
     return node->has_record ? RL_STANDING_FOREIGN : RL_STANDING_NO_RECORD;
 }
@@ -319,18 +350,25 @@ static rl_mask that_stand(const struct rl_guard *guard, enum rl_standing standin
     return mask;
 }
 
-rl_mask rl_guard_intact(const struct rl_guard *guard) { return that_stand(guard, RL_STANDING_INTACT); }
+rl_mask rl_guard_intact(const struct rl_guard *guard) {
+    return that_stand(guard, RL_STANDING_INTACT);
+}
 
-rl_mask rl_guard_voters(const struct rl_guard *guard) { return guard->decided ? rl_guard_intact(guard) : 0; }
+rl_mask rl_guard_voters(const struct rl_guard *guard) {
+    return guard->decided ? rl_guard_intact(guard) : 0;
+}
 
-rl_mask rl_guard_foreign(const struct rl_guard *guard) { return that_stand(guard, RL_STANDING_FOREIGN); }
+rl_mask rl_guard_foreign(const struct rl_guard *guard) {
+    return that_stand(guard, RL_STANDING_FOREIGN);
+}
 
-/* Votes are collected over some time. One that a superseded body or an earlier epoch gave must not be counted together with
- * one that was given when the client knew better. */
+/* Votes are collected over some time. One that a superseded body or an earlier epoch gave must not
+ * be counted together with one that was given when the client knew better. */
 rl_mask rl_guard_voided(const struct rl_guard *guard) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        if (guard->node[i].standing != RL_STANDING_INTACT && guard->node[i].standing != RL_STANDING_UNKNOWN)
+        if (guard->node[i].standing != RL_STANDING_INTACT &&
+            guard->node[i].standing != RL_STANDING_UNKNOWN)
             mask |= rl_bit(i);
     return mask;
 }
@@ -352,7 +390,8 @@ bool standing_judge(struct rl_guard *guard) {
     learn_quorum(guard);
     place_nodes(guard);
     bool changed = votes_needed != guard->votes_needed || id != guard->quorum.quorum_id ||
-                   epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms || decided != guard->decided || other != guard->other_quorum;
+                   epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms ||
+                   decided != guard->decided || other != guard->other_quorum;
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
         if (move(node, of_node(guard, node))) changed = true;

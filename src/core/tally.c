@@ -8,15 +8,17 @@
 #include <string.h>
 
 unsigned rl_count(rl_mask mask) {
-    unsigned bits = mask; /* sums side by side of 2, 4, 8 and 16 bits: this is asked a hundred times for every lock */
+    unsigned bits = mask; /* sums side by side of 2, 4, 8 and 16 bits: this is asked a hundred times
+                             for every lock */
     bits -= bits >> 1 & 0x5555;
     bits = (bits & 0x3333) + (bits >> 2 & 0x3333);
     bits = (bits + (bits >> 4)) & 0x0f0f;
     return (bits + (bits >> 8)) & 0x1f;
 }
 
-/* "minus the time ... and minus a few milliseconds to compensate for clock drift between processes."
- * Rounded up, so that validity errs short; split, so that 24 hours times any ppm fits 64 bits. */
+/* "minus the time ... and minus a few milliseconds to compensate for clock drift between
+ * processes." Rounded up, so that validity errs short; split, so that 24 hours times any ppm fits
+ * 64 bits. */
 rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl) {
     const rl_ns million = 1000000;
     rl_ns ppm = (rl_ns)terms->drift_ppm;
@@ -33,7 +35,8 @@ static void check(const struct rl_tally *tally) {
     assert(tally->nodes >= 1 && tally->nodes <= RL_NODES_MAX);
     assert(sum == tally->nodes);
     assert((tally->asked & ~all) == 0);
-    assert(tally->quorum >= 1); /* above the nodes: more members than are listed here, and nothing can be won */
+    assert(tally->quorum >=
+           1); /* above the nodes: more members than are listed here, and nothing can be won */
     (void)all;
     (void)sum;
 }
@@ -48,7 +51,8 @@ void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum, rl_m
 }
 
 rl_mask rl_tally_pending(const struct rl_tally *tally) {
-    return tally->asked & (rl_mask) ~(tally->granted | tally->denied | tally->absent | tally->failed);
+    return tally->asked &
+           (rl_mask) ~(tally->granted | tally->denied | tally->absent | tally->failed);
 }
 
 bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote) {
@@ -59,7 +63,9 @@ bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote) {
     case RL_VOTE_DENIED: tally->denied |= rl_bit(node); break;
     case RL_VOTE_ABSENT: tally->absent |= rl_bit(node); break;
     case RL_VOTE_FAILED: tally->failed |= rl_bit(node); break;
-    case RL_VOTE_STALE: tally->failed |= rl_bit(node); break; /* an attempt knows better; to others it says nothing */
+    case RL_VOTE_STALE:
+        tally->failed |= rl_bit(node);
+        break; /* an attempt knows better; to others it says nothing */
     }
     check(tally);
     return true;
@@ -81,9 +87,11 @@ bool rl_tally_void(struct rl_tally *tally, rl_mask voided) {
     return true;
 }
 
-/* "the majority of the instances (at least N/2+1)", of all N: an unreachable node is a vote not given. In guarded mode
- * N is what the nodes' records say. */
-bool rl_tally_won(const struct rl_tally *tally) { return rl_count(tally->granted) >= tally->quorum; }
+/* "the majority of the instances (at least N/2+1)", of all N: an unreachable node is a vote not
+ * given. In guarded mode N is what the nodes' records say. */
+bool rl_tally_won(const struct rl_tally *tally) {
+    return rl_count(tally->granted) >= tally->quorum;
+}
 
 bool rl_tally_hopeless(const struct rl_tally *tally) {
     return rl_count(tally->granted | rl_tally_pending(tally)) < tally->quorum;

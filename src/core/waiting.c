@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How to wait for a lock that another holds, where nodes tell of changes. Everything that is heard is a hint: it may be
- * late, lost or false, so below all of it lies a poll with a random delay, and nothing here grants anything.
+ * How to wait for a lock that another holds, where nodes tell of changes. Everything that is heard
+ * is a hint: it may be late, lost or false, so below all of it lies a poll with a random delay, and
+ * nothing here grants anything.
  *
- * Who is how far in front decides who comes when. The first in line looks at once when a change is told, and contends
- * when a majority is free. Whoever stands behind gives each one before him the time to look, to try and to be seen, and
- * looks only then: mostly he finds it taken. Those far behind are told of no change at all; they are told when their
- * turn is near. Without a line (nobody keeps one for us) the rank is guessed anew each time, which is a random delay.
+ * Who is how far in front decides who comes when. The first in line looks at once when a change is
+ * told, and contends when a majority is free. Whoever stands behind gives each one before him the
+ * time to look, to try and to be seen, and looks only then: mostly he finds it taken. Those far
+ * behind are told of no change at all; they are told when their turn is near. Without a line
+ * (nobody keeps one for us) the rank is guessed anew each time, which is a random delay.
  */
 #include "core/core.h"
 
@@ -44,18 +46,27 @@ static rl_ns stagger(const struct rl_waiting *waiting) {
 }
 
 static bool is_first(const struct rl_waiting *waiting) { return stagger(waiting) == 0; }
-/* The second in line keeps watch over the first, who may be dead: by polling, so that each change wakes only one. */
-static bool is_second(const struct rl_waiting *waiting) { return waiting->rank == RL_WAITING_ARMED; }
-static bool is_far_behind(const struct rl_waiting *waiting) { return waiting->rank > RL_WAITING_ARMED; }
+/* The second in line keeps watch over the first, who may be dead: by polling, so that each change
+ * wakes only one. */
+static bool is_second(const struct rl_waiting *waiting) {
+    return waiting->rank == RL_WAITING_ARMED;
+}
+static bool is_far_behind(const struct rl_waiting *waiting) {
+    return waiting->rank > RL_WAITING_ARMED;
+}
 
-static bool is_free(const struct rl_waiting *waiting) { return rl_count(waiting->free) >= waiting->terms->quorum; }
+static bool is_free(const struct rl_waiting *waiting) {
+    return rl_count(waiting->free) >= waiting->terms->quorum;
+}
 static bool is_held(const struct rl_waiting *waiting) {
-    return rl_count(waiting->held & waiting->fresh) + waiting->terms->quorum > waiting->terms->nodes;
+    return rl_count(waiting->held & waiting->fresh) + waiting->terms->quorum >
+           waiting->terms->nodes;
 }
 
 /* ---- notes -------------------------------------------------------------------------------- */
 
-/* When, by what is left of the keys, a majority is free: the quorum-th smallest of the nodes' times. */
+/* When, by what is left of the keys, a majority is free: the quorum-th smallest of the nodes'
+ * times. */
 static rl_ns majority_free_at(const struct rl_waiting *waiting) {
     rl_ns at = RL_NEVER;
     for (unsigned node = 0; node < waiting->terms->nodes; node++) {
@@ -63,24 +74,29 @@ static rl_ns majority_free_at(const struct rl_waiting *waiting) {
         rl_mask sooner = waiting->free;
         if ((waiting->held & rl_bit(node)) == 0 || mine >= at) continue;
         for (unsigned other = 0; other < waiting->terms->nodes; other++)
-            if ((waiting->held & rl_bit(other)) && waiting->free_at[other] <= mine) sooner |= rl_bit(other);
+            if ((waiting->held & rl_bit(other)) && waiting->free_at[other] <= mine)
+                sooner |= rl_bit(other);
         if (rl_count(sooner) >= waiting->terms->quorum) at = mine;
     }
     return at;
 }
 
-/* Servers announce an expiry late, up to a tenth of a second: whoever knows when the key ends need not wait for that.
+/* Servers announce an expiry late, up to a tenth of a second: whoever knows when the key ends need
+ * not wait for that.
  */
 static void await_expiry(struct rl_waiting *waiting) {
     rl_ns first = is_free(waiting) ? RL_NEVER : majority_free_at(waiting), at = first;
-    /* Keys of one lock end within a little of each other: whoever comes a little later has all nodes, not a majority.
+    /* Keys of one lock end within a little of each other: whoever comes a little later has all
+     * nodes, not a majority.
      */
     for (unsigned node = 0; node < waiting->terms->nodes && first != RL_NEVER; node++) {
-        bool soon = (waiting->held & rl_bit(node)) != 0 && waiting->free_at[node] - first <= EXPIRY_SPREAD;
+        bool soon =
+            (waiting->held & rl_bit(node)) != 0 && waiting->free_at[node] - first <= EXPIRY_SPREAD;
         if (soon && waiting->free_at[node] > at) at = waiting->free_at[node];
     }
     waiting->expire_at =
-        at == RL_NEVER ? RL_NEVER : at + EXPIRY_LATE + stagger(waiting) + draw_between(waiting, 0, RL_MS);
+        at == RL_NEVER ? RL_NEVER
+                       : at + EXPIRY_LATE + stagger(waiting) + draw_between(waiting, 0, RL_MS);
 }
 
 static void poll_by(struct rl_waiting *waiting, rl_ns at) {
@@ -100,7 +116,8 @@ static void note_look(struct rl_waiting *waiting, const struct rl_event *event, 
         waiting->held |= node;
         waiting->free_at[event->node] = event->remaining < 0 ? RL_NEVER : now + event->remaining;
     }
-    /* What was told while the look was under way may be news from after it: both come by ways of their own. */
+    /* What was told while the look was under way may be news from after it: both come by ways of
+     * their own. */
     bool known = event->vote != RL_VOTE_FAILED && (waiting->again & node) == 0;
     if (known) waiting->fresh |= node;
     waiting->again &= (rl_mask)~node;
@@ -118,7 +135,8 @@ static void note_look(struct rl_waiting *waiting, const struct rl_event *event, 
 
 /* Free, or changed since it was held. */
 static bool may_be_free(const struct rl_waiting *waiting) {
-    return rl_count((rl_mask)(waiting->free | (waiting->held & ~waiting->fresh))) >= waiting->terms->quorum;
+    return rl_count((rl_mask)(waiting->free | (waiting->held & ~waiting->fresh))) >=
+           waiting->terms->quorum;
 }
 
 static void note_wake(struct rl_waiting *waiting, rl_mask node, rl_ns now) {
@@ -166,13 +184,15 @@ static void plan_poll(struct rl_waiting *waiting, rl_ns now) {
 }
 
 /* The net under all hints. True: nobody can tell whether it is held, so a try has to. */
-static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
+                 struct rl_actions *actions) {
     plan_poll(waiting, now);
     actions->stand = true;
     if (is_far_behind(waiting)) return false;
     bool asked = waiting->looked_at != 0 && !is_second(waiting);
     if (asked && !is_held(waiting) && !is_free(waiting)) return true;
-    waiting->looking = waiting->again = 0; /* whatever is still out by now is lost, or comes as news */
+    waiting->looking = waiting->again =
+        0; /* whatever is still out by now is lost, or comes as news */
     look(waiting, event->watched, event, now, actions);
     return false;
 }
@@ -184,19 +204,22 @@ static void look_when_due(struct rl_waiting *waiting, const struct rl_event *eve
         waiting->expire_at = RL_NEVER;
         rl_ns since = now - stagger(waiting);
         if (since < waiting->free_since) waiting->free_since = since;
-        look(waiting, waiting->held, event, now, actions); /* nobody has told: each one must be seen */
+        look(waiting, waiting->held, event, now,
+             actions); /* nobody has told: each one must be seen */
     }
     if (now < waiting->look_at) return;
     waiting->look_at = RL_NEVER;
     bool looks = look(waiting, stale(waiting), event, now, actions);
-    /* By now somebody before us has most likely had his turn. (An answer to this very question asks no more.) */
+    /* By now somebody before us has most likely had his turn. (An answer to this very question asks
+     * no more.) */
     if (looks && !is_first(waiting) && event->type != RL_EVENT_RANK) actions->stand = true;
 }
 
 /* Of those that were held. */
 static rl_mask changed(const struct rl_waiting *waiting) { return waiting->held & stale(waiting); }
 
-/* A look that was sent after the change was told knows more than that: somebody before us may have the lock by now. */
+/* A look that was sent after the change was told knows more than that: somebody before us may have
+ * the lock by now. */
 static rl_mask believed(const struct rl_waiting *waiting) {
     return changed(waiting) & (rl_mask) ~(waiting->looking & ~waiting->again);
 }
@@ -206,8 +229,9 @@ static bool most_changed(const struct rl_waiting *waiting) {
     return 2 * rl_count(believed(waiting)) > rl_count(waiting->held) && may_be_free(waiting);
 }
 
-/* A lock is renewed when a good part of its TTL is over, by default a third. One that was taken just now is not renewed
- * but given back. (Of those with another TTL than ours, or another interval, we learn by one try in vain.) */
+/* A lock is renewed when a good part of its TTL is over, by default a third. One that was taken
+ * just now is not renewed but given back. (Of those with another TTL than ours, or another
+ * interval, we learn by one try in vain.) */
 static bool is_too_young_to_be_renewed(const struct rl_waiting *waiting, rl_ns now) {
     if (waiting->wary) return false;
     for (unsigned node = 0; node < waiting->terms->nodes; node++)
@@ -217,18 +241,22 @@ static bool is_too_young_to_be_renewed(const struct rl_waiting *waiting, rl_ns n
     return true;
 }
 
-/* The first in line. A release and a renewal look the same when told: one node is looked at, and when the key is gone
- * there, what the others tell is the release as well. When it is not, all that told are looked at, to be told again. */
-static bool heed(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+/* The first in line. A release and a renewal look the same when told: one node is looked at, and
+ * when the key is gone there, what the others tell is the release as well. When it is not, all that
+ * told are looked at, to be told again. */
+static bool heed(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
+                 struct rl_actions *actions) {
     if (is_free(waiting) || (waiting->freed != 0 && most_changed(waiting))) return true;
-    bool told_meanwhile = event->type == RL_EVENT_LOOKED && (changed(waiting) & rl_bit(event->node)) != 0;
+    bool told_meanwhile =
+        event->type == RL_EVENT_LOOKED && (changed(waiting) & rl_bit(event->node)) != 0;
     if (told_meanwhile) {
         look(waiting, rl_bit(event->node), event, now, actions);
         return false;
     }
     if (is_too_young_to_be_renewed(waiting, now)) return most_changed(waiting);
     if (changed(waiting) == 0 || waiting->freed != 0) return false;
-    bool was_renewed = event->type == RL_EVENT_LOOKED && (waiting->held & waiting->fresh & rl_bit(event->node)) != 0;
+    bool was_renewed = event->type == RL_EVENT_LOOKED &&
+                       (waiting->held & waiting->fresh & rl_bit(event->node)) != 0;
     if (was_renewed)
         look(waiting, changed(waiting), event, now, actions);
     else if ((waiting->looking & changed(waiting)) == 0)
@@ -236,7 +264,8 @@ static bool heed(struct rl_waiting *waiting, const struct rl_event *event, rl_ns
     return false;
 }
 
-bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now, struct rl_actions *actions) {
+bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
+                     struct rl_actions *actions) {
     assert(waiting->active);
     waiting->fresh &= event->watched; /* who has stopped telling must be looked at again */
     if (now >= waiting->poll_at && poll(waiting, event, now, actions)) return true;
@@ -261,8 +290,8 @@ bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, r
     return false;
 }
 
-void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min, rl_ns poll_max,
-                      uint64_t random, rl_ns now, struct rl_actions *actions) {
+void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min,
+                      rl_ns poll_max, uint64_t random, rl_ns now, struct rl_actions *actions) {
     memset(waiting, 0, sizeof *waiting);
     waiting->terms = terms;
     waiting->active = true;
@@ -275,7 +304,8 @@ void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, 
     actions->stand = true;
 }
 
-/* Another was there at the same time, or it was not free after all. The more often in a row, the longer we stay away.
+/* Another was there at the same time, or it was not free after all. The more often in a row, the
+ * longer we stay away.
  */
 void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
@@ -287,7 +317,8 @@ void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event,
     plan_poll(waiting, now);
     actions->stand = true;
     if (is_far_behind(waiting)) return;
-    look_by(waiting, now + draw_between(waiting, 0, ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
+    look_by(waiting,
+            now + draw_between(waiting, 0, ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
     look_when_due(waiting, event, now, actions);
 }
 

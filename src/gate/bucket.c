@@ -38,7 +38,8 @@ static bool raise_floor(struct gate_bucket *bucket, int64_t fence) {
 
 int64_t gate_bucket_least(const struct gate_bucket *bucket, uint64_t print) {
     for (size_t i = 0; i < GATE_WAYS; i++) {
-        if (bucket->entries[i].fence != 0 && bucket->entries[i].print == print) return bucket->entries[i].fence;
+        if (bucket->entries[i].fence != 0 && bucket->entries[i].print == print)
+            return bucket->entries[i].fence;
     }
     return bucket->floor;
 }
@@ -52,7 +53,8 @@ bool gate_bucket_raise(struct gate_bucket *bucket, uint64_t print, int64_t fence
         return true;
     }
     entry = lowest(bucket);
-    /* The floor rises by the least that keeps the promise: to the dropped fence, or to this one if it is lower still.
+    /* The floor rises by the least that keeps the promise: to the dropped fence, or to this one if
+     * it is lower still.
      */
     if (entry->fence >= fence) return raise_floor(bucket, fence);
     if (entry->fence != 0) raise_floor(bucket, entry->fence);
@@ -65,7 +67,9 @@ static uint64_t sum_of(const struct gate_bucket *bucket, uint64_t salt) {
     return gate_hash(salt, (const unsigned char *)bucket + skipped, sizeof *bucket - skipped);
 }
 
-void gate_bucket_seal(struct gate_bucket *bucket, uint64_t salt) { bucket->sum = sum_of(bucket, salt); }
+void gate_bucket_seal(struct gate_bucket *bucket, uint64_t salt) {
+    bucket->sum = sum_of(bucket, salt);
+}
 
 bool gate_bucket_is_sound(const struct gate_bucket *bucket, uint64_t salt) {
     return bucket->sum == sum_of(bucket, salt);

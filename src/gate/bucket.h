@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The highest fences of a few resources, in constant space. What does not fit is not forgotten: the lowest fence is
- * dropped into the floor, below which no resource that is not listed is admitted. So a full bucket refuses an old
- * holder too many, and never admits one.
+ * The highest fences of a few resources, in constant space. What does not fit is not forgotten: the
+ * lowest fence is dropped into the floor, below which no resource that is not listed is admitted.
+ * So a full bucket refuses an old holder too many, and never admits one.
  */
 #ifndef GATE_BUCKET_H
 #define GATE_BUCKET_H

@@ -15,7 +15,8 @@
 #define BLOCK 4096
 #define SLOTS 2
 #define BUCKETS_AT ((SLOTS + 1) * BLOCK)
-/* No gate comes so far. A store behind it would count on from 0, and be taken for older than it is. */
+/* No gate comes so far. A store behind it would count on from 0, and be taken for older than it
+ * is. */
 #define VERSION_MAX UINT64_MAX
 /* More have no place in a file. */
 #define BUCKETS_MAX ((INT64_MAX - BUCKETS_AT) / sizeof(struct gate_bucket))
@@ -32,7 +33,9 @@ struct header {
     uint64_t sum;
 };
 
-static off_t place_of(uint64_t index) { return (off_t)(BUCKETS_AT + index * sizeof(struct gate_bucket)); }
+static off_t place_of(uint64_t index) {
+    return (off_t)(BUCKETS_AT + index * sizeof(struct gate_bucket));
+}
 static off_t place_of_slot(unsigned slot) { return (off_t)(slot + 1) * BLOCK; }
 
 static int write_at(int fd, const void *data, size_t bytes, off_t at) {
@@ -62,7 +65,7 @@ static int read_at(int fd, void *data, size_t bytes, off_t at) {
     return 0;
 }
 
-/* ---- creation: complete under another name, or under none, then linked ---------------------------------- */
+/* ---- creation: complete under another name, or under none, then linked ----------------------- */
 
 static uint64_t header_sum(const struct header *header) {
     return gate_hash(header->salt, header, offsetof(struct header, sum));
@@ -105,7 +108,8 @@ static int sync_directory(const char *directory) {
     return result;
 }
 
-/* A file system without O_TMPFILE: a process killed here leaves a file PATH.RANDOM behind, which nobody reads. */
+/* A file system without O_TMPFILE: a process killed here leaves a file PATH.RANDOM behind, which
+ * nobody reads. */
 static int create_named(const char *path, uint64_t buckets) {
     char draft[PATH_MAX];
     uint64_t random = 0;
@@ -145,16 +149,18 @@ static int create_file(const char *path, uint64_t buckets) {
     return result == 0 || errno == EEXIST ? sync_directory(directory) : -1;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int read_header(struct gate_file *file) {
     struct header header;
     struct stat status;
-    if (fstat(file->fd, &status) != 0 || read_at(file->fd, &header, sizeof header, 0) != 0) return -1;
-    bool ours =
-        memcmp(header.magic, magic, sizeof magic) == 0 && header.order == ORDER && header.sum == header_sum(&header);
+    if (fstat(file->fd, &status) != 0 || read_at(file->fd, &header, sizeof header, 0) != 0)
+        return -1;
+    bool ours = memcmp(header.magic, magic, sizeof magic) == 0 && header.order == ORDER &&
+                header.sum == header_sum(&header);
     bool counted = header.buckets >= 1 && header.buckets <= BUCKETS_MAX;
-    if (!ours || !counted || !S_ISREG(status.st_mode) || status.st_size != place_of(header.buckets)) {
+    if (!ours || !counted || !S_ISREG(status.st_mode) ||
+        status.st_size != place_of(header.buckets)) {
         errno = EBADMSG;
         return -1;
     }
@@ -163,7 +169,8 @@ static int read_header(struct gate_file *file) {
     return 0;
 }
 
-int gate_file_open(struct gate_file *file, const char *path, bool create, uint64_t buckets, const char **failed) {
+int gate_file_open(struct gate_file *file, const char *path, bool create, uint64_t buckets,
+                   const char **failed) {
     *file = (struct gate_file){.fd = open(path, O_RDWR | O_CLOEXEC)};
     if (file->fd < 0 && errno == ENOENT && create) {
         *failed = "create";
@@ -197,7 +204,7 @@ static int set_lock(struct gate_file *file, short type) {
 int gate_file_lock(struct gate_file *file) { return set_lock(file, F_WRLCK); }
 void gate_file_unlock(struct gate_file *file) { set_lock(file, F_UNLCK); }
 
-/* ---- reading and writing ------------------------------------------------------------------------------- */
+/* ---- reading and writing --------------------------------------------------------------------- */
 
 static int sync_data(struct gate_file *file) {
     if (fdatasync(file->fd) == 0) return 0;
@@ -218,18 +225,20 @@ static int read_slots(const struct gate_file *file, struct gate_bucket slots[SLO
     return 0;
 }
 
-/* Whether what is in its place is older than the slot, or torn. Versions only grow, so a slot that is left over from
- * before takes nothing back. */
+/* Whether what is in its place is older than the slot, or torn. Versions only grow, so a slot that
+ * is left over from before takes nothing back. */
 static int put_in_place(struct gate_file *file, const struct gate_bucket *slot, bool *changed) {
     struct gate_bucket there;
     if (slot->version == 0) return 0;
     if (read_at(file->fd, &there, sizeof there, place_of(slot->index)) != 0) return -1;
-    if (is_sound(file, &there) && there.index == slot->index && there.version >= slot->version) return 0;
+    if (is_sound(file, &there) && there.index == slot->index && there.version >= slot->version)
+        return 0;
     *changed = true;
     return write_at(file->fd, slot, sizeof *slot, place_of(slot->index));
 }
 
-/* The slot that a dead process wrote may not have been synced: it is before anybody relies on it. */
+/* The slot that a dead process wrote may not have been synced: it is before anybody relies on
+ * it. */
 static int finish_begun(struct gate_file *file, const struct gate_bucket slots[SLOTS]) {
     bool changed = false;
     unsigned newer = slots[1].version > slots[0].version;

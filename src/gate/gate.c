@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock_fence_gate: who may touch a resource, by fencing token. It knows no client, no lock and no server.
+ * redlock_fence_gate: who may touch a resource, by fencing token. It knows no client, no lock and
+ * no server.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,14 +21,16 @@
 
 struct redlock_fence_gate {
     pthread_mutex_t mutex;
-    pid_t process; /* a fork shares the file's lock and copies the memory: neither would be a gate */
+    pid_t
+        process; /* a fork shares the file's lock and copies the memory: neither would be a gate */
     bool in_file;
     struct gate_file file;
     uint64_t salt, count;
     struct gate_bucket *buckets; /* in memory; NULL with a file */
 };
 
-static int fail(struct redlock_error *error, int result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int fail(struct redlock_error *error, int result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static int fail(struct redlock_error *error, int result, const char *format, ...) {
     int saved = errno;
     if (error != NULL) {
@@ -46,39 +49,45 @@ void redlock_fence_gate_options_fill(struct redlock_fence_gate_options *options,
     sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-static int take_options(const struct redlock_fence_gate_options *given, struct redlock_fence_gate_options *options,
-                        struct redlock_error *error) {
+static int take_options(const struct redlock_fence_gate_options *given,
+                        struct redlock_fence_gate_options *options, struct redlock_error *error) {
     redlock_fence_gate_options_init(options);
     if (given != NULL && !sized_take(options, sizeof *options, given, FIRST_FENCE_GATE_OPTIONS)) {
-        return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "gate options of an unknown size: fill them with redlock_fence_gate_options_init()");
+        return fail(
+            error, REDLOCK_BAD_ARGUMENT,
+            "gate options of an unknown size: fill them with redlock_fence_gate_options_init()");
     }
     if (options->resources < 1 || options->resources > REDLOCK_FENCE_RESOURCES_MAX) {
         return fail(error, REDLOCK_BAD_ARGUMENT, "a gate is made for 1 to %d resources, not %zu",
                     REDLOCK_FENCE_RESOURCES_MAX, options->resources);
     }
     if (options->path != NULL && options->path[0] == '\0') {
-        return fail(error, REDLOCK_BAD_ARGUMENT, "the path of the gate's file is empty; NULL means a gate in memory");
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "the path of the gate's file is empty; NULL means a gate in memory");
     }
     return REDLOCK_OK;
 }
 
-static int open_file(struct redlock_fence_gate *gate, const struct redlock_fence_gate_options *options,
+static int open_file(struct redlock_fence_gate *gate,
+                     const struct redlock_fence_gate_options *options,
                      struct redlock_error *error) {
     const char *failed = "";
     gate->in_file = true;
-    if (gate_file_open(&gate->file, options->path, options->create != 0, gate->count, &failed) == 0) {
+    if (gate_file_open(&gate->file, options->path, options->create != 0, gate->count, &failed) ==
+        0) {
         gate->salt = gate->file.salt;
         gate->count = gate->file.buckets;
         return REDLOCK_OK;
     }
     if (errno == EBADMSG) {
-        return fail(error, REDLOCK_SYSTEM,
-                    "%s is damaged or no gate's file: what it had seen is unknown; remove it only when every holder "
-                    "of an older fence is surely gone",
-                    options->path);
+        return fail(
+            error, REDLOCK_SYSTEM,
+            "%s is damaged or no gate's file: what it had seen is unknown; remove it only when every holder "
+            "of an older fence is surely gone",
+            options->path);
     }
-    return fail(error, REDLOCK_SYSTEM, "cannot %s the gate's file %s: %s", failed, options->path, strerror(errno));
+    return fail(error, REDLOCK_SYSTEM, "cannot %s the gate's file %s: %s", failed, options->path,
+                strerror(errno));
 }
 
 static int open_memory(struct redlock_fence_gate *gate, struct redlock_error *error) {
@@ -89,10 +98,11 @@ static int open_memory(struct redlock_fence_gate *gate, struct redlock_error *er
     return gate->buckets != NULL ? REDLOCK_OK : fail(error, REDLOCK_NO_MEMORY, "out of memory");
 }
 
-int redlock_fence_gate_open(const struct redlock_fence_gate_options *given, struct redlock_fence_gate **out,
-                            struct redlock_error *error) {
+int redlock_fence_gate_open(const struct redlock_fence_gate_options *given,
+                            struct redlock_fence_gate **out, struct redlock_error *error) {
     struct redlock_fence_gate_options options;
-    if (out == NULL) return fail(error, REDLOCK_BAD_ARGUMENT, "there is no place for the gate: `gate` is NULL");
+    if (out == NULL)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "there is no place for the gate: `gate` is NULL");
     int result = take_options(given, &options, error);
     if (result != REDLOCK_OK) return result;
     struct redlock_fence_gate *gate = calloc(1, sizeof *gate);
@@ -131,7 +141,8 @@ struct visit {
     struct gate_bucket copy; /* of the file's */
 };
 
-static int enter(struct visit *visit, struct redlock_fence_gate *gate, const void *resource, size_t bytes) {
+static int enter(struct visit *visit, struct redlock_fence_gate *gate, const void *resource,
+                 size_t bytes) {
     if (gate == NULL || resource == NULL || bytes < 1 || bytes > REDLOCK_RESOURCE_BYTES_MAX)
         return REDLOCK_BAD_ARGUMENT;
     if (gate->process != getpid()) return REDLOCK_FORKED;
@@ -169,8 +180,8 @@ static int judge(struct visit *visit, int64_t fence) {
     return gate_file_store(&visit->gate->file, visit->bucket) == 0 ? REDLOCK_OK : REDLOCK_SYSTEM;
 }
 
-int redlock_fence_do(struct redlock_fence_gate *gate, const void *resource, size_t bytes, int64_t fence,
-                     redlock_fence_act_fn *act, void *context) {
+int redlock_fence_do(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
+                     int64_t fence, redlock_fence_act_fn *act, void *context) {
     struct visit visit;
     if (fence < 1 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     int result = enter(&visit, gate, resource, bytes);
@@ -181,11 +192,13 @@ int redlock_fence_do(struct redlock_fence_gate *gate, const void *resource, size
     return result;
 }
 
-int redlock_fence_admit(struct redlock_fence_gate *gate, const void *resource, size_t bytes, int64_t fence) {
+int redlock_fence_admit(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
+                        int64_t fence) {
     return redlock_fence_do(gate, resource, bytes, fence, NULL, NULL);
 }
 
-int redlock_fence_least(struct redlock_fence_gate *gate, const void *resource, size_t bytes, int64_t *fence) {
+int redlock_fence_least(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
+                        int64_t *fence) {
     struct visit visit;
     if (fence == NULL) return REDLOCK_BAD_ARGUMENT;
     int result = enter(&visit, gate, resource, bytes);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Replies as answers. A reply that its request cannot have is the end of the connection: what comes behind it answers
- * something else. One of the right form that holds what nobody of ours has written (a fence of -1, say) is not: the
- * connection is sound, only the data are not, and connecting anew would not mend them. Its verdict is PROTOCOL.
+ * Replies as answers. A reply that its request cannot have is the end of the connection: what comes
+ * behind it answers something else. One of the right form that holds what nobody of ours has
+ * written (a fence of -1, say) is not: the connection is sound, only the data are not, and
+ * connecting anew would not mend them. Its verdict is PROTOCOL.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +25,15 @@ static bool answer_set(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
-static bool answer_script(const struct net_request *request, const struct reader *reader, struct net_reply *answer) {
+static bool answer_script(const struct net_request *request, const struct reader *reader,
+                          struct net_reply *answer) {
     if (reader->slots[0].type != REPLY_INTEGER) return false;
     switch (reader->slots[0].integer) {
     case 1: answer->verdict = REDLOCK_VERDICT_GRANTED; return true;
-    case 0: answer->verdict = request->op == NET_ACQUIRE ? REDLOCK_VERDICT_DENIED : REDLOCK_VERDICT_ABSENT; return true;
+    case 0:
+        answer->verdict =
+            request->op == NET_ACQUIRE ? REDLOCK_VERDICT_DENIED : REDLOCK_VERDICT_ABSENT;
+        return true;
     case -1: answer->verdict = REDLOCK_VERDICT_DENIED; return request->op != NET_ACQUIRE;
     default: return false;
     }
@@ -42,18 +47,25 @@ static bool answer_zadd(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
-static bool answer_guarded_script(enum net_op op, const struct reader *reader, struct net_reply *answer) {
+static bool answer_guarded_script(enum net_op op, const struct reader *reader,
+                                  struct net_reply *answer) {
     static const struct {
         enum net_op op;
         int64_t integer;
         int verdict;
     } table[] = {
-        {NET_ACQUIRE, 1, REDLOCK_VERDICT_GRANTED},      {NET_ACQUIRE, 0, REDLOCK_VERDICT_DENIED},
-        {NET_ACQUIRE, -1, REDLOCK_VERDICT_STALE},       {NET_EXTEND, 1, REDLOCK_VERDICT_GRANTED},
-        {NET_EXTEND, 0, REDLOCK_VERDICT_ABSENT},        {NET_EXTEND, -1, REDLOCK_VERDICT_DENIED},
-        {NET_EXTEND, -2, REDLOCK_VERDICT_RECOVERING},   {NET_CONFIRM, 1, REDLOCK_VERDICT_GRANTED},
-        {NET_CONFIRM, 0, REDLOCK_VERDICT_STALE},        {NET_CONFIRM, -2, REDLOCK_VERDICT_RECOVERING},
-        {NET_RECORD_WRITE, 1, REDLOCK_VERDICT_GRANTED}, {NET_RECORD_WRITE, 0, REDLOCK_VERDICT_DENIED},
+        {NET_ACQUIRE, 1, REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, 0, REDLOCK_VERDICT_DENIED},
+        {NET_ACQUIRE, -1, REDLOCK_VERDICT_STALE},
+        {NET_EXTEND, 1, REDLOCK_VERDICT_GRANTED},
+        {NET_EXTEND, 0, REDLOCK_VERDICT_ABSENT},
+        {NET_EXTEND, -1, REDLOCK_VERDICT_DENIED},
+        {NET_EXTEND, -2, REDLOCK_VERDICT_RECOVERING},
+        {NET_CONFIRM, 1, REDLOCK_VERDICT_GRANTED},
+        {NET_CONFIRM, 0, REDLOCK_VERDICT_STALE},
+        {NET_CONFIRM, -2, REDLOCK_VERDICT_RECOVERING},
+        {NET_RECORD_WRITE, 1, REDLOCK_VERDICT_GRANTED},
+        {NET_RECORD_WRITE, 0, REDLOCK_VERDICT_DENIED},
     };
     if (reader->slots[0].type != REPLY_INTEGER) return false;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -65,7 +77,8 @@ static bool answer_guarded_script(enum net_op op, const struct reader *reader, s
 }
 
 /* What it was not raised to is lower than what stands in the way. */
-static bool answer_raise(const struct net_request *request, const struct reader *reader, struct net_reply *answer) {
+static bool answer_raise(const struct net_request *request, const struct reader *reader,
+                         struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
     if (slot->type != REPLY_INTEGER) return false;
     if (slot->integer == 0) {
@@ -106,7 +119,8 @@ static bool answer_look(unsigned nth, const struct reader *reader, struct net_re
 
 static bool answer_scan(const struct reader *reader, struct net_reply *answer) {
     const struct reply_slot *slots = reader->slots;
-    if (reader->slots_count < 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2) return false;
+    if (reader->slots_count < 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2)
+        return false;
     if (slots[1].type != REPLY_STRING || slots[2].type != REPLY_ARRAY) return false;
     if (reader->slots_count != 3 + (size_t)slots[2].integer) return false;
     for (size_t i = 3; i < reader->slots_count; i++)
@@ -178,7 +192,8 @@ static bool answer_fences(const struct reader *reader, int64_t *fences, struct n
     memset(fences, 0, RL_STRIPES * sizeof(*fences));
     for (size_t i = 0; i < pairs; i++) {
         const struct net_bytes *pair = &reader->bytes[flat ? 1 + 2 * i : 2 + 3 * i];
-        if (parse_number(pair[0], RL_STRIPES - 1, &stripe) && parse_number(pair[1], REDLOCK_FENCE_MAX, &fences[stripe]))
+        if (parse_number(pair[0], RL_STRIPES - 1, &stripe) &&
+            parse_number(pair[1], REDLOCK_FENCE_MAX, &fences[stripe]))
             continue;
         answer->verdict = REDLOCK_VERDICT_PROTOCOL;
         return true;
@@ -212,9 +227,10 @@ static bool answer_state(unsigned nth, const struct reader *reader, struct net_s
     return true;
 }
 
-static bool answer_acquire(const struct net_request *request, unsigned nth, const struct reader *reader,
-                           struct net_reply *answer) {
-    if (request->keys_count == 1) return nth == 0 ? answer_set(reader, answer) : answer_zadd(reader, answer);
+static bool answer_acquire(const struct net_request *request, unsigned nth,
+                           const struct reader *reader, struct net_reply *answer) {
+    if (request->keys_count == 1)
+        return nth == 0 ? answer_set(reader, answer) : answer_zadd(reader, answer);
     return request->nonces ? answer_guarded_script(NET_ACQUIRE, reader, answer)
                            : answer_script(request, reader, answer);
 }
@@ -223,7 +239,8 @@ static bool answer_right(const struct net_request *request, unsigned nth,
                          const struct reader *reader, struct answer_room room,
                          struct net_reply *answer) {
     if (setnx_speaks(request))
-        return net_op_is_write(request->op) ? answer_script(request, reader, answer) : setnx_answer(request, nth, reader, answer);
+        return net_op_is_write(request->op) ? answer_script(request, reader, answer)
+                                            : setnx_answer(request, nth, reader, answer);
     switch (request->op) {
     case NET_ACQUIRE: return answer_acquire(request, nth, reader, answer);
     case NET_EXTEND:
@@ -240,7 +257,9 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case NET_RECORD_WRITE: return answer_guarded_script(request->op, reader, answer);
     case NET_RECORD: return answer_record(reader, answer);
     case NET_FENCES: return answer_fences(reader, room.fences, answer);
-    case NET_WATCH: return nth % 2 == 0 ? tracking_answer(request, reader, answer) : answer_pttl(nth / 2, reader, answer);
+    case NET_WATCH:
+        return nth % 2 == 0 ? tracking_answer(request, reader, answer)
+                            : answer_pttl(nth / 2, reader, answer);
     case NET_TRACK:
     case NET_STAND:
     case NET_LEAVE: return tracking_answer(request, reader, answer);
@@ -253,8 +272,12 @@ bool command_answer_plain(enum net_op op, const struct reader *reader, struct ne
     bool set = op == NET_ACQUIRE;
     answer->remaining_ms = -2;
     if (set && slot->type == REPLY_STATUS) return answer_set(reader, answer);
-    if (set ? slot->type != REPLY_NIL : slot->type != REPLY_INTEGER || slot->integer < 0 || slot->integer > 1) return false;
-    answer->verdict = set ? REDLOCK_VERDICT_DENIED : slot->integer == 1 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
+    if (set ? slot->type != REPLY_NIL
+            : slot->type != REPLY_INTEGER || slot->integer < 0 || slot->integer > 1)
+        return false;
+    answer->verdict = set                  ? REDLOCK_VERDICT_DENIED
+                      : slot->integer == 1 ? REDLOCK_VERDICT_GRANTED
+                                           : REDLOCK_VERDICT_ABSENT;
     return true;
 }
 
@@ -270,7 +293,8 @@ bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_r
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                     struct answer_room room, struct net_reply *answer) {
     if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
-    /* The first of several replies that fails (or denies) is the answer; the others only have to be of the right kind.
+    /* The first of several replies that fails (or denies) is the answer; the others only have to be
+     * of the right kind.
      */
     int before = answer->verdict;
     bool stands = nth > 0 && before != REDLOCK_VERDICT_GRANTED && before != REDLOCK_VERDICT_ABSENT;

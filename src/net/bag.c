@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hash table with linear probing. A slot whose number has gone stays used, so that those behind it are found; it is
- * left out when the table is made anew because it is half full.
+ * A hash table with linear probing. A slot whose number has gone stays used, so that those behind
+ * it are found; it is left out when the table is made anew because it is half full.
  */
 #include "net/bag.h"
 
@@ -25,7 +25,8 @@ static uint64_t scattered(uint64_t number) {
 static struct bag_slot *slot_of(const struct bag *bag, uint64_t number) {
     if (bag->slots_count == 0) return NULL;
     size_t at = (size_t)scattered(number) & (bag->slots_count - 1);
-    while (bag->slots[at].used && bag->slots[at].number != number) at = (at + 1) & (bag->slots_count - 1);
+    while (bag->slots[at].used && bag->slots[at].number != number)
+        at = (at + 1) & (bag->slots_count - 1);
     return &bag->slots[at];
 }
 
@@ -70,7 +71,8 @@ uint32_t bag_times(const struct bag *bag, uint64_t number) {
 
 uint64_t bag_hash(const void *data, size_t bytes) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < bytes; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
     return hash;
 }
 

@@ -1,6 +1,6 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * How often each of some numbers is there, in constant time for each. It takes memory when it is used, and none when it
- * is empty from the start (all bits 0) or bag_clear(). One thread at a time. */
+/* SPDX-License-Identifier: BSD-2-Clause How often each of some numbers is there, in constant time
+ * for each. It takes memory when it is used, and none when it is empty from the start (all bits 0)
+ * or bag_clear(). One thread at a time. */
 #ifndef RL_NET_BAG_H
 #define RL_NET_BAG_H
 

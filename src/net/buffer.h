@@ -18,8 +18,14 @@ char *buffer_extend(struct buffer *buffer, size_t bytes, size_t limit);
 void buffer_consume(struct buffer *buffer, size_t bytes);
 void buffer_free(struct buffer *buffer);
 
-static inline size_t buffer_bytes(const struct buffer *buffer) { return buffer->end - buffer->begin; }
-static inline const char *buffer_data(const struct buffer *buffer) { return buffer->data + buffer->begin; }
-static inline void buffer_clear(struct buffer *buffer) { buffer_consume(buffer, buffer_bytes(buffer)); }
+static inline size_t buffer_bytes(const struct buffer *buffer) {
+    return buffer->end - buffer->begin;
+}
+static inline const char *buffer_data(const struct buffer *buffer) {
+    return buffer->data + buffer->begin;
+}
+static inline void buffer_clear(struct buffer *buffer) {
+    buffer_consume(buffer, buffer_bytes(buffer));
+}
 
 #endif

@@ -14,7 +14,8 @@
 #include "node/scripts.h"
 #include "redlock.h"
 
-_Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 8, "a request with all its keys and stripes must fit");
+_Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 8,
+               "a request with all its keys and stripes must fit");
 _Static_assert(COMMAND_WORDS_MAX >= NET_FIELDS_MAX + 9, "a record must fit");
 _Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 3, "all stripes must fit");
 
@@ -33,7 +34,9 @@ void words_bytes(struct words *words, struct net_bytes bytes) {
     words->bytes[words->count++] = bytes.bytes;
 }
 
-void words_text(struct words *words, const char *text) { words_bytes(words, (struct net_bytes){text, strlen(text)}); }
+void words_text(struct words *words, const char *text) {
+    words_bytes(words, (struct net_bytes){text, strlen(text)});
+}
 
 static size_t digits_of(uint64_t number) {
     for (size_t digits = 1;; digits += 4, number /= 10000) {
@@ -44,7 +47,8 @@ static size_t digits_of(uint64_t number) {
     }
 }
 
-/* Returns the end. By hand: a lock's commands are formatted at every turn, and printf() takes longer than all else. */
+/* Returns the end. By hand: a lock's commands are formatted at every turn, and printf() takes
+ * longer than all else. */
 static char *put_digits(char *at, uint64_t number) {
     char *end = at + digits_of(number);
     char *digit = end;
@@ -134,8 +138,9 @@ unsigned command_replies(const struct net_request *request) {
 
 static void begin_script(struct words *words, enum node_script script, bool whole, size_t keys) {
     words_begin(words, whole ? "EVAL" : "EVALSHA");
-    words_bytes(words, whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
-                             : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
+    words_bytes(words,
+                whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
+                      : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
     words_number(words, keys);
 }
 
@@ -158,7 +163,8 @@ static void encode_set(const struct net_request *request, struct words *words) {
     words_number(words, (uint64_t)request->ttl_ms);
 }
 
-static bool encode_peek(const struct net_request *request, struct words *words, struct buffer *out, size_t limit) {
+static bool encode_peek(const struct net_request *request, struct words *words, struct buffer *out,
+                        size_t limit) {
     for (size_t i = 0; i < request->keys_count; i++) {
         words_begin(words, "PTTL");
         words_bytes(words, request->keys[i]);
@@ -168,19 +174,23 @@ static bool encode_peek(const struct net_request *request, struct words *words, 
 }
 
 /* PTTL first: it alone tells an absent key from one that holds nothing. */
-static bool encode_look(const struct net_request *request, struct words *words, struct buffer *out, size_t limit) {
+static bool encode_look(const struct net_request *request, struct words *words, struct buffer *out,
+                        size_t limit) {
     words_begin(words, "PTTL");
     words_bytes(words, request->keys[0]);
     if (!words_end(words, out, limit)) return false;
     words_begin(words, "GETRANGE");
     words_bytes(words, request->keys[0]);
     words_number(words, 0);
-    words_number(words, REDLOCK_TOKEN_BYTES_MAX); /* one more than is shown, to know whether there is more */
+    words_number(
+        words, REDLOCK_TOKEN_BYTES_MAX); /* one more than is shown, to know whether there is more */
     return words_end(words, out, limit);
 }
 
-/* The prefix is bytes, MATCH takes a glob: what a glob would read as more than itself is escaped. */
-static bool encode_scan(const struct net_request *request, struct words *words, struct buffer *out, size_t limit) {
+/* The prefix is bytes, MATCH takes a glob: what a glob would read as more than itself is
+ * escaped. */
+static bool encode_scan(const struct net_request *request, struct words *words, struct buffer *out,
+                        size_t limit) {
     const char *prefix = request->keys_count ? request->keys[0].data : "";
     size_t bytes = request->keys_count ? request->keys[0].bytes : 0, length = 0;
     char *pattern = malloc(bytes * 2 + 1);
@@ -202,7 +212,8 @@ static bool encode_scan(const struct net_request *request, struct words *words, 
 }
 
 /* The password is not among them: whether there is one can be learned without seeing it. */
-static bool encode_survey(enum net_question question, struct words *words, struct buffer *out, size_t limit) {
+static bool encode_survey(enum net_question question, struct words *words, struct buffer *out,
+                          size_t limit) {
     static const char *const line[NET_QUESTIONS][3] = {
         [NET_ASK_TIME] = {"TIME"},
         [NET_ASK_INFO_SERVER] = {"INFO", "server"},
@@ -228,8 +239,9 @@ static bool encode_survey(enum net_question question, struct words *words, struc
 
 /* ---- guarded mode ---- */
 
-/* 8 digits of hexadecimal, all at once: each half of what is left moves into a lane of its own until a byte holds four
- * bits; a byte above 9 becomes a letter. A nonce is written for each vote on each node. */
+/* 8 digits of hexadecimal, all at once: each half of what is left moves into a lane of its own
+ * until a byte holds four bits; a byte above 9 becomes a letter. A nonce is written for each vote
+ * on each node. */
 static void write_half(char text[8], uint32_t half) {
     uint64_t lanes = half;
     lanes = (lanes << 16 | lanes) & UINT64_C(0x0000ffff0000ffff);
@@ -259,8 +271,8 @@ static void add_fences(struct words *words, char text[FENCES_NAME_BYTES], uint64
     words_bytes(words, fences_name(text, nonce));
 }
 
-static void encode_zadd(const struct net_request *request, uint64_t nonce, char name[FENCES_NAME_BYTES],
-                        struct words *words) {
+static void encode_zadd(const struct net_request *request, uint64_t nonce,
+                        char name[FENCES_NAME_BYTES], struct words *words) {
     assert(request->stripes_count == 1);
     words_begin(words, "ZADD");
     add_fences(words, name, nonce);
@@ -281,7 +293,8 @@ static void encode_guarded_script(const struct net_request *request, uint64_t no
     for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
     add_fences(words, name, nonce);
     words_bytes(words, request->token);
-    if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED) words_number(words, (uint64_t)request->ttl_ms);
+    if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED)
+        words_number(words, (uint64_t)request->ttl_ms);
     words_number(words, (uint64_t)request->fence);
     for (size_t i = 0; i < request->stripes_count; i++) words_number(words, request->stripes[i]);
 }
@@ -300,9 +313,10 @@ static char *floor_text(const int64_t *floor, size_t *length) {
     return text;
 }
 
-static bool encode_record_write(const struct net_request *request, bool whole, struct words *words, struct buffer *out,
-                                size_t limit) {
-    char old_name[FENCES_NAME_BYTES], new_name[FENCES_NAME_BYTES], expected[NET_NONCE_BYTES], *floor = NULL;
+static bool encode_record_write(const struct net_request *request, bool whole, struct words *words,
+                                struct buffer *out, size_t limit) {
+    char old_name[FENCES_NAME_BYTES], new_name[FENCES_NAME_BYTES], expected[NET_NONCE_BYTES],
+        *floor = NULL;
     struct net_bytes kept = {NET_KEY_KEPT, sizeof(NET_KEY_KEPT) - 1};
     bool was_kept = request->was_kept || request->expected == 0;
     size_t floor_bytes = 0;
@@ -327,8 +341,8 @@ static void encode_record(struct words *words) {
     words_text(words, NET_KEY_RECORD);
 }
 
-static void encode_fences(const struct net_request *request, unsigned node, char name[FENCES_NAME_BYTES],
-                          struct words *words) {
+static void encode_fences(const struct net_request *request, unsigned node,
+                          char name[FENCES_NAME_BYTES], struct words *words) {
     words_begin(words, "ZRANGE");
     if (request->was_kept)
         words_text(words, NET_KEY_KEPT);
@@ -342,8 +356,8 @@ static void encode_fences(const struct net_request *request, unsigned node, char
 /* ---- all ---- */
 
 /* Requests that are one command; of a guarded acquisition of one key its last. */
-static void encode_command(const struct net_request *request, unsigned node, bool whole, char name[FENCES_NAME_BYTES],
-                           struct words *words) {
+static void encode_command(const struct net_request *request, unsigned node, bool whole,
+                           char name[FENCES_NAME_BYTES], struct words *words) {
     bool guarded = command_is_guarded(request);
     if (request->op == NET_RECORD)
         encode_record(words);
@@ -359,8 +373,8 @@ static void encode_command(const struct net_request *request, unsigned node, boo
         encode_set(request, words);
 }
 
-bool command_encode(const struct net_request *request, unsigned node, bool whole_script, struct buffer *out,
-                    size_t limit, size_t *nonce_at) {
+bool command_encode(const struct net_request *request, unsigned node, bool whole_script,
+                    struct buffer *out, size_t limit, size_t *nonce_at) {
     struct words words;
     char name[FENCES_NAME_BYTES];
     *nonce_at = 0;
@@ -388,6 +402,7 @@ bool command_encode(const struct net_request *request, unsigned node, bool whole
     return true;
 }
 
-void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at, struct buffer *encoded) {
+void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at,
+                      struct buffer *encoded) {
     if (nonce_at) write_nonce(encoded->data + encoded->end - nonce_at, request->nonces[node]);
 }

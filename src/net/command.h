@@ -25,12 +25,14 @@ void words_number(struct words *words, uint64_t number);
 /* Formats the command behind what is in the buffer; false: no memory or above `limit`. */
 bool words_end(const struct words *words, struct buffer *out, size_t limit);
 
-/* The request as one or more commands, with the nonce of `node` where it is guarded. Scripts go as EVALSHA, or with
- * `whole_script` as EVAL. `nonce_at` is how far before the end the nonce begins; 0: all nodes are sent the same. */
-bool command_encode(const struct net_request *request, unsigned node, bool whole_script, struct buffer *out,
-                    size_t limit, size_t *nonce_at);
+/* The request as one or more commands, with the nonce of `node` where it is guarded. Scripts go as
+ * EVALSHA, or with `whole_script` as EVAL. `nonce_at` is how far before the end the nonce begins;
+ * 0: all nodes are sent the same. */
+bool command_encode(const struct net_request *request, unsigned node, bool whole_script,
+                    struct buffer *out, size_t limit, size_t *nonce_at);
 /* Puts another node's nonce into what was encoded; nothing else differs between nodes. */
-void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at, struct buffer *encoded);
+void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at,
+                      struct buffer *encoded);
 bool command_is_guarded(const struct net_request *request); /* only a guarded net can send it */
 /* It needs a script, or where that is refused (never if it is guarded) a transaction. */
 bool command_needs_script(const struct net_request *request);
@@ -38,9 +40,11 @@ unsigned command_replies(const struct net_request *request); /* how many replies
 /* Nearly all that is sent: a classic SET, or a script that extends or releases. */
 static inline bool command_is_plain(const struct net_request *request) {
     if (request->nonces || (request->op == NET_ACQUIRE && request->scheme)) return false;
-    return request->op == NET_EXTEND || request->op == NET_RELEASE || (request->op == NET_ACQUIRE && request->keys_count == 1);
+    return request->op == NET_EXTEND || request->op == NET_RELEASE ||
+           (request->op == NET_ACQUIRE && request->keys_count == 1);
 }
-/* What command_answer() makes of the ordinary replies to those, without a look at the request; false: another reply. */
+/* What command_answer() makes of the ordinary replies to those, without a look at the request;
+ * false: another reply. */
 bool command_answer_plain(enum net_op op, const struct reader *reader, struct net_reply *answer);
 /* The vote of guarded mode on one key: SET, and ZADD behind it. */
 static inline bool command_is_vote(const struct net_request *request) {
@@ -60,8 +64,9 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
                     struct answer_room room, struct net_reply *answer);
 
 /* Of what those who wait ask (tracking.c). */
-bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words, struct buffer *out,
-                     size_t limit);
-bool tracking_answer(const struct net_request *request, const struct reader *reader, struct net_reply *answer);
+bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words,
+                     struct buffer *out, size_t limit);
+bool tracking_answer(const struct net_request *request, const struct reader *reader,
+                     struct net_reply *answer);
 
 #endif

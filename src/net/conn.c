@@ -21,7 +21,8 @@ static struct net *net_of(const struct conn *conn) { return conn->node->net; }
 static void set_tcp_options(const struct conn *conn) {
     if (conn->node->url.kind == URL_UNIX) return;
     int64_t stall_ms = net_of(conn)->stall_timeout / RL_MS;
-    int on = 1, interval = 1, count = 3, idle = (int)(stall_ms / 1000) > 0 ? (int)(stall_ms / 1000) : 1;
+    int on = 1, interval = 1, count = 3,
+        idle = (int)(stall_ms / 1000) > 0 ? (int)(stall_ms / 1000) : 1;
     unsigned timeout = (unsigned)stall_ms;
     /* Best effort: each only makes us notice a dead peer sooner. */
     setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -63,14 +64,16 @@ static void connected(struct conn *conn) {
     conn->state = CONN_TLS;
     conn->tls = tls_new(net_of(conn)->tls, conn->node->url.host);
     if (!conn->tls)
-        conn_fail(conn, REDLOCK_VERDICT_TLS, "out of memory, or a server name that cannot be verified");
+        conn_fail(conn, REDLOCK_VERDICT_TLS,
+                  "out of memory, or a server name that cannot be verified");
     else
         conn_step_tls(conn);
 }
 
 static void close_socket(struct conn *conn) {
     if (conn->fd < 0) return;
-    /* Explicitly: where a forked child still has the descriptor, closing ours would leave it in the epoll set. */
+    /* Explicitly: where a forked child still has the descriptor, closing ours would leave it in the
+     * epoll set. */
     if (conn->watched) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
     close(conn->fd);
     conn->fd = -1;
@@ -173,10 +176,12 @@ void conn_break(struct conn *conn, int verdict, const char *text) {
 void conn_give_up_broken(struct conn *conn) {
     if (!conn->broken) return;
     uint32_t generation = conn->generation;
-    /* A server that closes after saying why (too many clients, protected mode) fails our write before we have read
-     * the reason. */
-    if (conn->state >= CONN_HANDSHAKE && conn->broken == REDLOCK_VERDICT_DISCONNECTED) conn_read(conn);
-    if (conn->generation == generation && conn->broken) conn_fail(conn, conn->broken, conn->broken_text);
+    /* A server that closes after saying why (too many clients, protected mode) fails our write
+     * before we have read the reason. */
+    if (conn->state >= CONN_HANDSHAKE && conn->broken == REDLOCK_VERDICT_DISCONNECTED)
+        conn_read(conn);
+    if (conn->generation == generation && conn->broken)
+        conn_fail(conn, conn->broken, conn->broken_text);
 }
 
 bool conn_has_unanswered_write(const struct conn *conn) {
@@ -185,8 +190,9 @@ bool conn_has_unanswered_write(const struct conn *conn) {
     return conn->node->tx.stage != TX_IDLE;
 }
 
-/* A plain close lets the kernel go on sending what we have written: a SET given up could still be set much later.
- * Dissolving the association sends the reset even while a forked child has a copy of the descriptor. */
+/* A plain close lets the kernel go on sending what we have written: a SET given up could still be
+ * set much later. Dissolving the association sends the reset even while a forked child has a copy
+ * of the descriptor. */
 static void reset_socket(const struct conn *conn) {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
@@ -221,7 +227,8 @@ void conn_free_forked(struct conn *conn) {
     conn_stop_counting(conn);
 }
 
-/* Full jitter: clients that lost a node at the same moment must not come back at the same moment. */
+/* Full jitter: clients that lost a node at the same moment must not come back at the same
+ * moment. */
 static void plan_retry(struct conn *conn) {
     struct net *net = net_of(conn);
     uint32_t random = 0;
@@ -253,7 +260,8 @@ static void deadline_fired(struct net_timer *timer) {
     struct net *net = net_of(conn);
     char text[160];
     if (conn->state != CONN_READY) {
-        conn->first += conn->address; /* one that swallows packets must not keep us from the others for ever */
+        conn->first +=
+            conn->address; /* one that swallows packets must not keep us from the others for ever */
         if (conn->state == CONN_RESOLVING)
             lookup_late(conn->node, net_now(net), text, sizeof(text));
         else

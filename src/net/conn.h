@@ -2,9 +2,9 @@
  *
  * The inside of src/net: the client's net, its nodes, and each node's connections.
  *
- * A node is spoken to on its main connection. Where scripting is refused a second one (aux) runs transactions,
- * one at a time. Handlers run only inside net_process() and net_close(): whatever goes wrong while sending marks
- * the connection as broken, and net_process() deals with it.
+ * A node is spoken to on its main connection. Where scripting is refused a second one (aux) runs
+ * transactions, one at a time. Handlers run only inside net_process() and net_close(): whatever
+ * goes wrong while sending marks the connection as broken, and net_process() deals with it.
  */
 #ifndef RL_NET_CONN_H
 #define RL_NET_CONN_H
@@ -26,20 +26,24 @@
 #define NET_BACKOFF_MIN (20 * RL_MS)
 #define NET_BACKOFF_MAX (1000 * RL_MS)
 #define NET_MEMORY_RETRY (10 * RL_MS)
-#define NET_REFUSAL_FORGIVEN (10000 * RL_MS) /* a connection that lasted so long was not refused for the one before */
+#define NET_REFUSAL_FORGIVEN                                                                       \
+    (10000 * RL_MS) /* a connection that lasted so long was not refused for the one before */
 
 struct node;
 
 /* See queue.c. */
 struct call_queue {
     struct net_call *head, *tail;
-    struct net_call *rest; /* the first call that is due sooner than the one before it; NULL: there is none */
-    rl_ns rest_due;        /* the earliest due from there to the tail */
+    struct net_call
+        *rest; /* the first call that is due sooner than the one before it; NULL: there is none */
+    rl_ns rest_due; /* the earliest due from there to the tail */
 };
-void calls_push(struct call_queue *queue, struct net_call *call);           /* where dues do not matter */
-void calls_append(struct call_queue *queue, struct call_queue *more);       /* the same; leaves `more` empty */
-void calls_pushed_to_rest(struct call_queue *queue, struct net_call *call); /* calls_await()'s own */
-void calls_popped_before_rest(struct call_queue *queue);                    /* calls_pop()'s own */
+void calls_push(struct call_queue *queue, struct net_call *call); /* where dues do not matter */
+void calls_append(struct call_queue *queue,
+                  struct call_queue *more); /* the same; leaves `more` empty */
+void calls_pushed_to_rest(struct call_queue *queue,
+                          struct net_call *call);        /* calls_await()'s own */
+void calls_popped_before_rest(struct call_queue *queue); /* calls_pop()'s own */
 
 /* Appends a call. Afterwards the head is due no later than any call behind it. */
 static inline void calls_await(struct call_queue *queue, struct net_call *call) {
@@ -65,9 +69,23 @@ static inline struct net_call *calls_pop(struct call_queue *queue) {
     return call;
 }
 
-enum conn_kind { CONN_KICK = 0, CONN_MAIN, CONN_AUX, CONN_TIMER, CONN_SLEEPER, CONN_WATCH }; /* also tells epoll's items apart */
+enum conn_kind {
+    CONN_KICK = 0,
+    CONN_MAIN,
+    CONN_AUX,
+    CONN_TIMER,
+    CONN_SLEEPER,
+    CONN_WATCH
+}; /* also tells epoll's items apart */
 
-enum conn_state { CONN_DOWN = 0, CONN_RESOLVING, CONN_CONNECTING, CONN_TLS, CONN_HANDSHAKE, CONN_READY };
+enum conn_state {
+    CONN_DOWN = 0,
+    CONN_RESOLVING,
+    CONN_CONNECTING,
+    CONN_TLS,
+    CONN_HANDSHAKE,
+    CONN_READY
+};
 
 enum { HANDSHAKE_STEPS_MAX = 24 };
 
@@ -79,31 +97,32 @@ struct conn {
     uint32_t generation; /* of the socket: events of an earlier one are stale */
     uint32_t watched;    /* what epoll was told */
     struct addresses addresses;
-    unsigned address;    /* how many were tried */
-    unsigned first;      /* where to begin: behind the one that used up the last try's time */
+    unsigned address; /* how many were tried */
+    unsigned first;   /* where to begin: behind the one that used up the last try's time */
     struct tls *tls;
     struct buffer out;    /* commands not yet written (with TLS: not yet encrypted) */
     struct buffer cipher; /* TLS records not yet written */
     struct reader reader;
-    struct net_timer
-        deadline; /* before READY: the connect timeout. Then: when the oldest call is overdue, or stalled */
+    struct net_timer deadline; /* before READY: the connect timeout. Then: when the oldest call is
+                                  overdue, or stalled */
     struct net_timer retry;
     rl_ns backoff;
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* replies the handshake waits for */
     unsigned step, steps_count;
-    bool scripting_refused;  /* found by the handshake, and so are the next */
-    bool announces;          /* the server says of itself when the record changes (push.c) */
-    char refusal[80];        /* why it does not */
+    bool scripting_refused; /* found by the handshake, and so are the next */
+    bool announces;         /* the server says of itself when the record changes (push.c) */
+    char refusal[80];       /* why it does not */
     char run_id[41];
     char quorum[17];
-    struct call_queue calls; /* expected replies, in order; of aux: in the node's transaction */
-    unsigned replies;        /* of the first call, so far */
-    struct net_reply answer; /* of the first call, so far */
+    struct call_queue calls;     /* expected replies, in order; of aux: in the node's transaction */
+    unsigned replies;            /* of the first call, so far */
+    struct net_reply answer;     /* of the first call, so far */
     struct net_state state_told; /* the answer's */
-    unsigned writes;         /* ACQUIRE, EXTEND and RELEASE among the calls */
-    struct bag counted;      /* owners of the calls; of a CONN_WATCH: hashes of their keys; see conn_counts() */
+    unsigned writes;             /* ACQUIRE, EXTEND and RELEASE among the calls */
+    struct bag
+        counted; /* owners of the calls; of a CONN_WATCH: hashes of their keys; see conn_counts() */
     const struct net_call *counted_until; /* then that ends; NULL: nothing is counted */
-    int broken;              /* a verdict: to be given up by net_process(); 0 */
+    int broken;                           /* a verdict: to be given up by net_process(); 0 */
     char broken_text[160];
 };
 
@@ -113,7 +132,8 @@ enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_UNWATCH 
 struct transaction {
     struct call_queue calls; /* the first is under way unless IDLE */
     unsigned waiting;        /* calls in that queue */
-    struct bag keys;         /* hashes of the keys of all of them; empty while few wait, or memory is short */
+    struct bag
+        keys; /* hashes of the keys of all of them; empty while few wait, or memory is short */
     enum transaction_stage stage;
     unsigned replies, awaited, tries;
     struct net_reply answer;
@@ -138,8 +158,9 @@ struct node {
     unsigned index;
     struct url url;
     struct conn main, aux, watch;
-    struct resolve_job *job; /* the question for its addresses (lookup.c); NULL: none is under way, ... */
-    rl_ns asked_at;          /* ... else since when */
+    struct resolve_job
+        *job;       /* the question for its addresses (lookup.c); NULL: none is under way, ... */
+    rl_ns asked_at; /* ... else since when */
     struct tracking tracking;
     struct transaction tx;
     struct call_queue kept;        /* releases that wait for the connection (or for memory) */
@@ -173,15 +194,16 @@ struct net {
     struct timers timers;
     rl_ns sample; /* the clock, for all that was read at once or is due at once; 0: none, ask it */
     rl_mask ready, settled; /* as of node_known(), ... */
-    rl_ns known_until;      /* ... and as long as nothing changes until then; INT64_MIN: to be found anew */
+    rl_ns known_until; /* ... and as long as nothing changes until then; INT64_MIN: to be found anew
+                        */
     int epoll, kick, timer, sleeper;
-    rl_ns timer_at; /* what the timerfd is set to */
+    rl_ns timer_at;                /* what the timerfd is set to */
     pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a moment */
-    rl_ns sleeper_at; /* what that one is set to */
-    bool pending;   /* net_process() has work that no event announces */
+    rl_ns sleeper_at;              /* what that one is set to */
+    bool pending;                  /* net_process() has work that no event announces */
     bool resolving; /* some connection waits for its addresses, or some question is under way */
     bool closing;
-    bool watching;          /* somebody waits */
+    bool watching;            /* somebody waits */
     struct net_timer unwatch; /* when nobody has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
@@ -196,25 +218,31 @@ struct net {
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
 void conn_event(struct conn *conn, uint32_t events);
-void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure); /* NULL: none */
+void conn_resolved(struct conn *conn, const struct addresses *addresses,
+                   const char *failure); /* NULL: none */
 void conn_step_tls(struct conn *conn);
 /* Marks it; net_process() gives it up. */
 void conn_break(struct conn *conn, int verdict, const char *text);
 void conn_give_up_broken(struct conn *conn);
-/* Gives it up now: closes (by a reset when a write is unanswered), tells the node, plans the next try. */
+/* Gives it up now: closes (by a reset when a write is unanswered), tells the node, plans the next
+ * try. */
 void conn_fail(struct conn *conn, int verdict, const char *text);
 /* Closes the socket and forgets all state but the calls. */
 void conn_close(struct conn *conn, bool reset);
 void conn_free_forked(struct conn *conn);
-void conn_watch_calls(struct conn *conn); /* arms the deadline for the first call, if it is not armed */
+void conn_watch_calls(
+    struct conn *conn); /* arms the deadline for the first call, if it is not armed */
 bool conn_has_unanswered_write(const struct conn *conn);
 
 /* lookup.c: a node's name to addresses */
 #define LOOKUP_NO_THREAD "no memory or thread to resolve the host name"
-/* For a connection that is CONN_RESOLVING: asks, unless the question is under way or must wait. False: no thread. */
+/* For a connection that is CONN_RESOLVING: asks, unless the question is under way or must wait.
+ * False: no thread. */
 bool lookup_begin(struct node *node);
-void lookups_pump(struct net *net); /* hands answers to the connections that wait, and asks what had to wait */
-void lookup_late(const struct node *node, rl_ns now, char *text, size_t size); /* writes why there is no answer yet */
+void lookups_pump(
+    struct net *net); /* hands answers to the connections that wait, and asks what had to wait */
+void lookup_late(const struct node *node, rl_ns now, char *text,
+                 size_t size); /* writes why there is no answer yet */
 
 /* wire.c: its bytes */
 void conn_watch(struct conn *conn, uint32_t events); /* what epoll is to tell of */
@@ -240,9 +268,11 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
 rl_ns clock_now(void);
 
 /* node.c: a node's standing */
-/* What makes a node ready or settled has changed: a connection's state, what is kept, an overdue call that is gone. */
+/* What makes a node ready or settled has changed: a connection's state, what is kept, an overdue
+ * call that is gone. */
 static inline void node_changed(struct net *net) { net->known_until = INT64_MIN; }
-static inline void call_taken(const struct node *node) { /* from a queue: it may have been the overdue one */
+static inline void
+call_taken(const struct node *node) { /* from a queue: it may have been the overdue one */
     if (!(node->net->ready & rl_bit(node->index))) node_changed(node->net);
 }
 /* A call that is due then waits for its answer. */
@@ -255,7 +285,8 @@ bool node_is_settled(const struct node *node);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
 void node_tell(struct node *node, rl_ns now);
-const struct net_call *conn_oldest(const struct conn *conn); /* whose answer is awaited on this connection */
+const struct net_call *
+conn_oldest(const struct conn *conn); /* whose answer is awaited on this connection */
 
 /* send.c: calls on their way out and their answers */
 void node_keep(struct node *node, struct net_call *call);
@@ -265,7 +296,8 @@ void call_start_again(struct net_call *call, rl_ns now);
 void node_retry_memory(struct node *node);
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);
-/* Counts the calls in `counted`, from now on until those that are there now have been answered. False: no memory. */
+/* Counts the calls in `counted`, from now on until those that are there now have been answered.
+ * False: no memory. */
 bool conn_counts(struct conn *conn);
 void conn_stop_counting(struct conn *conn); /* also when its calls are lost */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
@@ -289,6 +321,7 @@ void tracking_answered(struct net *net, const struct net_call *call, const struc
 void tracking_init(struct net *net);
 
 /* log.c */
-__attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, const char *format,
+                                                   ...);
 
 #endif

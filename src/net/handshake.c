@@ -35,7 +35,8 @@ enum {
 };
 
 /* What guarded mode takes beside what a classic lock does. */
-#define GUARDED_COMMANDS "~redlock:* +eval +evalsha +zadd +zscore +zcard +zrange +hget +hset +hgetall +rename +time"
+#define GUARDED_COMMANDS                                                                           \
+    "~redlock:* +eval +evalsha +zadd +zscore +zcard +zrange +hget +hset +hgetall +rename +time"
 
 _Static_assert(HANDSHAKE_STEPS_MAX >= 7 + NODE_SCRIPTS + 2, "all steps must fit");
 
@@ -111,8 +112,8 @@ static bool send_scripts(struct conn *conn) {
     return send_step(conn, &words, STEP_SCRIPT);
 }
 
-/* Who was allowed what a classic lock takes is told at the door what is missing now. Changes nothing: no stripe is
- * added (XX), none is below 0. */
+/* Who was allowed what a classic lock takes is told at the door what is missing now. Changes
+ * nothing: no stripe is added (XX), none is below 0. */
 static bool send_zadd(struct conn *conn) {
     struct words words;
     words_begin(&words, "ZADD");
@@ -168,8 +169,9 @@ static int shown_bytes(const struct net_bytes *error, int most) {
 static void fail(struct conn *conn, const char *what, const struct net_bytes *error, int verdict) {
     char text[160];
     if (verdict == REDLOCK_VERDICT_AUTH && !conn->node->url.password)
-        snprintf(text, sizeof(text),
-                 "the server wants a password; put it in the URL, as in redis://user:password@host");
+        snprintf(
+            text, sizeof(text),
+            "the server wants a password; put it in the URL, as in redis://user:password@host");
     else
         snprintf(text, sizeof(text), "%s: %.*s", what, shown_bytes(error, 110),
                  (const char *)error->data);
@@ -190,10 +192,12 @@ static void auth_failed(struct conn *conn, const struct net_bytes *error) {
     } else if (!about_auth) {
         fail(conn, "AUTH", error, verdict);
     } else if (memmem(error->data, error->bytes, "wrong number of arguments", 25)) {
-        conn_fail(conn, REDLOCK_VERDICT_AUTH, "the server knows no users (it is older than 6.0); write :password@host");
+        conn_fail(conn, REDLOCK_VERDICT_AUTH,
+                  "the server knows no users (it is older than 6.0); write :password@host");
     } else if (memmem(error->data, error->bytes, "without any password", 20) ||
                memmem(error->data, error->bytes, "no password is set", 18)) {
-        conn_fail(conn, REDLOCK_VERDICT_AUTH, "the server has no password; take the one in the URL out");
+        conn_fail(conn, REDLOCK_VERDICT_AUTH,
+                  "the server has no password; take the one in the URL out");
     } else {
         conn_fail(conn, REDLOCK_VERDICT_AUTH, "wrong user or password; correct the node's URL");
     }
@@ -257,15 +261,17 @@ static void tracking_granted(struct conn *conn) {
 /* ZADD's GT came with 6.2. (Valkey tells the version of Redis that it is compatible with.) */
 static bool is_new_enough(const char *version) {
     unsigned major = 0, minor = 0;
-    return sscanf(version, "%u.%u", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 2));
+    return sscanf(version, "%u.%u", &major, &minor) == 2 &&
+           (major > 6 || (major == 6 && minor >= 2));
 }
 
 /* What guarded mode asks of INFO's answer. */
 static void check_fitness(struct conn *conn, const char *version) {
     char text[160];
     if (conn->run_id[0] == '\0') {
-        conn_fail(conn, REDLOCK_VERDICT_UNFIT,
-                  "INFO tells no run_id, by which guarded mode knows a restarted server; connect to the server itself");
+        conn_fail(
+            conn, REDLOCK_VERDICT_UNFIT,
+            "INFO tells no run_id, by which guarded mode knows a restarted server; connect to the server itself");
     } else if (!is_new_enough(version)) {
         snprintf(text, sizeof(text), "version %s; guarded mode needs Redis 6.2 or later, or Valkey",
                  version[0] ? version : "unknown");
@@ -284,9 +290,11 @@ static void info_answered(struct conn *conn) {
     info_value(conn->reader.bytes[0], "redis_version", version, sizeof(version));
     info_value(conn->reader.bytes[0], "redis_mode", mode, sizeof(mode));
     if (strcmp(mode, "cluster") == 0) {
-        conn_fail(conn, REDLOCK_VERDICT_CLUSTER, "the server runs in cluster mode; list independent servers");
+        conn_fail(conn, REDLOCK_VERDICT_CLUSTER,
+                  "the server runs in cluster mode; list independent servers");
     } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, node->run_id) != 0) {
-        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "the second connection reached another server than the first");
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL,
+                  "the second connection reached another server than the first");
     } else if (conn->kind == CONN_MAIN) {
         memcpy(node->version, version, sizeof(version));
         if (is_guarded(conn)) check_fitness(conn, version);
@@ -296,12 +304,14 @@ static void info_answered(struct conn *conn) {
 static void info_failed(struct conn *conn, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
     if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
-    bool refused = verdict == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error->data, error->bytes);
+    bool refused =
+        verdict == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error->data, error->bytes);
     if (!refused)
         fail(conn, "INFO", error, verdict);
     else if (is_guarded(conn))
-        conn_fail(conn, REDLOCK_VERDICT_NOPERM,
-                  "INFO is refused; guarded mode needs its run_id to know a restarted server: allow +info");
+        conn_fail(
+            conn, REDLOCK_VERDICT_NOPERM,
+            "INFO is refused; guarded mode needs its run_id to know a restarted server: allow +info");
 }
 
 /* Classic mode has transactions instead. */
@@ -319,7 +329,8 @@ static void script_failed(struct conn *conn, const struct net_bytes *error) {
     case REDLOCK_VERDICT_OOM:
     case REDLOCK_VERDICT_MISCONF:
     case REDLOCK_VERDICT_READONLY:
-    case REDLOCK_VERDICT_NOREPLICAS: return; /* says nothing of scripting, and may pass: each call will be told */
+    case REDLOCK_VERDICT_NOREPLICAS:
+        return; /* says nothing of scripting, and may pass: each call will be told */
     default: break;
     }
     if (verdict_is_unknown_command(error->data, error->bytes))
@@ -345,7 +356,8 @@ static void fences_failed(struct conn *conn, const struct net_bytes *error) {
     /* Whatever else it is may pass, or will be told of the node's record and of each vote. */
     if (verdict_of_error(error->data, error->bytes) == REDLOCK_VERDICT_NOPERM ||
         verdict_is_unknown_command(error->data, error->bytes))
-        conn_fail(conn, REDLOCK_VERDICT_NOPERM, "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
+        conn_fail(conn, REDLOCK_VERDICT_NOPERM,
+                  "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
 }
 
 void handshake_reply(struct conn *conn) {

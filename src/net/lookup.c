@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node's host name to addresses. getaddrinfo(3) blocks, cannot be interrupted and may hang for minutes, so a
- * connection that gives up does not end the question: it belongs to the node, and whichever of the node's connections
- * waits when the answer comes gets it. A question that is under way is not asked a second time.
+ * A node's host name to addresses. getaddrinfo(3) blocks, cannot be interrupted and may hang for
+ * minutes, so a connection that gives up does not end the question: it belongs to the node, and
+ * whichever of the node's connections waits when the answer comes gets it. A question that is under
+ * way is not asked a second time.
  *
- * Each question takes a thread. So few are under way at once that when all of them hang there is no majority without
- * their nodes: a name that hangs keeps no other node away that could help.
+ * Each question takes a thread. So few are under way at once that when all of them hang there is no
+ * majority without their nodes: a name that hangs keeps no other node away that could help.
  */
 #include <stdio.h>
 
@@ -53,7 +54,8 @@ static void ask(struct node *node) {
     if (!waits(node) || lookup_begin(node)) return;
     struct conn *const conns[] = {&node->watch, &node->aux, &node->main};
     for (size_t i = 0; i < sizeof(conns) / sizeof(conns[0]); i++)
-        if (conns[i]->state == CONN_RESOLVING) conn_fail(conns[i], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
+        if (conns[i]->state == CONN_RESOLVING)
+            conn_fail(conns[i], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
 }
 
 void lookups_pump(struct net *net) {
@@ -61,7 +63,8 @@ void lookups_pump(struct net *net) {
     for (unsigned i = 0; i < net->nodes; i++) poll_answer(&net->node[i]);
     for (unsigned i = 0; i < net->nodes; i++) ask(&net->node[i]);
     net->resolving = false;
-    for (unsigned i = 0; i < net->nodes; i++) net->resolving |= net->node[i].job != NULL || waits(&net->node[i]);
+    for (unsigned i = 0; i < net->nodes; i++)
+        net->resolving |= net->node[i].job != NULL || waits(&net->node[i]);
 }
 
 void lookup_late(const struct node *node, rl_ns now, char *text, size_t size) {

@@ -32,10 +32,12 @@ static bool open_descriptors(struct net *net, struct net_error *error) {
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->sleeper = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (net->epoll >= 0 && watch_descriptor(net, net->kick, CONN_KICK) && watch_descriptor(net, net->sleeper, CONN_SLEEPER))
+    if (net->epoll >= 0 && watch_descriptor(net, net->kick, CONN_KICK) &&
+        watch_descriptor(net, net->sleeper, CONN_SLEEPER))
         return true;
     error->result = REDLOCK_SYSTEM;
-    snprintf(error->text, sizeof(error->text), "cannot create an epoll set, an eventfd and a timerfd: %s", strerror(errno));
+    snprintf(error->text, sizeof(error->text),
+             "cannot create an epoll set, an eventfd and a timerfd: %s", strerror(errno));
     return false;
 }
 
@@ -57,7 +59,8 @@ static void free_net(struct net *net) {
     free(net);
 }
 
-static bool open_nodes(struct net *net, const struct net_options *options, struct net_error *error) {
+static bool open_nodes(struct net *net, const struct net_options *options,
+                       struct net_error *error) {
     struct url urls[RL_NODES_MAX];
     bool tls = options->tls_ca_file || options->tls_cert_file || options->tls_key_file;
     if (urls_parse(options->nodes, urls, &net->nodes, error) != REDLOCK_OK) return false;
@@ -68,9 +71,10 @@ static bool open_nodes(struct net *net, const struct net_options *options, struc
     }
     if (options->guarded && urls[0].scheme) {
         error->result = REDLOCK_BAD_ARGUMENT;
-        snprintf(error->text, sizeof(error->text),
-                 "guarded mode has no place for scheme=setnx: a key with a timestamp in it has no fencing token; take the "
-                 "option out of the URL, or use classic mode");
+        snprintf(
+            error->text, sizeof(error->text),
+            "guarded mode has no place for scheme=setnx: a key with a timestamp in it has no fencing token; take the "
+            "option out of the URL, or use classic mode");
         return false;
     }
     if (!tls) return true;
@@ -88,8 +92,8 @@ static struct net *new_net(bool guarded) {
     return NULL;
 }
 
-int net_open(struct net **net, const struct net_options *options, const struct net_handlers *handlers,
-             struct net_error *error) {
+int net_open(struct net **net, const struct net_options *options,
+             const struct net_handlers *handlers, struct net_error *error) {
     struct net *new = new_net(options->guarded);
     if (!new) {
         error->result = REDLOCK_NO_MEMORY;
@@ -110,7 +114,8 @@ int net_open(struct net **net, const struct net_options *options, const struct n
         return error->result;
     }
     /* By the timer, so that no handler runs in here. */
-    for (unsigned i = 0; i < new->nodes; i++) timers_set(&new->timers, &new->node[i].main.retry, net_now(new));
+    for (unsigned i = 0; i < new->nodes; i++)
+        timers_set(&new->timers, &new->node[i].main.retry, net_now(new));
     new->pending = true;
     net_kick(new);
     *net = new;
@@ -202,7 +207,8 @@ int net_random(struct net *net, void *buf, size_t n) {
         size_t part = n < net->random_left ? n : net->random_left;
         unsigned char *from = net->random + net->random_left - part;
         memcpy(to, from, part);
-        explicit_bzero(from, part); /* tokens come from here: no byte is used twice, none lies about */
+        explicit_bzero(from,
+                       part); /* tokens come from here: no byte is used twice, none lies about */
         net->random_left -= part;
         to += part;
         n -= part;
@@ -210,7 +216,9 @@ int net_random(struct net *net, void *buf, size_t n) {
     return 0;
 }
 
-void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) { timers_set(&net->timers, timer, at); }
+void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) {
+    timers_set(&net->timers, timer, at);
+}
 void net_timer_move(struct net *net, struct net_timer *timer, rl_ns at, rl_ns late) {
     timers_move(&net->timers, timer, timers_together(at, late));
 }
@@ -255,25 +263,29 @@ static void wait_ms(int epoll, int timeout, struct net_batch *batch) {
     }
 }
 
-/* epoll's own timeout does not count the time for which the machine is suspended: after a long sleep the loss of a
- * lock would be told late. */
+/* epoll's own timeout does not count the time for which the machine is suspended: after a long
+ * sleep the loss of a lock would be told late. */
 static void wake_after_suspend(struct net *net, rl_ns now, rl_ns until) {
     pthread_mutex_lock(&net->sleeper_mutex);
-    if (net->sleeper_at <= now || net->sleeper_at > until) { /* else it wakes us early, once, and we look again */
-        struct itimerspec when = {.it_value = {(time_t)(until / 1000000000), (long)(until % 1000000000)}};
+    if (net->sleeper_at <= now ||
+        net->sleeper_at > until) { /* else it wakes us early, once, and we look again */
+        struct itimerspec when = {
+            .it_value = {(time_t)(until / 1000000000), (long)(until % 1000000000)}};
         timerfd_settime(net->sleeper, TFD_TIMER_ABSTIME, &when, NULL);
         net->sleeper_at = until;
     }
     pthread_mutex_unlock(&net->sleeper_mutex);
 }
 
-/* May run beside net_process() in another thread, even twice: uses nothing of the net but what never changes, and the
- * sleeper under its mutex. */
+/* May run beside net_process() in another thread, even twice: uses nothing of the net but what
+ * never changes, and the sleeper under its mutex. */
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     int timeout = -1;
     if (until != RL_NEVER) {
-        rl_ns now = clock_now(), left = until - now; /* not net_now(): a sample is another thread's */
-        rl_ns ms = left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS; /* rounded up: too early would spin */
+        rl_ns now = clock_now(),
+              left = until - now; /* not net_now(): a sample is another thread's */
+        rl_ns ms =
+            left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS; /* rounded up: too early would spin */
         timeout = ms > INT_MAX ? INT_MAX : (int)ms;
         if (left > LONG_SLEEP) wake_after_suspend(net, now, until);
     }
@@ -295,19 +307,23 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
         int fd = kind == CONN_KICK ? net->kick : kind == CONN_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
         (void)got; /* nothing there: another thread's process was first */
-        if (kind == CONN_TIMER) net->timer_at = RL_NEVER; /* it has run out: what is still due must set it again */
+        if (kind == CONN_TIMER)
+            net->timer_at = RL_NEVER; /* it has run out: what is still due must set it again */
         return;
     }
     if (index >= net->nodes) return;
     struct node *node = &net->node[index];
-    struct conn *conn = kind == CONN_MAIN ? &node->main : kind == CONN_AUX ? &node->aux : &node->watch;
+    struct conn *conn = kind == CONN_MAIN  ? &node->main
+                        : kind == CONN_AUX ? &node->aux
+                                           : &node->watch;
     if (conn->generation == (uint32_t)what) conn_event(conn, events);
 }
 
 static void fire_timers(struct net *net) {
     struct net_timer *timer;
     rl_ns now = net->sample = clock_now();
-    for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++) timer->fire(timer);
+    for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++)
+        timer->fire(timer);
     net->sample = 0;
 }
 
@@ -336,13 +352,15 @@ void net_process(struct net *net, const struct net_batch *batch) {
     net_flush(net);
 }
 
-/* Calls no handler: a connection for transactions is opened, and a broken one given up, by net_process(). */
+/* Calls no handler: a connection for transactions is opened, and a broken one given up, by
+ * net_process(). */
 void net_flush(struct net *net) {
     for (struct node *node = net->node, *end = node + net->nodes; node < end; node++) {
         if (node->tx.calls.head && node->tx.stage == TX_IDLE) {
             if (node->aux.state == CONN_READY) {
                 transaction_pump(node);
-            } else if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0 && node->main.state == CONN_READY) {
+            } else if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0 &&
+                       node->main.state == CONN_READY) {
                 net->pending = true;
                 net_kick(net);
             }

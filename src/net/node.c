@@ -11,15 +11,17 @@ const struct net_call *conn_oldest(const struct conn *conn) {
     return conn->kind == CONN_AUX ? conn->node->tx.calls.head : conn->calls.head;
 }
 
-/* Ready means that a SET sent now has a fair chance: connected, nothing overdue on either way, and no release that
- * still waits to be sent (a SET must not overtake it). */
+/* Ready means that a SET sent now has a fair chance: connected, nothing overdue on either way, and
+ * no release that still waits to be sent (a SET must not overtake it). */
 bool node_is_ready(const struct node *node, rl_ns now) {
     const struct net_call *main = node->main.calls.head, *tx = node->tx.calls.head;
     if (node->main.state != CONN_READY || node->main.broken || node->kept.head) return false;
     return !(main && main->due < now) && !(tx && tx->due < now);
 }
 
-bool node_is_settled(const struct node *node) { return node->main.state == CONN_READY || node->failed; }
+bool node_is_settled(const struct node *node) {
+    return node->main.state == CONN_READY || node->failed;
+}
 
 void node_tell(struct node *node, rl_ns now) {
     bool ready = node_is_ready(node, now), settled = node_is_settled(node);
@@ -36,7 +38,9 @@ static bool is_twice_listed(struct conn *conn) {
     if (conn->run_id[0] == '\0') return false;
     for (unsigned i = 0; i < net->nodes; i++) {
         struct node *other = &net->node[i];
-        if (other == node || other->main.state != CONN_READY || strcmp(other->run_id, conn->run_id) != 0) continue;
+        if (other == node || other->main.state != CONN_READY ||
+            strcmp(other->run_id, conn->run_id) != 0)
+            continue;
         char text[160];
         const char *first = i < node->index ? other->url.text : node->url.text;
         snprintf(text, sizeof(text), "same server as %.110s; list it once", first);
@@ -94,9 +98,11 @@ static void main_down(struct node *node, int verdict, const char *text, bool was
     node->verdict = verdict;
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged)
-        net_log(net, REDLOCK_LOG_WARNING, "%s: %s: %s", node->url.text, verdict_text(verdict), text);
+        net_log(net, REDLOCK_LOG_WARNING, "%s: %s: %s", node->url.text, verdict_text(verdict),
+                text);
     node->logged = verdict;
-    /* One life for both connections: what the next server behind this address allows is asked anew. */
+    /* One life for both connections: what the next server behind this address allows is asked
+     * anew. */
     if (node->aux.state != CONN_DOWN) conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff = 0;
@@ -106,7 +112,8 @@ static void main_down(struct node *node, int verdict, const char *text, bool was
     node->answered = node->sent;
     transactions = transaction_take_all(node);
     calls_append(&lost, &transactions);
-    node_lose_calls(node, &lost, verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
+    node_lose_calls(node, &lost,
+                    verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
     node_lose_calls(node, &looks, REDLOCK_VERDICT_DISCONNECTED);
 }
 
@@ -121,7 +128,8 @@ void node_down(struct conn *conn, int verdict, const char *text) {
         return;
     }
     net_log(node->net, REDLOCK_LOG_INFO, "%s: second connection: %s", node->url.text, text);
-    transaction_lost(node, verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
+    transaction_lost(node,
+                     verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
 }
 
 static void memory_fired(struct net_timer *timer) {
@@ -146,9 +154,9 @@ void node_init(struct node *node, struct net *net, unsigned index) {
     conn_init(&node->watch, node, CONN_WATCH);
 }
 
-/* The server is refused by those above us, and the next connection most likely reaches it again: so the pause grows
- * although each connection comes up. The verdict is set at once, so that going down counts as a failed try to connect:
- * nobody need wait for such a node. */
+/* The server is refused by those above us, and the next connection most likely reaches it again: so
+ * the pause grows although each connection comes up. The verdict is set at once, so that going down
+ * counts as a failed try to connect: nobody need wait for such a node. */
 void net_reconnect(struct net *net, unsigned index, int verdict, const char *text) {
     assert(index < net->nodes && verdict != REDLOCK_VERDICT_GRANTED);
     struct node *node = &net->node[index];
@@ -169,8 +177,8 @@ static void look_until(struct net *net, const struct net_call *first) {
     if (first) node_awaits(net, first->due);
 }
 
-/* Asked at every step of every lock, and mostly the same: kept until an answer is overdue, or node_changed(). One that is
- * overdue already speaks for itself until it is gone (call_taken()). */
+/* Asked at every step of every lock, and mostly the same: kept until an answer is overdue, or
+ * node_changed(). One that is overdue already speaks for itself until it is gone (call_taken()). */
 static void find_standing(struct net *net, rl_ns now) {
     net->ready = net->settled = 0;
     net->known_until = RL_NEVER;
@@ -200,12 +208,15 @@ static bool has_write(const struct call_queue *queue) {
     return false;
 }
 
-static bool waits_for_memory(const struct node *node) { return node->kept.head && node->main.state == CONN_READY; }
+static bool waits_for_memory(const struct node *node) {
+    return node->kept.head && node->main.state == CONN_READY;
+}
 
 rl_mask net_busy_writes(struct net *net) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < net->nodes; i++)
-        if (net->node[i].main.writes > 0 || has_write(&net->node[i].tx.calls) || waits_for_memory(&net->node[i]))
+        if (net->node[i].main.writes > 0 || has_write(&net->node[i].tx.calls) ||
+            waits_for_memory(&net->node[i]))
             mask |= rl_bit(i);
     return mask;
 }

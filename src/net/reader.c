@@ -101,7 +101,9 @@ static void on_free(void *object) { (void)object; }
 
 /* The functions' types are the only thing that differs between hiredis 0.14 and 1.x. */
 #if HIREDIS_MAJOR >= 1
-static void *on_array(const redisReadTask *task, size_t elements) { return on_elements(task, elements); }
+static void *on_array(const redisReadTask *task, size_t elements) {
+    return on_elements(task, elements);
+}
 static void *on_double(const redisReadTask *task, double value, char *text, size_t bytes) {
     (void)value, (void)text, (void)bytes;
     return refuse(task);
@@ -110,10 +112,13 @@ static void *on_bool(const redisReadTask *task, int value) {
     (void)value;
     return refuse(task);
 }
-static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_double, on_nil, on_bool, on_free};
+static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_double,
+                                              on_nil,    on_bool,  on_free};
 static int task_type(const redisReader *hiredis) { return hiredis->task[hiredis->ridx]->type; }
 #else
-static void *on_array(const redisReadTask *task, int elements) { return on_elements(task, (size_t)elements); }
+static void *on_array(const redisReadTask *task, int elements) {
+    return on_elements(task, (size_t)elements);
+}
 static redisReplyObjectFunctions functions = {on_string, on_array, on_integer, on_nil, on_free};
 static int task_type(const redisReader *hiredis) { return hiredis->rstack[hiredis->ridx].type; }
 #endif
@@ -126,9 +131,11 @@ bool reader_open(struct reader *reader) {
     reader->bytes = malloc(SLOTS_AT_FIRST * sizeof(*reader->bytes));
     reader->arena = malloc(ARENA_BYTES_AT_FIRST);
     reader->hiredis = redisReaderCreateWithFunctions(&functions);
-    if (reader->slots && reader->bytes && reader->arena && reader->hiredis && reader->hiredis->buf) {
+    if (reader->slots && reader->bytes && reader->arena && reader->hiredis &&
+        reader->hiredis->buf) {
         reader->hiredis->privdata = reader;
-        /* Else hiredis takes a smaller buffer after a large answer, and 0.14 ends the process when there is no memory.
+        /* Else hiredis takes a smaller buffer after a large answer, and 0.14 ends the process when
+         * there is no memory.
          */
         reader->hiredis->maxbuf = 0;
         return true;
@@ -175,7 +182,8 @@ static bool take_plain(struct reader *reader, size_t bytes, enum reply_type type
     reader->direct_bytes -= bytes;
     reader->slots_count = 1;
     reader->slots[0] = (struct reply_slot){type, integer};
-    reader->bytes[0] = type == REPLY_STATUS ? (struct net_bytes){"OK", 2} : (struct net_bytes){NULL, 0};
+    reader->bytes[0] =
+        type == REPLY_STATUS ? (struct net_bytes){"OK", 2} : (struct net_bytes){NULL, 0};
     reader->whole = true;
     return true;
 }
@@ -198,7 +206,8 @@ static bool next_plain(struct reader *reader) {
 static bool announces_too_much(const redisReader *hiredis) {
     if (hiredis->ridx < 0 || task_type(hiredis) != REDIS_REPLY_STRING) return false;
     size_t announced = 0;
-    for (size_t at = hiredis->pos; at < hiredis->len && hiredis->buf[at] >= '0' && hiredis->buf[at] <= '9'; at++) {
+    for (size_t at = hiredis->pos;
+         at < hiredis->len && hiredis->buf[at] >= '0' && hiredis->buf[at] <= '9'; at++) {
         announced = announced * 10 + (size_t)(hiredis->buf[at] - '0');
         if (announced > READER_REPLY_BYTES_MAX) return true;
     }
@@ -221,9 +230,11 @@ static enum reader_status next_of_hiredis(struct reader *reader) {
     if (reader->oversized) return READER_OVERSIZED;
     if (reader->malformed) return READER_MALFORMED;
     if (reader->no_memory) return READER_NO_MEMORY;
-    if (outcome != REDIS_OK) return reader->hiredis->err == REDIS_ERR_OOM ? READER_NO_MEMORY : READER_MALFORMED;
+    if (outcome != REDIS_OK)
+        return reader->hiredis->err == REDIS_ERR_OOM ? READER_NO_MEMORY : READER_MALFORMED;
     if (!object) {
-        bool too_much = reader->pending > READER_REPLY_BYTES_MAX || announces_too_much(reader->hiredis);
+        bool too_much =
+            reader->pending > READER_REPLY_BYTES_MAX || announces_too_much(reader->hiredis);
         return too_much ? READER_OVERSIZED : READER_MORE;
     }
     reader->pending = left;

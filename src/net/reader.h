@@ -49,7 +49,8 @@ struct reader {
     struct redisReader *hiredis;
     struct resp3 resp3;
     struct reply_slot *slots;
-    struct net_bytes *bytes; /* of slot i, for STATUS, STRING and ERROR; elements side by side for SCAN */
+    struct net_bytes
+        *bytes; /* of slot i, for STATUS, STRING and ERROR; elements side by side for SCAN */
     size_t slots_count, slots_capacity;
     char *arena;
     size_t arena_bytes, arena_capacity;
@@ -81,7 +82,9 @@ bool reader_feed(struct reader *reader, const char *data, size_t bytes);
  * connection is over. */
 enum reader_status reader_next(struct reader *reader);
 
-static inline bool reader_is_error(const struct reader *reader) { return reader->slots[0].type == REPLY_ERROR; }
+static inline bool reader_is_error(const struct reader *reader) {
+    return reader->slots[0].type == REPLY_ERROR;
+}
 bool reader_is_status(const struct reader *reader, size_t slot, const char *text);
 bool reader_is_string(const struct reader *reader, size_t slot, const char *text);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The job is shared by the asker and the thread, and freed by the last of them to let go: getaddrinfo cannot be
- * interrupted, so a client that closes leaves the thread to finish by itself.
+ * The job is shared by the asker and the thread, and freed by the last of them to let go:
+ * getaddrinfo cannot be interrupted, so a client that closes leaves the thread to finish by itself.
  */
 #include "net/resolve.h"
 
@@ -26,11 +26,13 @@ struct resolve_job {
 };
 
 static int look_up(const char *host, const char *port, int flags, struct addresses *addresses) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV}, *list = NULL;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV},
+                    *list = NULL;
     int error = getaddrinfo(host, port, &hints, &list);
     addresses->count = 0;
     if (error != 0) return error;
-    for (struct addrinfo *each = list; each && addresses->count < RESOLVE_ADDRESSES_MAX; each = each->ai_next) {
+    for (struct addrinfo *each = list; each && addresses->count < RESOLVE_ADDRESSES_MAX;
+         each = each->ai_next) {
         if (each->ai_addrlen > sizeof(addresses->each[0].at)) continue;
         memcpy(&addresses->each[addresses->count].at, each->ai_addr, each->ai_addrlen);
         addresses->each[addresses->count++].bytes = each->ai_addrlen;
@@ -54,7 +56,8 @@ static void kick(struct resolve_job *job) {
     uint64_t one = 1;
     pthread_mutex_lock(&job->mutex);
     ssize_t written = job->kick_fd < 0 ? 0 : write(job->kick_fd, &one, sizeof(one));
-    (void)written; /* fails only when the counter is full: then the descriptor is readable already */
+    (void)
+        written; /* fails only when the counter is full: then the descriptor is readable already */
     pthread_mutex_unlock(&job->mutex);
 }
 
@@ -71,7 +74,8 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* The thread must take none of the host program's signals: all are blocked while it is made, and it inherits that. */
+/* The thread must take none of the host program's signals: all are blocked while it is made, and it
+ * inherits that. */
 static int start_thread(struct resolve_job *job) {
     sigset_t all, before;
     pthread_attr_t attributes;
@@ -101,7 +105,8 @@ struct resolve_job *resolve_start(const char *host, const char *port, int kick_f
     return NULL;
 }
 
-bool resolve_done(const struct resolve_job *job, struct addresses *addresses, const char **failure) {
+bool resolve_done(const struct resolve_job *job, struct addresses *addresses,
+                  const char **failure) {
     if (!atomic_load_explicit(&job->done, memory_order_acquire)) return false;
     *addresses = job->addresses;
     *failure = job->failure;

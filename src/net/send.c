@@ -3,17 +3,20 @@
  * Calls on their way out, and their answers.
  *
  * Order on one node is the order of net_send(). Two things could break it, and are kept from it:
- * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after it. A release may
- *   (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind its own RELEASE would leave a key that
- *   nobody deletes; so where a later call of the same owner is queued, the call fails instead (verdict ERROR). The same
- *   holds for what is guarded: a RAISE would hold a fence against others for a lock that was given back, and a read of
- *   the record that was asked after its RECORD_WRITE would come before it. Behind the calls of other owners each may
- *   land: the SET and ZADD of a guarded ACQUIRE of one key are no script and keep their place; fences only grow, so of
- *   two raises the later is compared with the earlier in whichever order they come; and a RECORD_WRITE that comes late
- *   does what one sent late would: votes under the old nonce went before it, and its nonce is compared where it lands.
- *   The nonce of the votes is read anew, and a vote under a newer nonce says no less.
- * - Where transactions are used, a SET on the main connection could overtake a release that waits its turn on the
- *   other. A request that shares a key with a waiting transaction waits behind it, in the same queue.
+ * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after
+ *   it. A release may (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind
+ *   its own RELEASE would leave a key that nobody deletes; so where a later call of the same owner
+ *   is queued, the call fails instead (verdict ERROR). The same holds for what is guarded: a RAISE
+ *   would hold a fence against others for a lock that was given back, and a read of the record that
+ *   was asked after its RECORD_WRITE would come before it. Behind the calls of other owners each
+ *   may land: the SET and ZADD of a guarded ACQUIRE of one key are no script and keep their place;
+ *   fences only grow, so of two raises the later is compared with the earlier in whichever order
+ *   they come; and a RECORD_WRITE that comes late does what one sent late would: votes under the
+ *   old nonce went before it, and its nonce is compared where it lands. The nonce of the votes is
+ *   read anew, and a vote under a newer nonce says no less.
+ * - Where transactions are used, a SET on the main connection could overtake a release that waits
+ *   its turn on the other. A request that shares a key with a waiting transaction waits behind it,
+ *   in the same queue.
  * A WATCH alone has no place in this order where it goes on a connection of its own (tracking.c):
  * it only looks, and what it sees is a hint.
  */
@@ -25,17 +28,18 @@
 
 /* net_call.state, ored */
 enum {
-    CALL_SENT_WHOLE = 1, /* the script went as EVAL */
+    CALL_SENT_WHOLE = 1,  /* the script went as EVAL */
     CALL_SENT_BEFORE = 2, /* a release whose connection was lost before the answer came */
     CALL_PLAIN = 4,       /* command_answer_plain() will do */
     CALL_VOTE_PAIR = 8    /* command_answer_vote() will do */
 };
 
-/* A key that a release does not find the second time may have been deleted by its own first time, and another's may
- * have come since: such an answer says nothing of whether the key was ours. */
+/* A key that a release does not find the second time may have been deleted by its own first time,
+ * and another's may have come since: such an answer says nothing of whether the key was ours. */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
     struct net_reply told;
-    bool not_found = reply->verdict == REDLOCK_VERDICT_ABSENT || reply->verdict == REDLOCK_VERDICT_DENIED;
+    bool not_found =
+        reply->verdict == REDLOCK_VERDICT_ABSENT || reply->verdict == REDLOCK_VERDICT_DENIED;
     if (not_found && (call->state & CALL_SENT_BEFORE)) {
         told = *reply;
         told.verdict = REDLOCK_VERDICT_DISCONNECTED;
@@ -57,9 +61,10 @@ void call_failed(struct net *net, struct net_call *call, int verdict) {
 
 /* ---- kept releases ---- */
 
-/* To find those that end, all are looked at: the more there are the longer until the next time. A release that is kept a
- * little too long harms nothing. */
-#define KEPT_LOOK_PAUSE (2 * RL_MS / 1000) /* for each; looking at one takes a few hundredths of that */
+/* To find those that end, all are looked at: the more there are the longer until the next time. A
+ * release that is kept a little too long harms nothing. */
+#define KEPT_LOOK_PAUSE                                                                            \
+    (2 * RL_MS / 1000) /* for each; looking at one takes a few hundredths of that */
 
 static void watch_kept(struct node *node) {
     rl_ns at = RL_NEVER;
@@ -76,7 +81,8 @@ void node_keep(struct node *node, struct net_call *call) {
     calls_push(&node->kept, call);
     node_changed(node->net);
     rl_ns at = call->keep_until > node->keep_look_at ? call->keep_until : node->keep_look_at;
-    if (node->keep_timer.index == 0 || at < node->keep_timer.at) timers_set(&node->net->timers, &node->keep_timer, at);
+    if (node->keep_timer.index == 0 || at < node->keep_timer.at)
+        timers_set(&node->net->timers, &node->keep_timer, at);
 }
 
 /* Handlers are told last, when nothing of the node is between two states: they may send anew. */
@@ -90,7 +96,8 @@ void node_expire_kept(struct node *node) {
     struct net_call *call;
     rl_ns now = net_now(node->net);
     node->kept = (struct call_queue){.head = NULL};
-    while ((call = calls_pop(&all))) calls_push(call->keep_until <= now ? &over : &node->kept, call);
+    while ((call = calls_pop(&all)))
+        calls_push(call->keep_until <= now ? &over : &node->kept, call);
     watch_kept(node);
     node_changed(node->net);
     fail_all(node->net, &over, REDLOCK_VERDICT_DISCONNECTED);
@@ -102,9 +109,11 @@ void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
     rl_ns now = net_now(node->net);
     while ((call = calls_pop(lost))) {
         call->state = CALL_SENT_BEFORE;
-        calls_push(call->request->op == NET_RELEASE && call->keep_until > now ? &kept : &over, call);
+        calls_push(call->request->op == NET_RELEASE && call->keep_until > now ? &kept : &over,
+                   call);
     }
-    calls_append(&node->kept, &kept); /* their order does not matter: each deletes its own token or nothing */
+    calls_append(&node->kept,
+                 &kept); /* their order does not matter: each deletes its own token or nothing */
     watch_kept(node);
     node_changed(node->net);
     fail_all(node->net, &over, verdict);
@@ -121,9 +130,10 @@ static bool goes_by_transaction(struct node *node, const struct net_request *req
     return node->tx.calls.head && transaction_conflicts(node, request);
 }
 
-/* What is asked of all calls on a connection (whether an owner has another one, whether a key is being looked at) is
- * counted, or for each question the whole queue would be walked. It is counted from the first such question on until the
- * last call of then has been answered: mostly there is none. */
+/* What is asked of all calls on a connection (whether an owner has another one, whether a key is
+ * being looked at) is counted, or for each question the whole queue would be walked. It is counted
+ * from the first such question on until the last call of then has been answered: mostly there is
+ * none. */
 
 /* Seldom called, and kept out of what is called for each answer. */
 #define SELDOM __attribute__((cold, noinline))
@@ -136,13 +146,15 @@ SELDOM static void count_call(struct conn *conn, const struct net_call *call) {
         return;
     }
     for (size_t i = 0; i < call->request->keys_count; i++)
-        bag_add(&conn->counted, bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+        bag_add(&conn->counted,
+                bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
 }
 
 SELDOM static void uncount_call(struct conn *conn, const struct net_call *call) {
     if (conn->kind != CONN_WATCH) bag_remove(&conn->counted, owner_of(call));
     for (size_t i = 0; conn->kind == CONN_WATCH && i < call->request->keys_count; i++)
-        bag_remove(&conn->counted, bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+        bag_remove(&conn->counted,
+                   bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
     if (conn->counted_until == call) conn_stop_counting(conn);
 }
 
@@ -154,7 +166,8 @@ void conn_stop_counting(struct conn *conn) {
 bool conn_counts(struct conn *conn) {
     if (!conn->counted_until && conn->calls.head) {
         conn->counted_until = conn->calls.tail;
-        for (const struct net_call *call = conn->calls.head; call; call = call->next) count_call(conn, call);
+        for (const struct net_call *call = conn->calls.head; call; call = call->next)
+            count_call(conn, call);
     }
     return bag_is_whole(&conn->counted);
 }
@@ -192,14 +205,16 @@ static bool post(struct node *node, struct net_call *call, const struct buffer *
     if (!conn) return false;
     struct buffer *out = &conn->out;
     size_t nonce_at;
-    bool done = encoded ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX)
-                        : command_encode(call->request, node->index, false, out, NET_WIRE_BYTES_MAX, &nonce_at);
+    bool done =
+        encoded
+            ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX)
+            : command_encode(call->request, node->index, false, out, NET_WIRE_BYTES_MAX, &nonce_at);
     if (done) expect(conn, call, 0);
     return done;
 }
 
-/* Overdue from the start, so that no SET is sent before the answer; but the time to stall begins anew, or a release that
- * has waited for long would end each new connection at once. */
+/* Overdue from the start, so that no SET is sent before the answer; but the time to stall begins
+ * anew, or a release that has waited for long would end each new connection at once. */
 void call_start_again(struct net_call *call, rl_ns now) {
     if (call->due < now) call->due = now;
 }
@@ -236,12 +251,13 @@ static bool send_one(struct node *node, struct net_call *call, const struct buff
     return true;
 }
 
-rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request, struct net_call *calls, rl_ns due,
-                 rl_ns keep_until) {
+rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
+                 struct net_call *calls, rl_ns due, rl_ns keep_until) {
     rl_mask taken = 0;
     size_t nonce_at = 0;
     if (net->closing) return 0;
-    assert(request->keys_count <= REDLOCK_RESOURCES_MAX && request->stripes_count <= REDLOCK_RESOURCES_MAX);
+    assert(request->keys_count <= REDLOCK_RESOURCES_MAX &&
+           request->stripes_count <= REDLOCK_RESOURCES_MAX);
     assert(net->guarded || !command_is_guarded(request));
     buffer_clear(&net->scratch);
     bool encoded = command_encode(request, 0, false, &net->scratch, NET_WIRE_BYTES_MAX, &nonce_at);
@@ -250,7 +266,8 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         struct net_call *call = &calls[i];
         if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !is_up(node))) continue;
         assert(!call->busy);
-        if (call->busy) continue; /* in the queue a second time, it would cut off what lies between */
+        if (call->busy)
+            continue; /* in the queue a second time, it would cut off what lies between */
         call->request = request;
         call->due = due;
         call->keep_until = keep_until;
@@ -288,7 +305,8 @@ static void send_whole(struct conn *conn) {
         call_failed(node->net, call, REDLOCK_VERDICT_ERROR);
         return;
     }
-    if (command_encode(call->request, node->index, true, &conn->out, NET_WIRE_BYTES_MAX, &nonce_at)) {
+    if (command_encode(call->request, node->index, true, &conn->out, NET_WIRE_BYTES_MAX,
+                       &nonce_at)) {
         expect(conn, call, CALL_SENT_WHOLE);
     } else if (release) {
         node_keep(node, call);
@@ -298,8 +316,8 @@ static void send_whole(struct conn *conn) {
     }
 }
 
-/* Calls lie where their owners are, so with hundreds in flight each is a wait for memory: those that come next are sent
- * for while this one is worked off. */
+/* Calls lie where their owners are, so with hundreds in flight each is a wait for memory: those
+ * that come next are sent for while this one is worked off. */
 static void send_for_next(const struct net_call *call) {
     const struct net_call *next = call->next;
     if (!next) return;
@@ -316,15 +334,18 @@ void call_reply(struct conn *conn) {
         return;
     }
     send_for_next(call);
-    if ((call->state & CALL_PLAIN) && command_answer_plain((enum net_op)call->op, reader, &conn->answer)) {
+    if ((call->state & CALL_PLAIN) &&
+        command_answer_plain((enum net_op)call->op, reader, &conn->answer)) {
         call_done(conn->node->net, take_first(conn), &conn->answer);
         return;
     }
-    if ((call->state & CALL_VOTE_PAIR) && command_answer_vote(conn->replies, reader, &conn->answer)) {
+    if ((call->state & CALL_VOTE_PAIR) &&
+        command_answer_vote(conn->replies, reader, &conn->answer)) {
         if (++conn->replies == 2) call_done(conn->node->net, take_first(conn), &conn->answer);
         return;
     }
-    if (reader_is_error(reader) && command_needs_script(call->request) && !(call->state & CALL_SENT_WHOLE) &&
+    if (reader_is_error(reader) && command_needs_script(call->request) &&
+        !(call->state & CALL_SENT_WHOLE) &&
         verdict_is_noscript(reader->bytes[0].data, reader->bytes[0].bytes)) {
         send_whole(conn);
         return;
@@ -335,5 +356,6 @@ void call_reply(struct conn *conn) {
         return;
     }
     if (++conn->replies < command_replies(call->request)) return;
-    call_done(conn->node->net, take_first(conn), &conn->answer); /* no reply is read before the handler is back */
+    call_done(conn->node->net, take_first(conn),
+              &conn->answer); /* no reply is read before the handler is back */
 }

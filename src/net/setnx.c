@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The scheme's rules stand twice: in the scripts src/node/setnx_*.lua, and here, for looking and for servers without
- * scripts. tests/net/test_setnx.c compares the two on a server.
+ * The scheme's rules stand twice: in the scripts src/node/setnx_*.lua, and here, for looking and
+ * for servers without scripts. tests/net/test_setnx.c compares the two on a server.
  */
 #include "net/setnx.h"
 
@@ -15,9 +15,11 @@
 #include "node/scripts.h"
 
 #define SECOND_US INT64_C(1000000)
-/* Ours are over, and take what is over, so much later: for clocks that differ, and for those who compare whole seconds. */
+/* Ours are over, and take what is over, so much later: for clocks that differ, and for those who
+ * compare whole seconds. */
 #define LEEWAY_US SECOND_US
-#define BESIDE_MS 3000 /* the token stays so much longer than the TTL: until the time in the key is over */
+#define BESIDE_MS                                                                                  \
+    3000 /* the token stays so much longer than the TTL: until the time in the key is over */
 
 enum { SHA1_BYTES = 40, DIGITS_SECONDS = 10, DIGITS_MS = 13, STAMP_BYTES_MAX = 32 };
 
@@ -25,7 +27,9 @@ enum { SHA1_BYTES = 40, DIGITS_SECONDS = 10, DIGITS_MS = 13, STAMP_BYTES_MAX = 3
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static int64_t unit_of(enum redlock_scheme scheme) { return scheme == REDLOCK_SCHEME_SETNX_MS ? 1000 : SECOND_US; }
+static int64_t unit_of(enum redlock_scheme scheme) {
+    return scheme == REDLOCK_SCHEME_SETNX_MS ? 1000 : SECOND_US;
+}
 
 /* Of ".25": in microseconds, rounded up. False: something else. */
 static bool parse_fraction(const char *at, const char *end, int64_t unit, int64_t *us) {
@@ -47,7 +51,8 @@ bool setnx_parse(struct net_bytes text, int64_t *over_us) {
     while (at < end && *at == '0') at++;
     const char *first = at;
     int64_t whole = 0, fraction = 0;
-    for (; at < end && is_digit(*at) && at - first <= DIGITS_MS; at++) whole = whole * 10 + (*at - '0');
+    for (; at < end && is_digit(*at) && at - first <= DIGITS_MS; at++)
+        whole = whole * 10 + (*at - '0');
     if (at - first != DIGITS_SECONDS && at - first != DIGITS_MS) return false;
     int64_t unit = at - first == DIGITS_SECONDS ? SECOND_US : 1000;
     if (at < end && !parse_fraction(at, end, unit, &fraction)) return false;
@@ -83,8 +88,8 @@ static struct net_bytes name_beside(const struct net_request *request) {
 }
 
 /* One command with one key; up to three words behind it. */
-static bool send(struct buffer *out, size_t limit, const char *command, struct net_bytes key, const char *a,
-                 const char *b) {
+static bool send(struct buffer *out, size_t limit, const char *command, struct net_bytes key,
+                 const char *a, const char *b) {
     struct words words;
     words_begin(&words, command);
     if (key.data) words_bytes(&words, key);
@@ -95,21 +100,23 @@ static bool send(struct buffer *out, size_t limit, const char *command, struct n
 
 static const struct net_bytes no_key = {NULL, 0};
 
-static bool send_value(const struct net_request *request, struct buffer *out, size_t limit, size_t most) {
+static bool send_value(const struct net_request *request, struct buffer *out, size_t limit,
+                       size_t most) {
     char last[24];
     snprintf(last, sizeof(last), "%zu", most);
     return send(out, limit, "GETRANGE", request->keys[0], "0", last);
 }
 
-static bool send_script(const struct net_request *request, struct net_bytes beside, bool whole, struct buffer *out,
-                        size_t limit) {
+static bool send_script(const struct net_request *request, struct net_bytes beside, bool whole,
+                        struct buffer *out, size_t limit) {
     enum node_script script = request->op == NET_ACQUIRE  ? NODE_SETNX_ACQUIRE
                               : request->op == NET_EXTEND ? NODE_SETNX_EXTEND
                                                           : NODE_SETNX_RELEASE;
     struct words words;
     words_begin(&words, whole ? "EVAL" : "EVALSHA");
-    words_bytes(&words, whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
-                              : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
+    words_bytes(&words,
+                whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
+                      : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
     words_number(&words, 2);
     words_bytes(&words, request->keys[0]);
     words_bytes(&words, beside);
@@ -123,20 +130,26 @@ static bool send_script(const struct net_request *request, struct net_bytes besi
 
 /* The value first: where it is watched, that is what the server tells of. */
 static bool send_peek(const struct net_request *request, struct buffer *out, size_t limit) {
-    if (request->op == NET_WATCH && !send(out, limit, "CLIENT", no_key, "CACHING", "YES")) return false;
+    if (request->op == NET_WATCH && !send(out, limit, "CLIENT", no_key, "CACHING", "YES"))
+        return false;
     return send_value(request, out, limit, SETNX_STAMP_BYTES - 1) &&
-           send(out, limit, "PTTL", request->keys[0], NULL, NULL) && send(out, limit, "TIME", no_key, NULL, NULL);
+           send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
+           send(out, limit, "TIME", no_key, NULL, NULL);
 }
 
 /* In one step, and one answer, so that number and token belong together. */
-static bool send_look(const struct net_request *request, struct net_bytes beside, struct buffer *out, size_t limit) {
-    return send(out, limit, "MULTI", no_key, NULL, NULL) && send(out, limit, "TIME", no_key, NULL, NULL) &&
+static bool send_look(const struct net_request *request, struct net_bytes beside,
+                      struct buffer *out, size_t limit) {
+    return send(out, limit, "MULTI", no_key, NULL, NULL) &&
+           send(out, limit, "TIME", no_key, NULL, NULL) &&
            send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
            send_value(request, out, limit, REDLOCK_TOKEN_BYTES_MAX) &&
-           send(out, limit, "HMGET", beside, "value", "token") && send(out, limit, "EXEC", no_key, NULL, NULL);
+           send(out, limit, "HMGET", beside, "value", "token") &&
+           send(out, limit, "EXEC", no_key, NULL, NULL);
 }
 
-bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out, size_t limit) {
+bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out,
+                  size_t limit) {
     bool needs_beside = request->op != NET_PEEK && request->op != NET_WATCH;
     struct net_bytes beside = needs_beside ? name_beside(request) : no_key;
     if (needs_beside && !beside.data) return false;
@@ -163,10 +176,13 @@ static bool parse_digits(struct net_bytes text, int64_t *number) {
 /* TIME's answer, from its array on. */
 static bool parse_time(const struct reader *reader, size_t at, int64_t *now_us) {
     int64_t seconds, us;
-    if (reader->slots_count < at + 3 || reader->slots[at].type != REPLY_ARRAY || reader->slots[at].integer != 2)
+    if (reader->slots_count < at + 3 || reader->slots[at].type != REPLY_ARRAY ||
+        reader->slots[at].integer != 2)
         return false;
-    if (reader->slots[at + 1].type != REPLY_STRING || reader->slots[at + 2].type != REPLY_STRING) return false;
-    if (!parse_digits(reader->bytes[at + 1], &seconds) || !parse_digits(reader->bytes[at + 2], &us)) return false;
+    if (reader->slots[at + 1].type != REPLY_STRING || reader->slots[at + 2].type != REPLY_STRING)
+        return false;
+    if (!parse_digits(reader->bytes[at + 1], &seconds) || !parse_digits(reader->bytes[at + 2], &us))
+        return false;
     if (seconds > INT64_MAX / SECOND_US - 1 || us >= SECOND_US) return false;
     *now_us = seconds * SECOND_US + us;
     return true;
@@ -177,11 +193,13 @@ static int64_t free_from(struct net_bytes value) {
     return setnx_parse(value, &over_us) ? over_us + LEEWAY_US : 0;
 }
 
-/* `remaining_ms` is what PTTL said. A key with a TTL ends by that; a lock whose time is over is as good as none. */
+/* `remaining_ms` is what PTTL said. A key with a TTL ends by that; a lock whose time is over is as
+ * good as none. */
 static void conclude(struct net_reply *answer, int64_t now_us) {
     answer->verdict = REDLOCK_VERDICT_GRANTED;
     if (answer->remaining_ms == -1 && answer->free_us != 0)
-        answer->remaining_ms = answer->free_us > now_us ? (answer->free_us - now_us + 999) / 1000 : -2;
+        answer->remaining_ms =
+            answer->free_us > now_us ? (answer->free_us - now_us + 999) / 1000 : -2;
     if (answer->remaining_ms == -2) answer->verdict = REDLOCK_VERDICT_ABSENT;
 }
 
@@ -189,7 +207,9 @@ static bool answer_peek(unsigned nth, const struct reader *reader, struct net_re
     int64_t now_us;
     answer->verdict = REDLOCK_VERDICT_GRANTED; /* until the last one says otherwise, or one fails */
     switch (nth) {
-    case 0: answer->free_us = free_from(reader->bytes[0]); return reader->slots[0].type == REPLY_STRING;
+    case 0:
+        answer->free_us = free_from(reader->bytes[0]);
+        return reader->slots[0].type == REPLY_STRING;
     case 1:
         answer->remaining_ms = reader->slots[0].integer;
         return reader->slots[0].type == REPLY_INTEGER && answer->remaining_ms >= -2;
@@ -204,13 +224,14 @@ static bool same_bytes(struct net_bytes a, struct net_bytes b) {
     return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
 }
 
-/* What EXEC says: [TIME, PTTL, value, [value beside, token]]. The token is shown where it belongs to the value, else
- * the value itself, which is all that others write. */
+/* What EXEC says: [TIME, PTTL, value, [value beside, token]]. The token is shown where it belongs
+ * to the value, else the value itself, which is all that others write. */
 static bool answer_look(const struct reader *reader, struct net_reply *answer) {
     enum { TIME = 1, PTTL = 4, VALUE = 5, BESIDE = 6 };
     const struct reply_slot *slots = reader->slots;
     int64_t now_us;
-    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 4 || reader->slots_count <= BESIDE) return false;
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 4 || reader->slots_count <= BESIDE)
+        return false;
     if (!parse_time(reader, TIME, &now_us) || slots[PTTL].type != REPLY_INTEGER) return false;
     answer->remaining_ms = slots[PTTL].integer;
     if (answer->remaining_ms < -2) return false;
@@ -225,7 +246,8 @@ static bool answer_look(const struct reader *reader, struct net_reply *answer) {
     bool beside = slots[BESIDE].type == REPLY_ARRAY && slots[BESIDE].integer == 2 &&
                   reader->slots_count == BESIDE + 3 && slots[BESIDE + 1].type == REPLY_STRING &&
                   slots[BESIDE + 2].type == REPLY_STRING;
-    if (beside && same_bytes(reader->bytes[BESIDE + 1], answer->value)) answer->value = reader->bytes[BESIDE + 2];
+    if (beside && same_bytes(reader->bytes[BESIDE + 1], answer->value))
+        answer->value = reader->bytes[BESIDE + 2];
     answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
     if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
     return true;
@@ -250,18 +272,23 @@ bool setnx_send_checks(const struct net_request *request, struct buffer *out, si
     words_begin(&words, "WATCH");
     words_bytes(&words, request->keys[0]);
     words_bytes(&words, beside);
-    bool done = words_end(&words, out, limit) && send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
+    bool done = words_end(&words, out, limit) &&
+                send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
                 send_value(request, out, limit, SETNX_STAMP_BYTES - 1) &&
-                send(out, limit, "HMGET", beside, "value", "token") && send(out, limit, "TIME", no_key, NULL, NULL);
+                send(out, limit, "HMGET", beside, "value", "token") &&
+                send(out, limit, "TIME", no_key, NULL, NULL);
     free((void *)(uintptr_t)beside.data);
     return done;
 }
 
-static bool take_beside(const struct net_request *request, const struct reader *reader, struct setnx_seen *seen) {
+static bool take_beside(const struct net_request *request, const struct reader *reader,
+                        struct setnx_seen *seen) {
     const struct reply_slot *slots = reader->slots;
-    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 2 || reader->slots_count != 3) return false;
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 2 || reader->slots_count != 3)
+        return false;
     bool there = slots[1].type == REPLY_STRING && slots[2].type == REPLY_STRING;
-    seen->ours = there && same_bytes(reader->bytes[1], (struct net_bytes){seen->value, seen->value_bytes}) &&
+    seen->ours = there &&
+                 same_bytes(reader->bytes[1], (struct net_bytes){seen->value, seen->value_bytes}) &&
                  same_bytes(reader->bytes[2], request->token);
     return true;
 }
@@ -273,7 +300,8 @@ bool setnx_take_check(const struct net_request *request, unsigned nth, const str
     case 0: return reader_is_status(reader, 0, "OK");
     case 1: seen->left_ms = reader->slots[0].integer; return reader->slots[0].type == REPLY_INTEGER;
     case 2:
-        if (reader->slots[0].type != REPLY_STRING || text->bytes > sizeof(seen->value)) return false;
+        if (reader->slots[0].type != REPLY_STRING || text->bytes > sizeof(seen->value))
+            return false;
         seen->value_bytes = text->bytes;
         if (text->bytes > 0) memcpy(seen->value, text->data, text->bytes);
         return true;
@@ -284,18 +312,22 @@ bool setnx_take_check(const struct net_request *request, unsigned nth, const str
 
 static int64_t over_at(const struct setnx_seen *seen) {
     int64_t over_us;
-    return setnx_parse((struct net_bytes){seen->value, seen->value_bytes}, &over_us) ? over_us : INT64_MAX - LEEWAY_US;
+    return setnx_parse((struct net_bytes){seen->value, seen->value_bytes}, &over_us)
+               ? over_us
+               : INT64_MAX - LEEWAY_US;
 }
 
 /* To an acquisition a key of another type is merely one that exists. */
 static int judge_acquire(const struct setnx_seen *seen, int failure, bool *change) {
     if (failure == REDLOCK_VERDICT_WRONGTYPE && seen->left_ms != -2) return REDLOCK_VERDICT_DENIED;
     if (failure != REDLOCK_VERDICT_NONE) return failure;
-    *change = seen->left_ms == -2 || (seen->left_ms == -1 && seen->now_us >= over_at(seen) + LEEWAY_US);
+    *change =
+        seen->left_ms == -2 || (seen->left_ms == -1 && seen->now_us >= over_at(seen) + LEEWAY_US);
     return *change ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED;
 }
 
-int setnx_judge(const struct net_request *request, const struct setnx_seen *seen, int failure, bool *change) {
+int setnx_judge(const struct net_request *request, const struct setnx_seen *seen, int failure,
+                bool *change) {
     *change = false;
     if (request->op == NET_ACQUIRE) return judge_acquire(seen, failure, change);
     if (failure != REDLOCK_VERDICT_NONE) return failure;
@@ -303,13 +335,14 @@ int setnx_judge(const struct net_request *request, const struct setnx_seen *seen
     if (!seen->ours) return REDLOCK_VERDICT_DENIED;
     int64_t over = over_at(seen);
     if (seen->now_us >= over) return REDLOCK_VERDICT_ABSENT;
-    int64_t later = setnx_stamp_at(request->scheme, seen->now_us, request->ttl_ms) * unit_of(request->scheme);
+    int64_t later =
+        setnx_stamp_at(request->scheme, seen->now_us, request->ttl_ms) * unit_of(request->scheme);
     *change = request->op == NET_RELEASE || later > over; /* never shortens */
     return REDLOCK_VERDICT_GRANTED;
 }
 
-static bool send_beside(const struct net_request *request, struct net_bytes beside, const char *stamp,
-                        struct buffer *out, size_t limit) {
+static bool send_beside(const struct net_request *request, struct net_bytes beside,
+                        const char *stamp, struct buffer *out, size_t limit) {
     struct words words;
     words_begin(&words, "HMSET");
     words_bytes(&words, beside);
@@ -324,8 +357,8 @@ static bool send_beside(const struct net_request *request, struct net_bytes besi
     return words_end(&words, out, limit);
 }
 
-unsigned setnx_send_changes(const struct net_request *request, const struct setnx_seen *seen, struct buffer *out,
-                            size_t limit) {
+unsigned setnx_send_changes(const struct net_request *request, const struct setnx_seen *seen,
+                            struct buffer *out, size_t limit) {
     struct net_bytes beside = name_beside(request);
     if (!beside.data) return 0;
     bool done, release = request->op == NET_RELEASE;
@@ -339,8 +372,8 @@ unsigned setnx_send_changes(const struct net_request *request, const struct setn
         char stamp[24];
         snprintf(stamp, sizeof(stamp), "%lld",
                  (long long)setnx_stamp_at(request->scheme, seen->now_us, request->ttl_ms));
-        done =
-            send_beside(request, beside, stamp, out, limit) && send(out, limit, "SET", request->keys[0], stamp, NULL);
+        done = send_beside(request, beside, stamp, out, limit) &&
+               send(out, limit, "SET", request->keys[0], stamp, NULL);
     }
     free((void *)(uintptr_t)beside.data);
     return !done ? 0 : release ? 1 : SETNX_CHANGES_MAX;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A pairing heap: every timer is no later than its children. `child` is the first child, `next` the next
- * sibling, `prev` the previous sibling or, for a first child, the parent. `index` is 1 while armed.
+ * A pairing heap: every timer is no later than its children. `child` is the first child, `next` the
+ * next sibling, `prev` the previous sibling or, for a first child, the parent. `index` is 1 while
+ * armed.
  *
- * The order is that of `at`. A lock sets its timer at every step, nearly always later than before, and lives to see it
- * fire hardly ever: so a timer that is put off keeps its place, and only when that has come moves on to `later`.
+ * The order is that of `at`. A lock sets its timer at every step, nearly always later than before,
+ * and lives to see it fire hardly ever: so a timer that is put off keeps its place, and only when
+ * that has come moves on to `later`.
  */
 #include "net/timers.h"
 
@@ -24,8 +26,8 @@ static struct net_timer *join(struct net_timer *a, struct net_timer *b) {
     return a;
 }
 
-/* Joins a list of siblings: in pairs from the left, then all pairs from the right. Both passes are loops:
- * a long list must not become a deep recursion. */
+/* Joins a list of siblings: in pairs from the left, then all pairs from the right. Both passes are
+ * loops: a long list must not become a deep recursion. */
 static struct net_timer *join_all(struct net_timer *first) {
     struct net_timer *pairs = NULL;
     while (first) {
@@ -88,7 +90,9 @@ rl_ns timers_together(rl_ns at, rl_ns late) {
     return (at + late - 1) / late * late;
 }
 
-rl_ns timers_next(const struct timers *timers) { return timers->root ? timers->root->at : RL_NEVER; }
+rl_ns timers_next(const struct timers *timers) {
+    return timers->root ? timers->root->at : RL_NEVER;
+}
 
 struct net_timer *timers_due(struct timers *timers, rl_ns now) {
     for (struct net_timer *timer; (timer = timers->root) && timer->at <= now;) {

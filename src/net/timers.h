@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Timers as a pairing heap whose links live in the timers: arming one never needs memory and cannot fail. */
+/* SPDX-License-Identifier: BSD-2-Clause Timers as a pairing heap whose links live in the timers:
+ * arming one never needs memory and cannot fail. */
 #ifndef RL_NET_TIMERS_H
 #define RL_NET_TIMERS_H
 

@@ -39,14 +39,16 @@ static bool readable(const char *what, const char *path, struct net_error *error
     if (file) fclose(file);
     if (good) return true;
     error->result = REDLOCK_BAD_ARGUMENT;
-    snprintf(error->text, sizeof(error->text), "cannot read the TLS %s file %.300s: %s", what, path, strerror(why));
+    snprintf(error->text, sizeof(error->text), "cannot read the TLS %s file %.300s: %s", what, path,
+             strerror(why));
     return false;
 }
 
 static bool refuse_file(const char *what, const char *path, struct net_error *error) {
     error->result = REDLOCK_BAD_ARGUMENT;
-    snprintf(error->text, sizeof(error->text), "the TLS %s file %.300s cannot be used (PEM is expected): %s", what,
-             path, reason_of(ERR_peek_last_error()));
+    snprintf(error->text, sizeof(error->text),
+             "the TLS %s file %.300s cannot be used (PEM is expected): %s", what, path,
+             reason_of(ERR_peek_last_error()));
     return false;
 }
 
@@ -56,7 +58,8 @@ static int no_password(char *buf, int size, int rwflag, void *context) {
     return -1;
 }
 
-static bool load_trust(SSL_CTX *openssl, const struct net_options *options, struct net_error *error) {
+static bool load_trust(SSL_CTX *openssl, const struct net_options *options,
+                       struct net_error *error) {
     if (!options->tls_ca_file) {
         SSL_CTX_set_default_verify_paths(openssl);
         return true;
@@ -66,18 +69,22 @@ static bool load_trust(SSL_CTX *openssl, const struct net_options *options, stru
            refuse_file("CA", options->tls_ca_file, error);
 }
 
-static bool load_identity(SSL_CTX *openssl, const struct net_options *options, struct net_error *error) {
+static bool load_identity(SSL_CTX *openssl, const struct net_options *options,
+                          struct net_error *error) {
     const char *cert = options->tls_cert_file, *key = options->tls_key_file;
     if (!cert && !key) return true;
     if (!cert || !key) {
         error->result = REDLOCK_BAD_ARGUMENT;
-        snprintf(error->text, sizeof(error->text), "a TLS client certificate needs both files: the %s is missing",
+        snprintf(error->text, sizeof(error->text),
+                 "a TLS client certificate needs both files: the %s is missing",
                  cert ? "key" : "certificate");
         return false;
     }
     if (!readable("certificate", cert, error) || !readable("key", key, error)) return false;
-    if (SSL_CTX_use_certificate_chain_file(openssl, cert) != 1) return refuse_file("certificate", cert, error);
-    if (SSL_CTX_use_PrivateKey_file(openssl, key, SSL_FILETYPE_PEM) != 1) return refuse_file("key", key, error);
+    if (SSL_CTX_use_certificate_chain_file(openssl, cert) != 1)
+        return refuse_file("certificate", cert, error);
+    if (SSL_CTX_use_PrivateKey_file(openssl, key, SSL_FILETYPE_PEM) != 1)
+        return refuse_file("key", key, error);
     return SSL_CTX_check_private_key(openssl) == 1 || refuse_file("key", key, error);
 }
 
@@ -86,7 +93,8 @@ static bool copy_text(char **to, const char *from) { return !from || (*to = strd
 static bool context_prepare(struct tls_context *context, const struct net_options *options) {
     context->openssl = SSL_CTX_new(TLS_client_method());
     return context->openssl && copy_text(&context->ca_file, options->tls_ca_file) &&
-           copy_text(&context->cert_file, options->tls_cert_file) && copy_text(&context->key_file, options->tls_key_file) &&
+           copy_text(&context->cert_file, options->tls_cert_file) &&
+           copy_text(&context->key_file, options->tls_key_file) &&
            copy_text(&context->server_name, options->tls_server_name);
 }
 
@@ -105,7 +113,8 @@ struct tls_context *tls_context_new(const struct net_options *options, struct ne
     SSL_CTX_set_mode(openssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_default_passwd_cb(openssl, no_password);
     ERR_clear_error();
-    if (load_trust(openssl, options, error) && load_identity(openssl, options, error)) return context;
+    if (load_trust(openssl, options, error) && load_identity(openssl, options, error))
+        return context;
     ERR_clear_error();
     tls_context_free(context);
     return NULL;
@@ -164,7 +173,8 @@ void tls_free(struct tls *tls) {
     free(tls);
 }
 
-/* The error queue is the thread's, shared with the host program: cleared before each call, read after it. */
+/* The error queue is the thread's, shared with the host program: cleared before each call, read
+ * after it. */
 static enum tls_status status_of(struct tls *tls, int outcome) {
     if (outcome > 0) return TLS_OK;
     switch (SSL_get_error(tls->openssl, outcome)) {
@@ -211,7 +221,8 @@ bool tls_drain(struct tls *tls, struct buffer *cipher, size_t limit) {
 void tls_failure(struct tls *tls, char *text, size_t bytes) {
     long verification = SSL_get_verify_result(tls->openssl);
     if (verification != X509_V_OK)
-        snprintf(text, bytes, "the server's certificate was refused: %s", X509_verify_cert_error_string(verification));
+        snprintf(text, bytes, "the server's certificate was refused: %s",
+                 X509_verify_cert_error_string(verification));
     else
         snprintf(text, bytes, "TLS failed: %s", reason_of(tls->error));
 }

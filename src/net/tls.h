@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * TLS between two memory buffers. OpenSSL never sees the socket, so that every write to one is ours, with
- * MSG_NOSIGNAL: the host program must get no SIGPIPE from us.
+ * TLS between two memory buffers. OpenSSL never sees the socket, so that every write to one is
+ * ours, with MSG_NOSIGNAL: the host program must get no SIGPIPE from us.
  */
 #ifndef RL_NET_TLS_H
 #define RL_NET_TLS_H
@@ -21,7 +21,8 @@ struct tls_context *tls_context_new(const struct net_options *options, struct ne
 struct tls_context *tls_context_again(const struct tls_context *context, struct net_error *error);
 void tls_context_free(struct tls_context *context); /* sessions that it was made for go on */
 
-/* A session with a server whose certificate must name `host` (or the context's server name). NULL: no memory. */
+/* A session with a server whose certificate must name `host` (or the context's server name). NULL:
+ * no memory. */
 struct tls *tls_new(struct tls_context *context, const char *host);
 void tls_free(struct tls *tls);
 

@@ -29,7 +29,8 @@
 #define INVALIDATE "__redis__:invalidate"
 #define LINGER (10000 * RL_MS) /* whoever waits again soon finds the connections open */
 
-#define NODE_OF(timer_or_conn, member) ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
+#define NODE_OF(timer_or_conn, member)                                                             \
+    ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
 
 /* ---- when somebody waits ---- */
 
@@ -65,7 +66,8 @@ static bool draw_waiter(struct net *net) {
     unsigned char random[WAITER_BYTES / 2];
     if (net->waiter[0] != '\0') return true;
     if (net_random(net, random, sizeof(random)) != 0) return false;
-    for (int i = 0; i < WAITER_BYTES; i++) net->waiter[i] = digits[random[i / 2] >> (i % 2 * 4) & 15];
+    for (int i = 0; i < WAITER_BYTES; i++)
+        net->waiter[i] = digits[random[i / 2] >> (i % 2 * 4) & 15];
     return true;
 }
 
@@ -99,13 +101,15 @@ static void tell(struct net *net, unsigned node, struct net_bytes key, int rank)
     if (!net->closing) net->handlers.wake(net->handlers.context, node, key, rank);
 }
 
-static void tell_any(struct node *node) { tell(node->net, node->index, (struct net_bytes){NULL, 0}, -1); }
+static void tell_any(struct node *node) {
+    tell(node->net, node->index, (struct net_bytes){NULL, 0}, -1);
+}
 
 static void refuse(struct node *node, const char *what, struct net_bytes error) {
     const char *end = memmem(error.data, error.bytes, ", with args", 11);
     int bytes = (int)(end ? (size_t)(end - (const char *)error.data) : error.bytes);
-    net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text, what,
-            bytes < 110 ? bytes : 110, (const char *)error.data);
+    net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text,
+            what, bytes < 110 ? bytes : 110, (const char *)error.data);
     node->tracking.refused = true;
 }
 
@@ -157,13 +161,16 @@ static void send_track(struct node *node) {
     if (net->track[node->index].busy) return;
     tracking->request = (struct net_request){.op = NET_TRACK, .cursor = tracking->id};
     rl_ns due = net_now(net) + net->connect_timeout;
-    if (net_send(net, rl_bit(node->index), &tracking->request, net->track, due, due)) tracking->told = tracking->id;
+    if (net_send(net, rl_bit(node->index), &tracking->request, net->track, due, due))
+        tracking->told = tracking->id;
 }
 
-void tracking_answered(struct net *net, const struct net_call *call, const struct net_reply *reply) {
+void tracking_answered(struct net *net, const struct net_call *call,
+                       const struct net_reply *reply) {
     struct node *node = &net->node[call->node];
     struct tracking *tracking = &node->tracking;
-    bool current = tracking->told != 0 && tracking->told == tracking->id && call->request->cursor == tracking->id;
+    bool current = tracking->told != 0 && tracking->told == tracking->id &&
+                   call->request->cursor == tracking->id;
     if (!current || net->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         tracking->live = true;
@@ -202,7 +209,8 @@ static void is_down(struct node *node, const char *text) {
     tracking->live = false;
     tracking->id = tracking->told = 0;
     if (!was_live) return;
-    net_log(node->net, REDLOCK_LOG_DEBUG, "%s: the connection that tells of changes: %s", node->url.text, text);
+    net_log(node->net, REDLOCK_LOG_DEBUG, "%s: the connection that tells of changes: %s",
+            node->url.text, text);
     tell_any(node);
 }
 
@@ -228,7 +236,8 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
     int rank = 0;
     while (at < end && at < text + 4 && *at >= '0' && *at <= '9') rank = rank * 10 + (*at++ - '0');
     if (at == text || at == end || *at != ' ') return; /* anybody may publish anything */
-    tell(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)}, rank);
+    tell(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)},
+         rank);
 }
 
 static bool is_same(struct net_bytes one, struct net_bytes other) {
@@ -302,7 +311,8 @@ void tracking_push(struct conn *conn) {
 
 /* ---- requests and answers ---- */
 
-static bool encode_track(const struct net_request *request, struct words *words, struct buffer *out, size_t limit) {
+static bool encode_track(const struct net_request *request, struct words *words, struct buffer *out,
+                         size_t limit) {
     words_begin(words, "CLIENT");
     words_text(words, "TRACKING");
     words_text(words, "ON");
@@ -313,7 +323,8 @@ static bool encode_track(const struct net_request *request, struct words *words,
     return words_end(words, out, limit);
 }
 
-static bool encode_watch(const struct net_request *request, struct words *words, struct buffer *out, size_t limit) {
+static bool encode_watch(const struct net_request *request, struct words *words, struct buffer *out,
+                         size_t limit) {
     for (size_t i = 0; i < request->keys_count; i++) {
         words_begin(words, "CLIENT");
         words_text(words, "CACHING");
@@ -326,14 +337,15 @@ static bool encode_watch(const struct net_request *request, struct words *words,
     return true;
 }
 
-static bool encode_line(const struct net_request *request, bool whole, struct words *words, struct buffer *out,
-                        size_t limit) {
+static bool encode_line(const struct net_request *request, bool whole, struct words *words,
+                        struct buffer *out, size_t limit) {
     const struct node_script_text *script = &node_scripts[NODE_WAITING];
     const struct net_bytes *line = &request->keys[0];
     const size_t prefix = sizeof(NET_KEY_WAITING) - 1;
     assert(request->keys_count == 2 && line->bytes > prefix);
     words_begin(words, whole ? "EVAL" : "EVALSHA");
-    words_bytes(words, whole ? (struct net_bytes){script->text, script->bytes} : (struct net_bytes){script->sha1, 40});
+    words_bytes(words, whole ? (struct net_bytes){script->text, script->bytes}
+                             : (struct net_bytes){script->sha1, 40});
     words_number(words, 2);
     words_bytes(words, request->keys[0]);
     words_bytes(words, request->keys[1]);
@@ -347,17 +359,19 @@ static bool encode_line(const struct net_request *request, bool whole, struct wo
     return words_end(words, out, limit);
 }
 
-bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words, struct buffer *out,
-                     size_t limit) {
+bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words,
+                     struct buffer *out, size_t limit) {
     if (request->op == NET_TRACK) return encode_track(request, words, out, limit);
     if (request->op == NET_WATCH) return encode_watch(request, words, out, limit);
     return encode_line(request, whole_script, words, out, limit);
 }
 
-bool tracking_answer(const struct net_request *request, const struct reader *reader, struct net_reply *answer) {
+bool tracking_answer(const struct net_request *request, const struct reader *reader,
+                     struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
     answer->verdict = REDLOCK_VERDICT_GRANTED;
-    if (request->op == NET_TRACK || request->op == NET_WATCH) return reader_is_status(reader, 0, "OK");
+    if (request->op == NET_TRACK || request->op == NET_WATCH)
+        return reader_is_status(reader, 0, "OK");
     answer->count = slot->integer;
     return slot->type == REPLY_INTEGER && slot->integer >= 0;
 }

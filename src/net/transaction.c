@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Where scripting is refused: WATCH, look, MULTI, change, EXEC. One at a time and on a connection of its own: on a
- * shared pipeline another's EXEC would clear our WATCH, and a stranger's key would be deleted.
+ * Where scripting is refused: WATCH, look, MULTI, change, EXEC. One at a time and on a connection
+ * of its own: on a shared pipeline another's EXEC would clear our WATCH, and a stranger's key would
+ * be deleted.
  *
- * A transaction starts only when all that was sent on the main connection before it has been answered. EXEC undone by
- * another's write is tried again, TX_TRIES in all. GETRANGE reads just enough to compare: a foreign key may hold
- * megabytes; PTTL tells the absent key from the empty one.
+ * A transaction starts only when all that was sent on the main connection before it has been
+ * answered. EXEC undone by another's write is tried again, TX_TRIES in all. GETRANGE reads just
+ * enough to compare: a foreign key may hold megabytes; PTTL tells the absent key from the empty
+ * one.
  *
  * Guarded requests never come here: a guarded net has no use for a node without scripts.
  *
- * A lock of scheme=setnx looks at more than one key and changes two, in words of its own (setnx.c); the course is the same.
+ * A lock of scheme=setnx looks at more than one key and changes two, in words of its own (setnx.c);
+ * the course is the same.
  *
- * A request that only waited here because it shares a key with a transaction before it (PLAIN) is sent as it is.
+ * A request that only waited here because it shares a key with a transaction before it (PLAIN) is
+ * sent as it is.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,13 +29,14 @@ enum { TX_TRIES = 3 };
 static bool share_a_key(const struct net_request *a, const struct net_request *b) {
     for (size_t i = 0; i < a->keys_count; i++)
         for (size_t j = 0; j < b->keys_count; j++)
-            if (a->keys[i].bytes == b->keys[j].bytes && memcmp(a->keys[i].data, b->keys[j].data, a->keys[i].bytes) == 0)
+            if (a->keys[i].bytes == b->keys[j].bytes &&
+                memcmp(a->keys[i].data, b->keys[j].data, a->keys[i].bytes) == 0)
                 return true;
     return false;
 }
 
-/* Where many wait, a request is not compared with each of them: hashes of their keys are kept. Two keys of one hash only
- * make a request wait that need not. */
+/* Where many wait, a request is not compared with each of them: hashes of their keys are kept. Two
+ * keys of one hash only make a request wait that need not. */
 enum { FEW_WAITING = 16 };
 
 static uint64_t hash_of(struct net_bytes key) { return bag_hash(key.data, key.bytes); }
@@ -51,7 +56,8 @@ static void push(struct transaction *tx, struct net_call *call) {
 static struct net_call *pop(struct transaction *tx) {
     struct net_call *call = calls_pop(&tx->calls);
     const struct net_request *request = call->request;
-    for (size_t i = 0; i < request->keys_count && keeps_hashes(tx); i++) bag_remove(&tx->keys, hash_of(request->keys[i]));
+    for (size_t i = 0; i < request->keys_count && keeps_hashes(tx); i++)
+        bag_remove(&tx->keys, hash_of(request->keys[i]));
     if (--tx->waiting == 0) bag_clear(&tx->keys);
     return call;
 }
@@ -60,7 +66,8 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
     struct transaction *tx = &node->tx;
     if (request->op == NET_SCAN) return false;
     if (tx->waiting > FEW_WAITING && !keeps_hashes(tx) && bag_is_whole(&tx->keys))
-        for (const struct net_call *call = tx->calls.head; call; call = call->next) note_keys(tx, call->request);
+        for (const struct net_call *call = tx->calls.head; call; call = call->next)
+            note_keys(tx, call->request);
     if (keeps_hashes(tx) && bag_is_whole(&tx->keys)) {
         for (size_t i = 0; i < request->keys_count; i++)
             if (bag_times(&tx->keys, hash_of(request->keys[i])) > 0) return true;
@@ -119,8 +126,11 @@ static void enter(struct node *node, enum transaction_stage stage) {
     node->tx.replies = node->tx.awaited = 0;
 }
 
-/* Half a transaction must never be written: the connection's buffer is all its own, and a failure ends it. */
-static void no_memory(struct node *node) { conn_break(&node->aux, REDLOCK_VERDICT_NO_MEMORY, "out of memory"); }
+/* Half a transaction must never be written: the connection's buffer is all its own, and a failure
+ * ends it. */
+static void no_memory(struct node *node) {
+    conn_break(&node->aux, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+}
 
 static bool send_check(struct node *node, const struct net_request *request) {
     struct words words;
@@ -178,7 +188,8 @@ static bool must_change(const struct transaction *tx, const struct net_request *
 
 static bool send_changes(struct node *node, const struct net_request *request) {
     if (request->scheme) {
-        unsigned commands = setnx_send_changes(request, &node->tx.setnx, &node->aux.out, NET_WIRE_BYTES_MAX);
+        unsigned commands =
+            setnx_send_changes(request, &node->tx.setnx, &node->aux.out, NET_WIRE_BYTES_MAX);
         node->tx.awaited += commands;
         return commands > 0;
     }
@@ -278,8 +289,8 @@ static bool take_check(struct node *node) {
     const struct net_request *request = tx->calls.head->request;
     unsigned nth = tx->replies++;
     if (reader_is_error(reader)) {
-        /* An error of GETRANGE means a key that is not a string: to a release or an extension another's, to an
-         * acquisition merely one that exists. */
+        /* An error of GETRANGE means a key that is not a string: to a release or an extension
+         * another's, to an acquisition merely one that exists. */
         note_error(node);
         if (nth > 0 && nth % 2 == 1) tx->left_ms[nth / 2] = -2;
     } else if (nth == 0) {
@@ -291,8 +302,8 @@ static bool take_check(struct node *node) {
         size_t key = nth / 2 - 1;
         const struct net_bytes *value = &reader->bytes[0];
         if (reader->slots[0].type != REPLY_STRING) return false;
-        tx->mine[key] =
-            value->bytes == request->token.bytes && memcmp(value->data, request->token.data, value->bytes) == 0;
+        tx->mine[key] = value->bytes == request->token.bytes &&
+                        memcmp(value->data, request->token.data, value->bytes) == 0;
     }
     if (nth > 0 && nth % 2 == 0) {
         size_t key = nth / 2 - 1;
@@ -310,7 +321,8 @@ static void take_elements(struct node *node) {
         const struct reply_slot *slot = &reader->slots[i];
         if (slot->type == REPLY_ERROR && node->tx.failure == REDLOCK_VERDICT_NONE)
             node->tx.failure = verdict_of_error(reader->bytes[i].data, reader->bytes[i].bytes);
-        if (slot->type == REPLY_STATUS || (slot->type == REPLY_INTEGER && slot->integer > 0)) node->tx.changed++;
+        if (slot->type == REPLY_STATUS || (slot->type == REPLY_INTEGER && slot->integer > 0))
+            node->tx.changed++;
     }
 }
 
@@ -355,7 +367,9 @@ static bool take_commit(struct node *node) {
             finish_with(node, REDLOCK_VERDICT_ERROR);
         return true;
     }
-    if (reader->slots[0].type != REPLY_ARRAY || reader->slots[0].integer != (int64_t)tx->awaited - 2) return false;
+    if (reader->slots[0].type != REPLY_ARRAY ||
+        reader->slots[0].integer != (int64_t)tx->awaited - 2)
+        return false;
     take_elements(node);
     conclude(node, tx->awaited - 2);
     return true;
@@ -376,7 +390,9 @@ void transaction_reply(struct node *node) {
     switch (node->tx.stage) {
     case TX_IDLE: break;
     case TX_PLAIN: right = take_plain(node); break;
-    case TX_CHECK: right = node->tx.calls.head->request->scheme ? take_setnx_check(node) : take_check(node); break;
+    case TX_CHECK:
+        right = node->tx.calls.head->request->scheme ? take_setnx_check(node) : take_check(node);
+        break;
     case TX_COMMIT: right = take_commit(node); break;
     case TX_UNWATCH:
         right = true;
@@ -393,12 +409,15 @@ static void begin_plain(struct node *node) {
     size_t nonce_at;
     enter(node, TX_PLAIN);
     node->tx.awaited = command_replies(request);
-    if (!command_encode(request, node->index, false, &node->aux.out, NET_WIRE_BYTES_MAX, &nonce_at)) no_memory(node);
+    if (!command_encode(request, node->index, false, &node->aux.out, NET_WIRE_BYTES_MAX, &nonce_at))
+        no_memory(node);
 }
 
 void transaction_pump(struct node *node) {
     struct net_call *first = node->tx.calls.head;
-    if (!first || node->tx.stage != TX_IDLE || node->main.state != CONN_READY || first->order > node->answered) return;
+    if (!first || node->tx.stage != TX_IDLE || node->main.state != CONN_READY ||
+        first->order > node->answered)
+        return;
     if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;
     call_start_again(first, net_now(node->net));

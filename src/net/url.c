@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A list may be cut in the middle of a password (an unencoded comma), so a part that does not parse is shown only
- * when no part of the list can carry a password, that is when there is no '@' anywhere in it.
+ * A list may be cut in the middle of a password (an unencoded comma), so a part that does not parse
+ * is shown only when no part of the list can carry a password, that is when there is no '@'
+ * anywhere in it.
  */
 #include "net/url.h"
 
@@ -17,9 +18,11 @@
 #include "redlock.h"
 
 static const char separators[] = ", \t\r\n\v\f";
-static const char *const schemes[] = {
-    [REDLOCK_SCHEME_SET] = "", [REDLOCK_SCHEME_SETNX] = "setnx", [REDLOCK_SCHEME_SETNX_MS] = "setnx-ms"};
-static const char known[] = "redis://[user:password@]host[:port][/db], rediss://... (TLS) or unix:///path[?db=n]";
+static const char *const schemes[] = {[REDLOCK_SCHEME_SET] = "",
+                                      [REDLOCK_SCHEME_SETNX] = "setnx",
+                                      [REDLOCK_SCHEME_SETNX_MS] = "setnx-ms"};
+static const char known[] =
+    "redis://[user:password@]host[:port][/db], rediss://... (TLS) or unix:///path[?db=n]";
 
 struct parse {
     struct net_error *error;
@@ -27,7 +30,8 @@ struct parse {
     bool secretive;
 };
 
-__attribute__((format(printf, 2, 3))) static int refuse(const struct parse *parse, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static int refuse(const struct parse *parse,
+                                                        const char *format, ...) {
     char text[400];
     va_list arguments;
     va_start(arguments, format);
@@ -40,7 +44,8 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct parse *pars
 
 static int no_memory(const struct parse *parse) {
     parse->error->result = REDLOCK_NO_MEMORY;
-    snprintf(parse->error->text, sizeof(parse->error->text), "out of memory while reading the list of nodes");
+    snprintf(parse->error->text, sizeof(parse->error->text),
+             "out of memory while reading the list of nodes");
     return REDLOCK_NO_MEMORY;
 }
 
@@ -61,8 +66,9 @@ static int take_userinfo(const struct parse *parse, const UriTextRangeA *info, s
     if (!info->first || length_of(info) == 0) return REDLOCK_OK;
     const char *colon = memchr(info->first, ':', length_of(info));
     if (!colon)
-        return refuse(parse,
-                      "a user without a password; write user:password@host, or :password@host for a password alone");
+        return refuse(
+            parse,
+            "a user without a password; write user:password@host, or :password@host for a password alone");
     if (colon > info->first && !(url->user = decoded(info->first, (size_t)(colon - info->first))))
         return no_memory(parse);
     url->password = decoded(colon + 1, (size_t)(info->afterLast - colon - 1));
@@ -71,7 +77,8 @@ static int take_userinfo(const struct parse *parse, const UriTextRangeA *info, s
 
 static int take_db(const struct parse *parse, const char *text, size_t bytes, struct url *url) {
     if (bytes == 0 || bytes >= sizeof(url->db) || strspn(text, "0123456789") < bytes)
-        return refuse(parse, "the database must be a number, as in redis://host:6379/0 or unix:///path?db=0");
+        return refuse(
+            parse, "the database must be a number, as in redis://host:6379/0 or unix:///path?db=0");
     while (bytes > 1 && *text == '0') text++, bytes--;
     memcpy(url->db, text, bytes);
     url->db[bytes] = '\0';
@@ -99,8 +106,9 @@ static int take_query(const struct parse *parse, const UriTextRangeA *query, str
             result = take_scheme(parse, at + sizeof(scheme) - 1, bytes - (sizeof(scheme) - 1), url);
         else if (url->kind != URL_UNIX)
             result = refuse(
-                parse, "of the options after '?' only scheme=setnx is known here; db=n is for unix:// only, and the "
-                       "database is host/db");
+                parse,
+                "of the options after '?' only scheme=setnx is known here; db=n is for unix:// only, and the "
+                "database is host/db");
         else if (bytes >= sizeof(db) - 1 && memcmp(at, db, sizeof(db) - 1) == 0)
             result = take_db(parse, at + sizeof(db) - 1, bytes - (sizeof(db) - 1), url);
         else
@@ -118,7 +126,8 @@ static int take_port(const struct parse *parse, const UriTextRangeA *port, struc
     char text[8] = "";
     if (bytes < sizeof(text)) memcpy(text, port->first, bytes);
     long value = strtol(text, NULL, 10);
-    if (value < 1 || value > 65535) return refuse(parse, "the port must be a number from 1 to 65535");
+    if (value < 1 || value > 65535)
+        return refuse(parse, "the port must be a number from 1 to 65535");
     snprintf(url->port, sizeof(url->port), "%u", (unsigned)value & 0xffff);
     return REDLOCK_OK;
 }
@@ -138,13 +147,16 @@ static int take_tcp(const struct parse *parse, const UriUriA *uri, struct url *u
     if ((result = take_query(parse, &uri->query, url)) != REDLOCK_OK) return result;
     const UriPathSegmentA *path = uri->pathHead;
     if (!path || (length_of(&path->text) == 0 && !path->next)) return REDLOCK_OK;
-    if (path->next) return refuse(parse, "one number, the database, may follow the host, as in redis://host:6379/0");
+    if (path->next)
+        return refuse(parse,
+                      "one number, the database, may follow the host, as in redis://host:6379/0");
     return take_db(parse, path->text.first, length_of(&path->text), url);
 }
 
 static int take_unix(const struct parse *parse, const UriUriA *uri, struct url *url) {
     if (length_of(&uri->hostText) > 0 || !uri->pathHead || length_of(&uri->pathHead->text) == 0)
-        return refuse(parse, "a socket's path begins after three slashes, as in unix:///run/redis.sock");
+        return refuse(parse,
+                      "a socket's path begins after three slashes, as in unix:///run/redis.sock");
     const UriPathSegmentA *last = uri->pathHead;
     while (last->next) last = last->next;
     const char *first = uri->pathHead->text.first - 1; /* the '/' before it */
@@ -160,31 +172,40 @@ static int take_text(const struct parse *parse, const char *scheme, struct url *
     char authority[400] = "", db[16] = "", scheme_option[24] = "";
     bool v6 = url->host && strchr(url->host, ':');
     if (url->kind != URL_UNIX)
-        snprintf(authority, sizeof(authority), "%s%s%s:%s", v6 ? "[" : "", url->host, v6 ? "]" : "", url->port);
+        snprintf(authority, sizeof(authority), "%s%s%s:%s", v6 ? "[" : "", url->host, v6 ? "]" : "",
+                 url->port);
     if (url->db[0]) snprintf(db, sizeof(db), "%s%s", url->kind == URL_UNIX ? "?db=" : "/", url->db);
     if (url->scheme)
-        snprintf(scheme_option, sizeof(scheme_option), "%cscheme=%s", url->kind == URL_UNIX && url->db[0] ? '&' : '?',
-                 schemes[url->scheme]);
-    if (asprintf(&url->text, "%s://%s%s%s%s%s%s", scheme, url->user ? url->user : "", url->user ? "@" : "", authority,
-                 url->path ? url->path : "", db, scheme_option) >= 0)
+        snprintf(scheme_option, sizeof(scheme_option), "%cscheme=%s",
+                 url->kind == URL_UNIX && url->db[0] ? '&' : '?', schemes[url->scheme]);
+    if (asprintf(&url->text, "%s://%s%s%s%s%s%s", scheme, url->user ? url->user : "",
+                 url->user ? "@" : "", authority, url->path ? url->path : "", db,
+                 scheme_option) >= 0)
         return REDLOCK_OK;
     url->text = NULL;
     return no_memory(parse);
 }
 
-static int take_parts(const struct parse *parse, const char *scheme, const UriUriA *uri, struct url *url) {
+static int take_parts(const struct parse *parse, const char *scheme, const UriUriA *uri,
+                      struct url *url) {
     if (uri->fragment.first) return refuse(parse, "a '#' must be written %%23");
     int result = take_userinfo(parse, &uri->userInfo, url);
-    if (result == REDLOCK_OK) result = url->kind == URL_UNIX ? take_unix(parse, uri, url) : take_tcp(parse, uri, url);
+    if (result == REDLOCK_OK)
+        result = url->kind == URL_UNIX ? take_unix(parse, uri, url) : take_tcp(parse, uri, url);
     return result == REDLOCK_OK ? take_text(parse, scheme, url) : result;
 }
 
-static int parse_scheme(const struct parse *parse, const char *text, char scheme[16], enum url_kind *kind) {
-    static const char *const names[] = {[URL_TCP] = "redis", [URL_TLS] = "rediss", [URL_UNIX] = "unix"};
+static int parse_scheme(const struct parse *parse, const char *text, char scheme[16],
+                        enum url_kind *kind) {
+    static const char *const names[] = {
+        [URL_TCP] = "redis", [URL_TLS] = "rediss", [URL_UNIX] = "unix"};
     const char *colon = strstr(text, "://");
     if (!colon)
         return parse->secretive
-                   ? refuse(parse, "no scheme; write %s, with a comma or '@' in a password percent-encoded", known)
+                   ? refuse(
+                         parse,
+                         "no scheme; write %s, with a comma or '@' in a password percent-encoded",
+                         known)
                    : refuse(parse, "\"%.100s\" has no scheme; write redis://%.100s", text, text);
     size_t bytes = (size_t)(colon - text);
     for (*kind = URL_TCP; *kind <= URL_UNIX; (*kind)++)
@@ -193,7 +214,8 @@ static int parse_scheme(const struct parse *parse, const char *text, char scheme
             return REDLOCK_OK;
         }
     if (parse->secretive) return refuse(parse, "unknown scheme; write %s", known);
-    return refuse(parse, "unknown scheme \"%.*s\"; write %s", bytes > 40 ? 40 : (int)bytes, text, known);
+    return refuse(parse, "unknown scheme \"%.*s\"; write %s", bytes > 40 ? 40 : (int)bytes, text,
+                  known);
 }
 
 static int parse_one(const struct parse *parse, const char *text, struct url *url) {
@@ -202,14 +224,17 @@ static int parse_one(const struct parse *parse, const char *text, struct url *ur
     const char *where = NULL;
     int result = parse_scheme(parse, text, scheme, &url->kind);
     if (result != REDLOCK_OK) return result;
-    if (has_encoded_nul(text)) return refuse(parse, "%%00 cannot be part of a user, a password or a path");
+    if (has_encoded_nul(text))
+        return refuse(parse, "%%00 cannot be part of a user, a password or a path");
     int outcome = uriParseSingleUriA(&uri, text, &where);
     if (outcome == URI_ERROR_MALLOC) return no_memory(parse);
     if (outcome != URI_SUCCESS) {
-        if (!parse->secretive) return refuse(parse, "\"%.100s\" is not a URL; write %s", text, known);
-        return refuse(parse,
-                      "not a URL; write %s, and percent-encode ':', '@', '/', '#', '%%' and ',' in user and password",
-                      known);
+        if (!parse->secretive)
+            return refuse(parse, "\"%.100s\" is not a URL; write %s", text, known);
+        return refuse(
+            parse,
+            "not a URL; write %s, and percent-encode ':', '@', '/', '#', '%%' and ',' in user and password",
+            known);
     }
     result = take_parts(parse, scheme, &uri, url);
     uriFreeUriMembersA(&uri);
@@ -234,22 +259,27 @@ static int add_one(struct parse *parse, const char *text, struct url *urls, unsi
     for (unsigned i = 0; result == REDLOCK_OK && i + 1 < *count; i++)
         if (same_server(&urls[i], url))
             result =
-                refuse(parse, "%.200s is listed twice (it is node %u too); list each server once", url->text, i + 1);
+                refuse(parse, "%.200s is listed twice (it is node %u too); list each server once",
+                       url->text, i + 1);
     return result;
 }
 
-/* A majority of such servers would be no quorum: each holder's time would be told by another clock. */
+/* A majority of such servers would be no quorum: each holder's time would be told by another
+ * clock. */
 static int check_schemes(struct parse *parse, const struct url *urls, unsigned count) {
     for (unsigned i = 0; i < count && count > 1; i++) {
         if (!urls[i].scheme) continue;
         parse->number = i + 1;
-        return refuse(parse, "scheme=%s is a lock on one server: list that one alone, or take the option away",
-                      schemes[urls[i].scheme]);
+        return refuse(
+            parse,
+            "scheme=%s is a lock on one server: list that one alone, or take the option away",
+            schemes[urls[i].scheme]);
     }
     return REDLOCK_OK;
 }
 
-int urls_parse(const char *list, struct url urls[RL_NODES_MAX], unsigned *count, struct net_error *error) {
+int urls_parse(const char *list, struct url urls[RL_NODES_MAX], unsigned *count,
+               struct net_error *error) {
     struct parse parse = {.error = error, .secretive = list && strchr(list, '@')};
     int result = REDLOCK_OK;
     *count = 0;
@@ -264,7 +294,8 @@ int urls_parse(const char *list, struct url urls[RL_NODES_MAX], unsigned *count,
     }
     if (result == REDLOCK_OK && *count == 0) {
         result = error->result = REDLOCK_BAD_ARGUMENT;
-        snprintf(error->text, sizeof(error->text), "no nodes given; list at least one, as %s", known);
+        snprintf(error->text, sizeof(error->text), "no nodes given; list at least one, as %s",
+                 known);
     }
     if (result == REDLOCK_OK) result = check_schemes(&parse, urls, *count);
     if (result == REDLOCK_OK) return result;

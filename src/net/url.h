@@ -15,13 +15,14 @@ struct url {
     char *host;     /* lower case; NULL for unix */
     char *path;     /* unix only */
     char port[6];
-    char db[10]; /* "" and "0": the default, no SELECT */
+    char db[10];          /* "" and "0": the default, no SELECT */
     unsigned char scheme; /* enum redlock_scheme; one that is not SET stands alone in its list */
 };
 
-/* Fills urls[0..*count-1]. Else fills the error (BAD_ARGUMENT or NO_MEMORY; never with a password in the text),
- * has freed everything, and returns error->result. */
-int urls_parse(const char *list, struct url urls[RL_NODES_MAX], unsigned *count, struct net_error *error);
+/* Fills urls[0..*count-1]. Else fills the error (BAD_ARGUMENT or NO_MEMORY; never with a password
+ * in the text), has freed everything, and returns error->result. */
+int urls_parse(const char *list, struct url urls[RL_NODES_MAX], unsigned *count,
+               struct net_error *error);
 void url_free(struct url *url);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "redlock.h"
 
-/* The first word of an error is its code. It must be the whole word: BUSY is a server stuck in a script,
- * BUSYKEY and BUSYGROUP are not. */
+/* The first word of an error is its code. It must be the whole word: BUSY is a server stuck in a
+ * script, BUSYKEY and BUSYGROUP are not. */
 static const struct {
     const char *code;
     int verdict;
@@ -45,7 +45,8 @@ static const char *find(const char *text, size_t bytes, const char *what) {
 static int verdict_of_code(const char *text, size_t bytes) {
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         size_t length = strlen(codes[i].code);
-        if (begins(text, bytes, codes[i].code) && (bytes == length || text[length] == ' ')) return codes[i].verdict;
+        if (begins(text, bytes, codes[i].code) && (bytes == length || text[length] == ' '))
+            return codes[i].verdict;
     }
     return REDLOCK_VERDICT_ERROR;
 }
@@ -78,11 +79,13 @@ int verdict_of_error(const char *text, size_t bytes) {
 
 bool verdict_is_noscript(const char *text, size_t bytes) { return begins(text, bytes, "NOSCRIPT"); }
 
-bool verdict_is_unknown_command(const char *text, size_t bytes) { return begins(text, bytes, "ERR unknown command"); }
+bool verdict_is_unknown_command(const char *text, size_t bytes) {
+    return begins(text, bytes, "ERR unknown command");
+}
 
 const char *verdict_text(int verdict) {
     switch (verdict) {
-#define TEXT(name, value, text)                                                                                        \
+#define TEXT(name, value, text)                                                                    \
     case value: return text;
         REDLOCK_VERDICTS(TEXT)
 #undef TEXT

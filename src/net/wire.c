@@ -15,7 +15,8 @@ static struct net *net_of(const struct conn *conn) { return conn->node->net; }
 void conn_watch(struct conn *conn, uint32_t events) {
     if (conn->watched == events) return;
     struct epoll_event event = {.events = events};
-    event.data.u64 = (uint64_t)conn->kind << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
+    event.data.u64 =
+        (uint64_t)conn->kind << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
     int op = conn->watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
     if (epoll_ctl(net_of(conn)->epoll, op, conn->fd, &event) != 0) {
         conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "epoll_ctl failed");
@@ -30,8 +31,12 @@ static void take_replies(struct conn *conn) {
     while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
         switch (reader_next(&conn->reader)) {
         case READER_MORE: return;
-        case READER_MALFORMED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "malformed answer"); return;
-        case READER_OVERSIZED: conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "oversized answer"); return;
+        case READER_MALFORMED:
+            conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "malformed answer");
+            return;
+        case READER_OVERSIZED:
+            conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "oversized answer");
+            return;
         case READER_NO_MEMORY: conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory"); return;
         case READER_PUSH: conn_push(conn); continue;
         case READER_REPLY: break;
@@ -81,15 +86,18 @@ void conn_read(struct conn *conn) {
     char data[READ_BYTES], text[160];
     struct net *net = net_of(conn);
     uint32_t generation = conn->generation;
-    for (int i = 0; i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
+    for (int i = 0;
+         i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
         ssize_t got = recv(conn->fd, data, sizeof(data), MSG_DONTWAIT);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         net->sample = clock_now();
         if (got == 0 && conn->state == CONN_TLS) {
-            conn_fail(conn, REDLOCK_VERDICT_TLS, "the server closed the connection during the TLS handshake");
+            conn_fail(conn, REDLOCK_VERDICT_TLS,
+                      "the server closed the connection during the TLS handshake");
         } else if (got <= 0) {
-            snprintf(text, sizeof(text), "%s", got == 0 ? "the server closed the connection" : strerror(errno));
+            snprintf(text, sizeof(text), "%s",
+                     got == 0 ? "the server closed the connection" : strerror(errno));
             conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, text);
         } else if (conn->tls) {
             take_cipher(conn, data, (size_t)got);
@@ -104,7 +112,8 @@ void conn_read(struct conn *conn) {
 /* False: what is left has to wait for the socket, or the connection broke. */
 static bool write_out(struct conn *conn, struct buffer *buffer) {
     while (buffer_bytes(buffer) > 0) {
-        ssize_t put = send(conn->fd, buffer_data(buffer), buffer_bytes(buffer), MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t put =
+            send(conn->fd, buffer_data(buffer), buffer_bytes(buffer), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
             if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -121,7 +130,8 @@ static bool write_out(struct conn *conn, struct buffer *buffer) {
 static bool encrypt(struct conn *conn) {
     while (conn->state >= CONN_HANDSHAKE && buffer_bytes(&conn->out) > 0) {
         size_t written = 0;
-        enum tls_status status = tls_write(conn->tls, buffer_data(&conn->out), buffer_bytes(&conn->out), &written);
+        enum tls_status status =
+            tls_write(conn->tls, buffer_data(&conn->out), buffer_bytes(&conn->out), &written);
         if (status == TLS_MORE) break;
         if (status != TLS_OK) {
             conn_break(conn, REDLOCK_VERDICT_TLS, "TLS failed while writing");

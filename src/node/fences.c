@@ -76,7 +76,8 @@ void fences_free(struct fences_list *list) {
     free_all(list->spare);
 }
 
-bool fences_all_below(const struct fences *fences, int64_t fence, const uint16_t *stripes, size_t count) {
+bool fences_all_below(const struct fences *fences, int64_t fence, const uint16_t *stripes,
+                      size_t count) {
     for (size_t i = 0; i < count; i++) {
         assert(stripes[i] < NODE_STRIPES);
         if (fences->of[stripes[i]] >= fence) return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node's fences by their names: for each stripe the highest token that was accepted. There is one set as long as
- * nobody writes by hand; by name, because what was cut off under an old name must not be found under a new one.
+ * A node's fences by their names: for each stripe the highest token that was accepted. There is one
+ * set as long as nobody writes by hand; by name, because what was cut off under an old name must
+ * not be found under a new one.
  */
 #ifndef RL_NODE_FENCES_H
 #define RL_NODE_FENCES_H
@@ -22,7 +23,7 @@ struct fences_list {
 };
 
 struct fences *fences_find(const struct fences_list *list, uint64_t name); /* NULL: none */
-struct fences *fences_make(struct fences_list *list, uint64_t name);       /* all 0; NULL: no memory */
+struct fences *fences_make(struct fences_list *list, uint64_t name); /* all 0; NULL: no memory */
 /* Over whatever has the new name. */
 void fences_rename(struct fences_list *list, struct fences *fences, uint64_t name);
 bool fences_drop(struct fences_list *list, uint64_t name); /* false: there was none */
@@ -31,7 +32,8 @@ bool fences_copy(struct fences_list *to, const struct fences_list *from); /* fal
 void fences_free(struct fences_list *list);
 
 /* Each stripe is below it. */
-bool fences_all_below(const struct fences *fences, int64_t fence, const uint16_t *stripes, size_t count);
+bool fences_all_below(const struct fences *fences, int64_t fence, const uint16_t *stripes,
+                      size_t count);
 /* How many were raised. */
 size_t fences_raise(struct fences *fences, int64_t fence, const uint16_t *stripes, size_t count);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Guarded mode on one node: acquire_guarded.lua and its siblings, and the plain commands that go with them. Stripes are
- * below NODE_STRIPES and each is named once. A set of fences has all its stripes, as record_write.lua makes them.
+ * Guarded mode on one node: acquire_guarded.lua and its siblings, and the plain commands that go
+ * with them. Stripes are below NODE_STRIPES and each is named once. A set of fences has all its
+ * stripes, as record_write.lua makes them.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -20,24 +21,26 @@ static struct fences *of_nonce(const struct node_table *table, uint64_t nonce) {
     return nonce == 0 ? NULL : fences_find(&table->fences, nonce);
 }
 
-/* ---- votes ------------------------------------------------------------------------------------------------ */
+/* ---- votes ----------------------------------------------------------------------------------- */
 
-enum node_answer node_zadd(struct node_table *table, uint64_t nonce, int64_t fence, const uint16_t *stripes,
-                           size_t count) {
+enum node_answer node_zadd(struct node_table *table, uint64_t nonce, int64_t fence,
+                           const uint16_t *stripes, size_t count) {
     struct fences *fences = of_nonce(table, nonce);
     if (!fences) return NODE_STALE;
     return fences_raise(fences, fence, stripes, count) == count ? NODE_GRANTED : NODE_STALE;
 }
 
-static bool raise_all_or_none(struct fences *fences, int64_t fence, const uint16_t *stripes, size_t count) {
+static bool raise_all_or_none(struct fences *fences, int64_t fence, const uint16_t *stripes,
+                              size_t count) {
     if (!fences_all_below(fences, fence, stripes, count)) return false;
     fences_raise(fences, fence, stripes, count);
     return true;
 }
 
-enum node_answer node_acquire_guarded(struct node_table *table, const struct node_bytes *keys, size_t count,
-                                      struct node_bytes token, int64_t ttl_ms, uint64_t nonce, int64_t fence,
-                                      const uint16_t *stripes, size_t stripes_count, int64_t now_ms) {
+enum node_answer node_acquire_guarded(struct node_table *table, const struct node_bytes *keys,
+                                      size_t count, struct node_bytes token, int64_t ttl_ms,
+                                      uint64_t nonce, int64_t fence, const uint16_t *stripes,
+                                      size_t stripes_count, int64_t now_ms) {
     enum node_answer answer = node_acquire(table, keys, count, token, ttl_ms, now_ms);
     if (answer != NODE_GRANTED) return answer;
     struct fences *fences = of_nonce(table, nonce);
@@ -45,9 +48,10 @@ enum node_answer node_acquire_guarded(struct node_table *table, const struct nod
     return NODE_GRANTED;
 }
 
-enum node_answer node_extend_guarded(struct node_table *table, const struct node_bytes *keys, size_t count,
-                                     struct node_bytes token, int64_t ttl_ms, uint64_t nonce, int64_t fence,
-                                     const uint16_t *stripes, size_t stripes_count, int64_t now_ms) {
+enum node_answer node_extend_guarded(struct node_table *table, const struct node_bytes *keys,
+                                     size_t count, struct node_bytes token, int64_t ttl_ms,
+                                     uint64_t nonce, int64_t fence, const uint16_t *stripes,
+                                     size_t stripes_count, int64_t now_ms) {
     struct fences *fences = of_nonce(table, nonce);
     if (!fences) return NODE_GONE;
     enum node_answer answer = node_extend(table, keys, count, token, ttl_ms, now_ms);
@@ -55,12 +59,14 @@ enum node_answer node_extend_guarded(struct node_table *table, const struct node
     return answer;
 }
 
-/* GRANTED: every key holds the token. DENIED, or WRONGTYPE when one that comes first is no string. */
-static enum node_answer keys_are_ours(struct node_table *table, const struct node_bytes *keys, size_t count,
-                                      struct node_bytes token, int64_t now_ms) {
+/* GRANTED: every key holds the token. DENIED, or WRONGTYPE when one that comes first is no
+ * string. */
+static enum node_answer keys_are_ours(struct node_table *table, const struct node_bytes *keys,
+                                      size_t count, struct node_bytes token, int64_t now_ms) {
     for (size_t i = 0; i < count; i++) {
         struct node_bytes held = node_get(table, keys[i], now_ms);
-        if (!held.data) return node_pttl(table, keys[i], now_ms) == -2 ? NODE_DENIED : NODE_WRONGTYPE;
+        if (!held.data)
+            return node_pttl(table, keys[i], now_ms) == -2 ? NODE_DENIED : NODE_WRONGTYPE;
         if (held.bytes != token.bytes) return NODE_DENIED;
         if (held.bytes && memcmp(held.data, token.data, held.bytes) != 0) return NODE_DENIED;
     }
@@ -68,8 +74,9 @@ static enum node_answer keys_are_ours(struct node_table *table, const struct nod
 }
 
 enum node_answer node_raise(struct node_table *table, const struct node_bytes *keys, size_t count,
-                            struct node_bytes token, uint64_t nonce, int64_t fence, const uint16_t *stripes,
-                            size_t stripes_count, int64_t now_ms, int64_t *highest) {
+                            struct node_bytes token, uint64_t nonce, int64_t fence,
+                            const uint16_t *stripes, size_t stripes_count, int64_t now_ms,
+                            int64_t *highest) {
     struct fences *fences = of_nonce(table, nonce);
     if (!fences) return NODE_GONE;
     enum node_answer answer = keys_are_ours(table, keys, count, token, now_ms);
@@ -82,8 +89,8 @@ enum node_answer node_raise(struct node_table *table, const struct node_bytes *k
 }
 
 enum node_answer node_confirm(struct node_table *table, const struct node_bytes *keys, size_t count,
-                              struct node_bytes token, uint64_t nonce, int64_t fence, const uint16_t *stripes,
-                              size_t stripes_count, int64_t now_ms) {
+                              struct node_bytes token, uint64_t nonce, int64_t fence,
+                              const uint16_t *stripes, size_t stripes_count, int64_t now_ms) {
     const struct fences *fences = of_nonce(table, nonce);
     if (!fences) return NODE_GONE;
     for (size_t i = 0; i < stripes_count; i++) {
@@ -94,7 +101,7 @@ enum node_answer node_confirm(struct node_table *table, const struct node_bytes 
     return answer == NODE_DENIED ? NODE_STALE : answer;
 }
 
-/* ---- record and fences ------------------------------------------------------------------------------------ */
+/* ---- record and fences ----------------------------------------------------------------------- */
 
 size_t node_record(const struct node_table *table, const struct node_field **fields) {
     *fields = table->record.fields;
@@ -118,7 +125,8 @@ static bool names_its_nonce(const struct node_record_write *write) {
     return false;
 }
 
-static struct fences *fences_before(const struct node_table *table, const struct node_record_write *write) {
+static struct fences *fences_before(const struct node_table *table,
+                                    const struct node_record_write *write) {
     if (write->was_kept) return fences_find(&table->fences, FENCES_KEPT);
     return of_nonce(table, write->expected);
 }
@@ -128,7 +136,8 @@ static void raise_to_floor(struct fences *fences, const int64_t *floor) {
         if (fences->of[i] < floor[i]) fences->of[i] = floor[i];
 }
 
-enum node_answer node_record_write(struct node_table *table, const struct node_record_write *write) {
+enum node_answer node_record_write(struct node_table *table,
+                                   const struct node_record_write *write) {
     bool sound = names_its_nonce(write);
     uint64_t name = write->keep ? FENCES_KEPT : write->nonce;
     assert(sound);
@@ -152,12 +161,14 @@ enum node_answer node_record_write(struct node_table *table, const struct node_r
 }
 
 size_t node_bytes_used(const struct node_table *table) {
-    size_t bytes = table->record.bytes + table->record.fields_count * sizeof(table->record.fields[0]);
-    for (const struct fences *fences = table->fences.first; fences; fences = fences->next) bytes += sizeof(*fences);
+    size_t bytes =
+        table->record.bytes + table->record.fields_count * sizeof(table->record.fields[0]);
+    for (const struct fences *fences = table->fences.first; fences; fences = fences->next)
+        bytes += sizeof(*fences);
     return bytes;
 }
 
-/* ---- what befalls them ------------------------------------------------------------------------------------ */
+/* ---- what befalls them ----------------------------------------------------------------------- */
 
 /* Lower-case digits only: the name of another key is not its. */
 static bool parse_nonce(const char *digits, uint64_t *nonce) {
@@ -180,7 +191,8 @@ bool guarded_delete(struct node_table *table, struct node_bytes key) {
     }
     if (key.bytes <= prefix || memcmp(key.data, fences_prefix, prefix) != 0) return false;
     struct node_bytes suffix = {(const char *)key.data + prefix, key.bytes - prefix};
-    if (!is_text(suffix, kept_suffix) && (suffix.bytes != NONCE_DIGITS || !parse_nonce(suffix.data, &name)))
+    if (!is_text(suffix, kept_suffix) &&
+        (suffix.bytes != NONCE_DIGITS || !parse_nonce(suffix.data, &name)))
         return false;
     return fences_drop(&table->fences, name);
 }
@@ -196,7 +208,8 @@ bool guarded_copy(struct node_table *to, const struct node_table *from) {
         record_drop(&to->record);
         return true;
     }
-    return record_put(&to->record, from->record.nonce, from->record.fields, from->record.fields_count);
+    return record_put(&to->record, from->record.nonce, from->record.fields,
+                      from->record.fields_count);
 }
 
 void guarded_free(struct node_table *table) {

@@ -12,7 +12,8 @@ static struct node_bytes keep(char **end, struct node_bytes bytes) {
     return kept;
 }
 
-bool record_put(struct record *record, uint64_t nonce, const struct node_field *fields, size_t count) {
+bool record_put(struct record *record, uint64_t nonce, const struct node_field *fields,
+                size_t count) {
     size_t bytes = 0;
     assert(nonce != 0 && count > 0 && count <= NODE_FIELDS_MAX);
     for (size_t i = 0; i < count; i++) bytes += fields[i].name.bytes + fields[i].value.bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node's record: fields of text, of which it knows the nonce alone. All rules about the others are the clients'.
+ * A node's record: fields of text, of which it knows the nonce alone. All rules about the others
+ * are the clients'.
  */
 #ifndef RL_NODE_RECORD_H
 #define RL_NODE_RECORD_H
@@ -14,8 +15,10 @@ struct record {
     char *data; /* names and values */
 };
 
-/* As a whole; the fields may be those of the record itself. False: no memory, nothing was changed. */
-bool record_put(struct record *record, uint64_t nonce, const struct node_field *fields, size_t count);
+/* As a whole; the fields may be those of the record itself. False: no memory, nothing was
+ * changed. */
+bool record_put(struct record *record, uint64_t nonce, const struct node_field *fields,
+                size_t count);
 void record_drop(struct record *record);
 void record_free(struct record *record);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What one node does with a request, as Lua for a stock server. The texts are made from the .lua files
- * beside this header when the build is configured; their comments say what each returns.
+ * What one node does with a request, as Lua for a stock server. The texts are made from the .lua
+ * files beside this header when the build is configured; their comments say what each returns.
  */
 #ifndef RL_NODE_SCRIPTS_H
 #define RL_NODE_SCRIPTS_H
@@ -32,7 +32,8 @@ struct node_script_text {
     const char *sha1; /* 40 hex digits, as EVALSHA wants it */
 };
 
-/* Each takes any number of keys; with none it changes nothing, so that `EVAL text 0` only loads it. */
+/* Each takes any number of keys; with none it changes nothing, so that `EVAL text 0` only loads
+ * it. */
 extern const struct node_script_text node_scripts[NODE_SCRIPTS_ALL];
 
 #endif

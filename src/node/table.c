@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A list in order of insertion: a node of the simulator holds a handful of keys, and the order is then the same on
- * every machine. A key that has ended stays, as on a server, until somebody asks for it or node_expire_due() finds it;
- * a clock that steps back before that brings it back to life. What leaves the list is kept for the next key.
+ * A list in order of insertion: a node of the simulator holds a handful of keys, and the order is
+ * then the same on every machine. A key that has ended stays, as on a server, until somebody asks
+ * for it or node_expire_due() finds it; a clock that steps back before that brings it back to life.
+ * What leaves the list is kept for the next key.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -32,19 +33,24 @@ static bool equal(struct node_bytes a, struct node_bytes b) {
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
 }
 
-static void tell(const struct node_table *table, enum node_change change, const struct entry *entry) {
-    if (table->on_change) table->on_change(table->context, change, key_of(entry), token_of(entry), entry->expires_ms);
+static void tell(const struct node_table *table, enum node_change change,
+                 const struct entry *entry) {
+    if (table->on_change)
+        table->on_change(table->context, change, key_of(entry), token_of(entry), entry->expires_ms);
 }
 
-/* At the very millisecond of its end a key still exists, with a PTTL of 0: servers compare now > end. */
-static bool has_ended(const struct entry *entry, int64_t now_ms) { return now_ms > entry->expires_ms; }
+/* At the very millisecond of its end a key still exists, with a PTTL of 0: servers compare now >
+ * end. */
+static bool has_ended(const struct entry *entry, int64_t now_ms) {
+    return now_ms > entry->expires_ms;
+}
 
 static int64_t end_of(int64_t ttl_ms, int64_t now_ms) {
     assert(ttl_ms > 0 && now_ms >= 0 && ttl_ms < INT64_MAX - now_ms);
     return now_ms + ttl_ms;
 }
 
-/* ---- entries ---------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static void put_aside(struct node_table *table, struct entry *entry) {
     entry->next = table->spare;
@@ -71,7 +77,8 @@ static bool put_token(struct entry *entry, struct node_bytes token) {
 }
 
 /* An entry that is not in the list yet. */
-static struct entry *make_entry(struct node_table *table, struct node_bytes key, struct node_bytes token) {
+static struct entry *make_entry(struct node_table *table, struct node_bytes key,
+                                struct node_bytes token) {
     struct entry *entry = table->spare;
     if (entry)
         table->spare = entry->next;
@@ -97,7 +104,8 @@ static void append(struct node_table *table, struct entry *entry) {
     table->count++;
 }
 
-static void take_out(struct node_table *table, struct entry *before, struct entry *entry, enum node_change change) {
+static void take_out(struct node_table *table, struct entry *before, struct entry *entry,
+                     enum node_change change) {
     *(before ? &before->next : &table->first) = entry->next;
     if (table->last == entry) table->last = before;
     table->count--;
@@ -106,7 +114,8 @@ static void take_out(struct node_table *table, struct entry *before, struct entr
 }
 
 /* Whatever its end is. */
-static struct entry *find_any(const struct node_table *table, struct node_bytes key, struct entry **before) {
+static struct entry *find_any(const struct node_table *table, struct node_bytes key,
+                              struct entry **before) {
     *before = NULL;
     for (struct entry *entry = table->first; entry; *before = entry, entry = entry->next)
         if (equal(key_of(entry), key)) return entry;
@@ -114,7 +123,8 @@ static struct entry *find_any(const struct node_table *table, struct node_bytes 
 }
 
 /* As a server looks a key up: what has ended is deleted by being asked for, even for reading. */
-static struct entry *find(struct node_table *table, struct node_bytes key, int64_t now_ms, struct entry **before) {
+static struct entry *find(struct node_table *table, struct node_bytes key, int64_t now_ms,
+                          struct entry **before) {
     struct entry *entry = find_any(table, key, before);
     if (!entry || !has_ended(entry, now_ms)) return entry;
     take_out(table, *before, entry, NODE_CHANGE_EXPIRED);
@@ -126,9 +136,11 @@ static struct entry *lookup(struct node_table *table, struct node_bytes key, int
     return find(table, key, now_ms, &before);
 }
 
-static bool holds(const struct entry *entry, struct node_bytes token) { return equal(token_of(entry), token); }
+static bool holds(const struct entry *entry, struct node_bytes token) {
+    return equal(token_of(entry), token);
+}
 
-/* ---- the table -------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 struct node_table *node_table_new(node_change_fn *on_change, void *context) {
     struct node_table *table = calloc(1, sizeof(*table));
@@ -164,7 +176,7 @@ int64_t node_next_expiry(const struct node_table *table) {
     return next;
 }
 
-/* ---- what the protocol does ------------------------------------------------------------------------------- */
+/* ---- what the protocol does ------------------------------------------------------------------ */
 
 static void put_all_aside(struct node_table *table, struct entry *entry) {
     while (entry) {
@@ -175,8 +187,8 @@ static void put_all_aside(struct node_table *table, struct entry *entry) {
 }
 
 /* All the memory is taken before anything is set: all or nothing. */
-static struct entry *make_entries(struct node_table *table, const struct node_bytes *keys, size_t count,
-                                  struct node_bytes token) {
+static struct entry *make_entries(struct node_table *table, const struct node_bytes *keys,
+                                  size_t count, struct node_bytes token) {
     struct entry *made = NULL, **end = &made;
     for (size_t i = 0; i < count; i++) {
         struct entry *entry = make_entry(table, keys[i], token);
@@ -271,11 +283,11 @@ struct node_bytes node_get(struct node_table *table, struct node_bytes key, int6
     return token_of(entry);
 }
 
-/* ---- what others do --------------------------------------------------------------------------------------- */
+/* ---- what others do -------------------------------------------------------------------------- */
 
 /* In place if it exists: plain SET overwrites whatever type, and its end. */
-static struct entry *set_entry(struct node_table *table, struct node_bytes key, struct node_bytes value,
-                               int64_t expires_ms) {
+static struct entry *set_entry(struct node_table *table, struct node_bytes key,
+                               struct node_bytes value, int64_t expires_ms) {
     struct entry *before, *entry = find_any(table, key, &before);
     if (entry) {
         if (!put_token(entry, value)) return NULL;
@@ -288,8 +300,8 @@ static struct entry *set_entry(struct node_table *table, struct node_bytes key, 
     return entry;
 }
 
-enum node_answer node_set(struct node_table *table, struct node_bytes key, struct node_bytes value, int64_t ttl_ms,
-                          int64_t now_ms) {
+enum node_answer node_set(struct node_table *table, struct node_bytes key, struct node_bytes value,
+                          int64_t ttl_ms, int64_t now_ms) {
     int64_t expires_ms = ttl_ms == 0 ? INT64_MAX : end_of(ttl_ms, now_ms);
     (void)lookup(table, key, now_ms);
     struct entry *entry = set_entry(table, key, value, expires_ms);
@@ -298,7 +310,8 @@ enum node_answer node_set(struct node_table *table, struct node_bytes key, struc
     return NODE_GRANTED;
 }
 
-enum node_answer node_set_other_type(struct node_table *table, struct node_bytes key, int64_t now_ms) {
+enum node_answer node_set_other_type(struct node_table *table, struct node_bytes key,
+                                     int64_t now_ms) {
     (void)lookup(table, key, now_ms);
     struct entry *entry = set_entry(table, key, (struct node_bytes){NULL, 0}, INT64_MAX);
     if (!entry) return NODE_NO_MEMORY;
@@ -348,7 +361,7 @@ void node_expire_due(struct node_table *table, int64_t now_ms) {
     }
 }
 
-/* ---- snapshots -------------------------------------------------------------------------------------------- */
+/* ---- snapshots ------------------------------------------------------------------------------- */
 
 static bool same_value(const struct entry *a, const struct entry *b) {
     return a->other_type == b->other_type && equal(token_of(a), token_of(b));

@@ -63,7 +63,8 @@ static void read_line(char *line, size_t size) {
 /* Returns how many were dropped, when a line is the note of that. */
 static int dropped_by(const char *line) {
     int dropped = 0, end = 0;
-    if (sscanf(line, "redlock: %d messages were dropped here: standard error was not read%n", &dropped, &end) != 1)
+    if (sscanf(line, "redlock: %d messages were dropped here: standard error was not read%n",
+               &dropped, &end) != 1)
         return 0;
     return line[end] == '\0' ? dropped : 0;
 }

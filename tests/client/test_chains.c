@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Tables that grow: what was added is found until it is removed, and a walk sees each thing once. */
+/* SPDX-License-Identifier: BSD-2-Clause Tables that grow: what was added is found until it is
+ * removed, and a walk sees each thing once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,8 @@ static unsigned times_found(const struct chains *chains, unsigned which) {
 }
 
 static void add(struct chains *chains, unsigned first, unsigned end) {
-    for (unsigned i = first; i < end; i++) assert_true(chains_add(chains, &things[i], hash_of(i), LEAST));
+    for (unsigned i = first; i < end; i++)
+        assert_true(chains_add(chains, &things[i], hash_of(i), LEAST));
 }
 
 static void what_was_added_is_found_until_removed(void **state) {

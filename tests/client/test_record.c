@@ -66,13 +66,15 @@ static struct rl_record any_record(unsigned members, size_t url_bytes) {
     record.accepted.kind = (enum rl_change_kind)(draw() % 3);
     if (record.accepted.kind == RL_CHANGE_NONE) record.accepted_ballot = 0;
     if (record.accepted.kind != RL_CHANGE_NONE) record.accepted.id = draw() | 1;
-    if (record.accepted.kind == RL_CHANGE_ADD) fill(record.accepted.url, sizeof record.accepted.url, url_bytes);
+    if (record.accepted.kind == RL_CHANGE_ADD)
+        fill(record.accepted.url, sizeof record.accepted.url, url_bytes);
     return record;
 }
 
 static void assert_same(const struct rl_record *a, const struct rl_record *b) {
     assert_int_equal(a->format, b->format);
-    assert_true(a->quorum_id == b->quorum_id && a->node_id == b->node_id && a->nonce == b->nonce && a->loss == b->loss);
+    assert_true(a->quorum_id == b->quorum_id && a->node_id == b->node_id && a->nonce == b->nonce &&
+                a->loss == b->loss);
     assert_int_equal(a->epoch, b->epoch);
     assert_int_equal(a->begun, b->begun);
     assert_int_equal(a->settled, b->settled);
@@ -108,7 +110,8 @@ static void what_is_written_is_read(void **state) {
     }
 }
 
-/* 15 members with the longest URL each, and the largest numbers: it must fit, and net must take that many fields. */
+/* 15 members with the longest URL each, and the largest numbers: it must fit, and net must take
+ * that many fields. */
 static void the_largest_record_fits(void **state) {
     (void)state;
     struct rl_record record = any_record(RL_MEMBERS_MAX, RL_URL_BYTES - 1);
@@ -144,7 +147,8 @@ static void a_url_cannot_end_its_line(void **state) {
 
 static struct net_bytes *value_of(const char *name) {
     for (size_t i = 0; i < text.fields_count; i += 2)
-        if (strncmp(text.fields[i].data, name, text.fields[i].bytes) == 0 && text.fields[i].bytes == strlen(name))
+        if (strncmp(text.fields[i].data, name, text.fields[i].bytes) == 0 &&
+            text.fields[i].bytes == strlen(name))
             return &text.fields[i + 1];
     fail_msg("there is no field %s", name);
     return NULL;
@@ -159,7 +163,8 @@ static bool reads_with(const char *name, const void *value, size_t bytes) {
 }
 
 static void assert_refused(const char *name, const char *value) {
-    if (reads_with(name, value, strlen(value))) fail_msg("a record with %s \"%s\" was believed", name, value);
+    if (reads_with(name, value, strlen(value)))
+        fail_msg("a record with %s \"%s\" was believed", name, value);
 }
 
 static void write_one(unsigned members) {
@@ -173,15 +178,20 @@ static void each_value_is_checked(void **state) {
     static const struct {
         const char *name, *values[12];
     } wrong[] = {
-        {"format", {"0", "3", "", "x", "01", "+1", " 1", "1 ", "4294967297", "18446744073709551617"}},
-        {"quorum", {"", "0000000000000000", "123", "123456789abcdefG", "123456789ABCDEF0", "00112233445566778"}},
+        {"format",
+         {"0", "3", "", "x", "01", "+1", " 1", "1 ", "4294967297", "18446744073709551617"}},
+        {"quorum",
+         {"", "0000000000000000", "123", "123456789abcdefG", "123456789ABCDEF0",
+          "00112233445566778"}},
         {"node", {"", "0000000000000000", "-000000000000001"}},
         {"epoch", {"", "0", "-1", "4294967296", "1e3"}},
         {"settled", {"", "2", "yes", "01"}},
-        {"members", {"", "\n", "x\n", "0000000000000001 1 abc redis://a", "0000000000000000 1 abc redis://a\n",
-                     "0000000000000001 0 abc u\n", "0000000000000001 1 - u\n", "0000000000000001 4294967296 abc u\n",
-                     "0000000000000001 1 abc u\n0000000000000001 1 abd v\n", "0000000000000001 1 abc u v\n",
-                     "0000000000000001  1 abc u\n"}},
+        {"members",
+         {"", "\n", "x\n", "0000000000000001 1 abc redis://a", "0000000000000000 1 abc redis://a\n",
+          "0000000000000001 0 abc u\n", "0000000000000001 1 - u\n",
+          "0000000000000001 4294967296 abc u\n",
+          "0000000000000001 1 abc u\n0000000000000001 1 abd v\n", "0000000000000001 1 abc u v\n",
+          "0000000000000001  1 abc u\n"}},
         {"standing", {"", "INTACT", "intact ", "ok"}},
         {"run_id", {"", "has space", "0123456789012345678901234567890123456789x"}},
         {"replid", {"has space", "0123456789012345678901234567890123456789x"}},
@@ -192,12 +202,14 @@ static void each_value_is_checked(void **state) {
         {"waited", {"", "-1", "9223372036854775807"}},
         {"ballot", {"", "-1", "18446744073709551616", "99999999999999999999"}},
         {"accepted_ballot", {"", "x"}},
-        {"accepted", {"", "None", "add", "add 0000000000000000 u", "remove", "remove 1", "add 0000000000000001 a b",
-                      "remove 0000000000000001 u"}},
+        {"accepted",
+         {"", "None", "add", "add 0000000000000000 u", "remove", "remove 1",
+          "add 0000000000000001 a b", "remove 0000000000000001 u"}},
     };
     write_one(3);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        for (size_t j = 0; wrong[i].values[j]; j++) assert_refused(wrong[i].name, wrong[i].values[j]);
+        for (size_t j = 0; wrong[i].values[j]; j++)
+            assert_refused(wrong[i].name, wrong[i].values[j]);
     assert_false(reads_with("run_id", "with\0nul", 8));
     assert_true(record_read(&got, text.fields, text.fields_count)); /* nothing of that stayed */
 }
@@ -281,7 +293,8 @@ static void one_member_more_than_fits_is_refused(void **state) {
     assert_refused("members", lines);
 }
 
-/* One byte changed, cut off or put in anywhere: whatever is still believed can be written and read again. */
+/* One byte changed, cut off or put in anywhere: whatever is still believed can be written and read
+ * again. */
 static void mangled_records_do_no_harm(void **state) {
     (void)state;
     unsigned believed = 0;
@@ -290,7 +303,8 @@ static void mangled_records_do_no_harm(void **state) {
     static struct rl_record second;
     for (unsigned round = 0; round < 40000; round++) {
         if (round % 100 == 0) write_one(1 + (round / 100) % RL_MEMBERS_MAX);
-        struct net_bytes *field = &text.fields[1 + 2 * (draw() % (text.fields_count / 2))], before = *field;
+        struct net_bytes *field = &text.fields[1 + 2 * (draw() % (text.fields_count / 2))],
+                         before = *field;
         memcpy(bytes, field->data, field->bytes);
         size_t at = field->bytes ? draw() % field->bytes : 0;
         if (draw() % 4 == 0)

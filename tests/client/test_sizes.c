@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Programs and libraries of different releases: each sized struct of redlock.h as an older program has it (as short as
- * the first release's), as a newer one has it (longer), and shorter than any release's.
- * The numbers are those of 64-bit machines, and they are frozen: what fails here breaks programs that exist.
+ * Programs and libraries of different releases: each sized struct of redlock.h as an older program
+ * has it (as short as the first release's), as a newer one has it (longer), and shorter than any
+ * release's. The numbers are those of 64-bit machines, and they are frozen: what fails here breaks
+ * programs that exist.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +51,8 @@ static void assert_kept(const unsigned char *bytes, size_t from) {
 
 static void assert_zero(const unsigned char *bytes, size_t from, size_t to) {
     for (size_t i = from; i < to; i++)
-        if (bytes[i] != 0) fail_msg("byte %zu is %d; it is unknown to this library and must be 0", i, bytes[i]);
+        if (bytes[i] != 0)
+            fail_msg("byte %zu is %d; it is unknown to this library and must be 0", i, bytes[i]);
 }
 
 static void assert_size(const unsigned char *bytes, size_t size) {
@@ -66,7 +68,8 @@ static struct redlock_client *open_client(int mode) {
     redlock_client_options_init(&options);
     options.mode = mode;
     options.connect_timeout_ms = 100;
-    if (redlock_client_open(nowhere, &options, &client, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    if (redlock_client_open(nowhere, &options, &client, &error) != REDLOCK_OK)
+        fail_msg("%s", error.text);
     return client;
 }
 
@@ -83,7 +86,9 @@ struct options_kind {
 static void fill_client(void *options, size_t size) { redlock_client_options_fill(options, size); }
 static void fill_lock(void *options, size_t size) { redlock_lock_options_fill(options, size); }
 static void fill_quorum(void *options, size_t size) { redlock_quorum_options_fill(options, size); }
-static void fill_gate(void *options, size_t size) { redlock_fence_gate_options_fill(options, size); }
+static void fill_gate(void *options, size_t size) {
+    redlock_fence_gate_options_fill(options, size);
+}
 
 static int use_client(void *options, struct redlock_error *error) {
     struct redlock_client *client = NULL;
@@ -116,18 +121,22 @@ static int use_gate(void *options, struct redlock_error *error) {
 }
 
 static const struct options_kind kinds[] = {
-    {"client", fill_client, use_client, CLIENT_OPTIONS, sizeof(struct redlock_client_options), REDLOCK_OK},
+    {"client", fill_client, use_client, CLIENT_OPTIONS, sizeof(struct redlock_client_options),
+     REDLOCK_OK},
     {"lock", fill_lock, use_lock, LOCK_OPTIONS, sizeof(struct redlock_lock_options), REDLOCK_OK},
     /* No node can be reached, and that is found out only after the options were looked at. */
-    {"quorum", fill_quorum, use_quorum, QUORUM_OPTIONS, sizeof(struct redlock_quorum_options), REDLOCK_NO_QUORUM},
-    {"gate", fill_gate, use_gate, GATE_OPTIONS, sizeof(struct redlock_fence_gate_options), REDLOCK_OK},
+    {"quorum", fill_quorum, use_quorum, QUORUM_OPTIONS, sizeof(struct redlock_quorum_options),
+     REDLOCK_NO_QUORUM},
+    {"gate", fill_gate, use_gate, GATE_OPTIONS, sizeof(struct redlock_fence_gate_options),
+     REDLOCK_OK},
 };
 
 static void judge(const struct options_kind *kind, void *options, size_t size, int expected) {
     struct redlock_error error = {0};
     int result = kind->use(options, &error);
     if (result != expected)
-        fail_msg("%s options of %zu bytes: %d (%s), not %d", kind->name, size, result, error.text, expected);
+        fail_msg("%s options of %zu bytes: %d (%s), not %d", kind->name, size, result, error.text,
+                 expected);
     bool names_size = strstr(error.text, "unknown size") != NULL;
     assert_int_equal(names_size, expected == REDLOCK_BAD_ARGUMENT);
 }
@@ -180,12 +189,18 @@ struct result_kind {
     int accepted;
 };
 
-static int ask_node(struct redlock_client *client, void *into) { return redlock_client_node(client, 2, into); }
-static int ask_stats(struct redlock_client *client, void *into) { return redlock_client_stats(client, into); }
+static int ask_node(struct redlock_client *client, void *into) {
+    return redlock_client_node(client, 2, into);
+}
+static int ask_stats(struct redlock_client *client, void *into) {
+    return redlock_client_stats(client, into);
+}
 static int ask_survey(struct redlock_client *client, void *into) {
     return redlock_survey(client, REDLOCK_SURVEY_CLOCK, into, 3);
 }
-static int ask_quorum(struct redlock_client *client, void *into) { return redlock_quorum_look(client, into, NULL, 0); }
+static int ask_quorum(struct redlock_client *client, void *into) {
+    return redlock_quorum_look(client, into, NULL, 0);
+}
 
 static const struct result_kind results[] = {
     {"node status", ask_node, NODE_STATUS, sizeof(struct redlock_node_status), 1, REDLOCK_OK},
@@ -208,12 +223,15 @@ static void results_of_any_release(void **state) {
         for (size_t i = 0; i < 3; i++) {
             unsigned char *into = room(sizes[i], kind->count);
             int result = kind->ask(client, into);
-            if (result != kind->accepted) fail_msg("%s of %zu bytes: %d", kind->name, sizes[i], result);
+            if (result != kind->accepted)
+                fail_msg("%s of %zu bytes: %d", kind->name, sizes[i], result);
             size_t known = sizes[i] < kind->now ? sizes[i] : kind->now;
             for (size_t at = 0; at < kind->count; at++) {
                 unsigned char *element = into + at * sizes[i];
                 assert_size(element, sizes[i]);
-                assert_memory_equal(element + sizeof(size_t), whole + at * kind->now + sizeof(size_t), known - sizeof(size_t));
+                assert_memory_equal(element + sizeof(size_t),
+                                    whole + at * kind->now + sizeof(size_t),
+                                    known - sizeof(size_t));
                 assert_zero(element, known, sizes[i]);
             }
             assert_kept(into, kind->count * sizes[i]);
@@ -235,14 +253,18 @@ static void elements_of_two_sizes(void **state) {
     struct redlock_quorum quorum = {.size = sizeof quorum};
     size = sizeof(struct redlock_member);
     into = room(size, 3);
-    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3), REDLOCK_NO_QUORUM);
+    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),
+                     REDLOCK_NO_QUORUM);
     other = size - 8;
     memcpy(into + size, &other, sizeof other);
-    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3), REDLOCK_BAD_ARGUMENT);
+    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),
+                     REDLOCK_BAD_ARGUMENT);
     into = room(MEMBER - 1, 3);
-    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3), REDLOCK_BAD_ARGUMENT);
+    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),
+                     REDLOCK_BAD_ARGUMENT);
     into = room(MEMBER, 3);
-    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3), REDLOCK_NO_QUORUM);
+    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),
+                     REDLOCK_NO_QUORUM);
     redlock_client_free(client);
 }
 

@@ -70,7 +70,9 @@ void world_push(unsigned node) {
 
 void world_connect(unsigned agent, unsigned node) {
     if (gw.agent[agent].guard.node[node].up || !gw.node[node].up) return;
-    world_step(agent, (struct rl_guard_event){.type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = gw.node[node].run_id});
+    world_step(agent, (struct rl_guard_event){.type = RL_GUARD_UP,
+                                              .node = (uint8_t)node,
+                                              .run_id = gw.node[node].run_id});
 }
 
 void world_disconnect(unsigned agent, unsigned node) {
@@ -90,7 +92,8 @@ static void write_it(struct world_node *node, struct errand *errand) {
         if (errand->fences[i] > node->fences[i]) node->fences[i] = errand->fences[i];
     if (errand->with_floor) node->has_fences = true;
     if (was_intact || node->record.standing != RL_RECORD_INTACT) return;
-    if (!rl_record_fits(&node->record, node->run_id, node->replid, node->evicted)) return; /* of before it went back */
+    if (!rl_record_fits(&node->record, node->run_id, node->replid, node->evicted))
+        return; /* of before it went back */
     /* What all of this is for. */
     assert_true(errand->with_floor);
     assert_true(gw.now - node->lost_at >= node->record.ttl_max_ms * RL_MS);
@@ -109,7 +112,8 @@ void world_execute(unsigned agent, unsigned index) {
         break;
     case RL_ERRAND_WRITE: write_it(node, errand); break;
     case RL_ERRAND_FENCES:
-        errand->has_fences = node->has_record && node->has_fences && node->record.standing == RL_RECORD_INTACT &&
+        errand->has_fences = node->has_record && node->has_fences &&
+                             node->record.standing == RL_RECORD_INTACT &&
                              node->record.nonce == errand->expected;
         memcpy(errand->fences, node->fences, sizeof(errand->fences));
         break;
@@ -187,7 +191,8 @@ void world_run(rl_ns until) {
         if (next > until) break;
         if (next > gw.now) gw.now = next;
         for (unsigned a = 0; a < gw.agents; a++)
-            if (gw.agent[a].wake_at <= gw.now) world_step(a, (struct rl_guard_event){.type = RL_GUARD_TICK});
+            if (gw.agent[a].wake_at <= gw.now)
+                world_step(a, (struct rl_guard_event){.type = RL_GUARD_TICK});
     }
     gw.now = until;
 }

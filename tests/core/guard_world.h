@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Nodes that carry a record and fences, and agents (guard machines) that keep them: what the tests of the guard share.
- * Time moves by hand. A request is executed when it is sent or later, its answer comes when the test lets it.
+ * Nodes that carry a record and fences, and agents (guard machines) that keep them: what the tests
+ * of the guard share. Time moves by hand. A request is executed when it is sent or later, its
+ * answer comes when the test lets it.
  */
 #ifndef TESTS_GUARD_WORLD_H
 #define TESTS_GUARD_WORLD_H
@@ -25,7 +26,7 @@ struct world_node {
     bool unfit, suspect; /* as it says of itself */
     struct rl_record record;
     int64_t fences[RL_STRIPES];
-    rl_ns lost_at;       /* its last loss */
+    rl_ns lost_at; /* its last loss */
     unsigned losses, installs;
 };
 
@@ -34,10 +35,10 @@ struct errand {
     enum rl_errand what; /* NONE: none under way */
     bool executed, connected_since;
     bool answered_record, done;
-    struct rl_record record;      /* WRITE: to be written. READ: the answer */
+    struct rl_record record; /* WRITE: to be written. READ: the answer */
     uint64_t expected;
     bool with_floor, has_fences;
-    int64_t fences[RL_STRIPES];   /* WRITE: floor. FENCES: the answer */
+    int64_t fences[RL_STRIPES]; /* WRITE: floor. FENCES: the answer */
 };
 
 struct agent {
@@ -61,13 +62,16 @@ struct guard_world {
 extern struct guard_world gw;
 
 uint64_t world_draw(uint64_t below);
-/* `nodes` intact members of one quorum, ttl_max 1000 ms; agents connected to all, having read nothing yet. */
+/* `nodes` intact members of one quorum, ttl_max 1000 ms; agents connected to all, having read
+ * nothing yet. */
 void world_begin(unsigned nodes, unsigned agents, uint64_t seed);
 void world_lose(unsigned node, bool new_body); /* all data; with a new body it was a restart */
-void world_promote(unsigned node);                 /* another replication id */
+void world_promote(unsigned node);             /* another replication id */
 void world_step(unsigned agent, struct rl_guard_event event);
-void world_state(unsigned agent, unsigned node);   /* the node says what it is now, as ahead of each answer to a read */
-void world_push(unsigned node);                    /* every agent that is connected hears of a change */
+void world_state(
+    unsigned agent,
+    unsigned node); /* the node says what it is now, as ahead of each answer to a read */
+void world_push(unsigned node); /* every agent that is connected hears of a change */
 void world_execute(unsigned agent, unsigned node); /* the request under way, if any */
 void world_answer(unsigned agent, unsigned node);  /* executes it if it was not, and answers */
 void world_fail(unsigned agent, unsigned node);    /* no answer */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What every test of a state machine needs: cmocka, terms that make easy numbers, and failed assertions of the core as
- * failures (or, where a test asks for one, as the expected end) instead of an abort.
+ * What every test of a state machine needs: cmocka, terms that make easy numbers, and failed
+ * assertions of the core as failures (or, where a test asks for one, as the expected end) instead
+ * of an abort.
  */
 #ifndef MACHINE_H
 #define MACHINE_H
@@ -22,8 +23,10 @@
 #endif
 
 /* assert() of <assert.h> ends here: cmocka then knows it as an assertion one may expect. */
-_Noreturn void __assert_fail(const char *expression, const char *file, unsigned line, const char *function);
-_Noreturn void __assert_fail(const char *expression, const char *file, unsigned line, const char *function) {
+_Noreturn void __assert_fail(const char *expression, const char *file, unsigned line,
+                             const char *function);
+_Noreturn void __assert_fail(const char *expression, const char *file, unsigned line,
+                             const char *function) {
     (void)function;
     mock_assert(0, expression, file, (int)line);
     __builtin_unreachable();
@@ -40,8 +43,8 @@ static inline struct rl_terms test_terms(unsigned nodes) {
                              .validity_min = RL_MS};
 }
 
-/* `table` has a line for each state, a character for each target: '+' allowed. Moves that are allowed may also assert
- * an invariant, so `prepare` makes the machine fit for `to`. */
+/* `table` has a line for each state, a character for each target: '+' allowed. Moves that are
+ * allowed may also assert an invariant, so `prepare` makes the machine fit for `to`. */
 struct table_test {
     const char *const *table;
     unsigned states;
@@ -57,7 +60,8 @@ static inline void check_move(const struct table_test *test, unsigned from, unsi
 }
 
 static inline void check_table(const struct table_test *test) {
-    void (*volatile check)(const struct table_test *, unsigned, unsigned) = check_move; /* setjmp: never inlined */
+    void (*volatile check)(const struct table_test *, unsigned, unsigned) =
+        check_move; /* setjmp: never inlined */
     for (unsigned from = 0; from < test->states; from++)
         for (unsigned to = 0; to < test->states; to++) check(test, from, to);
 }

@@ -35,10 +35,14 @@ static void say(unsigned node, enum rl_vote vote, rl_ns now) {
     step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = vote}, now);
 }
 static void unlocked(unsigned node, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_UNLOCKED, .node = (uint8_t)node, .vote = RL_VOTE_GRANTED}, now);
+    step((struct rl_event){.type = RL_EVENT_UNLOCKED,
+                           .node = (uint8_t)node,
+                           .vote = RL_VOTE_GRANTED},
+         now);
 }
 static void hint(unsigned node, rl_ns remaining, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_HINT, .node = (uint8_t)node, .remaining = remaining}, now);
+    step((struct rl_event){.type = RL_EVENT_HINT, .node = (uint8_t)node, .remaining = remaining},
+         now);
 }
 static void cancel_it(rl_ns now) { step((struct rl_event){.type = RL_EVENT_CANCEL}, now); }
 
@@ -73,7 +77,8 @@ static void test_gathering_ends_in_three_ways(void **state) {
     tick(60 * RL_MS); /* no majority: the node timeout ends nothing */
     assert_int_equal(acquire.state, RL_ACQUIRE_GATHERING);
     ready = settled = 0x07;
-    step((struct rl_event){.type = RL_EVENT_NODES}, 70 * RL_MS); /* a majority, and a node timeout has passed */
+    step((struct rl_event){.type = RL_EVENT_NODES},
+         70 * RL_MS); /* a majority, and a node timeout has passed */
     assert_int_equal(actions.acquire, 0x07);
 
     ready = settled = 0x07;
@@ -201,7 +206,8 @@ static void test_even_n_with_a_tie_never_resolves(void **state) {
             assert_int_equal(acquire.attempt.outcome, RL_OUTCOME_HELD);
             clean_all(now += RL_MS);
             wakes[client][round] = acquire.wake_at - now;
-            assert_true(wakes[client][round] >= rules.delay_min && wakes[client][round] <= rules.delay_max);
+            assert_true(wakes[client][round] >= rules.delay_min &&
+                        wakes[client][round] <= rules.delay_max);
             tick(now = acquire.wake_at);
         }
     }
@@ -224,7 +230,8 @@ static void test_retries_are_counted(void **state) {
     for (unsigned try = 1; try <= 3; try++) {
         assert_int_equal(acquire.tries, try);
         lose_to(6, now += RL_MS);
-        assert_int_equal(actions.peek, try < 3 ? 2 + 4 : 0); /* a hint is of no use after the last try */
+        assert_int_equal(actions.peek,
+                         try < 3 ? 2 + 4 : 0); /* a hint is of no use after the last try */
         for (unsigned node = 0; node < 3; node++) unlocked(node, now);
         if (try < 3) tick(now = acquire.wake_at);
     }
@@ -271,7 +278,8 @@ static void test_hints_shorten_the_sleep(void **state) {
     setup(5);
     start(0);
     lose_to(0x1c, RL_MS);
-    hint(2, 30 * RL_MS, RL_MS); /* two granted to us, so one of the three is enough: the first to end */
+    hint(2, 30 * RL_MS,
+         RL_MS); /* two granted to us, so one of the three is enough: the first to end */
     hint(3, 20 * RL_MS, RL_MS);
     hint(4, -RL_MS, RL_MS); /* no TTL there: says nothing */
     clean_all(2 * RL_MS);
@@ -315,7 +323,8 @@ static void test_wake_is_a_hint(void **state) {
     setup(3);
     start(0);
     lose_to(6, RL_MS);
-    step((struct rl_event){.type = RL_EVENT_WAKE}, RL_MS); /* while cleaning: our own releases look like that */
+    step((struct rl_event){.type = RL_EVENT_WAKE},
+         RL_MS); /* while cleaning: our own releases look like that */
     clean_all(2 * RL_MS);
     assert_true(acquire.wake_at >= 102 * RL_MS);
     step((struct rl_event){.type = RL_EVENT_WAKE}, 10 * RL_MS);
@@ -362,7 +371,10 @@ static void guarded(rl_ns now) {
     assert_int_equal(actions.fence, 100);
 }
 static void stale(unsigned node, int64_t fence, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_STALE, .fence = fence}, now);
+    step(
+        (struct rl_event){
+            .type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_STALE, .fence = fence},
+        now);
 }
 
 static void test_a_raise_is_part_of_the_try(void **state) {
@@ -452,7 +464,8 @@ static void go(unsigned to) { move(&acquire, (enum rl_acquire_state)to, 0); }
 static void test_transitions(void **state) {
     (void)state;
     /*                                  IGVCSWO */
-    static const char *const table[] = {".+....+", "..+.+.+", "...+.+.", "....+.+", "..+...+", ".......", "......."};
+    static const char *const table[] = {".+....+", "..+.+.+", "...+.+.", "....+.+",
+                                        "..+...+", ".......", "......."};
     check_table(&(struct table_test){table, 7, prepare, go});
 
     prepare(RL_ACQUIRE_VOTING, RL_ACQUIRE_WON);

@@ -76,7 +76,8 @@ static void test_release_only_of_nodes_believed_locked(void **state) {
     say(1, RL_VOTE_DENIED, RL_MS);
     say(2, RL_VOTE_FAILED, RL_MS);
     assert_int_equal(actions.release, 0);
-    say(3, RL_VOTE_DENIED, RL_MS); /* node 4 has not answered, node 2 said nothing of use: their keys may be there */
+    say(3, RL_VOTE_DENIED,
+        RL_MS); /* node 4 has not answered, node 2 said nothing of use: their keys may be there */
     assert_int_equal(actions.outcome, RL_OUTCOME_HELD);
     assert_int_equal(actions.release, 0x1f);
 }
@@ -147,7 +148,8 @@ static void test_a_lock_returned_that_has_already_expired(void **state) {
     begin(3, 7);
     terms.validity_min = 0;
     say(0, RL_VOTE_GRANTED, RL_MS);
-    say(1, RL_VOTE_GRANTED, 990 * RL_MS); /* more than nothing must be left, whatever the caller accepts */
+    say(1, RL_VOTE_GRANTED,
+        990 * RL_MS); /* more than nothing must be left, whatever the caller accepts */
     assert_int_equal(actions.outcome, RL_OUTCOME_EXPIRED);
 }
 

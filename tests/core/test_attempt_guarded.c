@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * An attempt of guarded mode: what is proposed, what a vote is worth, when fences are raised again, and confirming.
+ * An attempt of guarded mode: what is proposed, what a vote is worth, when fences are raised again,
+ * and confirming.
  */
 #include "machine.h"
 
@@ -39,7 +40,10 @@ static void begin_confirmed(unsigned nodes) {
 }
 
 static void vote(unsigned node, enum rl_vote vote, int64_t fence, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = vote, .fence = fence}, now);
+    step(
+        (struct rl_event){
+            .type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = vote, .fence = fence},
+        now);
 }
 static void grant(unsigned node) { vote(node, RL_VOTE_GRANTED, 0, RL_MS); }
 static void deny(unsigned node) { vote(node, RL_VOTE_DENIED, 0, RL_MS); }
@@ -48,31 +52,31 @@ static void stale(unsigned node, int64_t fence) { vote(node, RL_VOTE_STALE, fenc
 static void look(void) { step((struct rl_event){.type = RL_EVENT_NODES}, RL_MS); }
 static void tick(rl_ns now) { step((struct rl_event){.type = RL_EVENT_TICK}, now); }
 
-#define assert_raised(nodes, proposal)                                                                                 \
-    do {                                                                                                               \
-        assert_int_equal(actions.raise, nodes);                                                                        \
-        assert_int_equal(actions.fence, proposal);                                                                     \
-        assert_int_equal(attempt.fence, proposal);                                                                     \
-        assert_int_equal(attempt.state, RL_ATTEMPT_VOTING);                                                            \
+#define assert_raised(nodes, proposal)                                                             \
+    do {                                                                                           \
+        assert_int_equal(actions.raise, nodes);                                                    \
+        assert_int_equal(actions.fence, proposal);                                                 \
+        assert_int_equal(attempt.fence, proposal);                                                 \
+        assert_int_equal(attempt.state, RL_ATTEMPT_VOTING);                                        \
     } while (0)
-#define assert_quiet()                                                                                                 \
-    do {                                                                                                               \
-        assert_int_equal(actions.acquire | actions.raise | actions.confirm | actions.release, 0);                      \
-        assert_int_equal(actions.outcome, RL_OUTCOME_NONE);                                                            \
-        assert_int_equal(actions.wake_at, 50 * RL_MS);                                                                 \
+#define assert_quiet()                                                                             \
+    do {                                                                                           \
+        assert_int_equal(actions.acquire | actions.raise | actions.confirm | actions.release, 0);  \
+        assert_int_equal(actions.outcome, RL_OUTCOME_NONE);                                        \
+        assert_int_equal(actions.wake_at, 50 * RL_MS);                                             \
     } while (0)
-#define assert_lost(why)                                                                                               \
-    do {                                                                                                               \
-        assert_int_equal(actions.outcome, why);                                                                        \
-        assert_int_equal(actions.release, attempt.tally.asked);                                                        \
-        assert_int_equal(attempt.state, RL_ATTEMPT_LOST);                                                              \
+#define assert_lost(why)                                                                           \
+    do {                                                                                           \
+        assert_int_equal(actions.outcome, why);                                                    \
+        assert_int_equal(actions.release, attempt.tally.asked);                                    \
+        assert_int_equal(attempt.state, RL_ATTEMPT_LOST);                                          \
     } while (0)
-#define assert_won(proposal)                                                                                           \
-    do {                                                                                                               \
-        assert_int_equal(actions.outcome, RL_OUTCOME_OK);                                                              \
-        assert_int_equal(attempt.state, RL_ATTEMPT_WON);                                                               \
-        assert_int_equal(attempt.fence, proposal);                                                                     \
-        assert_int_equal(attempt.validity_end, 990 * RL_MS);                                                           \
+#define assert_won(proposal)                                                                       \
+    do {                                                                                           \
+        assert_int_equal(actions.outcome, RL_OUTCOME_OK);                                          \
+        assert_int_equal(attempt.state, RL_ATTEMPT_WON);                                           \
+        assert_int_equal(attempt.fence, proposal);                                                 \
+        assert_int_equal(attempt.validity_end, 990 * RL_MS);                                       \
     } while (0)
 
 /* ---- the first proposal ---- */
@@ -205,7 +209,8 @@ static void test_a_raise_goes_above_what_nodes_and_hint_say(void **state) {
     stale(1, 200);
     assert_raised(3, 301);
     hint = 777;
-    stale(0, 302); /* now 301 is known to be too low: node 2 will not be asked for it, so it is out of reach */
+    stale(0, 302); /* now 301 is known to be too low: node 2 will not be asked for it, so it is out
+                      of reach */
     assert_raised(1, 777);
     stale(1, 0);
     assert_raised(2, 777);
@@ -307,7 +312,8 @@ static void test_eight_raises_are_enough(void **state) {
 
 /* ---- nodes that cannot be asked just now ---- */
 
-/* A registration changes the nonce of every node at once: who voted under the old one is told nothing but that. */
+/* A registration changes the nonce of every node at once: who voted under the old one is told
+ * nothing but that. */
 static void test_all_nonces_changed(void **state) {
     (void)state;
     begin(3);
@@ -395,7 +401,8 @@ static void test_nobody_joins_a_proposal_that_is_too_low(void **state) {
     stale(4, 0);
     assert_raised(0x10, 101);
     stale(0, 400);
-    grant(5); /* for 100. Four may still grant 101, but whoever is asked for it now is most likely asked in vain */
+    grant(5); /* for 100. Four may still grant 101, but whoever is asked for it now is most likely
+                 asked in vain */
     assert_quiet();
 }
 
@@ -525,8 +532,8 @@ static void test_what_a_voided_node_is_about_to_say_is_no_grant(void **state) {
     assert_won(100);
 }
 
-/* Node 1 names another body of node 0's member. Then it cannot be asked any more, and nothing that is known says so: but its
- * vote and one of the old body's are none of one quorum. */
+/* Node 1 names another body of node 0's member. Then it cannot be asked any more, and nothing that
+ * is known says so: but its vote and one of the old body's are none of one quorum. */
 static void test_a_foreign_node_is_not_asked_again(void **state) {
     (void)state;
     begin(3);

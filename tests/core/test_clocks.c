@@ -47,7 +47,7 @@ static void test_alone(void **state) {
     begin();
     assert_int_equal(second(NULL), 0);
     assert_int_equal(second((int64_t[]){0, 0, 30000, 0, 0}), 4);
-    assert_int_equal(second(NULL), 0); /* once */
+    assert_int_equal(second(NULL), 0);                                 /* once */
     assert_int_equal(second((int64_t[]){5000, 0, -9000000, 0, 0}), 0); /* within drift; back */
     assert_int_equal(second((int64_t[]){INT64_C(1) << 52, 0, 0, 20000, 0}), 9);
 }
@@ -126,7 +126,8 @@ static void test_too_old(void **state) {
     assert_int_equal(stepped(), 0);
 }
 
-/* Drift is granted in parts per million, and its fixed part once: a clock that gains 1.19 % is not within 1 %. */
+/* Drift is granted in parts per million, and its fixed part once: a clock that gains 1.19 % is not
+ * within 1 %. */
 static void test_small_gains_add_up(void **state) {
     (void)state;
     rl_mask seen = 0;
@@ -137,7 +138,8 @@ static void test_small_gains_add_up(void **state) {
     assert_int_equal(seen, 2);
 }
 
-/* Our own clock is slow by all that drift allows: a second of it is 1.0101 s of theirs. That does not add up to a step. */
+/* Our own clock is slow by all that drift allows: a second of it is 1.0101 s of theirs. That does
+ * not add up to a step. */
 static void test_our_own_is_slow(void **state) {
     (void)state;
     begin();
@@ -146,9 +148,10 @@ static void test_our_own_is_slow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steady),      cmocka_unit_test(test_alone),       cmocka_unit_test(test_all_is_none),
-        cmocka_unit_test(test_reconnected), cmocka_unit_test(test_slow_answer),
-        cmocka_unit_test(test_cut_off),     cmocka_unit_test(test_too_old),     cmocka_unit_test(test_small_gains_add_up),
+        cmocka_unit_test(test_steady),          cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_all_is_none),     cmocka_unit_test(test_reconnected),
+        cmocka_unit_test(test_slow_answer),     cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_too_old),         cmocka_unit_test(test_small_gains_add_up),
         cmocka_unit_test(test_our_own_is_slow),
     };
     return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Who may vote, and how a node comes back: rule by rule, then a random walk of several agents over nodes that lose
- * their data, restart, are disconnected and answer late.
+ * Who may vote, and how a node comes back: rule by rule, then a random walk of several agents over
+ * nodes that lose their data, restart, are disconnected and answer late.
  */
 #include "guard_world.h"
 #include "machine.h"
@@ -76,12 +76,14 @@ static void test_restarted_node_is_registered_first(void **state) {
         const struct rl_member *member = rl_record_member(&gw.node[i].record, 103);
         assert_string_equal(member->body.run_id, gw.node[3].run_id);
         assert_int_equal(member->body.number, 2);
-        assert_int_not_equal(gw.node[i].record.nonce, nonces[i]); /* whoever counts the old body hears of it */
+        assert_int_not_equal(gw.node[i].record.nonce,
+                             nonces[i]); /* whoever counts the old body hears of it */
     }
     assert_int_equal(world_intact(0), ALL5 & ~8);
 }
 
-/* The first that registered it loses that again before the last has it: at no moment were they a majority. */
+/* The first that registered it loses that again before the last has it: at no moment were they a
+ * majority. */
 static void test_registration_is_complete_at_one_moment(void **state) {
     (void)state;
     begin(3, 1);
@@ -122,7 +124,8 @@ static void test_old_body_is_not_counted(void **state) {
     assert_int_equal(standing(2), RL_STANDING_FOREIGN);
     assert_int_equal(world_intact(0), 3);
     assert_int_equal(rl_guard_foreign(&gw.agent[0].guard), 4);
-    /* Who told so is not heard any more: then nothing says so. An attempt that has heard it remembers. */
+    /* Who told so is not heard any more: then nothing says so. An attempt that has heard it
+     * remembers. */
     world_disconnect(0, 0);
     world_disconnect(0, 1);
     assert_int_equal(standing(2), RL_STANDING_INTACT);
@@ -151,14 +154,16 @@ static void test_second_loss_begins_anew(void **state) {
     world_run(gw.now + QUARANTINE / 2);
     rl_ns again = gw.now;
     world_lose(0, false);
-    world_run(again + QUARANTINE - RL_MS); /* the world asserts that nothing is installed too early */
+    world_run(again + QUARANTINE -
+              RL_MS); /* the world asserts that nothing is installed too early */
     assert_int_equal(world_intact(0), 6);
     world_run(again + 3 * QUARANTINE);
     assert_int_equal(world_intact(0), 7);
 }
 
-/* Agent 0 has begun to read fences when the node is lost once more, and another agent claims it: what was read belongs to
- * the loss before. Votes that count the node as it was between the two losses may still come, until the new wait is over. */
+/* Agent 0 has begun to read fences when the node is lost once more, and another agent claims it:
+ * what was read belongs to the loss before. Votes that count the node as it was between the two
+ * losses may still come, until the new wait is over. */
 static void lose_again_while_installing(uint64_t seed) {
     world_begin(5, 2, seed);
     world_run(gw.now);
@@ -188,10 +193,12 @@ static void lose_again_while_installing(uint64_t seed) {
 
 static void test_fences_of_the_loss_before_are_not_installed(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) lose_again_while_installing(seed); /* agents wait a little longer at random */
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        lose_again_while_installing(seed); /* agents wait a little longer at random */
 }
 
-/* Node 3 was next, and another server is registered in its place: node 4 comes back all the same. */
+/* Node 3 was next, and another server is registered in its place: node 4 comes back all the
+ * same. */
 static void test_who_gives_way_is_in_nobodys_way(void **state) {
     (void)state;
     begin(5, 1);
@@ -202,8 +209,10 @@ static void test_who_gives_way_is_in_nobodys_way(void **state) {
     world_disconnect(0, 4);
     world_run(gw.now + 2 * QUARANTINE);
     assert_int_equal(gw.agent[0].guard.installing, 3); /* too few sources */
-    for (unsigned i = 0; i < 3; i++) gw.node[i].record.members[3].body = (struct rl_body){9, "elsewhere"};
-    for (unsigned i = 0; i < 2; i++) world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
+    for (unsigned i = 0; i < 3; i++)
+        gw.node[i].record.members[3].body = (struct rl_body){9, "elsewhere"};
+    for (unsigned i = 0; i < 2; i++)
+        world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
     world_lose(4, false);
     world_connect(0, 2);
     world_connect(0, 4);
@@ -231,7 +240,8 @@ static void test_numbers_at_their_end(void **state) {
     assert_int_equal(last.members_count, 5);
 }
 
-/* What was handed on by a damaged record is not made more of: a reader takes half of all milliseconds at most. */
+/* What was handed on by a damaged record is not made more of: a reader takes half of all
+ * milliseconds at most. */
 static void test_too_much_was_waited(void **state) {
     (void)state;
     const int64_t most_ms = INT64_MAX / RL_MS / 2;
@@ -264,7 +274,8 @@ static void test_waited_time_is_handed_on(void **state) {
         memset(&gw.agent[0].errand, 0, sizeof(gw.agent[0].errand));
         rl_guard_init(&gw.agent[0].guard, 3, 10000, 2 * RL_MS);
         gw.agent[0].random = random;
-        for (unsigned i = 0; i < 3; i++) snprintf(gw.agent[0].guard.node[i].url, RL_URL_BYTES, "redis://n%u", i);
+        for (unsigned i = 0; i < 3; i++)
+            snprintf(gw.agent[0].guard.node[i].url, RL_URL_BYTES, "redis://n%u", i);
         for (unsigned i = 0; i < 3; i++) world_connect(0, i);
         world_run(gw.now + 50 * RL_MS);
     }
@@ -276,7 +287,8 @@ static void test_waited_time_is_handed_on(void **state) {
 static void test_jump_of_one_is_waited_out(void **state) {
     (void)state;
     begin(5, 1);
-    for (unsigned i = 0; i < 5; i++) { /* a client whose own clock is broken sees all of them jump */
+    for (unsigned i = 0; i < 5;
+         i++) { /* a client whose own clock is broken sees all of them jump */
         gw.node[i].lost_at = gw.now;
         world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = (uint8_t)i});
     }
@@ -303,7 +315,8 @@ static void test_jump_during_a_write_is_waited_out(void **state) {
     assert_int_equal(gw.node[2].installs, 1);
 }
 
-/* The connection breaks before the jump is written down: the server is the same, and its keys may have ended. */
+/* The connection breaks before the jump is written down: the server is the same, and its keys may
+ * have ended. */
 static void test_jump_outlives_the_connection(void **state) {
     (void)state;
     begin(5, 1);
@@ -326,7 +339,8 @@ static void test_jump_seen_by_all_is_waited_out_once(void **state) {
         world_step(agent, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 2});
     world_run(began + QUARANTINE - RL_MS);
     for (unsigned agent = 0; agent < 3; agent++) assert_int_equal(world_intact(agent), ALL5 & ~4);
-    for (rl_ns until = began + QUARANTINE + 300 * RL_MS; until < began + 3 * QUARANTINE; until += 50 * RL_MS) {
+    for (rl_ns until = began + QUARANTINE + 300 * RL_MS; until < began + 3 * QUARANTINE;
+         until += 50 * RL_MS) {
         look(2);
         world_run(until);
         for (unsigned agent = 0; agent < 3; agent++) assert_int_equal(world_intact(agent), ALL5);
@@ -366,7 +380,8 @@ static void test_foreign_and_unfit(void **state) {
 
 static struct world_node earlier;
 
-/* A round trip: its replica, which lags, is promoted; it becomes that one's replica and is promoted back. */
+/* A round trip: its replica, which lags, is promoted; it becomes that one's replica and is promoted
+ * back. */
 static void go_back_to(unsigned node, const struct world_node *then) {
     unsigned losses = gw.node[node].losses + 1, installs = gw.node[node].installs;
     uint64_t evicted = gw.node[node].evicted;
@@ -388,7 +403,8 @@ static void test_round_trip_is_pushed(void **state) {
     go_back(0);
     assert_int_equal(world_intact(0), 7);
     world_push(0);
-    for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 6); /* before anything was asked */
+    for (unsigned a = 0; a < 2; a++)
+        assert_int_equal(world_intact(a), 6);                 /* before anything was asked */
     assert_int_equal(rl_guard_voided(&gw.agent[0].guard), 0); /* nor is it known to be lost */
     world_run(gw.now + RL_MS);
     assert_int_equal(standing(0), RL_STANDING_RECOVERING);
@@ -475,7 +491,8 @@ static void test_node_that_may_evict_is_written_down(void **state) {
     world_state(0, 1);
     assert_int_equal(standing(1), RL_STANDING_REFUSED);
     world_run(gw.now + RL_MS);
-    assert_int_equal(gw.node[1].record.standing, RL_RECORD_RECOVERING); /* for clients that have not asked yet */
+    assert_int_equal(gw.node[1].record.standing,
+                     RL_RECORD_RECOVERING); /* for clients that have not asked yet */
     gw.node[1].unfit = gw.node[1].suspect = false;
     for (unsigned a = 0; a < 2; a++) world_state(a, 1);
     look(1);
@@ -483,8 +500,8 @@ static void test_node_that_may_evict_is_written_down(void **state) {
     for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
 }
 
-/* It votes for nobody, so its keys do not matter. Found by seed 247175: the suspicion outlived the recovery, and took the node
- * away when it was needed. */
+/* It votes for nobody, so its keys do not matter. Found by seed 247175: the suspicion outlived the
+ * recovery, and took the node away when it was needed. */
 static void test_a_node_that_recovers_is_not_suspected(void **state) {
     (void)state;
     begin(3, 2);
@@ -492,7 +509,8 @@ static void test_a_node_that_recovers_is_not_suspected(void **state) {
     look(1);
     world_run(gw.now + QUARANTINE - 20 * RL_MS);
     assert_int_equal(gw.node[1].record.standing, RL_RECORD_RECOVERING);
-    for (unsigned a = 0; a < 2; a++) world_step(a, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 1});
+    for (unsigned a = 0; a < 2; a++)
+        world_step(a, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 1});
     world_run(gw.now + 200 * RL_MS);
     for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
     assert_int_equal(gw.node[1].installs, 1);
@@ -642,7 +660,8 @@ static void test_quorum_is_never_changed(void **state) {
     gw.node[0].record.quorum_id = 78;
     look(0);
     assert_int_equal(gw.agent[0].guard.quorum.quorum_id, 77);
-    assert_int_equal(gw.agent[0].guard.other_quorum, 78); /* no lock is taken; what is held goes on */
+    assert_int_equal(gw.agent[0].guard.other_quorum,
+                     78); /* no lock is taken; what is held goes on */
     assert_int_equal(world_intact(0), 0);
 }
 
@@ -683,12 +702,14 @@ static void test_node_behind_is_brought_up(void **state) {
     assert_false(gw.agent[0].guard.settled);
 }
 
-/* Removed while it was down, or of an epoch before an init: the others wait for less than it allows. */
+/* Removed while it was down, or of an epoch before an init: the others wait for less than it
+ * allows. */
 static void test_ttl_max_is_of_the_members(void **state) {
     (void)state;
     begin(4, 1);
     remove_the_last(2);
-    gw.node[2].record.ttl_max_ms = gw.node[3].record.ttl_max_ms = 6000; /* behind; no member any more */
+    gw.node[2].record.ttl_max_ms = gw.node[3].record.ttl_max_ms =
+        6000;                      /* behind; no member any more */
     gw.node[2].record.nonce += 50; /* it is read before it is brought up */
     for (unsigned i = 0; i < 4; i++) look(i);
     assert_int_equal(standing(3), RL_STANDING_FOREIGN);
@@ -697,7 +718,8 @@ static void test_ttl_max_is_of_the_members(void **state) {
     assert_int_equal(gw.node[2].record.ttl_max_ms, 1000);
 }
 
-/* A was the body of 100 until it was cut off; an init has given the place to another server, numbered by what it saw. */
+/* A was the body of 100 until it was cut off; an init has given the place to another server,
+ * numbered by what it saw. */
 static void test_former_body_is_not_switched(void **state) {
     (void)state;
     begin(3, 1);
@@ -706,7 +728,8 @@ static void test_former_body_is_not_switched(void **state) {
         struct rl_record *record = &gw.node[i].record;
         record->epoch = record->begun = 7;
         record->nonce += 50;
-        snprintf(record->members[0].body.run_id, sizeof record->members[0].body.run_id, "%s", "the-other-server");
+        snprintf(record->members[0].body.run_id, sizeof record->members[0].body.run_id, "%s",
+                 "the-other-server");
     }
     for (unsigned i = 0; i < 3; i++) look(i);
     assert_int_equal(standing(0), RL_STANDING_FOREIGN);
@@ -762,7 +785,8 @@ static void test_ttl_max_is_not_of_who_was_taken_out(void **state) {
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
 }
 
-/* Two inits that saw nothing of each other: clients that list the one alone wait for what it allows. */
+/* Two inits that saw nothing of each other: clients that list the one alone wait for what it
+ * allows. */
 static void test_ttl_max_is_of_one_list(void **state) {
     (void)state;
     begin(5, 1);
@@ -774,7 +798,8 @@ static void test_ttl_max_is_of_one_list(void **state) {
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
 }
 
-/* Two inits that saw nothing of each other. The node that is listed first has the list of the fewer. */
+/* Two inits that saw nothing of each other. The node that is listed first has the list of the
+ * fewer. */
 static void test_one_epoch_has_one_list(void **state) {
     (void)state;
     begin(5, 1);
@@ -800,7 +825,7 @@ static void test_watchers_write_nothing(void **state) {
     assert_int_equal(standing(0), RL_STANDING_RECOVERING);
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static rl_mask whole(void) {
     rl_mask mask = 0;
@@ -813,10 +838,12 @@ static rl_mask whole(void) {
     return mask;
 }
 
-/* Every token that a majority granted is known to so many intact nodes that no majority misses it. */
+/* Every token that a majority granted is known to so many intact nodes that no majority misses
+ * it. */
 static void check_fences(int64_t granted) {
     unsigned without = 0;
-    for (unsigned i = 0; i < gw.nodes; i++) without += (whole() & rl_bit(i)) && gw.node[i].fences[0] < granted;
+    for (unsigned i = 0; i < gw.nodes; i++)
+        without += (whole() & rl_bit(i)) && gw.node[i].fences[0] < granted;
     assert_true(without < rl_quorum(gw.nodes));
 }
 
@@ -835,13 +862,16 @@ static void disturb(int64_t *granted) {
         if (may_lose) world_lose(node, world_draw(2) == 0);
         break;
     case 1: world_disconnect(agent, node); break;
-    case 2: world_step(agent, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)node}); break;
+    case 2:
+        world_step(agent, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)node});
+        break;
     case 3: world_fail(agent, node); break;
     case 4: { /* a lock is granted by a majority of those that may vote */
         rl_mask voters = whole();
         if (rl_count(voters) < rl_quorum(gw.nodes)) break;
         ++*granted;
-        while (rl_count(voters) > rl_quorum(gw.nodes)) voters &= (rl_mask)~rl_bit((unsigned)world_draw(gw.nodes));
+        while (rl_count(voters) > rl_quorum(gw.nodes))
+            voters &= (rl_mask)~rl_bit((unsigned)world_draw(gw.nodes));
         for (unsigned i = 0; i < gw.nodes; i++)
             if (voters & rl_bit(i)) gw.node[i].fences[0] = *granted;
         break;
@@ -878,11 +908,16 @@ static void test_walk(void **state) {
         for (unsigned step = 0; step < 3000; step++) {
             unsigned agent = (unsigned)world_draw(gw.agents), node = (unsigned)world_draw(gw.nodes);
             uint64_t choice = world_draw(100);
-            if (choice < 30) world_execute(agent, node);
-            else if (choice < 80) world_answer(agent, node);
-            else if (choice < 97) gw.now += (rl_ns)world_draw(40) * RL_MS;
-            else disturb(&granted);
-            if (gw.agent[agent].wake_at <= gw.now) world_step(agent, (struct rl_guard_event){.type = RL_GUARD_TICK});
+            if (choice < 30)
+                world_execute(agent, node);
+            else if (choice < 80)
+                world_answer(agent, node);
+            else if (choice < 97)
+                gw.now += (rl_ns)world_draw(40) * RL_MS;
+            else
+                disturb(&granted);
+            if (gw.agent[agent].wake_at <= gw.now)
+                world_step(agent, (struct rl_guard_event){.type = RL_GUARD_TICK});
             check_fences(granted);
         }
         /* Once it is quiet, and somebody looks, all come back. */
@@ -893,7 +928,8 @@ static void test_walk(void **state) {
                 world_step(a, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
             }
         world_run(gw.now + 8 * QUARANTINE);
-        for (unsigned a = 0; a < gw.agents; a++) assert_int_equal(world_intact(a), rl_all(gw.nodes));
+        for (unsigned a = 0; a < gw.agents; a++)
+            assert_int_equal(world_intact(a), rl_all(gw.nodes));
         check_fences(granted);
         for (unsigned i = 0; i < gw.nodes; i++) {
             losses += gw.node[i].losses;

@@ -24,7 +24,10 @@ static void step(struct rl_event event, rl_ns now) {
 
 static void begin(void) {
     rl_lease_init(&lease, &terms, &rules);
-    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = rl_all(terms.nodes)}, 0);
+    step((struct rl_event){.type = RL_EVENT_START,
+                           .validity_end = 990 * RL_MS,
+                           .asked = rl_all(terms.nodes)},
+         0);
 }
 static void adopt(void) {
     rl_lease_init(&lease, &terms, &rules);
@@ -38,7 +41,9 @@ static void say(unsigned node, enum rl_vote vote, rl_ns now) {
 static void unlocked(unsigned node, enum rl_vote vote, rl_ns now) {
     step((struct rl_event){.type = RL_EVENT_UNLOCKED, .node = (uint8_t)node, .vote = vote}, now);
 }
-static void extend(rl_ns ttl, rl_ns now) { step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl}, now); }
+static void extend(rl_ns ttl, rl_ns now) {
+    step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl}, now);
+}
 static void release_it(rl_ns now) { step((struct rl_event){.type = RL_EVENT_RELEASE}, now); }
 static void grant_first(unsigned count, rl_ns now) {
     for (unsigned node = 0; node < count; node++) say(node, RL_VOTE_GRANTED, now);
@@ -57,7 +62,8 @@ static void test_start(void **state) {
     assert_int_equal(actions.wake_at, 890 * RL_MS);
 }
 
-/* It neither goes nor asks to be woken for itself; a loss, and the caller's extension, wait for nobody. */
+/* It neither goes nor asks to be woken for itself; a loss, and the caller's extension, wait for
+ * nobody. */
 static void test_a_renewal_waits_for_room(void **state) {
     (void)state;
     setup(5);
@@ -75,7 +81,8 @@ static void test_a_renewal_waits_for_room(void **state) {
     assert_int_equal(actions.extend, rl_all(5));
     grant_first(3, 410 * RL_MS);
     assert_int_equal(lease.validity_end, 1390 * RL_MS);
-    step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = 2000 * RL_MS, .full = true}, 420 * RL_MS);
+    step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = 2000 * RL_MS, .full = true},
+         420 * RL_MS);
     assert_int_equal(actions.extend, rl_all(5));
     begin();
     step((struct rl_event){.type = RL_EVENT_TICK, .full = true}, 890 * RL_MS);
@@ -91,7 +98,8 @@ static void test_start_too_late(void **state) {
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
     rl_lease_init(&lease, &terms, &rules);
-    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 50 * RL_MS, .asked = 31}, 0); /* inside the margin */
+    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 50 * RL_MS, .asked = 31},
+         0); /* inside the margin */
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
 }
@@ -101,7 +109,8 @@ static void test_a_slow_win_is_renewed_in_time(void **state) {
     setup(5);
     rl_lease_init(&lease, &terms, &rules);
     step((struct rl_event){.type = RL_EVENT_START, .validity_end = 300 * RL_MS, .asked = 31}, 0);
-    assert_int_equal(actions.wake_at, 100 * RL_MS); /* half of what is left until it would be told lost */
+    assert_int_equal(actions.wake_at,
+                     100 * RL_MS); /* half of what is left until it would be told lost */
 }
 
 static void test_renewal(void **state) {
@@ -187,7 +196,8 @@ static void test_extend_that_recreates(void **state) {
     say(0, RL_VOTE_ABSENT, 11 * RL_MS);
     say(1, RL_VOTE_ABSENT, 11 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_HELD);
-    assert_int_equal(actions.repair | actions.acquire, 0); /* nothing is set before a majority has proven the lease */
+    assert_int_equal(actions.repair | actions.acquire,
+                     0); /* nothing is set before a majority has proven the lease */
     say(2, RL_VOTE_DENIED, 11 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
@@ -254,7 +264,8 @@ static void test_callers_extension(void **state) {
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
     assert_int_equal(actions.notices, 0);
     assert_int_equal(lease.validity_end, 3090 * RL_MS);
-    extend(200 * RL_MS, 120 * RL_MS); /* never shortens; the first round's straggler does not hold it up */
+    extend(200 * RL_MS,
+           120 * RL_MS); /* never shortens; the first round's straggler does not hold it up */
     grant_first(2, 130 * RL_MS);
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
     assert_int_equal(lease.validity_end, 3090 * RL_MS);
@@ -495,13 +506,17 @@ static enum rl_outcome release_with(const char *votes, rl_mask asked) {
 static void test_release_outcomes(void **state) {
     (void)state;
     assert_int_equal(release_with("ggg", 0x1f), RL_OUTCOME_OK); /* no waiting for stragglers */
-    assert_int_equal(release_with("ggg", 0x07), RL_OUTCOME_OK); /* taken on exactly a quorum, released there */
+    assert_int_equal(release_with("ggg", 0x07),
+                     RL_OUTCOME_OK); /* taken on exactly a quorum, released there */
     assert_int_equal(release_with("ffggg", 0x1f), RL_OUTCOME_OK);
     assert_int_equal(release_with("ada", 0x1f), RL_OUTCOME_LOST);
-    assert_int_equal(release_with("a", 0x07), RL_OUTCOME_LOST); /* the unasked two had it not either */
+    assert_int_equal(release_with("a", 0x07),
+                     RL_OUTCOME_LOST); /* the unasked two had it not either */
     assert_int_equal(release_with("fff", 0x1f), RL_OUTCOME_NO_QUORUM);
-    assert_int_equal(release_with("gg---", 0x1f), RL_OUTCOME_NO_QUORUM); /* silent until the node timeout */
-    assert_int_equal(release_with("ggaff", 0x1f), RL_OUTCOME_NO_QUORUM); /* the silent two decide: cannot know */
+    assert_int_equal(release_with("gg---", 0x1f),
+                     RL_OUTCOME_NO_QUORUM); /* silent until the node timeout */
+    assert_int_equal(release_with("ggaff", 0x1f),
+                     RL_OUTCOME_NO_QUORUM); /* the silent two decide: cannot know */
     assert_int_equal(release_with("ggf", 0x07), RL_OUTCOME_NO_QUORUM);
     assert_int_equal(release_with("", 0), RL_OUTCOME_LOST);
 }
@@ -552,7 +567,8 @@ static void test_quorum_is_that_of_the_members(void **state) {
     (void)state;
     setup(5);
     terms.quorum = 2;
-    expect_assert_failure(rl_lease_init(&lease, &terms, &rules)); /* classic: that of the nodes configured */
+    expect_assert_failure(
+        rl_lease_init(&lease, &terms, &rules)); /* classic: that of the nodes configured */
 
     setup(5);
     ready = 0x15;
@@ -603,7 +619,8 @@ static void test_a_voided_vote_is_dropped(void **state) {
 
     begin_guarded_round(3, 2);
     say(0, RL_VOTE_GRANTED, 301 * RL_MS);
-    step((struct rl_event){.type = RL_EVENT_VOTE, .node = 1, .vote = RL_VOTE_GRANTED, .voided = 3}, 302 * RL_MS);
+    step((struct rl_event){.type = RL_EVENT_VOTE, .node = 1, .vote = RL_VOTE_GRANTED, .voided = 3},
+         302 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_UNSURE); /* only one is left who could */
     assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
 
@@ -619,7 +636,10 @@ static void test_what_is_proven_stays_proven(void **state) {
     begin_guarded_round(5, 3);
     say(4, RL_VOTE_ABSENT, 301 * RL_MS);
     grant_first(2, 301 * RL_MS);
-    step((struct rl_event){.type = RL_EVENT_VOTE, .node = 2, .vote = RL_VOTE_GRANTED, .voided = 0x10}, 302 * RL_MS);
+    step(
+        (struct rl_event){
+            .type = RL_EVENT_VOTE, .node = 2, .vote = RL_VOTE_GRANTED, .voided = 0x10},
+        302 * RL_MS);
     assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
     assert_int_equal(actions.repair, 0); /* nothing is set where it would not count */
     tick_voided(0x07, 303 * RL_MS);
@@ -627,7 +647,9 @@ static void test_what_is_proven_stays_proven(void **state) {
     tick_voided(0, 304 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_HELD);
     assert_true(lease.round_proven);
-    step((struct rl_event){.type = RL_EVENT_VOTE, .node = 3, .vote = RL_VOTE_ABSENT, .voided = 0x08}, 305 * RL_MS);
+    step(
+        (struct rl_event){.type = RL_EVENT_VOTE, .node = 3, .vote = RL_VOTE_ABSENT, .voided = 0x08},
+        305 * RL_MS);
     assert_int_equal(actions.repair, 0);
 
     setup(5);
@@ -664,7 +686,8 @@ static void test_a_quorum_that_changes_under_way(void **state) {
     assert_false(lease.round_proven);
     say(2, RL_VOTE_ABSENT, 303 * RL_MS);
     say(3, RL_VOTE_ABSENT, 303 * RL_MS);
-    assert_int_equal(lease.state, RL_LEASE_UNSURE); /* but not lost: the next round can win with two */
+    assert_int_equal(lease.state,
+                     RL_LEASE_UNSURE); /* but not lost: the next round can win with two */
     ready = 7;
     tick(lease.renew_at);
     assert_int_equal(actions.extend, 7);

@@ -18,7 +18,8 @@ static void test_float_quorum(void **state) {
             struct rl_tally tally;
             rl_tally_open(&tally, n, rl_quorum(n), rl_all(n));
             for (unsigned node = 0; node < n; node++)
-                assert_true(rl_tally_vote(&tally, node, node < granted ? RL_VOTE_GRANTED : RL_VOTE_DENIED));
+                assert_true(
+                    rl_tally_vote(&tally, node, node < granted ? RL_VOTE_GRANTED : RL_VOTE_DENIED));
             assert_int_equal(rl_tally_won(&tally), 2 * granted > n);
             assert_int_equal(rl_tally_hopeless(&tally), 2 * granted <= n);
         }
@@ -125,7 +126,8 @@ static void test_void_nodes_have_failed(void **state) {
     rl_tally_vote(&tally, 2, RL_VOTE_DENIED);
     rl_tally_vote(&tally, 3, RL_VOTE_ABSENT);
     assert_false(rl_tally_void(&tally, 0));
-    assert_false(rl_tally_void(&tally, 0x8001)); /* the first was not asked, and has failed; there is no sixteenth */
+    assert_false(rl_tally_void(
+        &tally, 0x8001)); /* the first was not asked, and has failed; there is no sixteenth */
     assert_true(rl_tally_void(&tally, 0x0a));
     assert_int_equal(tally.granted | tally.absent, 0);
     assert_int_equal(tally.denied, 0x04);
@@ -146,7 +148,8 @@ static void test_names(void **state) {
         assert_string_not_equal(rl_lease_state_name((enum rl_lease_state)i), "unknown");
     for (unsigned i = 0; i <= RL_OUTCOME_LIMIT; i++)
         assert_string_not_equal(rl_outcome_name((enum rl_outcome)i), "unknown");
-    for (unsigned i = 0; i <= RL_VOTE_FAILED; i++) assert_string_not_equal(rl_vote_name((enum rl_vote)i), "unknown");
+    for (unsigned i = 0; i <= RL_VOTE_FAILED; i++)
+        assert_string_not_equal(rl_vote_name((enum rl_vote)i), "unknown");
     assert_string_equal(rl_vote_name((enum rl_vote)99), "unknown");
     assert_string_equal(rl_outcome_name((enum rl_outcome)99), "unknown");
     assert_string_equal(rl_attempt_state_name((enum rl_attempt_state)99), "unknown");

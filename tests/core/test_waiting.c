@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Waiting where nodes tell of changes: when the machine looks, when it contends, and what it makes of hints that are
- * late, lost or false.
+ * Waiting where nodes tell of changes: when the machine looks, when it contends, and what it makes
+ * of hints that are late, lost or false.
  */
 #include "machine.h"
 
@@ -23,18 +23,23 @@ static void tick(rl_ns now) { step((struct rl_event){.type = RL_EVENT_TICK}, now
 static void wake(unsigned node, rl_ns now) {
     step((struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)node}, now);
 }
-static void rank(int32_t before, rl_ns now) { step((struct rl_event){.type = RL_EVENT_RANK, .rank = before}, now); }
+static void rank(int32_t before, rl_ns now) {
+    step((struct rl_event){.type = RL_EVENT_RANK, .rank = before}, now);
+}
 static void seen_held(unsigned node, rl_ns remaining, rl_ns now) {
-    step(
-        (struct rl_event){
-            .type = RL_EVENT_LOOKED, .node = (uint8_t)node, .vote = RL_VOTE_GRANTED, .remaining = remaining},
-        now);
+    step((struct rl_event){.type = RL_EVENT_LOOKED,
+                           .node = (uint8_t)node,
+                           .vote = RL_VOTE_GRANTED,
+                           .remaining = remaining},
+         now);
 }
 static void seen_free(unsigned node, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_LOOKED, .node = (uint8_t)node, .vote = RL_VOTE_ABSENT}, now);
+    step((struct rl_event){.type = RL_EVENT_LOOKED, .node = (uint8_t)node, .vote = RL_VOTE_ABSENT},
+         now);
 }
 static void unseen(unsigned node, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_LOOKED, .node = (uint8_t)node, .vote = RL_VOTE_FAILED}, now);
+    step((struct rl_event){.type = RL_EVENT_LOOKED, .node = (uint8_t)node, .vote = RL_VOTE_FAILED},
+         now);
 }
 
 static void start(bool crowded, rl_ns deadline) {
@@ -51,9 +56,14 @@ static void start(bool crowded, rl_ns deadline) {
 /* Denied by all five, and all told that nothing of ours is there. */
 static void lose_and_sleep(rl_ns now) {
     for (unsigned node = 0; node < 3; node++)
-        step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_DENIED}, now);
+        step(
+            (struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_DENIED},
+            now);
     for (unsigned node = 0; node < 5; node++)
-        step((struct rl_event){.type = RL_EVENT_UNLOCKED, .node = (uint8_t)node, .vote = RL_VOTE_ABSENT}, now);
+        step((struct rl_event){.type = RL_EVENT_UNLOCKED,
+                               .node = (uint8_t)node,
+                               .vote = RL_VOTE_ABSENT},
+             now);
     assert_int_equal(acquire.state, RL_ACQUIRE_SLEEPING);
 }
 
@@ -138,7 +148,8 @@ static void test_an_old_lock_that_is_gone_on_one_node_is_released(void **state) 
     wake(1, 5 * RL_MS);
     assert_int_equal(actions.acquire, 0);
     seen_free(3, 6 * RL_MS);
-    assert_int_equal(actions.acquire, 0); /* two of five told, one is seen free: the fourth decides */
+    assert_int_equal(actions.acquire,
+                     0); /* two of five told, one is seen free: the fourth decides */
     wake(2, 6 * RL_MS);
     assert_int_equal(actions.acquire, 0x1f);
 }
@@ -152,7 +163,8 @@ static void test_what_is_told_during_a_look_is_looked_at_again(void **state) {
     assert_int_equal(actions.look, 0x08);
 }
 
-/* Told as the second, it comes first when the first has just taken the lock: its own look will tell. */
+/* Told as the second, it comes first when the first has just taken the lock: its own look will
+ * tell. */
 static void test_what_was_told_before_a_look_is_no_news_after_it(void **state) {
     (void)state;
     first_in_line(YOUNG);
@@ -264,9 +276,14 @@ static void test_behind_others_of_the_process_it_does_nothing(void **state) {
     tick(500 * RL_MS); /* its last try is its own */
     assert_int_equal(actions.acquire, 0x1f);
     for (unsigned node = 0; node < 3; node++)
-        step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_DENIED}, 501 * RL_MS);
+        step(
+            (struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_DENIED},
+            501 * RL_MS);
     for (unsigned node = 0; node < 5; node++)
-        step((struct rl_event){.type = RL_EVENT_UNLOCKED, .node = (uint8_t)node, .vote = RL_VOTE_ABSENT}, 501 * RL_MS);
+        step((struct rl_event){.type = RL_EVENT_UNLOCKED,
+                               .node = (uint8_t)node,
+                               .vote = RL_VOTE_ABSENT},
+             501 * RL_MS);
     assert_int_equal(acquire.outcome, RL_OUTCOME_HELD);
 
     start(false, 500 * RL_MS);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A random walk of one client over five truthful nodes: requests are executed in order at some time later, answers are
- * lost, other clients take and leave the key, nodes restart empty. After every step the invariants are checked; the
- * strongest of them looks into the nodes: while the lease says that it is valid, a majority holds our key (as long as
- * no node was restarted during this hold: against that classic mode does not stand).
+ * A random walk of one client over five truthful nodes: requests are executed in order at some time
+ * later, answers are lost, other clients take and leave the key, nodes restart empty. After every
+ * step the invariants are checked; the strongest of them looks into the nodes: while the lease says
+ * that it is valid, a majority holds our key (as long as no node was restarted during this hold:
+ * against that classic mode does not stand).
  *
  * The seed is printed; REDLOCK_WALK_SEED=N repeats a walk.
  */
@@ -81,15 +82,17 @@ static void check_actions(const struct rl_actions *actions, const struct rl_even
         w.token++;
     }
     if (actions->repair != 0) {
-        assert_true(w.leased && rl_count(w.granted) >= rl_quorum(NODES)); /* never before it is proven */
+        assert_true(w.leased &&
+                    rl_count(w.granted) >= rl_quorum(NODES)); /* never before it is proven */
         assert_true(rl_lease_validity(&w.lease, w.now) > 0);
         w.unreleased |= actions->repair;
         w.asked |= actions->repair;
     }
     assert_int_equal(actions->extend & ~event->ready, 0);
     assert_int_equal(actions->extend & actions->repair, 0);
-    assert_int_equal(actions->release & ~w.asked, 0);                       /* only where we asked */
-    if (actions->release != 0) assert_int_equal(actions->release, w.asked); /* and everywhere we asked */
+    assert_int_equal(actions->release & ~w.asked, 0); /* only where we asked */
+    if (actions->release != 0)
+        assert_int_equal(actions->release, w.asked); /* and everywhere we asked */
     w.unreleased &= (rl_mask)~actions->release;
     if (w.leased && w.lease.state == RL_LEASE_LOST) {
         assert_int_equal(actions->extend | actions->repair, 0);
@@ -100,14 +103,17 @@ static void check_actions(const struct rl_actions *actions, const struct rl_even
 static void check_nodes(void) {
     if (!w.leased || w.restarted || rl_lease_validity(&w.lease, w.now) == 0) return;
     unsigned ours = 0;
-    for (unsigned n = 0; n < NODES; n++) ours += w.node[n].token == w.token && w.node[n].ends > w.now;
+    for (unsigned n = 0; n < NODES; n++)
+        ours += w.node[n].token == w.token && w.node[n].ends > w.now;
     assert_true(ours >= rl_quorum(NODES));
 }
 
 static void check_waiting(void) {
     bool waits = w.leased ? w.lease.state == RL_LEASE_HELD || w.lease.state == RL_LEASE_UNSURE ||
-                                w.lease.state == RL_LEASE_RELEASING || (w.lease.round_open && !w.lease.round_proven)
-                          : w.acquire.state >= RL_ACQUIRE_GATHERING && w.acquire.state <= RL_ACQUIRE_SLEEPING;
+                                w.lease.state == RL_LEASE_RELEASING ||
+                                (w.lease.round_open && !w.lease.round_proven)
+                          : w.acquire.state >= RL_ACQUIRE_GATHERING &&
+                                w.acquire.state <= RL_ACQUIRE_SLEEPING;
     if (waits) assert_true(w.wake_at != RL_NEVER);
     if (waits) assert_true(w.wake_at <= w.now + w.terms.ttl + w.retry.connect_timeout);
 }
@@ -147,7 +153,8 @@ static void give(struct rl_event event) {
     assert_int_equal(w.acquire.attempt.tally.asked, w.asked);
     rl_lease_init(&w.lease, &w.terms, &w.rules);
     w.leased = true;
-    give((struct rl_event){.type = RL_EVENT_START, .validity_end = w.acquire.attempt.validity_end, .asked = w.asked});
+    give((struct rl_event){
+        .type = RL_EVENT_START, .validity_end = w.acquire.attempt.validity_end, .asked = w.asked});
 }
 
 static void begin(void) {
@@ -204,9 +211,11 @@ static void answer(unsigned n) {
     if (draw(40) == 0) vote = RL_VOTE_FAILED; /* done, and the answer lost */
     if (request.hold != w.hold) return;       /* of a hold that is over for the caller */
     if (request.op == OP_SET && w.leased) return;
-    if (request.op == OP_EXTEND && request.round == w.round && vote == RL_VOTE_GRANTED) w.granted |= rl_bit(n);
-    give((struct rl_event){
-        .type = request.op == OP_RELEASE ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE, .node = (uint8_t)n, .vote = vote});
+    if (request.op == OP_EXTEND && request.round == w.round && vote == RL_VOTE_GRANTED)
+        w.granted |= rl_bit(n);
+    give((struct rl_event){.type = request.op == OP_RELEASE ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE,
+                           .node = (uint8_t)n,
+                           .vote = vote});
 }
 
 static void disturb(void) {
@@ -227,15 +236,17 @@ static void disturb(void) {
 }
 
 static void caller(void) {
-    bool busy = w.lease.want_ttl != 0 || (w.lease.round_open && w.lease.round_by_caller && !w.lease.round_proven);
+    bool busy = w.lease.want_ttl != 0 ||
+                (w.lease.round_open && w.lease.round_by_caller && !w.lease.round_proven);
     if (!w.leased) {
         if (draw(40) == 0)
             give((struct rl_event){.type = RL_EVENT_CANCEL});
         else if (draw(10) == 0)
             give((struct rl_event){.type = RL_EVENT_WAKE});
         else if (draw(5) == 0)
-            give((struct rl_event){
-                .type = RL_EVENT_HINT, .node = (uint8_t)draw(NODES), .remaining = (rl_ns)draw(100) * RL_MS});
+            give((struct rl_event){.type = RL_EVENT_HINT,
+                                   .node = (uint8_t)draw(NODES),
+                                   .remaining = (rl_ns)draw(100) * RL_MS});
     } else if (w.lease.state == RL_LEASE_LOST || draw(30) == 0) {
         give((struct rl_event){.type = RL_EVENT_RELEASE});
     } else if (!busy && draw(6) == 0) {
@@ -261,7 +272,8 @@ static void test_walk(void **state) {
     w.random = wanted ? strtoull(wanted, NULL, 0) : 20240229;
     printf("REDLOCK_WALK_SEED=%llu\n", (unsigned long long)w.random);
     w.terms = test_terms(NODES);
-    w.retry = (struct rl_retry_rules){.delay_min = 5 * RL_MS, .delay_max = 25 * RL_MS, .connect_timeout = 100 * RL_MS};
+    w.retry = (struct rl_retry_rules){
+        .delay_min = 5 * RL_MS, .delay_max = 25 * RL_MS, .connect_timeout = 100 * RL_MS};
     w.token = 1;
     begin();
     for (unsigned step = 0; step < STEPS; step++) {
@@ -275,8 +287,8 @@ static void test_walk(void **state) {
         else
             disturb();
     }
-    printf("won %u, over %u, renewed %u, repaired %u, unsure %u, lost %u, released %u\n", w.won, w.over, w.renewed,
-           w.repaired, w.unsure, w.lost, w.released);
+    printf("won %u, over %u, renewed %u, repaired %u, unsure %u, lost %u, released %u\n", w.won,
+           w.over, w.renewed, w.repaired, w.unsure, w.lost, w.released);
     /* A walk that never came by proves nothing. */
     assert_true(w.won > 100 && w.over > 100 && w.renewed > 100 && w.unsure > 100);
     assert_true(w.repaired > 10 && w.lost > 20 && w.released > 100);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A random walk of two clients over five nodes of guarded mode, for one resource. Nodes lose their data, change their
- * nonces, recover; requests are carried out in order and some time later, their answers are told later still or lost;
- * clients read records late; one client has a clock that is behind, or none, so that it must raise its proposals.
+ * A random walk of two clients over five nodes of guarded mode, for one resource. Nodes lose their
+ * data, change their nonces, recover; requests are carried out in order and some time later, their
+ * answers are told later still or lost; clients read records late; one client has a clock that is
+ * behind, or none, so that it must raise its proposals.
  *
  * What must hold: no two clients hold at once, and every token is above all that were won before.
  *
@@ -57,7 +58,8 @@ struct client {
     rl_ns clock_behind;         /* RL_NEVER: no clock */
     rl_mask asked, unreleased;
     int64_t proposal;
-    /* The same count as the core's, kept by other means: for which fence a node has voted, and whether it confirmed. */
+    /* The same count as the core's, kept by other means: for which fence a node has voted, and
+     * whether it confirmed. */
     int64_t voted[NODES];
     rl_mask confirmed;
 };
@@ -69,7 +71,8 @@ static struct world {
     struct client client[CLIENTS];
     unsigned tokens;
     int64_t won_fence; /* the highest */
-    unsigned won, raised, late_joins, confirmed, refused, dropped, lost, registered, recovered, over;
+    unsigned won, raised, late_joins, confirmed, refused, dropped, lost, registered, recovered,
+        over;
 } w;
 
 static uint64_t draw(uint64_t below) {
@@ -124,7 +127,8 @@ static unsigned count_intact(void) {
     return intact;
 }
 
-/* All that it had is gone; a majority stays. Restarted, it closes its connections; flushed, it says nothing. */
+/* All that it had is gone; a majority stays. Restarted, it closes its connections; flushed, it says
+ * nothing. */
 static void lose_data(unsigned n, bool restarted) {
     if (w.node[n].recovering || count_intact() <= rl_quorum(NODES)) return;
     w.node[n] = (struct node){.nonce = ++w.nonces, .recovering = true};
@@ -134,7 +138,8 @@ static void lose_data(unsigned n, bool restarted) {
         client->view[n] = VIEW_READING;
         for (unsigned i = 0; i < client->line[n].queued; i++) {
             struct request *request = &client->line[n].queue[i];
-            if (!request->done) request->lost = request->done = true, request->vote = RL_VOTE_FAILED;
+            if (!request->done)
+                request->lost = request->done = true, request->vote = RL_VOTE_FAILED;
         }
     }
 }
@@ -207,8 +212,8 @@ static void send(struct client *client, rl_mask mask, enum op op, int64_t fence)
         assert_true(line->queued < QUEUE);
         for (unsigned i = 0; i < line->queued && op != OP_RELEASE; i++) /* one question at a time */
             assert_true(line->queue[i].op == OP_RELEASE || line->queue[i].token != client->token);
-        line->queue[line->queued++] =
-            (struct request){.op = op, .token = client->token, .fence = fence, .nonce = client->nonce[n]};
+        line->queue[line->queued++] = (struct request){
+            .op = op, .token = client->token, .fence = fence, .nonce = client->nonce[n]};
     }
 }
 
@@ -221,19 +226,22 @@ static void begin_try(struct client *client, const struct rl_actions *actions) {
     memset(client->voted, 0, sizeof client->voted);
 }
 
-static void check_actions(struct client *client, const struct rl_actions *actions, const struct rl_event *event) {
+static void check_actions(struct client *client, const struct rl_actions *actions,
+                          const struct rl_event *event) {
     rl_mask askable = event->ready & (rl_mask)~event->voided;
     assert_int_equal((actions->acquire | actions->raise) & ~askable, 0);
     assert_true(actions->acquire == 0 || rl_count(actions->acquire) >= rl_quorum(NODES));
     assert_int_equal((actions->raise | actions->confirm) & ~client->asked, 0);
     assert_true(actions->acquire == 0 || actions->fence > client->proposal);
     if (actions->acquire | actions->raise | actions->confirm) {
-        assert_true(actions->fence >= client->proposal && actions->fence == client->acquire.attempt.fence);
+        assert_true(actions->fence >= client->proposal &&
+                    actions->fence == client->acquire.attempt.fence);
         assert_true(actions->confirm == 0 || actions->fence == client->proposal);
         w.late_joins += actions->raise != 0 && actions->fence == client->proposal;
         client->proposal = actions->fence;
     }
-    if (actions->release != 0) assert_int_equal(actions->release, client->asked); /* everywhere we asked */
+    if (actions->release != 0)
+        assert_int_equal(actions->release, client->asked); /* everywhere we asked */
     client->unreleased &= (rl_mask)~actions->release;
 }
 
@@ -250,7 +258,8 @@ static void check_won(const struct client *client) {
     assert_true(count_votes(client) >= rl_quorum(NODES));
     if (client->terms.confirm) assert_true(rl_count(client->confirmed) >= rl_quorum(NODES));
     assert_true(attempt->validity_end > w.now);
-    for (unsigned c = 0; c < CLIENTS; c++) assert_true(w.client[c].holds_until <= w.now); /* one at a time */
+    for (unsigned c = 0; c < CLIENTS; c++)
+        assert_true(w.client[c].holds_until <= w.now); /* one at a time */
 }
 
 static void begin(struct client *client);
@@ -272,7 +281,8 @@ static void give(struct client *client, struct rl_event event) {
     send(client, actions.confirm, OP_CONFIRM, actions.fence);
     send(client, actions.release, OP_RELEASE, 0);
     client->wake_at = actions.wake_at;
-    w.refused += before == RL_ATTEMPT_CONFIRMING && client->acquire.attempt.state == RL_ATTEMPT_LOST;
+    w.refused +=
+        before == RL_ATTEMPT_CONFIRMING && client->acquire.attempt.state == RL_ATTEMPT_LOST;
     if (actions.outcome == RL_OUTCOME_NONE) return;
     if (actions.outcome != RL_OUTCOME_OK) {
         assert_int_equal(client->unreleased, 0);
@@ -312,15 +322,17 @@ static void hear(struct client *client, unsigned n) {
     struct request request = line->queue[0];
     memmove(line->queue, line->queue + 1, --line->queued * sizeof request);
     if (request.token != client->token || client->asked == 0) return;
-    if (request.op != OP_RELEASE && draw(60) == 0) request.lost = true, request.vote = RL_VOTE_FAILED;
+    if (request.op != OP_RELEASE && draw(60) == 0)
+        request.lost = true, request.vote = RL_VOTE_FAILED;
     bool gone = request.op == OP_RAISE && request.vote == RL_VOTE_STALE && request.told == 0;
     if (gone && client->view[n] == VIEW_INTACT) client->view[n] = VIEW_READING;
     if (request.vote == RL_VOTE_GRANTED && request.op == OP_CONFIRM) client->confirmed |= rl_bit(n);
     if (request.vote == RL_VOTE_GRANTED && request.op <= OP_RAISE) client->voted[n] = request.fence;
-    give(client, (struct rl_event){.type = request.op == OP_RELEASE ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE,
-                                   .node = (uint8_t)n,
-                                   .vote = request.vote,
-                                   .fence = request.vote == RL_VOTE_STALE ? request.told : 0});
+    give(client,
+         (struct rl_event){.type = request.op == OP_RELEASE ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE,
+                           .node = (uint8_t)n,
+                           .vote = request.vote,
+                           .fence = request.vote == RL_VOTE_STALE ? request.told : 0});
 }
 
 static void work(struct client *client, unsigned n) {
@@ -353,7 +365,8 @@ static void caller(struct client *client) {
 static void pass_time(void) {
     pass(draw(2000) == 0 ? (rl_ns)draw(2000) * RL_MS : (rl_ns)draw(RL_MS / 2));
     for (unsigned c = 0; c < CLIENTS; c++)
-        if (w.now >= w.client[c].wake_at && draw(4) != 0) give(&w.client[c], (struct rl_event){.type = RL_EVENT_TICK});
+        if (w.now >= w.client[c].wake_at && draw(4) != 0)
+            give(&w.client[c], (struct rl_event){.type = RL_EVENT_TICK});
 }
 
 static void step(void) {
@@ -389,14 +402,17 @@ static void test_walk(void **state) {
         struct client *client = &w.client[c];
         client->terms = test_terms(NODES);
         client->terms.guarded = true;
-        client->retry = (struct rl_retry_rules){.deadline = RL_NEVER, .delay_min = 5 * RL_MS, .delay_max = 25 * RL_MS};
+        client->retry = (struct rl_retry_rules){
+            .deadline = RL_NEVER, .delay_min = 5 * RL_MS, .delay_max = 25 * RL_MS};
         client->retry.connect_timeout = 100 * RL_MS;
         begin(client);
     }
     for (unsigned i = 0; i < STEPS; i++) step();
-    printf("won %u, of these raised %u, confirmed %u; joined a raise %u, not confirmed %u, votes dropped %u\n"
-           "over %u, data lost %u, registered %u, recovered %u\n",
-           w.won, w.raised, w.confirmed, w.late_joins, w.refused, w.dropped, w.over, w.lost, w.registered, w.recovered);
+    printf(
+        "won %u, of these raised %u, confirmed %u; joined a raise %u, not confirmed %u, votes dropped %u\n"
+        "over %u, data lost %u, registered %u, recovered %u\n",
+        w.won, w.raised, w.confirmed, w.late_joins, w.refused, w.dropped, w.over, w.lost,
+        w.registered, w.recovered);
     /* A walk that never came by proves nothing. */
     assert_true(w.won > 1000 && w.raised > 300 && w.confirmed > 300 && w.over > 1000);
     assert_true(w.late_joins > 500 && w.refused > 100 && w.dropped > 100);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Replays the inputs of a golden trace through the real machines, writes the whole conversation anew and compares it
- * byte for byte with the file.
+ * Replays the inputs of a golden trace through the real machines, writes the whole conversation
+ * anew and compares it byte for byte with the file.
  *
  *   # ...                         a comment
  *   given nodes=5 ttl=30s ...     the terms; before the first input
- *   0.4ms node2 granted           an input; indented lines are what the machines did, and are generated
+ *   0.4ms node2 granted           an input; indented lines are what the machines did, and are
+ * generated
  *
- * Inputs: start | adopt | nodeN granted/denied/absent/failed | nodeN unlocked/kept/empty/mute (answers to a release)
- * | nodeN hint 20ms | nodeN connecting/down/up | wake | tick | cancel | extend 20s | release. "resumed" before an
- * input: the process was stopped, no timer fired since the last line. A node is ready when it is up and owes no answer.
- * After a win the lease starts at once, as the client does it.
+ * Inputs: start | adopt | nodeN granted/denied/absent/failed | nodeN unlocked/kept/empty/mute
+ * (answers to a release) | nodeN hint 20ms | nodeN connecting/down/up | wake | tick | cancel |
+ * extend 20s | release. "resumed" before an input: the process was stopped, no timer fired since
+ * the last line. A node is ready when it is up and owes no answer. After a win the lease starts at
+ * once, as the client does it.
  *
- * "given guarded=1": nodeN stale 17 (17 is the fence it has; none: it does not say) | nodeN reading (its record is read
- * again), recovering, intact (it may vote). The hint for a proposal is the time in microseconds.
+ * "given guarded=1": nodeN stale 17 (17 is the fence it has; none: it does not say) | nodeN reading
+ * (its record is read again), recovering, intact (it may vote). The hint for a proposal is the time
+ * in microseconds.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -122,8 +125,8 @@ static void tell_notices(struct play *play, unsigned notices) {
 }
 
 static void tell_state(struct play *play) {
-    const char *state =
-        play->leased ? rl_lease_state_name(play->lease.state) : rl_acquire_state_name(play->acquire.state);
+    const char *state = play->leased ? rl_lease_state_name(play->lease.state)
+                                     : rl_acquire_state_name(play->acquire.state);
     if (state == play->told_state && play->wake_at == play->told_wake_at) return;
     play->told_state = state;
     play->told_wake_at = play->wake_at;
@@ -136,10 +139,12 @@ static void tell_state(struct play *play) {
 }
 
 static void owe(struct play *play, const struct rl_actions *actions) {
-    rl_mask votes = actions->acquire | actions->extend | actions->repair | actions->raise | actions->confirm;
+    rl_mask votes =
+        actions->acquire | actions->extend | actions->repair | actions->raise | actions->confirm;
     for (unsigned node = 0; node < play->terms.nodes; node++) {
         if (votes & rl_bit(node)) {
-            if (play->owes[node] != OWES_NOTHING) wrong(play, "two requests at once to one node", NULL);
+            if (play->owes[node] != OWES_NOTHING)
+                wrong(play, "two requests at once to one node", NULL);
             play->owes[node] = play->leased ? OWES_LEASE : OWES_ACQUIRE;
         }
         if (actions->release & rl_bit(node)) play->owes_release[node]++;
@@ -149,8 +154,10 @@ static void owe(struct play *play, const struct rl_actions *actions) {
 static void tell(struct play *play, const struct rl_actions *actions) {
     char what[64];
     int n = snprintf(what, sizeof what, "SET (try %u)", (unsigned)play->acquire.tries);
-    if (play->terms.guarded) snprintf(what + n, sizeof what - (size_t)n, ", fence %lld", (long long)actions->fence);
-    if (actions->acquire != 0 && !actions->fresh_token) wrong(play, "a try without a fresh token", NULL);
+    if (play->terms.guarded)
+        snprintf(what + n, sizeof what - (size_t)n, ", fence %lld", (long long)actions->fence);
+    if (actions->acquire != 0 && !actions->fresh_token)
+        wrong(play, "a try without a fresh token", NULL);
     tell_send(play, actions->acquire, what);
     snprintf(what, sizeof what, "raise the fence to %lld", (long long)actions->fence);
     tell_send(play, actions->raise, what);
@@ -169,7 +176,8 @@ static void tell(struct play *play, const struct rl_actions *actions) {
     if (actions->extend_outcome == RL_OUTCOME_OK)
         text_add(&play->text, "    == extended"), tell_validity(play);
     else if (actions->extend_outcome != RL_OUTCOME_NONE)
-        text_add(&play->text, "    == not extended: %s\n", rl_outcome_name(actions->extend_outcome));
+        text_add(&play->text, "    == not extended: %s\n",
+                 rl_outcome_name(actions->extend_outcome));
 }
 
 /* ---- the machines ---- */
@@ -177,7 +185,8 @@ static void tell(struct play *play, const struct rl_actions *actions) {
 static rl_mask ready(const struct play *play) {
     rl_mask mask = rl_all(play->terms.nodes) & (rl_mask)~play->down;
     for (unsigned node = 0; node < play->terms.nodes; node++)
-        if (play->owes[node] != OWES_NOTHING || play->owes_release[node] != 0) mask &= (rl_mask)~rl_bit(node);
+        if (play->owes[node] != OWES_NOTHING || play->owes_release[node] != 0)
+            mask &= (rl_mask)~rl_bit(node);
     return mask;
 }
 
@@ -205,8 +214,9 @@ static void step_acquire(struct play *play, struct rl_event *event) {
     text_add(&play->text, "    == won with ");
     text_nodes(&play->text, attempt->tally.granted);
     if (play->terms.guarded) text_add(&play->text, ", fence %lld", (long long)attempt->fence);
-    struct rl_event start = {
-        .type = RL_EVENT_START, .validity_end = attempt->validity_end, .asked = attempt->tally.asked};
+    struct rl_event start = {.type = RL_EVENT_START,
+                             .validity_end = attempt->validity_end,
+                             .asked = attempt->tally.asked};
     play->leased = true;
     rl_lease_step(&play->lease, &start, play->now, &actions);
     tell_validity(play);
@@ -214,7 +224,9 @@ static void step_acquire(struct play *play, struct rl_event *event) {
 }
 
 static void step(struct play *play, struct rl_event *event, bool to_lease) {
-    bool straggler = play->leased && !to_lease; /* of a won acquisition: told to it alone, the lease's timer stands */
+    bool straggler =
+        play->leased &&
+        !to_lease; /* of a won acquisition: told to it alone, the lease's timer stands */
     rl_ns wake_at = play->wake_at;
     event->ready = ready(play);
     event->settled = play->settled;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any bytes as the configuration file: each value that is taken is within its range, and what is refused is refused
- * with the file's name and a line that it has.
+ * Any bytes as the configuration file: each value that is taken is within its range, and what is
+ * refused is refused with the file's name and a line that it has.
  */
 #include "config.h"
 
@@ -21,15 +21,19 @@ static void open_file(void) {
     must(setenv("REDLOCK_CONFIG", path, 1) == 0, "no environment");
 }
 
-static bool is_within(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
+static bool is_within(int64_t value, int64_t least, int64_t most) {
+    return value >= least && value <= most;
+}
 
 static void check(const struct settings *settings) {
     must(is_within(settings->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX), "a TTL out of range");
     must(is_within(settings->node_timeout_ms, 0, 60000), "a node timeout out of range");
     must(is_within(settings->connect_timeout_ms, 1, 60000), "a connect timeout out of range");
-    must(settings->wait_ms == WAIT_UNSET || settings->wait_ms >= REDLOCK_WAIT_FOREVER, "a wait out of range");
+    must(settings->wait_ms == WAIT_UNSET || settings->wait_ms >= REDLOCK_WAIT_FOREVER,
+         "a wait out of range");
     must(is_within(settings->kill_after_ms, 0, REDLOCK_TTL_MS_MAX), "a kill-after out of range");
-    must(settings->retry_delay_ms_min <= settings->retry_delay_ms_max, "the least delay is above the most");
+    must(settings->retry_delay_ms_min <= settings->retry_delay_ms_max,
+         "the least delay is above the most");
     must(is_within(settings->conflict_exit_code, 0, 255), "an exit status out of range");
     must(settings->nodes == NULL && settings->quorum == NULL && settings->mode == MODE_UNSET,
          "taken for the command line");

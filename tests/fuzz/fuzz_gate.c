@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any bytes as a gate's file. Once a fence is admitted no lower one is, not even by a gate that is opened anew; a file
- * that is not sound lets nobody pass. An input is a byte of flags, then the header, the two slots and the buckets
- * without the room between them. The flags say which sums are made right, else no input would get behind them.
+ * Any bytes as a gate's file. Once a fence is admitted no lower one is, not even by a gate that is
+ * opened anew; a file that is not sound lets nobody pass. An input is a byte of flags, then the
+ * header, the two slots and the buckets without the room between them. The flags say which sums are
+ * made right, else no input would get behind them.
  */
 #include "gate/file.h"
 
@@ -13,7 +14,15 @@
 #include "redlock.h"
 
 enum { BLOCK = 4096, HEADER = 40, BUCKET = sizeof(struct gate_bucket), BUCKETS_MAX = 64 };
-enum { FLAG_HEADER = 1, FLAG_SLOT_0 = 2, FLAG_SLOT_1 = 4, FLAG_BUCKETS = 8, FLAG_MAGIC = 16, FLAG_COUNT = 32, FLAG_CUT = 64 };
+enum {
+    FLAG_HEADER = 1,
+    FLAG_SLOT_0 = 2,
+    FLAG_SLOT_1 = 4,
+    FLAG_BUCKETS = 8,
+    FLAG_MAGIC = 16,
+    FLAG_COUNT = 32,
+    FLAG_CUT = 64
+};
 
 static char path[64];
 static int file;
@@ -32,7 +41,8 @@ static void put_header(uint8_t flags, unsigned char header[HEADER], uint64_t cou
     const uint64_t order = UINT64_C(0x0102030405060708);
     uint64_t salt, sum;
     memcpy(&salt, header + 16, sizeof salt);
-    if (flags & FLAG_MAGIC) memcpy(header, "\x89rlgate", 8), memcpy(header + 8, &order, sizeof order);
+    if (flags & FLAG_MAGIC)
+        memcpy(header, "\x89rlgate", 8), memcpy(header + 8, &order, sizeof order);
     if (flags & FLAG_COUNT) memcpy(header + 24, &count, sizeof count);
     sum = gate_hash(salt, header, HEADER - sizeof sum);
     if (flags & FLAG_HEADER) memcpy(header + HEADER - sizeof sum, &sum, sizeof sum);
@@ -59,7 +69,8 @@ static void spread(const uint8_t *data, size_t size) {
     for (size_t i = 0; size > 0 && i < 2 + BUCKETS_MAX; i++) {
         const size_t bytes = size < BUCKET ? size : BUCKET;
         const bool seals = flags & (i == 0 ? FLAG_SLOT_0 : i == 1 ? FLAG_SLOT_1 : FLAG_BUCKETS);
-        put_bucket(data, bytes, seals, salt, i < 2 ? (off_t)(i + 1) * BLOCK : 3 * BLOCK + (off_t)(i - 2) * BUCKET);
+        put_bucket(data, bytes, seals, salt,
+                   i < 2 ? (off_t)(i + 1) * BLOCK : 3 * BLOCK + (off_t)(i - 2) * BUCKET);
         count = i < 2 ? 0 : i - 1;
         data += bytes;
         size -= bytes;
@@ -87,11 +98,13 @@ static int64_t pass(struct redlock_fence_gate *gate, const char *resource) {
     int64_t highest = 0, least;
     for (size_t i = 0; i < sizeof fences / sizeof fences[0]; i++) {
         const int result = redlock_fence_admit(gate, resource, strlen(resource), fences[i]);
-        must(result == REDLOCK_OK || result == REDLOCK_FENCED || result == REDLOCK_SYSTEM, "no such result");
+        must(result == REDLOCK_OK || result == REDLOCK_FENCED || result == REDLOCK_SYSTEM,
+             "no such result");
         if (result != REDLOCK_OK) continue;
         must(fences[i] >= highest, "a lower fence was admitted");
         highest = fences[i];
-        must(redlock_fence_least(gate, resource, strlen(resource), &least) != REDLOCK_OK || least >= highest,
+        must(redlock_fence_least(gate, resource, strlen(resource), &least) != REDLOCK_OK ||
+                 least >= highest,
              "a lower fence would be admitted");
     }
     return highest;
@@ -105,8 +118,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int round = 0; round < 2; round++) {
         struct redlock_fence_gate *gate = open_gate();
         for (size_t i = 0; i < 3 && gate != NULL; i++) {
-            const int result = highest[i] < 2 ? REDLOCK_FENCED
-                                              : redlock_fence_admit(gate, resources[i], strlen(resources[i]), highest[i] - 1);
+            const int result =
+                highest[i] < 2
+                    ? REDLOCK_FENCED
+                    : redlock_fence_admit(gate, resources[i], strlen(resources[i]), highest[i] - 1);
             must(result != REDLOCK_OK, "a lower fence is admitted after opening again");
             highest[i] = pass(gate, resources[i]);
         }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any bytes as a node's record: names and values in turn, each ended by a NUL. A record that is taken is within its
- * limits, can be changed as the protocol does, and is the same when it is written and read again.
+ * Any bytes as a node's record: names and values in turn, each ended by a NUL. A record that is
+ * taken is within its limits, can be changed as the protocol does, and is the same when it is
+ * written and read again.
  */
 #include "client/record.h"
 
@@ -18,11 +19,16 @@ static bool is_text(const char *text, size_t size) {
 
 static void check(const struct rl_record *record) {
     must(record->format >= 1 && record->format <= RL_RECORD_FORMAT, "no such format");
-    must(record->quorum_id != 0 && record->node_id != 0 && record->nonce != 0 && record->epoch != 0, "a zero");
-    must(record->members_count >= 1 && record->members_count <= RL_MEMBERS_MAX, "no such number of members");
-    must(record->ttl_max_ms >= REDLOCK_TTL_MS_MIN && record->ttl_max_ms <= REDLOCK_TTL_MS_MAX, "no such ttl_max");
+    must(record->quorum_id != 0 && record->node_id != 0 && record->nonce != 0 && record->epoch != 0,
+         "a zero");
+    must(record->members_count >= 1 && record->members_count <= RL_MEMBERS_MAX,
+         "no such number of members");
+    must(record->ttl_max_ms >= REDLOCK_TTL_MS_MIN && record->ttl_max_ms <= REDLOCK_TTL_MS_MAX,
+         "no such ttl_max");
     must(record->waited_ms >= 0 && record->waited_ms <= INT64_MAX / RL_MS, "no such wait");
-    must(is_text(record->run_id, sizeof record->run_id) && is_text(record->replid, sizeof record->replid), "no ids");
+    must(is_text(record->run_id, sizeof record->run_id) &&
+             is_text(record->replid, sizeof record->replid),
+         "no ids");
     must(is_text(record->accepted.url, sizeof record->accepted.url), "no URL");
     for (unsigned i = 0; i < record->members_count; i++) {
         const struct rl_member *member = &record->members[i];
@@ -38,7 +44,8 @@ static void check_again(const struct rl_record *record) {
     record_write(&text, record);
     must(record_read(&again, text.fields, text.fields_count), "what was read cannot be written");
     record_write(&second, &again);
-    must(second.used == text.used && memcmp(second.text, text.text, text.used) == 0, "another record");
+    must(second.used == text.used && memcmp(second.text, text.text, text.used) == 0,
+         "another record");
 }
 
 static void change(const struct rl_record *record) {
@@ -59,7 +66,8 @@ static size_t cut(const uint8_t *data, size_t size, struct net_bytes *fields, si
     size_t count = 0;
     while (size > 0 && count < most) {
         const uint8_t *nul = memchr(data, '\0', size);
-        const size_t bytes = nul != NULL ? (size_t)(nul - data) : size, passed = bytes + (nul != NULL);
+        const size_t bytes = nul != NULL ? (size_t)(nul - data) : size,
+                     passed = bytes + (nul != NULL);
         fields[count++] = (struct net_bytes){copy_of(data, bytes), bytes};
         data += passed;
         size -= passed;

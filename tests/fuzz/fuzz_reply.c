@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any bytes as a server's replies, in RESP2 and RESP3: the same replies come out however the bytes were cut, and each
- * is offered as the answer to a request of every kind. An input is a byte that says how it is cut and in which
- * protocol, a byte that says which request is answered, then what the server sends.
+ * Any bytes as a server's replies, in RESP2 and RESP3: the same replies come out however the bytes
+ * were cut, and each is offered as the answer to a request of every kind. An input is a byte that
+ * says how it is cut and in which protocol, a byte that says which request is answered, then what
+ * the server sends.
  */
 #include "net/command.h"
 #include "net/info.h"
@@ -29,7 +30,8 @@ static void mix(struct seen *seen, const void *bytes, size_t count) {
 }
 
 static void mix_reply(struct seen *seen, const struct reader *reader) {
-    must(reader->slots_count >= 1 && reader->slots_count <= READER_ELEMENTS_MAX, "a reply of no slots");
+    must(reader->slots_count >= 1 && reader->slots_count <= READER_ELEMENTS_MAX,
+         "a reply of no slots");
     for (size_t i = 0; i < reader->slots_count; i++) {
         const struct reply_slot *slot = &reader->slots[i];
         must(slot->type <= REPLY_ARRAY, "no such type");
@@ -57,37 +59,48 @@ static const uint16_t stripes[] = {3};
 
 static void ask(struct asked *asked, uint8_t choice) {
     memset(asked, 0, sizeof *asked);
-    asked->request = (struct net_request){.op = (enum net_op)(choice % OPS), .keys = keys, .keys_count = 1};
+    asked->request =
+        (struct net_request){.op = (enum net_op)(choice % OPS), .keys = keys, .keys_count = 1};
     asked->request.token = (struct net_bytes){"0123456789abcdef", 16};
     asked->request.ttl_ms = 1000;
     asked->request.fence = 5;
     asked->request.question = (enum net_question)(choice % NET_QUESTIONS);
     const int variant = choice / OPS % 4;
     if (variant == 1) asked->request.keys_count = 2;
-    if (variant == 2) asked->request.nonces = nonces, asked->request.stripes = stripes, asked->request.stripes_count = 1;
+    if (variant == 2)
+        asked->request.nonces = nonces, asked->request.stripes = stripes,
+        asked->request.stripes_count = 1;
     if (variant == 3) asked->request.scheme = REDLOCK_SCHEME_SETNX;
-    if (asked->request.op == NET_STAND || asked->request.op == NET_LEAVE) asked->request.keys_count = 2;
+    if (asked->request.op == NET_STAND || asked->request.op == NET_LEAVE)
+        asked->request.keys_count = 2;
 }
 
 static void check_answer(const struct asked *asked) {
     const struct net_reply *answer = &asked->answer;
-    must(answer->verdict >= REDLOCK_VERDICT_NONE && answer->verdict <= REDLOCK_VERDICT_GUARDED, "no such verdict");
+    must(answer->verdict >= REDLOCK_VERDICT_NONE && answer->verdict <= REDLOCK_VERDICT_GUARDED,
+         "no such verdict");
     must(answer->remaining_ms >= -2, "no such time");
     must(answer->value.bytes <= REDLOCK_TOKEN_BYTES_MAX, "a token too long");
     must(answer->fence >= 0 && answer->fence <= REDLOCK_FENCE_MAX, "no such fence");
     must(answer->count >= 0, "fewer than none in line");
-    for (size_t i = 0; i < answer->value.bytes; i++) (void)*((const volatile char *)answer->value.data + i);
+    for (size_t i = 0; i < answer->value.bytes; i++)
+        (void)*((const volatile char *)answer->value.data + i);
     for (size_t i = 0; answer->fences != NULL && i < RL_STRIPES; i++)
-        must(answer->fences[i] >= 0 && answer->fences[i] <= REDLOCK_FENCE_MAX, "no such fence among them");
+        must(answer->fences[i] >= 0 && answer->fences[i] <= REDLOCK_FENCE_MAX,
+             "no such fence among them");
     for (size_t i = 0; i < answer->items_count; i++)
-        for (size_t k = 0; k < answer->items[i].bytes; k++) (void)*((const volatile char *)answer->items[i].data + k);
+        for (size_t k = 0; k < answer->items[i].bytes; k++)
+            (void)*((const volatile char *)answer->items[i].data + k);
 }
 
 /* A reply to what a client without scripts looks at first. */
 static void take_check(struct asked *asked, const struct reader *reader) {
     bool change;
-    if (!setnx_speaks(&asked->request) || !net_op_is_write(asked->request.op) || reader_is_error(reader)) return;
-    if (!setnx_take_check(&asked->request, asked->nth % SETNX_CHECKS, reader, &asked->setnx)) return;
+    if (!setnx_speaks(&asked->request) || !net_op_is_write(asked->request.op) ||
+        reader_is_error(reader))
+        return;
+    if (!setnx_take_check(&asked->request, asked->nth % SETNX_CHECKS, reader, &asked->setnx))
+        return;
     const int verdict = setnx_judge(&asked->request, &asked->setnx, REDLOCK_VERDICT_NONE, &change);
     must(!change || verdict == REDLOCK_VERDICT_GRANTED, "a change of what is not ours");
 }
@@ -125,7 +138,8 @@ static void drain(struct reader *reader, struct seen *seen, struct asked *asked)
     must(status != READER_NO_MEMORY, "no memory");
 }
 
-static struct seen read_all(const uint8_t *data, size_t size, size_t piece, bool resp3, uint8_t choice) {
+static struct seen read_all(const uint8_t *data, size_t size, size_t piece, bool resp3,
+                            uint8_t choice) {
     struct reader reader;
     struct asked asked;
     struct seen seen = {.hash = 14695981039346656037U};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any bytes as requests: the same ones come out however the bytes were cut, and none is larger than it may be. An
- * input is a byte that says how it is cut, then what the client sends.
+ * Any bytes as requests: the same ones come out however the bytes were cut, and none is larger than
+ * it may be. An input is a byte that says how it is cut, then what the client sends.
  */
 #include "request.h"
 
@@ -26,7 +26,8 @@ struct seen {
 };
 
 static void mix(struct seen *seen, const void *bytes, size_t count) {
-    for (size_t i = 0; i < count; i++) seen->hash = (seen->hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211U;
+    for (size_t i = 0; i < count; i++)
+        seen->hash = (seen->hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211U;
 }
 
 static void drain(struct request_reader *reader, struct seen *seen) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any text as a scene of the simulator. A scene that is refused says in which line; one that is taken and is short
- * enough is played, in each mode that it says something of, and what comes of it is printed.
+ * Any text as a scene of the simulator. A scene that is refused says in which line; one that is
+ * taken and is short enough is played, in each mode that it says something of, and what comes of it
+ * is printed.
  */
 #include "scene.h"
 
@@ -12,19 +13,26 @@
 
 static void check_error(const char *error) {
     char *end = NULL;
-    if (strncmp(error, FILE_NAME ":", sizeof FILE_NAME) != 0) must(false, "a refusal without the file");
-    must(strtol(error + sizeof FILE_NAME, &end, 10) >= 0 && end[0] == ':' && end[1] == ' ', "a refusal without a line");
+    if (strncmp(error, FILE_NAME ":", sizeof FILE_NAME) != 0)
+        must(false, "a refusal without the file");
+    must(strtol(error + sizeof FILE_NAME, &end, 10) >= 0 && end[0] == ':' && end[1] == ' ',
+         "a refusal without a line");
 }
 
 static void check(const struct scene *scene) {
-    must(scene->steps_count <= SCENE_LINES_MAX && scene->sources_count <= DRAW_SOURCES_MAX, "too many");
-    must(scene->options.nodes >= 1 && scene->options.nodes <= RL_NODES_MAX, "no such number of nodes");
-    must(scene->options.clients >= 1 && scene->options.clients <= WORLD_CLIENTS_MAX, "no such number of clients");
+    must(scene->steps_count <= SCENE_LINES_MAX && scene->sources_count <= DRAW_SOURCES_MAX,
+         "too many");
+    must(scene->options.nodes >= 1 && scene->options.nodes <= RL_NODES_MAX,
+         "no such number of nodes");
+    must(scene->options.clients >= 1 && scene->options.clients <= WORLD_CLIENTS_MAX,
+         "no such number of clients");
     for (size_t i = 1; i < scene->steps_count; i++)
         must(scene->steps[i - 1].at <= scene->steps[i].at, "steps go back in time");
     for (size_t i = 0; i < scene->steps_count; i++) {
-        must((scene->steps[i].nodes & ~rl_all(scene->options.nodes)) == 0, "a node that does not exist");
-        must(scene->steps[i].clients >> scene->options.clients == 0, "a client that does not exist");
+        must((scene->steps[i].nodes & ~rl_all(scene->options.nodes)) == 0,
+             "a node that does not exist");
+        must(scene->steps[i].clients >> scene->options.clients == 0,
+             "a client that does not exist");
     }
 }
 

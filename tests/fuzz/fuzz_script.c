@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any text as a script, any answers to its calls. An input is the text, a NUL, a byte for each answer, a NUL, and the
- * arguments with NULs between them.
+ * Any text as a script, any answers to its calls. An input is the text, a NUL, a byte for each
+ * answer, a NUL, and the arguments with NULs between them.
  */
 #include "known.h"
 #include "script_run.h" /* a refusal, which a script cannot feign there */
@@ -36,12 +36,14 @@ static struct script_bytes cut(const char **at, const char *end) {
 }
 
 /* Without a byte for it the answer is what a key would give; a byte gives what none would. */
-static struct script_value answer(struct key_now *key, const struct script_call *call, struct script_bytes *choices) {
+static struct script_value answer(struct key_now *key, const struct script_call *call,
+                                  struct script_bytes *choices) {
     static const char *const texts[] = {"", "mine", "ERR it is\nso", "OK", "another's"};
     const unsigned char choice = choices->bytes > 0 ? (unsigned char)*choices->data : 0;
     if (choices->bytes > 0) choices->data++, choices->bytes--;
     if (choice < 64 && call->value.bytes < sizeof key->value) return key_serve(key, call);
-    struct script_value value = {.kind = (enum script_kind)(choice % 5), .integer = (int64_t)choice - 130};
+    struct script_value value = {.kind = (enum script_kind)(choice % 5),
+                                 .integer = (int64_t)choice - 130};
     value.bytes = text_bytes(texts[choice / 5 % 5]);
     return value;
 }
@@ -49,22 +51,24 @@ static struct script_value answer(struct key_now *key, const struct script_call 
 static void check_call(const struct script_call *call) {
     touch(call->value);
     must(call->command <= SCRIPT_TAKE, "no such call");
-    must(call->command != SCRIPT_TAKE || (call->value.data != NULL && call->ttl_ms > 0), "a take without value or end");
+    must(call->command != SCRIPT_TAKE || (call->value.data != NULL && call->ttl_ms > 0),
+         "a take without value or end");
     must(call->command != SCRIPT_EXTEND || call->ttl_ms > 0, "an extension to the past");
 }
 
 static void check_result(const struct script_run *one, const struct script_value *result) {
     must(result->kind <= SCRIPT_ERROR, "no such result");
     /* The run has stopped what the reader of texts should have. */
-    must(!one->refused || strstr(one->error, "calls a command") == NULL, "a command was not seen in the text");
+    must(!one->refused || strstr(one->error, "calls a command") == NULL,
+         "a command was not seen in the text");
     if (result->kind == SCRIPT_NIL || result->kind == SCRIPT_INTEGER) return;
     touch(result->bytes);
     if (result->kind == SCRIPT_BYTES || result->bytes.bytes == 0) return;
     must(memchr(result->bytes.data, '\n', result->bytes.bytes) == NULL, "an error of two lines");
 }
 
-static void run(struct scripts *scripts, const char *sha, struct script_bytes choices, const char *at,
-                const char *end) {
+static void run(struct scripts *scripts, const char *sha, struct script_bytes choices,
+                const char *at, const char *end) {
     struct script_bytes arguments[16];
     size_t count = 0;
     while (at < end && count < 16) arguments[count++] = cut(&at, end);

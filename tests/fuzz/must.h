@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What all fuzz targets have in common: a rule that does not hold ends the run, and each input is read from memory of
- * exactly its size, so that the address sanitizer sees a read beyond its end.
+ * What all fuzz targets have in common: a rule that does not hold ends the run, and each input is
+ * read from memory of exactly its size, so that the address sanitizer sees a read beyond its end.
  */
 #ifndef FUZZ_MUST_H
 #define FUZZ_MUST_H

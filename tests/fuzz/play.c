@@ -17,20 +17,29 @@
 
 struct play_real play_real;
 
-enum { OUT_MAX = 4096, ASKED_AT_FIRST = 4096, ASKED_MAX = 1 << 20, REAL_PATIENCE_MS = 60, REAL_BYTES_MAX = 1 << 20, STEPS_MAX = 100000, ROUNDS_MAX = 32 };
+enum {
+    OUT_MAX = 4096,
+    ASKED_AT_FIRST = 4096,
+    ASKED_MAX = 1 << 20,
+    REAL_PATIENCE_MS = 60,
+    REAL_BYTES_MAX = 1 << 20,
+    STEPS_MAX = 100000,
+    ROUNDS_MAX = 32
+};
 static const char resource[] = "fuzz-lock", resource_2[] = "fuzz-lock-2";
 static const char adopted[] = "0123456789abcdef0123456789abcdef01234567";
 
 struct conn {
     bool open;
     unsigned node;
-    int fd;        /* the server's end */
-    int real;      /* to a server that is real; -1 */
-    char *asked;   /* what the client wrote, as far as it was not answered */
-    size_t asked_room, asked_bytes, heard_bytes; /* heard: as far as it was looked at for the lock's name */
-    bool of_lock;  /* the lock was named since the acquisition began */
+    int fd;      /* the server's end */
+    int real;    /* to a server that is real; -1 */
+    char *asked; /* what the client wrote, as far as it was not answered */
+    size_t asked_room, asked_bytes,
+        heard_bytes; /* heard: as far as it was looked at for the lock's name */
+    bool of_lock;    /* the lock was named since the acquisition began */
     bool resp3;
-    char last[4];  /* that were said */
+    char last[4]; /* that were said */
 };
 
 static struct {
@@ -43,19 +52,21 @@ static struct {
     size_t out_bytes;
     struct redlock_client *client;
     struct redlock_lock *lock;
-    bool could_grant[PLAY_NODES_MAX]; /* the node said what may be a vote, after it was asked for one */
+    bool could_grant[PLAY_NODES_MAX]; /* the node said what may be a vote, after it was asked for
+                                         one */
     bool acquires, two_keys, renews, scripts;
     struct redlock_view views[PLAY_NODES_MAX];
 } world;
 
-/* ---- the system's calls -------------------------------------------------------------------------------------- */
+/* ---- the system's calls ---------------------------------------------------------------------- */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
 int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+                           struct itimerspec *before);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
     const int64_t begin = clock == CLOCK_REALTIME ? INT64_C(1700000000) : 1000;
@@ -75,7 +86,8 @@ ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags) {
 }
 
 /* The kernel's timers would go by the kernel's clock. */
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before) {
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+                           struct itimerspec *before) {
     (void)fd, (void)flags, (void)when, (void)before;
     return 0;
 }
@@ -83,7 +95,8 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, str
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
     const struct sockaddr_in *in = (const void *)address;
     int pair[2];
-    if (bytes < sizeof *in || address->sa_family != AF_INET) return 0; /* what dissolves an association */
+    if (bytes < sizeof *in || address->sa_family != AF_INET)
+        return 0; /* what dissolves an association */
     const unsigned node = (ntohl(in->sin_addr.s_addr) & 0xff) - 1;
     size_t slot = 0;
     must(node < world.nodes, "a connection to nowhere");
@@ -92,7 +105,8 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
         errno = ECONNREFUSED;
         return -1;
     }
-    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "no sockets");
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0,
+         "no sockets");
     must(dup3(pair[0], fd, O_CLOEXEC) == fd, "no socket in its place");
     close(pair[0]);
     struct conn *conn = &world.conn[slot];
@@ -102,7 +116,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
     return 0;
 }
 
-/* ---- what servers hear --------------------------------------------------------------------------------------- */
+/* ---- what servers hear ----------------------------------------------------------------------- */
 
 static void close_conn(struct conn *conn) {
     if (!conn->open) return;
@@ -113,7 +127,8 @@ static void close_conn(struct conn *conn) {
 
 static unsigned index_of(const struct conn *conn) {
     unsigned before = 0;
-    for (const struct conn *each = world.conn; each < conn; each++) before += each->open && each->node == conn->node;
+    for (const struct conn *each = world.conn; each < conn; each++)
+        before += each->open && each->node == conn->node;
     return before;
 }
 
@@ -131,19 +146,22 @@ static void hear(struct conn *conn) {
     while (conn->open) {
         const bool fits = make_room(conn);
         char *to = fits ? conn->asked + conn->asked_bytes : NULL;
-        const ssize_t got = fits ? recv(conn->fd, to, conn->asked_room - conn->asked_bytes, MSG_DONTWAIT) : 0;
+        const ssize_t got =
+            fits ? recv(conn->fd, to, conn->asked_room - conn->asked_bytes, MSG_DONTWAIT) : 0;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
         if (got <= 0) {
             close_conn(conn);
             return;
         }
-        if (conn->real >= 0) must(send(conn->real, to, (size_t)got, MSG_NOSIGNAL) == got, "not passed on");
+        if (conn->real >= 0)
+            must(send(conn->real, to, (size_t)got, MSG_NOSIGNAL) == got, "not passed on");
         conn->asked_bytes += (size_t)got;
     }
     if (!conn->open || conn->asked_bytes == conn->heard_bytes) return;
     const size_t back = conn->heard_bytes < sizeof resource ? conn->heard_bytes : sizeof resource;
     const char *from = conn->asked + conn->heard_bytes - back;
-    if (memmem(from, conn->asked_bytes - conn->heard_bytes + back, resource, sizeof resource - 1) != NULL)
+    if (memmem(from, conn->asked_bytes - conn->heard_bytes + back, resource, sizeof resource - 1) !=
+        NULL)
         conn->of_lock = true;
     conn->heard_bytes = conn->asked_bytes;
 }
@@ -153,7 +171,7 @@ static void hear_all(void) {
         if (world.conn[i].open) hear(&world.conn[i]);
 }
 
-/* ---- what servers say ---------------------------------------------------------------------------------------- */
+/* ---- what servers say ------------------------------------------------------------------------ */
 
 /* A vote for us is +OK or the integer 1 in all that the library sends. */
 static void note_grant(struct conn *conn, char byte) {
@@ -168,7 +186,8 @@ static void say(struct conn *conn, const char *bytes, size_t count) {
     hear(conn);
     if (!conn->open || count == 0) return;
     for (size_t i = 0; i < count; i++) note_grant(conn, bytes[i]);
-    if (send(conn->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)count) close_conn(conn);
+    if (send(conn->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)count)
+        close_conn(conn);
 }
 
 static struct conn *chosen(void) {
@@ -189,7 +208,7 @@ static void send_out(void) {
     world.out_bytes = 0;
 }
 
-/* ---- a sound server ------------------------------------------------------------------------------------------ */
+/* ---- a sound server -------------------------------------------------------------------------- */
 
 struct words {
     const char *word[256];
@@ -212,7 +231,8 @@ static size_t request_at(const char *from, size_t bytes, struct words *words) {
     for (words->count = 0; words->count < count; words->count++) {
         if (at == end) return 0;
         must(*at == '$', "a request of other things than strings");
-        if ((at = number_at(at + 1, end, &length)) == NULL || (size_t)(end - at) < length + 2) return 0;
+        if ((at = number_at(at + 1, end, &length)) == NULL || (size_t)(end - at) < length + 2)
+            return 0;
         must(memcmp(at + length, "\r\n", 2) == 0, "a request's word without its end");
         if (words->count < 256) words->word[words->count] = at, words->bytes[words->count] = length;
         at += length + 2;
@@ -252,8 +272,9 @@ static void write_record(struct conn *conn, bool resp3) {
     size_t used = (size_t)snprintf(reply, sizeof reply, "%c%zu\r\n", resp3 ? '%' : '*',
                                    resp3 ? text.fields_count / 2 : text.fields_count);
     for (size_t i = 0; i < text.fields_count; i++)
-        used += (size_t)snprintf(reply + used, sizeof reply - used, "$%zu\r\n%.*s\r\n", text.fields[i].bytes,
-                                 (int)text.fields[i].bytes, (const char *)text.fields[i].data);
+        used += (size_t)snprintf(reply + used, sizeof reply - used, "$%zu\r\n%.*s\r\n",
+                                 text.fields[i].bytes, (int)text.fields[i].bytes,
+                                 (const char *)text.fields[i].data);
     say(conn, reply, used);
 }
 
@@ -261,10 +282,11 @@ static void say_text(struct conn *conn, const char *text) { say(conn, text, strl
 
 static void write_info(struct conn *conn) {
     char info[512], reply[600];
-    const int bytes = snprintf(info, sizeof info,
-                               "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%040u\r\nrole:master\r\n"
-                               "connected_slaves:0\r\nmaster_replid:%040u\r\nmaxmemory_policy:noeviction\r\nevicted_keys:0\r\n",
-                               conn->node + 1, conn->node + 100);
+    const int bytes = snprintf(
+        info, sizeof info,
+        "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%040u\r\nrole:master\r\n"
+        "connected_slaves:0\r\nmaster_replid:%040u\r\nmaxmemory_policy:noeviction\r\nevicted_keys:0\r\n",
+        conn->node + 1, conn->node + 100);
     snprintf(reply, sizeof reply, "$%d\r\n%s\r\n", bytes, info);
     say_text(conn, reply);
 }
@@ -272,8 +294,8 @@ static void write_info(struct conn *conn) {
 static void write_subscribed(struct conn *conn, const struct words *words) {
     char reply[256];
     const int bytes = words->bytes[1] < 100 ? (int)words->bytes[1] : 100;
-    snprintf(reply, sizeof reply, "%s\r\n$9\r\nsubscribe\r\n$%d\r\n%.*s\r\n:1\r\n", conn->resp3 ? ">3" : "*3", bytes,
-             bytes, words->word[1]);
+    snprintf(reply, sizeof reply, "%s\r\n$9\r\nsubscribe\r\n$%d\r\n%.*s\r\n:1\r\n",
+             conn->resp3 ? ">3" : "*3", bytes, bytes, words->word[1]);
     say_text(conn, reply);
 }
 
@@ -340,14 +362,15 @@ static bool answer_all(void) {
     return any;
 }
 
-/* ---- servers that are real ----------------------------------------------------------------------------------- */
+/* ---- servers that are real ------------------------------------------------------------------- */
 
 static bool listen_to_real(void) {
     bool any = false;
     hear_all();
     struct pollfd polled[PLAY_NODES_MAX * PLAY_CONNS];
     for (size_t i = 0; i < PLAY_NODES_MAX * PLAY_CONNS; i++)
-        polled[i] = (struct pollfd){.fd = world.conn[i].open ? world.conn[i].real : -1, .events = POLLIN};
+        polled[i] =
+            (struct pollfd){.fd = world.conn[i].open ? world.conn[i].real : -1, .events = POLLIN};
     if (poll(polled, PLAY_NODES_MAX * PLAY_CONNS, REAL_PATIENCE_MS) <= 0) return false;
     for (size_t i = 0; i < PLAY_NODES_MAX * PLAY_CONNS; i++) {
         struct conn *conn = &world.conn[i];
@@ -367,13 +390,15 @@ static bool listen_to_real(void) {
     return any;
 }
 
-/* ---- the play ------------------------------------------------------------------------------------------------ */
+/* ---- the play -------------------------------------------------------------------------------- */
 
 static void pass(int64_t ms) {
     if (world.now < INT64_MAX / 4) world.now += ms * 1000000;
 }
 
-static bool is_said(uint8_t byte) { return byte >= 0x20 || byte == '\t' || byte == '\n' || byte == '\r'; }
+static bool is_said(uint8_t byte) {
+    return byte >= 0x20 || byte == '\t' || byte == '\n' || byte == '\r';
+}
 
 static void put(uint8_t byte) {
     if (world.out_bytes == OUT_MAX) send_out();
@@ -382,7 +407,8 @@ static void put(uint8_t byte) {
 
 /* Codes that are not the program's: what the network and time do. */
 static void befall(uint8_t code) {
-    static const int64_t ms[] = {[PLAY_TIME_1MS] = 1, [PLAY_TIME_30MS] = 30, [PLAY_TIME_1S] = 1000, [PLAY_TIME_15S] = 15000};
+    static const int64_t ms[] = {
+        [PLAY_TIME_1MS] = 1, [PLAY_TIME_30MS] = 30, [PLAY_TIME_1S] = 1000, [PLAY_TIME_15S] = 15000};
     struct conn *conn;
     send_out();
     switch (code) {
@@ -399,14 +425,17 @@ static void befall(uint8_t code) {
         break;
     case PLAY_ANSWER_ALL: answer_all(); break;
     default:
-        if (code >= PLAY_NODE_1 && code <= PLAY_NODE_5) world.node = (code - PLAY_NODE_1) % world.nodes, world.nth = 0;
+        if (code >= PLAY_NODE_1 && code <= PLAY_NODE_5)
+            world.node = (code - PLAY_NODE_1) % world.nodes, world.nth = 0;
         break;
     }
 }
 
-/* The next thing that the program does not do. False: the input ends, or the program's turn is next. */
+/* The next thing that the program does not do. False: the input ends, or the program's turn is
+ * next. */
 static bool go_on(void) {
-    if (world.at == world.end || (*world.at >= PLAY_ACQUIRE && *world.at < 0x20 && *world.at != PLAY_BYTE)) {
+    if (world.at == world.end ||
+        (*world.at >= PLAY_ACQUIRE && *world.at < 0x20 && *world.at != PLAY_BYTE)) {
         const bool any = world.out_bytes > 0;
         send_out();
         return any;
@@ -442,7 +471,7 @@ static void process(void) {
     hear_all();
 }
 
-/* ---- what the program does ----------------------------------------------------------------------------------- */
+/* ---- what the program does ------------------------------------------------------------------- */
 
 static void check_held(void) {
     unsigned could = 0;
@@ -450,8 +479,10 @@ static void check_held(void) {
     for (unsigned i = 0; i < world.nodes; i++) could += world.could_grant[i];
     must(could >= world.nodes / 2 + 1, "held, and fewer than a majority can have granted it");
     must(redlock_validity_ms(world.lock) <= 10000, "valid for longer than its TTL");
-    must(redlock_fence(world.lock) >= 0 && redlock_fence(world.lock) <= REDLOCK_FENCE_MAX, "no such fence");
-    must(redlock_verdicts(world.lock, verdicts, PLAY_NODES_MAX) == world.nodes, "verdicts of other nodes");
+    must(redlock_fence(world.lock) >= 0 && redlock_fence(world.lock) <= REDLOCK_FENCE_MAX,
+         "no such fence");
+    must(redlock_verdicts(world.lock, verdicts, PLAY_NODES_MAX) == world.nodes,
+         "verdicts of other nodes");
 }
 
 static void acquired(void *context, struct redlock_lock *lock, int result) {
@@ -471,7 +502,9 @@ static void looked(void *context, struct redlock_lock *lock, int result) {
     (void)context, (void)lock;
     must(result <= REDLOCK_OK && result >= REDLOCK_GUARDED_NODES, "no such result");
     for (unsigned i = 0; i < world.nodes; i++)
-        must(world.views[i].token_bytes <= REDLOCK_TOKEN_BYTES_MAX && world.views[i].remaining_ms >= -2, "no such view");
+        must(world.views[i].token_bytes <= REDLOCK_TOKEN_BYTES_MAX &&
+                 world.views[i].remaining_ms >= -2,
+             "no such view");
 }
 
 static void listed(void *context, const void *name, size_t bytes) {
@@ -480,13 +513,15 @@ static void listed(void *context, const void *name, size_t bytes) {
 }
 
 static void make_lock(void) {
-    const struct redlock_bytes two[] = {{resource, sizeof resource - 1}, {resource_2, sizeof resource_2 - 1}};
+    const struct redlock_bytes two[] = {{resource, sizeof resource - 1},
+                                        {resource_2, sizeof resource_2 - 1}};
     struct redlock_lock_options options;
     struct redlock_error error;
     redlock_lock_options_init(&options);
     options.ttl_ms = 10000;
     options.renew = world.renews;
-    const int result = redlock_lock_new_multi(world.client, two, world.two_keys ? 2 : 1, &options, &world.lock, &error);
+    const int result = redlock_lock_new_multi(world.client, two, world.two_keys ? 2 : 1, &options,
+                                              &world.lock, &error);
     must(result == REDLOCK_OK, "no lock");
 }
 
@@ -494,17 +529,21 @@ static void acquire(int64_t wait_ms) {
     if (world.acquires) return;
     const bool was_free = redlock_lock_state(world.lock) == REDLOCK_STATE_FREE;
     for (unsigned i = 0; was_free && i < world.nodes; i++) world.could_grant[i] = false;
-    for (size_t i = 0; was_free && i < PLAY_NODES_MAX * PLAY_CONNS; i++) world.conn[i].of_lock = false;
+    for (size_t i = 0; was_free && i < PLAY_NODES_MAX * PLAY_CONNS; i++)
+        world.conn[i].of_lock = false;
     world.acquires = redlock_acquire_start(world.lock, wait_ms, acquired, NULL) == REDLOCK_OK;
 }
 
 static void survey(void) {
     static struct redlock_server servers[PLAY_NODES_MAX];
-    for (unsigned i = 0; i < world.nodes; i++) servers[i] = (struct redlock_server){.size = sizeof servers[i]};
+    for (unsigned i = 0; i < world.nodes; i++)
+        servers[i] = (struct redlock_server){.size = sizeof servers[i]};
     (void)!redlock_survey(world.client, REDLOCK_SURVEY_ALL, servers, world.nodes);
     for (unsigned i = 0; i < world.nodes; i++) {
-        must(memchr(servers[i].version, '\0', sizeof servers[i].version) != NULL, "a version without an end");
-        must(memchr(servers[i].bind, '\0', sizeof servers[i].bind) != NULL, "addresses without an end");
+        must(memchr(servers[i].version, '\0', sizeof servers[i].version) != NULL,
+             "a version without an end");
+        must(memchr(servers[i].bind, '\0', sizeof servers[i].bind) != NULL,
+             "addresses without an end");
     }
 }
 
@@ -512,7 +551,8 @@ static void survey(void) {
 static const struct redlock_member *look_at_quorum(void) {
     static struct redlock_member members[REDLOCK_NODES_MAX];
     struct redlock_quorum quorum = {.size = sizeof quorum};
-    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) members[i] = (struct redlock_member){.size = sizeof members[i]};
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++)
+        members[i] = (struct redlock_member){.size = sizeof members[i]};
     (void)!redlock_quorum_look(world.client, &quorum, members, REDLOCK_NODES_MAX);
     must(quorum.members <= REDLOCK_NODES_MAX && quorum.intact <= quorum.members, "no such quorum");
     return quorum.members > 1 ? &members[1] : NULL;
@@ -528,7 +568,8 @@ static void change_quorum(uint8_t code) {
     } else {
         const struct redlock_member *second = look_at_quorum();
         const int node = second != NULL && second->node > 0 ? second->node : 0;
-        (void)!redlock_quorum_remove(world.client, second != NULL ? second->id : "00000000000000ee", &options, &error);
+        (void)!redlock_quorum_remove(world.client, second != NULL ? second->id : "00000000000000ee",
+                                     &options, &error);
         (void)!redlock_quorum_add(world.client, (size_t)node, &options, &error);
     }
 }
@@ -539,7 +580,9 @@ static void act(uint8_t code) {
     case PLAY_WAIT: acquire(5000); break;
     case PLAY_EXTEND: (void)!redlock_extend_start(world.lock, 0, done, NULL); break;
     case PLAY_RELEASE: (void)!redlock_release_start(world.lock, done, NULL); break;
-    case PLAY_LOOK: (void)!redlock_look_start(world.lock, world.views, world.nodes, looked, NULL); break;
+    case PLAY_LOOK:
+        (void)!redlock_look_start(world.lock, world.views, world.nodes, looked, NULL);
+        break;
     case PLAY_CANCEL: redlock_cancel(world.lock); break;
     case PLAY_ANOTHER:
         redlock_lock_free(world.lock);
@@ -550,14 +593,16 @@ static void act(uint8_t code) {
     case PLAY_LIST: (void)!redlock_list(world.client, listed, NULL); break;
     case PLAY_QUORUM: (void)look_at_quorum(); break;
     case PLAY_DISOWN: (void)redlock_lock_disown(world.lock); break;
-    case PLAY_ADOPT: (void)!redlock_lock_adopt_fenced(world.lock, adopted, sizeof adopted - 1, 7); break;
+    case PLAY_ADOPT:
+        (void)!redlock_lock_adopt_fenced(world.lock, adopted, sizeof adopted - 1, 7);
+        break;
     case PLAY_INIT:
     case PLAY_MEMBERS: change_quorum(code); break;
     default: break;
     }
 }
 
-/* ---- one run ------------------------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 static void open_client(uint8_t choice) {
     struct redlock_client_options options;
@@ -569,8 +614,8 @@ static void open_client(uint8_t choice) {
     world.scripts = !(choice & PLAY_NO_SCRIPTS);
     world.renews = !(choice & PLAY_NO_RENEWAL);
     for (unsigned i = 0; i < world.nodes; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "redis://:secret@10.0.0.%u:6379%s ", i + 1,
-                 setnx ? "?scheme=setnx" : "");
+        snprintf(list + strlen(list), sizeof list - strlen(list),
+                 "redis://:secret@10.0.0.%u:6379%s ", i + 1, setnx ? "?scheme=setnx" : "");
     redlock_client_options_init(&options);
     options.service_thread = 0;
     options.mode = setnx ? REDLOCK_MODE_CLASSIC : (int)(choice % PLAY_MODES);
@@ -583,7 +628,8 @@ static void check_nodes(void) {
     for (size_t i = 0; i < world.nodes; i++) {
         struct redlock_node_status status = {.size = sizeof status};
         must(redlock_client_node(world.client, i, &status) == REDLOCK_OK, "no status");
-        must(strstr(status.text, "secret") == NULL && strstr(status.url, "secret") == NULL, "the password is shown");
+        must(strstr(status.text, "secret") == NULL && strstr(status.url, "secret") == NULL,
+             "the password is shown");
     }
 }
 

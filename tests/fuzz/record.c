@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Records what real servers say to the client of play.c, as inputs for fuzz_client: scripts/fuzz-record runs it.
- * usage: fuzz_record_client SOCKETS DIRECTORY, where SOCKETS has the Unix sockets 1, 2 and 3 of empty servers, and 4, 5 and
- * 6 of others that know no scripts
+ * Records what real servers say to the client of play.c, as inputs for fuzz_client:
+ * scripts/fuzz-record runs it. usage: fuzz_record_client SOCKETS DIRECTORY, where SOCKETS has the
+ * Unix sockets 1, 2 and 3 of empty servers, and 4, 5 and 6 of others that know no scripts
  */
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -26,22 +26,34 @@ static const struct {
 } programs[] = {
     {"classic", PLAY_CLASSIC, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
     {"classic-two-keys", PLAY_CLASSIC | PLAY_TWO_KEYS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
-    {"classic-one-node", PLAY_CLASSIC | PLAY_ONE_NODE, {PLAY_ADOPT, PLAY_EXTEND, PLAY_RELEASE, PLAY_SURVEY}},
-    {"classic-renewal", PLAY_CLASSIC, {PLAY_ACQUIRE, PLAY_TIME_1S, PLAY_TIME_1S, PLAY_TIME_1S, PLAY_TIME_1S}},
-    {"classic-left", PLAY_CLASSIC | PLAY_NO_RENEWAL, {PLAY_ACQUIRE, PLAY_DISOWN, PLAY_LOOK, PLAY_LIST}},
+    {"classic-one-node",
+     PLAY_CLASSIC | PLAY_ONE_NODE,
+     {PLAY_ADOPT, PLAY_EXTEND, PLAY_RELEASE, PLAY_SURVEY}},
+    {"classic-renewal",
+     PLAY_CLASSIC,
+     {PLAY_ACQUIRE, PLAY_TIME_1S, PLAY_TIME_1S, PLAY_TIME_1S, PLAY_TIME_1S}},
+    {"classic-left",
+     PLAY_CLASSIC | PLAY_NO_RENEWAL,
+     {PLAY_ACQUIRE, PLAY_DISOWN, PLAY_LOOK, PLAY_LIST}},
     {"classic-held", PLAY_CLASSIC, {PLAY_ACQUIRE, PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
     {"auto-held", PLAY_AUTO, {PLAY_ACQUIRE, PLAY_SURVEY}},
     {"setnx", PLAY_SETNX, {PLAY_LOOK, PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
     {"guarded-no-record", PLAY_GUARDED, {PLAY_ACQUIRE, PLAY_QUORUM}},
     {"guarded-init", PLAY_GUARDED, {PLAY_INIT}},
     {"guarded", PLAY_GUARDED, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
-    {"guarded-confirms", PLAY_GUARDED | PLAY_CONFIRMS | PLAY_TWO_KEYS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_DISOWN}},
+    {"guarded-confirms",
+     PLAY_GUARDED | PLAY_CONFIRMS | PLAY_TWO_KEYS,
+     {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_DISOWN}},
     {"guarded-held", PLAY_GUARDED, {PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
     {"guarded-members", PLAY_GUARDED, {PLAY_TIME_1S, PLAY_TIME_1S, PLAY_MEMBERS}},
     {"plain", PLAY_CLASSIC | PLAY_NO_SCRIPTS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
-    {"plain-two-keys", PLAY_CLASSIC | PLAY_NO_SCRIPTS | PLAY_TWO_KEYS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
+    {"plain-two-keys",
+     PLAY_CLASSIC | PLAY_NO_SCRIPTS | PLAY_TWO_KEYS,
+     {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
     {"plain-setnx", PLAY_SETNX | PLAY_NO_SCRIPTS, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
-    {"plain-held", PLAY_CLASSIC | PLAY_NO_SCRIPTS, {PLAY_ACQUIRE, PLAY_DISOWN, PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
+    {"plain-held",
+     PLAY_CLASSIC | PLAY_NO_SCRIPTS,
+     {PLAY_ACQUIRE, PLAY_DISOWN, PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
     {"auto-guarded", PLAY_AUTO, {PLAY_ACQUIRE}},
 };
 
@@ -49,7 +61,8 @@ static int connect_real(unsigned node) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "%s/%u", sockets, first_socket + node);
-    must(fd >= 0 && __real_connect(fd, (const struct sockaddr *)&address, sizeof address) == 0, "no server");
+    must(fd >= 0 && __real_connect(fd, (const struct sockaddr *)&address, sizeof address) == 0,
+         "no server");
     return fd;
 }
 
@@ -57,11 +70,25 @@ static int connect_real(unsigned node) {
 
 enum { ELEMENTS_MAX = 64, ELEMENTS_KEPT = 2, INFO_MAX = 1024 };
 
-/* The lines of INFO that the library looks at: the others say much of the machine, and nothing to a fuzzer. */
+/* The lines of INFO that the library looks at: the others say much of the machine, and nothing to a
+ * fuzzer. */
 static const char *const fields[] = {
-    "# ",           "redis_version:",    "redis_mode:",       "run_id:",           "role:",        "connected_slaves:",
-    "master_replid:", "used_memory:",    "maxmemory:",        "maxmemory_policy:", "loading:",     "evicted_keys:",
-    "uptime_in_seconds:", "aof_last_write_status:", "connected_clients:", "maxclients:",
+    "# ",
+    "redis_version:",
+    "redis_mode:",
+    "run_id:",
+    "role:",
+    "connected_slaves:",
+    "master_replid:",
+    "used_memory:",
+    "maxmemory:",
+    "maxmemory_policy:",
+    "loading:",
+    "evicted_keys:",
+    "uptime_in_seconds:",
+    "aof_last_write_status:",
+    "connected_clients:",
+    "maxclients:",
 };
 
 static void put(const char *bytes, size_t count) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * In place of libFuzzer, for any compiler: runs each file of the given directories once. usage: fuzz_NAME DIRECTORY...
+ * In place of libFuzzer, for any compiler: runs each file of the given directories once. usage:
+ * fuzz_NAME DIRECTORY...
  */
 #include <dirent.h>
 #include <stdint.h>

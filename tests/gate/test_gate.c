@@ -73,9 +73,9 @@ static void test_resources_are_bytes(void **state) {
     redlock_fence_gate_free(gate);
 }
 
-/* Against a model that remembers everything: the gate may refuse too many, but never admits what the model refuses.
- * And the price is bounded: where everything fits nothing is refused wrongly, and a fence that is the highest of all
- * is admitted however full the gate is. */
+/* Against a model that remembers everything: the gate may refuse too many, but never admits what
+ * the model refuses. And the price is bounded: where everything fits nothing is refused wrongly,
+ * and a fence that is the highest of all is admitted however full the gate is. */
 static unsigned against_model(size_t room, unsigned resources) {
     static int64_t highest[512];
     struct redlock_fence_gate *gate = gate_for(room);
@@ -102,8 +102,10 @@ static unsigned against_model(size_t room, unsigned resources) {
 static void test_never_admits_wrongly_however_full(void **state) {
     (void)state;
     assert_int_equal(against_model(4096, 100), 0);
-    unsigned roomy = against_model(600, 300), crowded = against_model(60, 512), one = against_model(1, 512);
-    print_message("wrongly refused of 200000: 300 in 600: %u, 512 in 60: %u, 512 in 1: %u\n", roomy, crowded, one);
+    unsigned roomy = against_model(600, 300), crowded = against_model(60, 512),
+             one = against_model(1, 512);
+    print_message("wrongly refused of 200000: 300 in 600: %u, 512 in 60: %u, 512 in 1: %u\n", roomy,
+                  crowded, one);
     assert_true(crowded > 0 && one > 0);
     assert_true(roomy < crowded);
 }
@@ -139,12 +141,14 @@ static void *writer(void *context) {
     return NULL;
 }
 
-/* What they share in write_resource() is guarded by the gate alone: the thread sanitizer looks on. */
+/* What they share in write_resource() is guarded by the gate alone: the thread sanitizer looks
+ * on. */
 static void test_threads(void **state) {
     (void)state;
     struct shared shared = {.gate = gate_for(10), .mutex = PTHREAD_MUTEX_INITIALIZER};
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, writer, &shared), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, writer, &shared), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     assert_int_equal(shared.backwards, 0);
     assert_int_equal(shared.admitted + shared.fenced, 80000);
@@ -172,7 +176,8 @@ static void test_arguments(void **state) {
     } from_the_future = {.newer = "\1"};
     redlock_fence_gate_options_init(&from_the_future.known);
     from_the_future.known.size = sizeof from_the_future;
-    assert_int_equal(redlock_fence_gate_open(&from_the_future.known, &gate, &error), REDLOCK_BAD_ARGUMENT);
+    assert_int_equal(redlock_fence_gate_open(&from_the_future.known, &gate, &error),
+                     REDLOCK_BAD_ARGUMENT);
     from_the_future.newer[0] = 0;
     assert_int_equal(redlock_fence_gate_open(&from_the_future.known, &gate, &error), REDLOCK_OK);
     redlock_fence_gate_free(gate);
@@ -192,7 +197,8 @@ static void test_arguments(void **state) {
     char *big = calloc(1, REDLOCK_RESOURCE_BYTES_MAX + 1);
     assert_non_null(big);
     assert_int_equal(redlock_fence_admit(gate, big, REDLOCK_RESOURCE_BYTES_MAX, 1), REDLOCK_OK);
-    assert_int_equal(redlock_fence_admit(gate, big, REDLOCK_RESOURCE_BYTES_MAX + 1, 1), REDLOCK_BAD_ARGUMENT);
+    assert_int_equal(redlock_fence_admit(gate, big, REDLOCK_RESOURCE_BYTES_MAX + 1, 1),
+                     REDLOCK_BAD_ARGUMENT);
     free(big);
     redlock_fence_gate_free(gate);
     redlock_fence_gate_free(NULL);

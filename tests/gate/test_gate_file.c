@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The gate in a file: it survives its process, is shared, and neither a crash nor damage takes it back.
+ * The gate in a file: it survives its process, is shared, and neither a crash nor damage takes it
+ * back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,7 +96,8 @@ static void load(struct content *content) {
     content->count = (size_t)got;
 }
 
-/* In place: ext4 syncs a file that was truncated to nothing and written again, and there are 12000 of these. */
+/* In place: ext4 syncs a file that was truncated to nothing and written again, and there are 12000
+ * of these. */
 static void save(const struct content *content, size_t count) {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
@@ -119,7 +121,8 @@ static void test_survives_its_process(void **state) {
     assert_int_equal(least_anew(), 5);
 }
 
-/* Two gates of one process on one file are as two processes: what one admits, the other knows at once. */
+/* Two gates of one process on one file are as two processes: what one admits, the other knows at
+ * once. */
 static void test_two_share_it(void **state) {
     (void)state;
     struct redlock_fence_gate *one = opened(10), *other = opened(10);
@@ -134,7 +137,8 @@ static void test_two_share_it(void **state) {
 
 static void make_known(struct content *content) {
     struct redlock_fence_gate *gate = opened(1);
-    for (int64_t fence = 7; fence < 12; fence++) assert_int_equal(admit(gate, "r", fence), REDLOCK_OK);
+    for (int64_t fence = 7; fence < 12; fence++)
+        assert_int_equal(admit(gate, "r", fence), REDLOCK_OK);
     redlock_fence_gate_free(gate);
     load(content);
 }
@@ -192,8 +196,9 @@ static void test_zeroed_blocks(void **state) {
     assert_int_equal(least_anew(), -1);
 }
 
-/* A power failure at any moment of an admission: any prefix of the slot's bytes written and the bucket not, or the
- * slot whole and any prefix of the bucket. What was told before must hold; the admission itself may hold or not. */
+/* A power failure at any moment of an admission: any prefix of the slot's bytes written and the
+ * bucket not, or the slot whole and any prefix of the bucket. What was told before must hold; the
+ * admission itself may hold or not. */
 static void test_torn_at_every_byte(void **state) {
     (void)state;
     struct content before, told, after, torn;
@@ -204,7 +209,9 @@ static void test_torn_at_every_byte(void **state) {
     assert_int_equal(admit(gate, "r", 13), REDLOCK_OK);
     redlock_fence_gate_free(gate);
     load(&after);
-    size_t slot = memcmp(told.bytes + SLOT_AT(0), after.bytes + SLOT_AT(0), BUCKET) != 0 ? SLOT_AT(0) : SLOT_AT(1);
+    size_t slot = memcmp(told.bytes + SLOT_AT(0), after.bytes + SLOT_AT(0), BUCKET) != 0
+                      ? SLOT_AT(0)
+                      : SLOT_AT(1);
     /* 12 was told when its slot was synced; its bucket has not come to disk. */
     torn = told;
     memcpy(torn.bytes + BUCKETS_AT, before.bytes + BUCKETS_AT, BUCKET);
@@ -243,7 +250,8 @@ static void say_buckets(struct content *content, uint64_t buckets) {
     memcpy(content->bytes + 32, &sum, sizeof sum);
 }
 
-/* The header's sum is right, and its count fits the file's length where the count times a bucket's bytes wraps. */
+/* The header's sum is right, and its count fits the file's length where the count times a bucket's
+ * bytes wraps. */
 static void test_impossible_counts(void **state) {
     (void)state;
     struct content content;
@@ -290,10 +298,12 @@ static _Noreturn void write_until_killed(struct board *board) {
     }
 }
 
-/* One of several writers is killed again and again, wherever it is; it may be inside of the gate. */
+/* One of several writers is killed again and again, wherever it is; it may be inside of the
+ * gate. */
 static void test_killed_at_random(void **state) {
     (void)state;
-    struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct board *board =
+        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(board != MAP_FAILED);
     pid_t writers[WRITERS] = {0};
     srand(7);

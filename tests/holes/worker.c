@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One of the processes that contend for a lock while servers fail. It uses the library as its manual says: it works
- * only while redlock_validity_ms() is above 0. To a witness, a file that all append to, it says when it was inside
- * (times are nanoseconds of CLOCK_BOOTTIME):
+ * One of the processes that contend for a lock while servers fail. It uses the library as its
+ * manual says: it works only while redlock_validity_ms() is above 0. To a witness, a file that all
+ * append to, it says when it was inside (times are nanoseconds of CLOCK_BOOTTIME):
  *
  *   enter RESOURCE PID FENCE ASKED TOLD END TOKEN   the try began, was won; validity ends
- *   leave RESOURCE PID NOW END                      before anything is released; END as it is now, 0: the lock is lost
- *   tried RESOURCE PID RESULT NOW                   a try that was not won, when its result is another than the last;
- *                                                   step by step (-s): each
- *   wrote RESOURCE PID FENCE VALUE                  an update of the table that was acknowledged
- *   fenced RESOURCE PID FENCE                       one that was refused
- *   ready RESOURCE PID                              connected; step by step only
+ *   leave RESOURCE PID NOW END                      before anything is released; END as it is now,
+ * 0: the lock is lost tried RESOURCE PID RESULT NOW                   a try that was not won, when
+ * its result is another than the last; step by step (-s): each wrote RESOURCE PID FENCE VALUE an
+ * update of the table that was acknowledged fenced RESOURCE PID FENCE                       one
+ * that was refused ready RESOURCE PID                              connected; step by step only
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,17 +31,18 @@
 struct control {
     _Atomic int64_t hold_ms; /* how long to stay inside, if validity lasts */
     _Atomic int64_t only;    /* who may try: 0 everyone, -1 nobody, or this process */
-    _Atomic int64_t busy;    /* how many are trying or inside, or are about to look whether they may */
-    _Atomic int64_t stop;    /* 1: whoever is next between its look at validity and its write says so here and stops */
+    _Atomic int64_t busy; /* how many are trying or inside, or are about to look whether they may */
+    _Atomic int64_t stop; /* 1: whoever is next between its look at validity and its write says so
+                             here and stops */
 };
 
 struct worker {
     const char *nodes, *resource, *control_path, *witness_path, *table;
-    int mode; /* -1: the library's default */
-    const char *quorum;  /* pinned; NULL: not */
-    bool keep;           /* renew, and stay until told to end */
-    bool fresh;          /* each try is for a new resource */
-    bool step;           /* a permission to try is for one try */
+    int mode;           /* -1: the library's default */
+    const char *quorum; /* pinned; NULL: not */
+    bool keep;          /* renew, and stay until told to end */
+    bool fresh;         /* each try is for a new resource */
+    bool step;          /* a permission to try is for one try */
     bool allow_replicas;
     int64_t ttl_ms, node_timeout_ms, pause_ms_max;
     struct control *control;
@@ -55,7 +55,8 @@ struct worker {
 static volatile sig_atomic_t ended;
 static int64_t wall_behind_s;
 
-/* The wall clock of this process and its library may be wrong, all other clocks are true (ld --wrap). */
+/* The wall clock of this process and its library may be wrong, all other clocks are true (ld
+ * --wrap). */
 int __real_clock_gettime(clockid_t clock, struct timespec *ts);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
 
@@ -87,22 +88,26 @@ static void nap_ms(int64_t ms) {
 }
 
 /* One write(2) to a file opened with O_APPEND, so that records of several processes do not mix. */
-__attribute__((format(printf, 2, 3))) static void record(const struct worker *worker, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void record(const struct worker *worker,
+                                                         const char *format, ...) {
     char line[512];
     va_list arguments;
     va_start(arguments, format);
     int bytes = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     if (bytes < 0 || (size_t)bytes >= sizeof line) die("record", "too long");
-    if (write(worker->witness, line, (size_t)bytes) != bytes) die(worker->witness_path, strerror(errno));
+    if (write(worker->witness, line, (size_t)bytes) != bytes)
+        die(worker->witness_path, strerror(errno));
 }
 
 /* ---- the table ---- */
 
 /* What `table read FENCE` or `table write FENCE VALUE` prints; false: nothing, it was refused. */
-static bool ask_table(const struct worker *worker, const char *what, int64_t fence, int64_t *value) {
+static bool ask_table(const struct worker *worker, const char *what, int64_t fence,
+                      int64_t *value) {
     char command[512], said[64] = "";
-    snprintf(command, sizeof command, "%s %s %" PRId64 " %" PRId64, worker->table, what, fence, *value);
+    snprintf(command, sizeof command, "%s %s %" PRId64 " %" PRId64, worker->table, what, fence,
+             *value);
     FILE *pipe = popen(command, "r");
     if (!pipe) die(command, strerror(errno));
     bool any = fgets(said, sizeof said, pipe) != NULL;
@@ -113,21 +118,23 @@ static bool ask_table(const struct worker *worker, const char *what, int64_t fen
 
 static void stop_if_asked(const struct worker *worker) {
     int64_t asked = 1;
-    if (atomic_compare_exchange_strong(&worker->control->stop, &asked, (int64_t)getpid())) raise(SIGSTOP);
+    if (atomic_compare_exchange_strong(&worker->control->stop, &asked, (int64_t)getpid()))
+        raise(SIGSTOP);
 }
 
 /* ---- a turn ---- */
 
 static void stay(const struct worker *worker, struct redlock_lock *lock, int64_t told_ns) {
     while (!ended && redlock_validity_ms(lock) > 0) {
-        if (!worker->keep && now_ns() - told_ns >= atomic_load(&worker->control->hold_ms) * 1000000) return;
+        if (!worker->keep && now_ns() - told_ns >= atomic_load(&worker->control->hold_ms) * 1000000)
+            return;
         nap_ms(2);
     }
 }
 
 /* Read, add one, write: the write only if validity is left, as far as anybody can look. */
-static void update_table(const struct worker *worker, struct redlock_lock *lock, const char *resource,
-                         int64_t told_ns) {
+static void update_table(const struct worker *worker, struct redlock_lock *lock,
+                         const char *resource, int64_t told_ns) {
     int64_t fence = redlock_fence(lock), value = 0;
     bool admitted = ask_table(worker, "read", fence, &value);
     stay(worker, lock, told_ns);
@@ -140,17 +147,20 @@ static void update_table(const struct worker *worker, struct redlock_lock *lock,
     value++;
     int64_t said = value;
     if (ask_table(worker, "write", fence, &said))
-        record(worker, "wrote %s %d %" PRId64 " %" PRId64 "\n", resource, (int)getpid(), fence, value);
+        record(worker, "wrote %s %d %" PRId64 " %" PRId64 "\n", resource, (int)getpid(), fence,
+               value);
     else
         record(worker, "fenced %s %d %" PRId64 "\n", resource, (int)getpid(), fence);
 }
 
-static void turn(const struct worker *worker, struct redlock_lock *lock, const char *resource, int64_t asked_ns) {
+static void turn(const struct worker *worker, struct redlock_lock *lock, const char *resource,
+                 int64_t asked_ns) {
     int64_t end_ns = redlock_validity_end_ns(lock), told_ns = now_ns();
     struct redlock_bytes token = redlock_token(lock);
     if (redlock_validity_ms(lock) <= 0) return;
-    record(worker, "enter %s %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %.*s\n", resource, (int)getpid(),
-           redlock_fence(lock), asked_ns, told_ns, end_ns, (int)token.bytes, (const char *)token.data);
+    record(worker, "enter %s %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %.*s\n", resource,
+           (int)getpid(), redlock_fence(lock), asked_ns, told_ns, end_ns, (int)token.bytes,
+           (const char *)token.data);
     if (worker->table)
         update_table(worker, lock, resource, told_ns);
     else
@@ -167,7 +177,8 @@ static struct redlock_lock *new_lock(const struct worker *worker, const char *re
     redlock_lock_options_init(&options);
     options.ttl_ms = worker->ttl_ms;
     options.renew = worker->keep;
-    if (redlock_lock_new(worker->client, resource, strlen(resource), &options, &lock, &error) != REDLOCK_OK)
+    if (redlock_lock_new(worker->client, resource, strlen(resource), &options, &lock, &error) !=
+        REDLOCK_OK)
         die(resource, error.text);
     return lock;
 }
@@ -218,7 +229,9 @@ static void contend(struct worker *worker) {
 
 static void open_files(struct worker *worker) {
     int fd = open(worker->control_path, O_RDWR | O_CLOEXEC);
-    void *map = fd >= 0 ? mmap(NULL, sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    void *map = fd >= 0
+                    ? mmap(NULL, sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                    : MAP_FAILED;
     if (map == MAP_FAILED) die(worker->control_path, strerror(errno));
     close(fd);
     worker->control = map;
@@ -265,7 +278,8 @@ static void read_options(struct worker *worker, int count, char **words) {
         default: exit(64);
         }
     }
-    if (!worker->nodes || !worker->resource || !worker->control_path || !worker->witness_path) exit(64);
+    if (!worker->nodes || !worker->resource || !worker->control_path || !worker->witness_path)
+        exit(64);
 }
 
 int main(int count, char **words) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * This program's own malloc, before glibc's for every shared library too. Not beside a sanitizer: those bring their
- * own.
+ * This program's own malloc, before glibc's for every shared library too. Not beside a sanitizer:
+ * those bring their own.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -27,7 +27,9 @@ static void *no_memory(void) {
 }
 
 void *malloc(size_t bytes) { return fails() ? no_memory() : counted(__libc_malloc(bytes)); }
-void *calloc(size_t count, size_t bytes) { return fails() ? no_memory() : counted(__libc_calloc(count, bytes)); }
+void *calloc(size_t count, size_t bytes) {
+    return fails() ? no_memory() : counted(__libc_calloc(count, bytes));
+}
 
 void *realloc(void *block, size_t bytes) {
     if (fails()) return no_memory();

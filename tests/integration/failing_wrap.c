@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The linker's --wrap sends every call that an object of this program makes to one of these functions here (the list is
- * in CMakeLists.txt). It does not reach into shared libraries, so each function of theirs that allocates and that the
- * library calls is wrapped as a whole: it fails as it would if its own allocation failed.
+ * The linker's --wrap sends every call that an object of this program makes to one of these
+ * functions here (the list is in CMakeLists.txt). It does not reach into shared libraries, so each
+ * function of theirs that allocates and that the library calls is wrapped as a whole: it fails as
+ * it would if its own allocation failed.
  */
 #include <errno.h>
 #include <hiredis/hiredis.h>
@@ -15,9 +16,9 @@
 
 bool failing_live_is_exact(void) { return true; }
 
-#define WRAPPED(type, name, ...)                                                                                       \
-    type __real_##name(__VA_ARGS__);                                                                                   \
-    type __wrap_##name(__VA_ARGS__);                                                                                   \
+#define WRAPPED(type, name, ...)                                                                   \
+    type __real_##name(__VA_ARGS__);                                                               \
+    type __wrap_##name(__VA_ARGS__);                                                               \
     type __wrap_##name(__VA_ARGS__)
 
 static void *no_memory(void) {
@@ -25,11 +26,15 @@ static void *no_memory(void) {
     return NULL;
 }
 
-WRAPPED(void *, malloc, size_t bytes) { return fails() ? no_memory() : counted(__real_malloc(bytes)); }
+WRAPPED(void *, malloc, size_t bytes) {
+    return fails() ? no_memory() : counted(__real_malloc(bytes));
+}
 WRAPPED(void *, calloc, size_t count, size_t bytes) {
     return fails() ? no_memory() : counted(__real_calloc(count, bytes));
 }
-WRAPPED(char *, strdup, const char *text) { return fails() ? no_memory() : counted(__real_strdup(text)); }
+WRAPPED(char *, strdup, const char *text) {
+    return fails() ? no_memory() : counted(__real_strdup(text));
+}
 WRAPPED(char *, strndup, const char *text, size_t bytes) {
     return fails() ? no_memory() : counted(__real_strndup(text, bytes));
 }
@@ -83,7 +88,8 @@ WRAPPED(int, redisReaderGetReply, redisReader *reader, void **reply) {
 #else
 #define FORMATTED int
 #endif
-WRAPPED(FORMATTED, redisFormatCommandArgv, char **target, int words, const char **word, const size_t *bytes) {
+WRAPPED(FORMATTED, redisFormatCommandArgv, char **target, int words, const char **word,
+        const size_t *bytes) {
     if (fails()) return -1;
     FORMATTED length = __real_redisFormatCommandArgv(target, words, word, bytes);
     if (length >= 0) counted(*target);
@@ -108,7 +114,7 @@ WRAPPED(void, uriFreeUriMembersA, UriUriA *uri) {
 }
 
 /* A thread needs a stack. */
-WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
-        void *argument) {
+WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes,
+        void *(*start)(void *), void *argument) {
     return fails() ? EAGAIN : __real_pthread_create(thread, attributes, start, argument);
 }

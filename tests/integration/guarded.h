@@ -16,10 +16,12 @@ static inline struct redlock_client_options guarded_options(void) {
     return options;
 }
 
-static inline struct redlock_client *open_guarded_at(const char *urls, const struct redlock_client_options *options) {
+static inline struct redlock_client *open_guarded_at(const char *urls,
+                                                     const struct redlock_client_options *options) {
     struct redlock_client *client = NULL;
     struct redlock_error error = {0};
-    if (redlock_client_open(urls, options, &client, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    if (redlock_client_open(urls, options, &client, &error) != REDLOCK_OK)
+        fail_msg("%s", error.text);
     redlock_client_wait_ready(client, 2000);
     return client;
 }
@@ -53,11 +55,12 @@ static inline struct redlock_node_status node_status(struct redlock_client *clie
     return status;
 }
 
-#define assert_verdict(verdict, expected)                                                                              \
-    do {                                                                                                               \
-        int got_ = (verdict);                                                                                          \
-        if (got_ != (expected))                                                                                        \
-            fail_msg("%s is \"%s\", not \"%s\"", #verdict, redlock_verdict_text(got_), redlock_verdict_text(expected)); \
+#define assert_verdict(verdict, expected)                                                          \
+    do {                                                                                           \
+        int got_ = (verdict);                                                                      \
+        if (got_ != (expected))                                                                    \
+            fail_msg("%s is \"%s\", not \"%s\"", #verdict, redlock_verdict_text(got_),             \
+                     redlock_verdict_text(expected));                                              \
     } while (0)
 
 /* The answer must not be an error. */
@@ -69,12 +72,12 @@ static inline void command(struct server *server, const char *text) {
 
 /* As the registration of another member does it: the fences move along. `nonce`: 16 hex digits. */
 static inline void change_nonce(struct server *server, const char *nonce) {
-    redisReply *reply = server_ask(server,
-                                   "EVAL %s 0 %s",
-                                   "local was = redis.call('HGET', 'redlock:node', 'nonce') "
-                                   "redis.call('HSET', 'redlock:node', 'nonce', ARGV[1]) "
-                                   "return redis.call('RENAME', 'redlock:fences:' .. was, 'redlock:fences:' .. ARGV[1])",
-                                   nonce);
+    redisReply *reply = server_ask(
+        server, "EVAL %s 0 %s",
+        "local was = redis.call('HGET', 'redlock:node', 'nonce') "
+        "redis.call('HSET', 'redlock:node', 'nonce', ARGV[1]) "
+        "return redis.call('RENAME', 'redlock:fences:' .. was, 'redlock:fences:' .. ARGV[1])",
+        nonce);
     if (reply->type != REDIS_REPLY_STATUS) fail_msg("%s", reply->str ? reply->str : "?");
     freeReplyObject(reply);
 }
@@ -92,11 +95,11 @@ static inline long calls_of(struct server *server, const char *name) {
 
 /* 0: the node carries no fences for its record's nonce. */
 static inline int64_t fence_of(struct server *server, int stripe) {
-    redisReply *reply = server_ask(server,
-                                   "EVAL %s 0 %d",
-                                   "local name = 'redlock:fences:' .. (redis.call('HGET', 'redlock:node', 'nonce') or '') "
-                                   "return redis.call('ZSCORE', name, ARGV[1])",
-                                   stripe);
+    redisReply *reply = server_ask(
+        server, "EVAL %s 0 %d",
+        "local name = 'redlock:fences:' .. (redis.call('HGET', 'redlock:node', 'nonce') or '') "
+        "return redis.call('ZSCORE', name, ARGV[1])",
+        stripe);
     int64_t fence = reply->type == REDIS_REPLY_STRING ? (int64_t)strtod(reply->str, NULL) : 0;
     freeReplyObject(reply);
     return fence;

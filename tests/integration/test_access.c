@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How nodes are reached: passwords, users, the least permissions of docs/acl.md, databases, Unix sockets, TLS, and one
- * server under two names.
+ * How nodes are reached: passwords, users, the least permissions of docs/acl.md, databases, Unix
+ * sockets, TLS, and one server under two names.
  */
 #include "told.h"
 
@@ -25,7 +25,8 @@ static void collect_log(void *context, enum redlock_log_level level, const char 
 
 static char logged[4000];
 
-static struct redlock_client *open_url(const char *url, const struct redlock_client_options *given) {
+static struct redlock_client *open_url(const char *url,
+                                       const struct redlock_client_options *given) {
     struct redlock_client_options options;
     struct redlock_client *client = NULL;
     struct redlock_error error = {0};
@@ -38,7 +39,8 @@ static struct redlock_client *open_url(const char *url, const struct redlock_cli
     options.log = collect_log;
     options.log_context = logged;
     options.log_level = REDLOCK_LOG_DEBUG;
-    if (redlock_client_open(url, &options, &client, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    if (redlock_client_open(url, &options, &client, &error) != REDLOCK_OK)
+        fail_msg("%s", error.text);
     redlock_client_wait_ready(client, 2000);
     return client;
 }
@@ -58,8 +60,8 @@ static void assert_works(const char *url, const struct redlock_client_options *o
 }
 
 /* Refused with this verdict, in words that contain `words` and never `secret`. */
-static void assert_refused(const char *url, const struct redlock_client_options *options, int expected,
-                           const char *words, const char *secret) {
+static void assert_refused(const char *url, const struct redlock_client_options *options,
+                           int expected, const char *words, const char *secret) {
     struct redlock_client *client = open_url(url, options);
     struct redlock_lock *lock = new_lock(client, "refused", NULL);
     struct redlock_node_status status = {.size = sizeof status};
@@ -68,7 +70,8 @@ static void assert_refused(const char *url, const struct redlock_client_options 
     redlock_verdicts(lock, &verdict, 1);
     assert_result(redlock_client_node(client, 0, &status), REDLOCK_OK);
     if (verdict != expected)
-        fail_msg("\"%s\" (%s), not \"%s\"", redlock_verdict_text(verdict), status.text, redlock_verdict_text(expected));
+        fail_msg("\"%s\" (%s), not \"%s\"", redlock_verdict_text(verdict), status.text,
+                 redlock_verdict_text(expected));
     if (expected != REDLOCK_VERDICT_NOPERM)
         assert_int_equal(status.verdict, expected); /* that is of one call, not of the node */
     if (!strstr(status.text, words)) fail_msg("\"%s\" does not say \"%s\"", status.text, words);
@@ -208,8 +211,8 @@ static void assert_twice_listed(const char *urls) {
     for (size_t i = 0; i < redlock_client_nodes(client); i++) {
         struct redlock_node_status status = {.size = sizeof status};
         assert_result(redlock_client_node(client, i, &status), REDLOCK_OK);
-        named =
-            named || (status.verdict == REDLOCK_VERDICT_TWICE_LISTED && strstr(status.text, "same server as redis://"));
+        named = named || (status.verdict == REDLOCK_VERDICT_TWICE_LISTED &&
+                          strstr(status.text, "same server as redis://"));
     }
     assert_true(named);
     redlock_lock_free(lock);
@@ -225,17 +228,20 @@ static void one_server_listed_twice(void **state) {
     char urls[300];
     server_start(&server, arguments);
     server_start(&other, NULL);
-    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d redis://127.0.0.1:%d/1", server.port, server.port);
+    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d redis://127.0.0.1:%d/1", server.port,
+             server.port);
     assert_result(redlock_client_open(urls, NULL, &client, &error), REDLOCK_BAD_ARGUMENT);
     assert_non_null(strstr(error.text, "listed twice"));
     assert_null(client);
-    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d,redis://127.0.0.1:%d,redis://localhost:%d", server.port,
-             other.port, server.port);
+    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d,redis://127.0.0.1:%d,redis://localhost:%d",
+             server.port, other.port, server.port);
     assert_twice_listed(urls);
-    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d,redis://127.0.0.1:%d,unix://%s/redis.sock", server.port,
-             other.port, server.dir);
+    snprintf(urls, sizeof urls, "redis://127.0.0.1:%d,redis://127.0.0.1:%d,unix://%s/redis.sock",
+             server.port, other.port, server.dir);
     assert_twice_listed(urls);
-    assert_int_equal(server_ask_integer(&server, "EXISTS twice") + server_ask_integer(&other, "EXISTS twice"), 0);
+    assert_int_equal(server_ask_integer(&server, "EXISTS twice") +
+                         server_ask_integer(&other, "EXISTS twice"),
+                     0);
     server_stop(&server);
     server_stop(&other);
 }
@@ -255,12 +261,13 @@ static void shell(const char *format, ...) {
 }
 
 static void make_certificate(const char *name, const char *ca, const char *extension) {
-    shell("cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s.key -out %s.csr "
-          "-subj /CN=%s "
-          ">/dev/null 2>&1 && printf '%s' > %s.ext && openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key "
-          "-CAcreateserial "
-          "-days 2 -extfile %s.ext -out %s.pem >/dev/null 2>&1",
-          pki, name, name, name, extension, name, name, ca, ca, name, name);
+    shell(
+        "cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s.key -out %s.csr "
+        "-subj /CN=%s "
+        ">/dev/null 2>&1 && printf '%s' > %s.ext && openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key "
+        "-CAcreateserial "
+        "-days 2 -extfile %s.ext -out %s.pem >/dev/null 2>&1",
+        pki, name, name, name, extension, name, name, ca, ca, name, name);
 }
 
 static const char *file_of(const char *name) {
@@ -291,10 +298,11 @@ static int start_secure(void **state) {
     snprintf(pki, sizeof pki, "/tmp/redlock-test-XXXXXX");
     assert_non_null(mkdtemp(pki));
     for (int i = 0; i < 2; i++)
-        shell("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s.key -out "
-              "%s.pem -days 2 "
-              "-subj /CN=%s >/dev/null 2>&1",
-              pki, i ? "stranger" : "ca", i ? "stranger" : "ca", i ? "stranger" : "ca");
+        shell(
+            "cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s.key -out "
+            "%s.pem -days 2 "
+            "-subj /CN=%s >/dev/null 2>&1",
+            pki, i ? "stranger" : "ca", i ? "stranger" : "ca", i ? "stranger" : "ca");
     make_certificate("server", "ca", "subjectAltName=IP:127.0.0.1,DNS:redis.test");
     make_certificate("client", "ca", "extendedKeyUsage=clientAuth");
     make_certificate("intruder", "stranger", "extendedKeyUsage=clientAuth");
@@ -373,7 +381,8 @@ static void tls_to_a_plain_server(void **state) {
                    NULL); /* it waits for the end of our line */
 }
 
-static void assert_bad_tls(const struct redlock_client_options *options, const char *a, const char *b) {
+static void assert_bad_tls(const struct redlock_client_options *options, const char *a,
+                           const char *b) {
     struct redlock_client *client = NULL;
     struct redlock_error error = {0};
     assert_result(redlock_client_open(secure_url, options, &client, &error), REDLOCK_BAD_ARGUMENT);
@@ -437,11 +446,13 @@ struct reloading {
 
 static void *reload_all_the_time(void *context) {
     struct reloading *reloading = context;
-    while (!reloading->stops) reloading->done += redlock_client_reload(reloading->client, NULL) == REDLOCK_OK;
+    while (!reloading->stops)
+        reloading->done += redlock_client_reload(reloading->client, NULL) == REDLOCK_OK;
     return NULL;
 }
 
-/* Two threads read the files while a third connects with what was read. The sanitizers see more of it. */
+/* Two threads read the files while a third connects with what was read. The sanitizers see more of
+ * it. */
 static void tls_files_that_are_renewed_while_it_connects(void **state) {
     (void)state;
     pthread_t threads[2];
@@ -465,8 +476,12 @@ static void tls_files_that_are_renewed_while_it_connects(void **state) {
 
 int main(void) {
     const struct CMUnitTest plain[] = {
-        cmocka_unit_test(a_password), cmocka_unit_test(a_user),        cmocka_unit_test(the_least_permissions_suffice),
-        cmocka_unit_test(a_database), cmocka_unit_test(a_unix_socket), cmocka_unit_test(one_server_listed_twice),
+        cmocka_unit_test(a_password),
+        cmocka_unit_test(a_user),
+        cmocka_unit_test(the_least_permissions_suffice),
+        cmocka_unit_test(a_database),
+        cmocka_unit_test(a_unix_socket),
+        cmocka_unit_test(one_server_listed_twice),
     };
     const struct CMUnitTest tls[] = {
         cmocka_unit_test(tls_with_a_client_certificate),
@@ -478,5 +493,6 @@ int main(void) {
         cmocka_unit_test(tls_files_that_are_renewed_while_it_connects),
         cmocka_unit_test(tls_files_that_cannot_be_used),
     };
-    return cmocka_run_group_tests(plain, NULL, NULL) + cmocka_run_group_tests(tls, start_secure, stop_secure);
+    return cmocka_run_group_tests(plain, NULL, NULL) +
+           cmocka_run_group_tests(tls, start_secure, stop_secure);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Every allocation made to fail in turn, while a client is opened, takes a lock, extends it, looks at it, releases it
- * and is closed. For n = 1, 2, 3, ... until a whole run goes by without a failure: a clear error, no crash, no leak, no
- * key left behind, no hang, and once memory is there again the same client takes the same lock.
+ * Every allocation made to fail in turn, while a client is opened, takes a lock, extends it, looks
+ * at it, releases it and is closed. For n = 1, 2, 3, ... until a whole run goes by without a
+ * failure: a clear error, no crash, no leak, no key left behind, no hang, and once memory is there
+ * again the same client takes the same lock.
  *
- * Linked twice, see failing.h: with --wrap, each and every allocation of the library's own code; with a malloc of our
- * own, those inside of other libraries too, in growing steps, because TLS makes thousands.
+ * Linked twice, see failing.h: with --wrap, each and every allocation of the library's own code;
+ * with a malloc of our own, those inside of other libraries too, in growing steps, because TLS
+ * makes thousands.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -34,21 +36,25 @@ struct scenario {
 static struct servers scripted, scriptless, encrypted, recorded;
 static char ca_file[128], prefix[32];
 static const struct redlock_bytes names[] = {{"first", 5}, {"second", 6}, {"third", 5}};
-static atomic_int connections_lost; /* as far as the library tells in its log, since the run began */
+static atomic_int
+    connections_lost; /* as far as the library tells in its log, since the run began */
 
-static const char *const no_scripts[] = {"--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", NULL};
+static const char *const no_scripts[] = {"--rename-command", "EVAL", "",  "--rename-command",
+                                         "EVALSHA",          "",     NULL};
 
 static void start_scriptless(void) {
     scriptless.count = NODES;
     for (unsigned i = 0; i < NODES; i++) {
         server_start(&scriptless.at[i], no_scripts);
-        snprintf(scriptless.urls + strlen(scriptless.urls), 40, " redis://127.0.0.1:%d", scriptless.at[i].port);
+        snprintf(scriptless.urls + strlen(scriptless.urls), 40, " redis://127.0.0.1:%d",
+                 scriptless.at[i].port);
     }
 }
 
 static void count_lost(void *context, enum redlock_log_level level, const char *text) {
     (void)context, (void)text;
-    if (level <= REDLOCK_LOG_WARNING || strstr(text, "second connection")) atomic_fetch_add(&connections_lost, 1);
+    if (level <= REDLOCK_LOG_WARNING || strstr(text, "second connection"))
+        atomic_fetch_add(&connections_lost, 1);
 }
 
 /* A test that failed may have left it on. */
@@ -60,7 +66,8 @@ static int anew(void **state) {
 
 /* ---- what must hold after each step ---- */
 
-/* Of this run: a node that a closed client had given up may still carry out what it had received. */
+/* Of this run: a node that a closed client had given up may still carry out what it had
+ * received. */
 static unsigned keys_left(const struct scenario *scenario) {
     unsigned left = 0;
     for (unsigned i = 0; i < NODES; i++) {
@@ -73,7 +80,8 @@ static unsigned keys_left(const struct scenario *scenario) {
 }
 
 /* Once gone is enough: what a minority is still to be asked has its release queued behind it. */
-static void assert_no_key(const struct scenario *scenario, struct redlock_client *client, unsigned long n) {
+static void assert_no_key(const struct scenario *scenario, struct redlock_client *client,
+                          unsigned long n) {
     double until = now_ms() + 3000;
     unsigned left;
     while ((left = keys_left(scenario)) > 0 && now_ms() < until) {
@@ -86,21 +94,23 @@ static void assert_no_key(const struct scenario *scenario, struct redlock_client
 static void assert_clear(const struct scenario *scenario, unsigned long n, int result,
                          const struct redlock_error *error) {
     if (result == REDLOCK_OK || result != error->result || strlen(error->text) < 10)
-        fail_msg("%s, allocation %lu: result %d with error %d \"%s\"", scenario->name, n, result, error->result,
-                 error->text);
+        fail_msg("%s, allocation %lu: result %d with error %d \"%s\"", scenario->name, n, result,
+                 error->result, error->text);
 }
 
-static void assert_one_of(const struct scenario *scenario, unsigned long n, const char *what, int result,
-                          const int *allowed) {
+static void assert_one_of(const struct scenario *scenario, unsigned long n, const char *what,
+                          int result, const int *allowed) {
     for (; *allowed != 1; allowed++) {
         if (*allowed == result) return;
     }
-    fail_msg("%s, allocation %lu: %s is %d (%s)", scenario->name, n, what, result, redlock_result_text(result));
+    fail_msg("%s, allocation %lu: %s is %d (%s)", scenario->name, n, what, result,
+             redlock_result_text(result));
 }
 
 /* ---- one run ---- */
 
-static int open_one(const struct scenario *scenario, struct redlock_client **client, struct redlock_error *error) {
+static int open_one(const struct scenario *scenario, struct redlock_client **client,
+                    struct redlock_error *error) {
     struct redlock_client_options options;
     redlock_client_options_init(&options);
     options.service_thread = scenario->service_thread;
@@ -113,27 +123,32 @@ static int open_one(const struct scenario *scenario, struct redlock_client **cli
     return redlock_client_open(scenario->servers->urls, &options, client, error);
 }
 
-static int new_one(const struct scenario *scenario, struct redlock_client *client, struct redlock_lock **lock,
-                   struct redlock_error *error) {
+static int new_one(const struct scenario *scenario, struct redlock_client *client,
+                   struct redlock_lock **lock, struct redlock_error *error) {
     struct redlock_lock_options options = lock_options(TTL_MS);
     options.owner = "someone";
     return redlock_lock_new_multi(client, names, scenario->resources, &options, lock, error);
 }
 
-/* When memory is there again, so must the lock be. One excuse: OpenSSL calls a CA certificate well loaded although it
- * had no memory to decode its key. Such a client trusts no server from then on, and says so. */
+/* When memory is there again, so must the lock be. One excuse: OpenSSL calls a CA certificate well
+ * loaded although it had no memory to decode its key. Such a client trusts no server from then on,
+ * and says so. */
 static void assert_excusable(const struct scenario *scenario, unsigned long n, int result,
                              struct redlock_client *client) {
     for (unsigned i = 0; i < NODES; i++) {
         struct redlock_node_status node = {.size = sizeof node};
         assert_result(redlock_client_node(client, i, &node), REDLOCK_OK);
-        if (scenario->ca_file && node.verdict == REDLOCK_VERDICT_TLS && strstr(node.text, "certificate")) continue;
+        if (scenario->ca_file && node.verdict == REDLOCK_VERDICT_TLS &&
+            strstr(node.text, "certificate"))
+            continue;
         fail_msg("%s, allocation %lu: no lock ever again: %s; %s: %s %s", scenario->name, n,
-                 redlock_result_text(result), node.url, redlock_verdict_text(node.verdict), node.text);
+                 redlock_result_text(result), node.url, redlock_verdict_text(node.verdict),
+                 node.text);
     }
 }
 
-/* A single failed allocation costs one node or the call, never the lock to somebody else (HELD: by a key of our own).
+/* A single failed allocation costs one node or the call, never the lock to somebody else (HELD: by
+ * a key of our own).
  */
 static void use(const struct scenario *scenario, unsigned long n, struct redlock_client *client,
                 struct redlock_lock *lock) {
@@ -145,7 +160,8 @@ static void use(const struct scenario *scenario, unsigned long n, struct redlock
     if (result == REDLOCK_OK) {
         assert_true(redlock_validity_ms(lock) > TTL_MS / 2);
         assert_one_of(scenario, n, "redlock_extend()", redlock_extend(lock, TTL_MS + 10000), taken);
-        assert_one_of(scenario, n, "redlock_look()", redlock_look(client, "first", 5, views, NODES), taken);
+        assert_one_of(scenario, n, "redlock_look()", redlock_look(client, "first", 5, views, NODES),
+                      taken);
         if (scenario->ending == RELEASED)
             assert_one_of(scenario, n, "redlock_release()", redlock_release(lock), released);
     }
@@ -162,7 +178,8 @@ static void use(const struct scenario *scenario, unsigned long n, struct redlock
     assert_no_key(scenario, client, n);
 }
 
-/* Freed without a release: the client's last node timeout must do for it, unless a connection was lost by then. */
+/* Freed without a release: the client's last node timeout must do for it, unless a connection was
+ * lost by then. */
 static void assert_no_key_at_the_end(const struct scenario *scenario, unsigned long n) {
     if (atomic_load(&connections_lost) == 0) assert_no_key(scenario, NULL, n);
 }
@@ -213,7 +230,8 @@ static bool run(const struct scenario *scenario, unsigned long n) {
     return hit;
 }
 
-/* Where all later ones fail, neighbours differ little, and each run waits for nodes to be connected anew. */
+/* Where all later ones fail, neighbours differ little, and each run waits for nodes to be connected
+ * anew. */
 static unsigned long step_after(const struct scenario *scenario, unsigned long n) {
     if (scenario->how == FAIL_ALL_LATER) return 1 + n / 8;
     return failing_live_is_exact() ? 1 : 1 + n / 25;
@@ -224,16 +242,19 @@ static void sweep(const struct scenario *scenario) {
     double began = now_ms();
     run_once(scenario, 1000000000); /* what is set up once in a process is set up now */
     for (; run(scenario, n); runs++) n += step_after(scenario, n);
-    printf("%s: %lu runs, up to allocation %lu, %.1f s\n", scenario->name, runs, n - 1, (now_ms() - began) / 1e3);
+    printf("%s: %lu runs, up to allocation %lu, %.1f s\n", scenario->name, runs, n - 1,
+           (now_ms() - began) / 1e3);
     fflush(stdout);
-    assert_true(n > 40); /* a client on three nodes cannot do with less: else nothing was made to fail */
+    assert_true(
+        n > 40); /* a client on three nodes cannot do with less: else nothing was made to fail */
 }
 
 /* ---- tests ---- */
 
 static void one_fails_with_the_service_thread(void **state) {
     (void)state;
-    sweep(&(struct scenario){"one resource, service thread", &scripted, 1, 1, RELEASED, FAIL_ONE, NULL});
+    sweep(&(struct scenario){"one resource, service thread", &scripted, 1, 1, RELEASED, FAIL_ONE,
+                             NULL});
 }
 
 static void one_fails_without_a_thread(void **state) {
@@ -243,7 +264,8 @@ static void one_fails_without_a_thread(void **state) {
 
 static void one_fails_and_the_lock_is_freed_while_held(void **state) {
     (void)state;
-    sweep(&(struct scenario){"freed while held", &scripted, 1, 1, FREED_WHILE_HELD, FAIL_ONE, NULL});
+    sweep(
+        &(struct scenario){"freed while held", &scripted, 1, 1, FREED_WHILE_HELD, FAIL_ONE, NULL});
 }
 
 static void one_fails_with_several_resources(void **state) {
@@ -253,17 +275,20 @@ static void one_fails_with_several_resources(void **state) {
 
 static void one_fails_with_transactions(void **state) {
     (void)state;
-    sweep(&(struct scenario){"three resources, transactions", &scriptless, 3, 1, RELEASED, FAIL_ONE, NULL});
+    sweep(&(struct scenario){"three resources, transactions", &scriptless, 3, 1, RELEASED, FAIL_ONE,
+                             NULL});
 }
 
 static void all_later_ones_fail(void **state) {
     (void)state;
-    sweep(&(struct scenario){"all later ones too", &scripted, 1, 1, RELEASED, FAIL_ALL_LATER, NULL});
+    sweep(
+        &(struct scenario){"all later ones too", &scripted, 1, 1, RELEASED, FAIL_ALL_LATER, NULL});
 }
 
 static void all_later_ones_fail_with_transactions(void **state) {
     (void)state;
-    sweep(&(struct scenario){"transactions, all later ones too", &scriptless, 2, 0, RELEASED, FAIL_ALL_LATER, NULL});
+    sweep(&(struct scenario){"transactions, all later ones too", &scriptless, 2, 0, RELEASED,
+                             FAIL_ALL_LATER, NULL});
 }
 
 static void one_fails_in_guarded_mode(void **state) {
@@ -273,22 +298,26 @@ static void one_fails_in_guarded_mode(void **state) {
 
 static void one_fails_in_guarded_mode_with_several_resources(void **state) {
     (void)state;
-    sweep(&(struct scenario){"guarded, three resources, no thread", &recorded, 3, 0, RELEASED, FAIL_ONE, NULL});
+    sweep(&(struct scenario){"guarded, three resources, no thread", &recorded, 3, 0, RELEASED,
+                             FAIL_ONE, NULL});
 }
 
 static void all_later_ones_fail_in_guarded_mode(void **state) {
     (void)state;
-    sweep(&(struct scenario){"guarded, all later ones too", &recorded, 1, 1, FREED_WHILE_HELD, FAIL_ALL_LATER, NULL});
+    sweep(&(struct scenario){"guarded, all later ones too", &recorded, 1, 1, FREED_WHILE_HELD,
+                             FAIL_ALL_LATER, NULL});
 }
 
 /* ---- a release, without memory ---- */
 
 enum { OTHERS = 20 };
 
-/* A node that owes answers keeps the memory of what it was asked; so nothing is left over of what the others gave back.
- * A lock that is held is released all the same: one round is in reserve for that. */
+/* A node that owes answers keeps the memory of what it was asked; so nothing is left over of what
+ * the others gave back. A lock that is held is released all the same: one round is in reserve for
+ * that. */
 static void a_release_needs_no_memory(void **state) {
-    const struct scenario scenario = {"released without memory", &scripted, 1, 0, RELEASED, FAIL_ALL_LATER, NULL};
+    const struct scenario scenario = {
+        "released without memory", &scripted, 1, 0, RELEASED, FAIL_ALL_LATER, NULL};
     struct redlock_client *client = NULL;
     struct redlock_lock *held = NULL, *others[OTHERS];
     struct redlock_lock_options options = lock_options(TTL_MS);
@@ -361,16 +390,19 @@ static void start_encrypted(void) {
     servers_start(&encrypted, NODES);
     const char *dir = encrypted.at[0].dir;
     snprintf(ca_file, sizeof ca_file, "%s/cert.pem", dir);
-    snprintf(command, sizeof command,
-             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test "
-             "-addext subjectAltName=IP:127.0.0.1 -keyout %s/key.pem -out %s 2>%s/openssl.log",
-             dir, ca_file, dir);
+    snprintf(
+        command, sizeof command,
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test "
+        "-addext subjectAltName=IP:127.0.0.1 -keyout %s/key.pem -out %s 2>%s/openssl.log",
+        dir, ca_file, dir);
     assert_int_equal(system(command), 0);
     encrypted.urls[0] = 0;
     for (unsigned i = 0; i < NODES; i++) {
         int port;
-        freeReplyObject(server_ask(
-            &encrypted.at[i], "CONFIG SET tls-auth-clients no tls-cert-file %s tls-key-file %s/key.pem", ca_file, dir));
+        freeReplyObject(
+            server_ask(&encrypted.at[i],
+                       "CONFIG SET tls-auth-clients no tls-cert-file %s tls-key-file %s/key.pem",
+                       ca_file, dir));
         do port = free_port();
         while (!listens_with_tls(&encrypted.at[i], port));
         snprintf(encrypted.urls + strlen(encrypted.urls), 40, " rediss://127.0.0.1:%d", port);

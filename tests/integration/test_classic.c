@@ -104,7 +104,9 @@ static void several_resources_are_taken_all_or_none(void **state) {
     assert_result(redlock_extend(all, 0), REDLOCK_OK);
     assert_result(redlock_release(all), REDLOCK_OK);
     nap_ms(50);
-    assert_int_equal(servers_holding(&five, "m1") + servers_holding(&five, "m2") + servers_holding(&five, "m3"), 0);
+    assert_int_equal(servers_holding(&five, "m1") + servers_holding(&five, "m2") +
+                         servers_holding(&five, "m3"),
+                     0);
     redlock_lock_free(all);
     redlock_lock_free(single);
     redlock_client_free(client);
@@ -129,7 +131,8 @@ static void a_renewed_lock_outlives_its_ttl(void **state) {
 static void a_token_can_be_taken_over(void **state) {
     (void)state;
     struct redlock_client *client = open_client(&five, NULL);
-    struct redlock_lock *lock = new_lock(client, "adopted", NULL), *other = new_lock(client, "adopted", NULL);
+    struct redlock_lock *lock = new_lock(client, "adopted", NULL),
+                        *other = new_lock(client, "adopted", NULL);
     char token[REDLOCK_TOKEN_BYTES_MAX];
     assert_result(redlock_try(lock), REDLOCK_OK);
     size_t bytes = redlock_token(lock).bytes;

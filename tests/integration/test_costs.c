@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What twice as many locks, kinds of locks, waiters and waited-for keys cost: about twice as much, for every list of
- * src/client. (Those of src/net: tests/net/test_costs.c.)
+ * What twice as many locks, kinds of locks, waiters and waited-for keys cost: about twice as much,
+ * for every list of src/client. (Those of src/net: tests/net/test_costs.c.)
  */
 #include "costs.h"
 #include "fixtures.h"
@@ -114,11 +114,13 @@ static void count_up(void *context, struct redlock_lock *lock, int result) {
 
 static void start_waiting(struct redlock_lock **locks, unsigned n, unsigned *told) {
     uint64_t denied = stat_of(offsetof(struct redlock_stats, votes_denied));
-    assert_result(redlock_acquire_start(locks[0], REDLOCK_WAIT_FOREVER, count_up, told), REDLOCK_OK);
+    assert_result(redlock_acquire_start(locks[0], REDLOCK_WAIT_FOREVER, count_up, told),
+                  REDLOCK_OK);
     while (stat_of(offsetof(struct redlock_stats, votes_denied)) == denied) turn();
     for (int i = 0; i < 5; i++) turn(); /* it gives up its try, and waits */
-    for (unsigned i = 1; i < n; i++) /* these stand behind the first and send nothing */
-        assert_result(redlock_acquire_start(locks[i], REDLOCK_WAIT_FOREVER, count_up, told), REDLOCK_OK);
+    for (unsigned i = 1; i < n; i++)    /* these stand behind the first and send nothing */
+        assert_result(redlock_acquire_start(locks[i], REDLOCK_WAIT_FOREVER, count_up, told),
+                      REDLOCK_OK);
     turn();
 }
 
@@ -148,7 +150,8 @@ static void test_waiters_on_one_key(void **state) {
     assert_cost_grows_with("waiters, first to last", of_cancelling_forwards, 4000);
 }
 
-/* Each has a key, a line, a place on the server and a watched key of its own; then all are handed their locks. */
+/* Each has a key, a line, a place on the server and a watched key of its own; then all are handed
+ * their locks. */
 static double of_waiting_on_many(unsigned n) {
     struct redlock_lock **locks = room(n), **holders = room(n);
     struct redlock_lock_options options = lock_options(60000);
@@ -158,7 +161,9 @@ static double of_waiting_on_many(unsigned n) {
     make_locks(other, "many", &options, holders, n);
     assert_result(redlock_acquire_many(holders, n, 0, NULL), REDLOCK_OK);
     double began = cpu_ms();
-    assert_result(redlock_acquire_many_start(locks, n, REDLOCK_WAIT_FOREVER, NULL, count_down, &left), REDLOCK_OK);
+    assert_result(
+        redlock_acquire_many_start(locks, n, REDLOCK_WAIT_FOREVER, NULL, count_down, &left),
+        REDLOCK_OK);
     for (int i = 0; i < 20; i++) turn();
     double cost = cpu_ms() - began;
     assert_result(redlock_release_many(holders, n, NULL), REDLOCK_OK);
@@ -181,7 +186,8 @@ static void test_waiters_on_many_keys(void **state) {
 
 /* ---- parked extensions ---- */
 
-/* The record changes under as many leases. Their extensions wait until it has been read again, and then go out again. */
+/* The record changes under as many leases. Their extensions wait until it has been read again, and
+ * then go out again. */
 static double of_parked(unsigned n) {
     struct servers alone = {.count = 0};
     start_quorum(&alone, 1, 60000);
@@ -217,10 +223,8 @@ static void test_parked_extensions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_locks_and_kinds),
-        cmocka_unit_test(test_taking),
-        cmocka_unit_test(test_waiters_on_one_key),
-        cmocka_unit_test(test_waiters_on_many_keys),
+        cmocka_unit_test(test_locks_and_kinds),    cmocka_unit_test(test_taking),
+        cmocka_unit_test(test_waiters_on_one_key), cmocka_unit_test(test_waiters_on_many_keys),
         cmocka_unit_test(test_parked_extensions),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One-way cuts, in a network namespace of the test's own: requests to a node vanish, or its answers do. Nodes are
- * spoken to as 127.0.0.2, where the cuts are; the test asks its own questions on 127.0.0.1.
+ * One-way cuts, in a network namespace of the test's own: requests to a node vanish, or its answers
+ * do. Nodes are spoken to as 127.0.0.2, where the cuts are; the test asks its own questions on
+ * 127.0.0.1.
  */
 #include "told.h"
 
@@ -87,8 +88,8 @@ static int start_five(void **state) {
     size_t used = 0;
     for (unsigned i = 0; i < 5; i++) {
         server_start(&five.at[i], arguments);
-        used += (size_t)snprintf(five.urls + used, sizeof five.urls - used, "%sredis://127.0.0.2:%d", i ? "," : "",
-                                 five.at[i].port);
+        used += (size_t)snprintf(five.urls + used, sizeof five.urls - used,
+                                 "%sredis://127.0.0.2:%d", i ? "," : "", five.at[i].port);
     }
     return 0;
 }
@@ -110,7 +111,8 @@ static struct redlock_client *open_stalling(int64_t stall_timeout_ms) {
     return client;
 }
 
-static struct redlock_lock *new_plain(struct redlock_client *client, const char *resource, int64_t ttl_ms) {
+static struct redlock_lock *new_plain(struct redlock_client *client, const char *resource,
+                                      int64_t ttl_ms) {
     struct redlock_lock_options options = lock_options(ttl_ms);
     options.renew = 0;
     return new_lock(client, resource, &options);
@@ -187,11 +189,13 @@ static void a_set_on_its_way_is_followed_by_its_release(void **state) {
     redlock_client_free(client);
 }
 
-/* After a plain close the kernel would go on sending what is queued: the lock would appear after its owner has gone. */
+/* After a plain close the kernel would go on sending what is queued: the lock would appear after
+ * its owner has gone. */
 static void a_set_given_up_is_never_executed(void **state) {
     (void)state;
     struct redlock_client *gone = open_stalling(20000), *stays = open_stalling(300);
-    struct redlock_lock *left = new_plain(gone, "left", 60000), *held = new_plain(stays, "held", 60000);
+    struct redlock_lock *left = new_plain(gone, "left", 60000),
+                        *held = new_plain(stays, "held", 60000);
     drop_requests(0);
     drop_requests(1);
     assert_result(redlock_try(left), REDLOCK_OK);
@@ -271,13 +275,18 @@ static void a_lease_lives_through_a_cut_of_two_and_not_of_three(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_release_that_vanishes_leaves_the_key_to_its_ttl, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_release_is_kept_for_a_node_that_comes_back, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_set_on_its_way_is_followed_by_its_release, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_release_that_vanishes_leaves_the_key_to_its_ttl,
+                                        start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_release_is_kept_for_a_node_that_comes_back, start_five,
+                                        stop_five),
+        cmocka_unit_test_setup_teardown(a_set_on_its_way_is_followed_by_its_release, start_five,
+                                        stop_five),
         cmocka_unit_test_setup_teardown(a_set_given_up_is_never_executed, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(no_quorum_behind_a_cut_leaves_no_key, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(no_quorum_behind_a_cut_leaves_no_key, start_five,
+                                        stop_five),
         cmocka_unit_test_setup_teardown(lost_answers_leave_no_key, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_lease_lives_through_a_cut_of_two_and_not_of_three, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_lease_lives_through_a_cut_of_two_and_not_of_three,
+                                        start_five, stop_five),
     };
     const char *why = why_not();
     if (why) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Values and events at the edge: lengths that wrap, TTLs beyond 64 bits of nanoseconds, a kernel without randomness, a
- * token that outlives the hold.
+ * Values and events at the edge: lengths that wrap, TTLs beyond 64 bits of nanoseconds, a kernel
+ * without randomness, a token that outlives the hold.
  */
 #include "fixtures.h"
 #include "told.h"
@@ -31,14 +31,16 @@ static void lengths_that_wrap_with_the_prefix(void **state) {
     assert_result(redlock_client_open(three.urls, &options, &client, NULL), REDLOCK_OK);
     for (size_t less = 0; less < 9; less++) {
         size_t bytes = SIZE_MAX - less;
-        assert_result(redlock_lock_new(client, "x", bytes, NULL, &lock, NULL), REDLOCK_BAD_ARGUMENT);
+        assert_result(redlock_lock_new(client, "x", bytes, NULL, &lock, NULL),
+                      REDLOCK_BAD_ARGUMENT);
         assert_result(redlock_look(client, "x", bytes, views, 3), REDLOCK_BAD_ARGUMENT);
     }
     assert_null(lock);
     redlock_client_free(client);
 }
 
-/* 18446744073710 ms are 448384 ns more than 2^64 ns: cut to 64 bits it would look free now, again and again. */
+/* 18446744073710 ms are 448384 ns more than 2^64 ns: cut to 64 bits it would look free now, again
+ * and again. */
 static void a_key_that_lives_for_centuries_gives_no_hint(void **state) {
     (void)state;
     struct redlock_lock_options options = lock_options(5000);
@@ -46,18 +48,19 @@ static void a_key_that_lives_for_centuries_gives_no_hint(void **state) {
     struct redlock_client *client = open_calm(&three);
     struct redlock_lock *lock = new_lock(client, "centuries", &options);
     for (int i = 0; i < 3; i++)
-        freeReplyObject(server_ask(&three.at[i], "SET centuries another PX %lld", 18446744073710LL + 100));
+        freeReplyObject(
+            server_ask(&three.at[i], "SET centuries another PX %lld", 18446744073710LL + 100));
     assert_result(redlock_acquire(lock, 500), REDLOCK_HELD);
-    /* At once, and at the deadline; and when a node, on a busy machine, begins late to tell of changes. Not all the
-     * time. */
+    /* At once, and at the deadline; and when a node, on a busy machine, begins late to tell of
+     * changes. Not all the time. */
     assert_in_range(stats_of(client).attempts, 2, 2 + 3);
     redlock_lock_free(lock);
     redlock_client_free(client);
 }
 
-/* The kernel refuses in the middle of it all (a sandbox that was put on meanwhile): no token, so no lock, and no crash.
- * A call with one retry draws 8 + 20 + 20 bytes of the 256 that are fetched at a time, so that it is cut off at its
- * seed, or at a token, by turns. */
+/* The kernel refuses in the middle of it all (a sandbox that was put on meanwhile): no token, so no
+ * lock, and no crash. A call with one retry draws 8 + 20 + 20 bytes of the 256 that are fetched at
+ * a time, so that it is cut off at its seed, or at a token, by turns. */
 static void no_randomness_is_a_system_error(void **state) {
     (void)state;
     struct redlock_lock_options options = lock_options(5000);

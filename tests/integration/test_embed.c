@@ -121,7 +121,8 @@ static void operations_begun_in_callbacks(void **state) {
     redlock_client_free(client);
 }
 
-/* One that hangs is not waited for where the others agree; where they cannot, its verdict says so. */
+/* One that hangs is not waited for where the others agree; where they cannot, its verdict says
+ * so. */
 static void looking_without_blocking(void **state) {
     (void)state;
     struct done done = {0};
@@ -140,17 +141,19 @@ static void looking_without_blocking(void **state) {
     unsigned absent = 0;
     for (unsigned i = 0; i < 3; i++) {
         absent += views[i].verdict == REDLOCK_VERDICT_ABSENT;
-        assert_true(views[i].verdict == REDLOCK_VERDICT_ABSENT || views[i].verdict == REDLOCK_VERDICT_NONE);
+        assert_true(views[i].verdict == REDLOCK_VERDICT_ABSENT ||
+                    views[i].verdict == REDLOCK_VERDICT_NONE);
     }
     assert_in_range(absent, 2, 3);
 
-    for (unsigned i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET seen %s PX 9000", i == 1 ? "them" : "us"));
+    for (unsigned i = 0; i < 3; i++)
+        freeReplyObject(server_ask(&three.at[i], "SET seen %s PX 9000", i == 1 ? "them" : "us"));
     server_pause(&three.at[0]);
     double since = now_ms();
     assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
     run(client, &done.count, 2, 3000);
-    assert_true(now_ms() - since > 800);         /* the node timeout */
-    assert_result(done.result, REDLOCK_OK);      /* two have told, and they do not agree */
+    assert_true(now_ms() - since > 800);    /* the node timeout */
+    assert_result(done.result, REDLOCK_OK); /* two have told, and they do not agree */
     assert_int_equal(views[0].verdict, REDLOCK_VERDICT_TIMEOUT);
     assert_memory_equal(views[1].token, "them", 4);
 
@@ -194,7 +197,8 @@ static void locks_freed_in_their_own_callbacks(void **state) {
     struct redlock_lock *lock = new_lock(client, "lost", &options);
     assert_result(redlock_acquire_start(lock, 2000, on_done, &done), REDLOCK_OK);
     run(client, &done.count, 1, 2000);
-    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET lost another PX 2000"));
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(server_ask(&three.at[i], "SET lost another PX 2000"));
     run(client, &lost, 1, 1000);
     run(client, NULL, 0, 600);
     assert_int_equal(lost, 1);
@@ -256,12 +260,14 @@ static void operations_that_end_at_once(void **state) {
     options.hold_ms_max = 6000;
     options.retry_delay_ms_min = options.retry_delay_ms_max = 60000;
     struct redlock_client *client = open_embedded(three.urls);
-    struct redlock_lock *lock = new_lock(client, "once", &options), *waiter = new_lock(client, "once", &options);
+    struct redlock_lock *lock = new_lock(client, "once", &options),
+                        *waiter = new_lock(client, "once", &options);
     assert_result(redlock_acquire_start(lock, 2000, on_done, &done), REDLOCK_OK);
     run(client, &done.count, 1, 2000);
     run(client, NULL, 0, 50);
     assert_false(readable(client, 0));
-    assert_result(redlock_extend_start(lock, 60000, on_done, &done), REDLOCK_OK); /* over the maximum hold */
+    assert_result(redlock_extend_start(lock, 60000, on_done, &done),
+                  REDLOCK_OK); /* over the maximum hold */
     assert_int_equal(done.count, 1);
     assert_true(readable(client, 50));
     run(client, &done.count, 2, 50);
@@ -296,13 +302,15 @@ static void blocking_calls_without_a_service_thread(void **state) {
     struct told told = {0};
     struct redlock_lock_options options = told_options(400, &told);
     struct redlock_client *client = open_embedded(three.urls);
-    struct redlock_lock *held = new_lock(client, "held", &options), *lock = new_lock(client, "blocking", NULL);
+    struct redlock_lock *held = new_lock(client, "held", &options),
+                        *lock = new_lock(client, "blocking", NULL);
     assert_int_equal(redlock_client_wait_ready(client, 2000), 3);
     assert_result(redlock_try(held), REDLOCK_OK);
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_extend(lock, 0), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK);
-    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET blocking another PX 900"));
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(server_ask(&three.at[i], "SET blocking another PX 900"));
     assert_result(redlock_acquire(lock, 5000), REDLOCK_OK); /* meanwhile the other is renewed */
     assert_true(told.count[REDLOCK_CHANGE_RENEWED] >= 3);
     assert_int_equal(redlock_lock_state(held), REDLOCK_STATE_HELD);
@@ -332,7 +340,8 @@ static void cancelled_from_another_thread(void **state) {
     struct redlock_client *client = open_embedded(three.urls);
     struct redlock_lock *lock = new_lock(client, "cancelled", &options);
     pthread_t thread;
-    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET cancelled another PX 9000"));
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(server_ask(&three.at[i], "SET cancelled another PX 9000"));
     double began = now_ms();
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, lock), 0);
     assert_result(redlock_acquire(lock, REDLOCK_WAIT_FOREVER), REDLOCK_CANCELLED);

@@ -75,7 +75,8 @@ static void stragglers_after_a_win_change_nothing(void **state) {
     assert_result(redlock_extend(lock, 20000), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK);
     wait_until(servers_holding(&five, "stragglers") == 0, 1000);
-    /* Taken, released and taken again while both lag: each straggler belongs to a round of its own. */
+    /* Taken, released and taken again while both lag: each straggler belongs to a round of its
+     * own. */
     server_pause(&five.at[0]);
     server_pause(&five.at[4]);
     for (int i = 0; i < 5; i++) {
@@ -105,7 +106,8 @@ static void three_stopped_nodes_are_no_quorum(void **state) {
     assert_int_equal(redlock_verdicts(lock, verdicts, 5), 5);
     for (int i = 0; i < 5; i++)
         assert_int_equal(verdicts[i], i < 3 ? REDLOCK_VERDICT_TIMEOUT : REDLOCK_VERDICT_GRANTED);
-    /* Known to be silent, they are not waited for again, and nothing is set where it could not help. */
+    /* Known to be silent, they are not waited for again, and nothing is set where it could not
+     * help. */
     began = now_ms();
     assert_result(redlock_acquire(lock, 500), REDLOCK_NO_QUORUM);
     assert_less(now_ms() - began, 800);
@@ -137,7 +139,8 @@ static void a_lease_is_not_resurrected_when_all_nodes_were_restarted(void **stat
     wait_until(told.count[REDLOCK_CHANGE_RENEWED] == 1, 2000);
     double end = (double)redlock_validity_end_ns(lock) / 1e6;
     restart_all(&five);
-    assert_less(now_ms(), told.last[REDLOCK_CHANGE_RENEWED] + 1000); /* between two renewals, or this tests less */
+    assert_less(now_ms(), told.last[REDLOCK_CHANGE_RENEWED] +
+                              1000); /* between two renewals, or this tests less */
     end = validity_end_until_lost(lock, &told, 4000);
     assert_less(told.first[REDLOCK_CHANGE_LOST], end);
     assert_int_equal(told.count[REDLOCK_CHANGE_RENEWED], 1);
@@ -264,14 +267,18 @@ static void a_lease_is_sure_again_when_the_nodes_answer_in_time(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(two_stopped_nodes_cost_no_timeout, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(stragglers_after_a_win_change_nothing, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(three_stopped_nodes_are_no_quorum, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_lease_is_not_resurrected_when_all_nodes_were_restarted, start_five,
+        cmocka_unit_test_setup_teardown(stragglers_after_a_win_change_nothing, start_five,
                                         stop_five),
-        cmocka_unit_test_setup_teardown(a_node_restarted_empty_is_repaired_by_the_renewal, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(three_stopped_nodes_are_no_quorum, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_lease_is_not_resurrected_when_all_nodes_were_restarted,
+                                        start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_node_restarted_empty_is_repaired_by_the_renewal,
+                                        start_five, stop_five),
         cmocka_unit_test_setup_teardown(a_lease_goes_on_when_two_nodes_die, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_lease_is_told_unsure_then_lost_when_three_nodes_die, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_lease_is_sure_again_when_the_nodes_answer_in_time, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_lease_is_told_unsure_then_lost_when_three_nodes_die,
+                                        start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_lease_is_sure_again_when_the_nodes_answer_in_time,
+                                        start_five, stop_five),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 /* In the child cmocka must not run on: it says what failed and leaves. */
-#define child_assert(expression)                                                                                       \
-    do {                                                                                                               \
-        if (!(expression)) {                                                                                           \
-            dprintf(2, "%s:%d: in the child: %s\n", __FILE__, __LINE__, #expression);                                  \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
+#define child_assert(expression)                                                                   \
+    do {                                                                                           \
+        if (!(expression)) {                                                                       \
+            dprintf(2, "%s:%d: in the child: %s\n", __FILE__, __LINE__, #expression);              \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 static void assert_child_succeeds(pid_t child) {
@@ -57,7 +57,8 @@ static void child_is_refused_everywhere(struct redlock_client *client, struct re
     child_assert(redlock_client_fd(client) == -1);
     child_assert(redlock_process(client) == REDLOCK_FORKED);
     child_assert(redlock_lock_new(client, "x", 1, NULL, &other, &error) == REDLOCK_FORKED);
-    child_assert(error.result == REDLOCK_FORKED && strstr(error.text, "fork") && strstr(error.text, "open a new one"));
+    child_assert(error.result == REDLOCK_FORKED && strstr(error.text, "fork") &&
+                 strstr(error.text, "open a new one"));
     child_assert(redlock_try(lock) == REDLOCK_FORKED);
     child_assert(redlock_acquire(lock, 1000) == REDLOCK_FORKED);
     child_assert(redlock_extend(lock, 0) == REDLOCK_FORKED);
@@ -94,7 +95,8 @@ static void child_opens_its_own(const char *held) {
     redlock_client_free(client);
 }
 
-static void the_parent_goes_on(struct redlock_client *client, struct redlock_lock *lock, struct told *told) {
+static void the_parent_goes_on(struct redlock_client *client, struct redlock_lock *lock,
+                               struct told *told) {
     int renewals = told->count[REDLOCK_CHANGE_RENEWED];
     wait_until(told->count[REDLOCK_CHANGE_RENEWED] >= renewals + 3, 3000);
     assert_int_equal(told->count[REDLOCK_CHANGE_UNSURE] + told->count[REDLOCK_CHANGE_LOST], 0);
@@ -151,7 +153,8 @@ static void a_child_of_an_embedding_program(void **state) {
     redlock_client_free(client);
 }
 
-/* A child that lives on with copies of the descriptors keeps nothing of the parent's alive or stuck. */
+/* A child that lives on with copies of the descriptors keeps nothing of the parent's alive or
+ * stuck. */
 static void a_child_that_keeps_the_descriptors(void **state) {
     (void)state;
     struct told told = {0};
@@ -165,7 +168,8 @@ static void a_child_that_keeps_the_descriptors(void **state) {
         _exit(0);
     }
     assert_true(child > 0);
-    server_restart(&three.at[1]); /* a connection ends and is made again while the child has a copy */
+    server_restart(
+        &three.at[1]); /* a connection ends and is made again while the child has a copy */
     wait_until(nodes_ready(client) == 3, 3000);
     wait_until(servers_holding(&three, "kept") == 3, 2000);
     int renewals = told.count[REDLOCK_CHANGE_RENEWED];
@@ -187,16 +191,19 @@ struct traffic {
 static void *make_traffic(void *argument) {
     struct traffic *traffic = argument;
     struct redlock_lock *lock = NULL;
-    if (redlock_lock_new(traffic->client, "traffic", 7, NULL, &lock, NULL) != REDLOCK_OK) return NULL;
+    if (redlock_lock_new(traffic->client, "traffic", 7, NULL, &lock, NULL) != REDLOCK_OK)
+        return NULL;
     while (!traffic->stop) {
-        if (redlock_acquire(lock, 2000) != REDLOCK_OK || redlock_release(lock) != REDLOCK_OK) traffic->failed++;
+        if (redlock_acquire(lock, 2000) != REDLOCK_OK || redlock_release(lock) != REDLOCK_OK)
+            traffic->failed++;
         traffic->rounds++;
     }
     redlock_lock_free(lock);
     return NULL;
 }
 
-/* Other threads are inside the library at the moment of the fork, holding its mutex now and then. */
+/* Other threads are inside the library at the moment of the fork, holding its mutex now and
+ * then. */
 static void forks_among_busy_threads(void **state) {
     (void)state;
     struct traffic traffic = {.client = open_calm(&three)};

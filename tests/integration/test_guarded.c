@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Guarded mode on real servers, one thing at a time: what an acquisition costs, that fencing tokens grow, and what becomes
- * of a node that lost its data, of a record that changed under a lease, of a node that is no member.
+ * Guarded mode on real servers, one thing at a time: what an acquisition costs, that fencing tokens
+ * grow, and what becomes of a node that lost its data, of a record that changed under a lease, of a
+ * node that is no member.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -62,7 +63,9 @@ static void an_acquisition_is_one_set_and_one_zadd_a_node(void **state) {
         assert_int_equal(calls_of(&five.at[i], "set"), 1);
         assert_int_equal(calls_of(&five.at[i], "zadd"), 1);
         /* Beside them what servers_holding() asked, and the samples of the clock. */
-        assert_int_equal(all_calls(&five.at[i]) - calls_of(&five.at[i], "exists") - calls_of(&five.at[i], "time"), 2);
+        assert_int_equal(all_calls(&five.at[i]) - calls_of(&five.at[i], "exists") -
+                             calls_of(&five.at[i], "time"),
+                         2);
     }
     redlock_lock_free(lock);
     redlock_client_free(client);
@@ -80,12 +83,14 @@ static void a_keys_fence_is_where_every_client_looks_for_it(void **state) {
     assert_result(redlock_try(lock), REDLOCK_OK);
     wait_until(servers_holding(&five, "jobs:nightly") == 5, 1000);
     nap_ms(20);
-    for (unsigned i = 0; i < 5; i++) assert_int_equal(fence_of(&five.at[i], 1898), redlock_fence(lock));
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(fence_of(&five.at[i], 1898), redlock_fence(lock));
     redlock_lock_free(lock);
     redlock_client_free(client);
 }
 
-/* A node counts for a lease because it has the lease's fence: where it was lost, an extension sets it. */
+/* A node counts for a lease because it has the lease's fence: where it was lost, an extension sets
+ * it. */
 static void an_extension_raises_fences_that_are_lower(void **state) {
     (void)state;
     struct redlock_client *client = open_guarded(&five);
@@ -94,12 +99,14 @@ static void an_extension_raises_fences_that_are_lower(void **state) {
     wait_until(servers_holding(&five, "jobs:nightly") == 5, 1000);
     nap_ms(20);
     for (unsigned i = 0; i < 5; i++)
-        freeReplyObject(server_ask(&five.at[i], "EVAL %s 0",
-                                   "return redis.call('ZADD', 'redlock:fences:' .. redis.call('HGET', 'redlock:node', "
-                                   "'nonce'), 'XX', 'CH', 7, 1898)"));
+        freeReplyObject(server_ask(
+            &five.at[i], "EVAL %s 0",
+            "return redis.call('ZADD', 'redlock:fences:' .. redis.call('HGET', 'redlock:node', "
+            "'nonce'), 'XX', 'CH', 7, 1898)"));
     assert_int_equal(fence_of(&five.at[4], 1898), 7);
     assert_result(redlock_extend(lock, 0), REDLOCK_OK);
-    for (unsigned i = 0; i < 5; i++) wait_until(fence_of(&five.at[i], 1898) == redlock_fence(lock), 500);
+    for (unsigned i = 0; i < 5; i++)
+        wait_until(fence_of(&five.at[i], 1898) == redlock_fence(lock), 500);
     redlock_lock_free(lock);
     redlock_client_free(client);
 }
@@ -114,7 +121,8 @@ static void fencing_tokens_grow(void **state) {
         assert_int_equal(redlock_fence(lock), 0);
         assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
         int64_t fence = redlock_fence(lock);
-        if (fence <= before) fail_msg("fence %lld came after %lld", (long long)fence, (long long)before);
+        if (fence <= before)
+            fail_msg("fence %lld came after %lld", (long long)fence, (long long)before);
         before = fence;
         if (i == 10) nap_ms(20); /* who still owes an answer is not asked to extend */
         if (i == 10) assert_result(redlock_extend(lock, 0), REDLOCK_OK);
@@ -146,21 +154,23 @@ static void two_contenders_exclude_each_other(void **state) {
 
 /* As if locks had been granted by a client whose clock is far ahead. */
 static void raise_all_fences(struct server *server, long long ahead_us) {
-    redisReply *reply = server_ask(server,
-                                   "EVAL %s 0 %lld",
-                                   "local name = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
-                                   "local t = redis.call('TIME') local fence = t[1] * 1000000 + t[2] + ARGV[1] "
-                                   "for i = 0, 4095 do redis.call('ZADD', name, 'XX', 'GT', string.format('%.0f', fence), i) end "
-                                   "return redis.call('ZCARD', name)",
-                                   ahead_us);
-    if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 4096) fail_msg("%s", reply->str ? reply->str : "no fences");
+    redisReply *reply = server_ask(
+        server, "EVAL %s 0 %lld",
+        "local name = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
+        "local t = redis.call('TIME') local fence = t[1] * 1000000 + t[2] + ARGV[1] "
+        "for i = 0, 4095 do redis.call('ZADD', name, 'XX', 'GT', string.format('%.0f', fence), i) end "
+        "return redis.call('ZCARD', name)",
+        ahead_us);
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 4096)
+        fail_msg("%s", reply->str ? reply->str : "no fences");
     freeReplyObject(reply);
 }
 
 static void a_stale_proposal_costs_one_round_trip_and_only_once(void **state) {
     (void)state;
     struct redlock_client *client = open_guarded(&five);
-    struct redlock_lock *lock = guarded_lock(client, "stale"), *other = guarded_lock(client, "other");
+    struct redlock_lock *lock = guarded_lock(client, "stale"),
+                        *other = guarded_lock(client, "other");
     int64_t now_us = (int64_t)time(NULL) * 1000000;
     for (unsigned i = 0; i < 5; i++) raise_all_fences(&five.at[i], 1000000000);
     assert_result(redlock_try(lock), REDLOCK_OK);
@@ -168,7 +178,8 @@ static void a_stale_proposal_costs_one_round_trip_and_only_once(void **state) {
     assert_true(redlock_fence(lock) > now_us + 1000000000);
     nap_ms(50);
     reset_stats();
-    assert_result(redlock_try(other), REDLOCK_OK); /* by now the client knows how far ahead others are */
+    assert_result(redlock_try(other),
+                  REDLOCK_OK); /* by now the client knows how far ahead others are */
     nap_ms(50);
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(calls_of(&five.at[i], "zadd"), 1);
@@ -211,7 +222,8 @@ static void a_confirmed_lock_works(void **state) {
     options.confirm = 1;
     struct redlock_client *client = open_guarded_at(five.urls, &options);
     struct redlock_lock *lock = guarded_lock(client, "confirmed");
-    assert_result(redlock_try(lock), REDLOCK_OK); /* from here on the client proposes what is high enough */
+    assert_result(redlock_try(lock),
+                  REDLOCK_OK); /* from here on the client proposes what is high enough */
     int64_t fence = redlock_fence(lock);
     assert_result(redlock_release(lock), REDLOCK_OK);
     nap_ms(50);
@@ -237,7 +249,8 @@ static void a_flushed_node_does_not_vote_until_it_has_recovered(void **state) {
     struct redlock_client *client = open_guarded(&five);
     struct told told = {0};
     const struct redlock_lock_options options = told_options(TTL_MAX, &told);
-    struct redlock_lock *lease = new_lock(client, "kept", &options), *other = guarded_lock(client, "during");
+    struct redlock_lock *lease = new_lock(client, "kept", &options),
+                        *other = guarded_lock(client, "during");
     char token[REDLOCK_TOKEN_HEX_BYTES + 1] = "";
     int verdicts[5];
     assert_result(redlock_try(lease), REDLOCK_OK);
@@ -247,7 +260,8 @@ static void a_flushed_node_does_not_vote_until_it_has_recovered(void **state) {
 
     double flushed = now_ms();
     command(&five.at[2], "FLUSHALL");
-    wait_until(node_status(client, 2).verdict == REDLOCK_VERDICT_RECOVERING, TTL_MAX); /* a renewal has met it */
+    wait_until(node_status(client, 2).verdict == REDLOCK_VERDICT_RECOVERING,
+               TTL_MAX); /* a renewal has met it */
     struct redlock_node_status status = node_status(client, 2);
     assert_true(status.recovering_ms > 0 && status.recovering_ms <= TTL_MAX + 100);
     assert_non_null(strstr(status.text, "lost its lock data"));
@@ -330,7 +344,8 @@ static void short_lived_clients_bring_a_node_back_together(void **state) {
 
 /* ---- a record that changes under a lease ---- */
 
-/* At all nodes at once, so that an extension that were told failed where its nonce is gone would fail as a whole. */
+/* At all nodes at once, so that an extension that were told failed where its nonce is gone would
+ * fail as a whole. */
 static void an_extension_outlives_a_changed_nonce(void **state) {
     (void)state;
     struct redlock_client *client = open_guarded(&five);
@@ -344,7 +359,8 @@ static void an_extension_outlives_a_changed_nonce(void **state) {
     for (unsigned i = 0; i < 5; i++) change_nonce(&five.at[i], "00000000000000aa");
     assert_result(redlock_extend(lock, TTL_MAX), REDLOCK_OK);
     assert_true(redlock_validity_ms(lock) > TTL_MAX - 300);
-    for (unsigned i = 0; i < 5; i++) wait_until(server_ask_integer(&five.at[i], "PTTL changed") > TTL_MAX - 300, 200);
+    for (unsigned i = 0; i < 5; i++)
+        wait_until(server_ask_integer(&five.at[i], "PTTL changed") > TTL_MAX - 300, 200);
     assert_int_equal(redlock_fence(lock), fence);
     assert_int_equal(stats_of(client).extensions_failed, 0);
     wait_until(nodes_ready(client) == 5, 500);
@@ -380,8 +396,8 @@ static void an_attempt_goes_on_when_the_record_was_read(void **state) {
     servers_stop(&one);
 }
 
-/* Of an answer that stands behind a push nobody knows whether the data are still those of the record: it is asked again,
- * when the record has been read. */
+/* Of an answer that stands behind a push nobody knows whether the data are still those of the
+ * record: it is asked again, when the record has been read. */
 static void an_answer_behind_a_push_is_asked_for_again(void **state) {
     (void)state;
     struct servers one;
@@ -398,9 +414,12 @@ static void an_answer_behind_a_push_is_asked_for_again(void **state) {
     for (int extends = 0; extends < 2; extends++) {
         proxy_delay(proxy, 40);
         command(&one.at[0], "CONFIG RESETSTAT");
-        command(&one.at[0], "HSET redlock:node format 2"); /* the push is on its way when the request goes out */
+        command(
+            &one.at[0],
+            "HSET redlock:node format 2"); /* the push is on its way when the request goes out */
         assert_result(extends ? redlock_extend(lock, 0) : redlock_try(lock), REDLOCK_OK);
-        assert_int_equal(calls_of(&one.at[0], "evalsha"), extends ? 2 : 1); /* the raise; both extensions */
+        assert_int_equal(calls_of(&one.at[0], "evalsha"),
+                         extends ? 2 : 1); /* the raise; both extensions */
         proxy_delay(proxy, 0);
     }
     redlock_lock_free(lock);
@@ -421,13 +440,14 @@ static long bodies_of(struct server *server) {
     long sum = 0;
     redisReply *reply = server_ask(server, "HGET redlock:node members");
     if (reply->type != REDIS_REPLY_STRING) fail_msg("there is no record");
-    for (const char *line = reply->str; *line; line = strchr(line, '\n') + 1) sum += strtol(line + 17, NULL, 10);
+    for (const char *line = reply->str; *line; line = strchr(line, '\n') + 1)
+        sum += strtol(line + 17, NULL, 10);
     freeReplyObject(reply);
     return sum;
 }
 
-/* The client itself writes a record while a vote is under way there: that the old nonce's fences are gone then is no news,
- * and no loss. */
+/* The client itself writes a record while a vote is under way there: that the old nonce's fences
+ * are gone then is no news, and no loss. */
 static void what_this_client_writes_itself_is_no_loss(void **state) {
     (void)state;
     struct servers mine;
@@ -441,9 +461,11 @@ static void what_this_client_writes_itself_is_no_loss(void **state) {
     server_kill(&mine.at[2]);
     server_pause(&mine.at[1]);
     server_restart(&mine.at[2]);
-    wait_until(server_ask_integer(&mine.at[2], "EXISTS redlock:node") == 1, 2000); /* claimed: registered elsewhere next */
+    wait_until(server_ask_integer(&mine.at[2], "EXISTS redlock:node") == 1,
+               2000); /* claimed: registered elsewhere next */
     wait_until(is_intact(&mine.at[0]) && bodies_of(&mine.at[0]) > 5, 500);
-    /* At node 1 behind the registration, under the nonce before it. A busy machine may need more than a node timeout. */
+    /* At node 1 behind the registration, under the nonce before it. A busy machine may need more
+     * than a node timeout. */
     wait_until(redlock_extend(lock, 0) == REDLOCK_OK, 2000);
     server_resume(&mine.at[1]);
     wait_until(bodies_of(&mine.at[1]) > 5, 500);
@@ -457,8 +479,9 @@ static void what_this_client_writes_itself_is_no_loss(void **state) {
     servers_stop(&mine);
 }
 
-/* It was a replica for a moment, too short for anybody to look, and took nothing over as a whole, so no push came: but its
- * master may have deleted keys there. A client that watched all the time does not vouch for it. */
+/* It was a replica for a moment, too short for anybody to look, and took nothing over as a whole,
+ * so no push came: but its master may have deleted keys there. A client that watched all the time
+ * does not vouch for it. */
 static void a_server_that_was_promoted_recovers(void **state) {
     (void)state;
     struct servers three;
@@ -482,8 +505,9 @@ static pid_t watcher(const char *urls) {
     for (;;) pause();
 }
 
-/* A client that was stopped between the question for the time and its answer, and finds that the record has changed too. It
- * must not take the time that it was stopped for a step of the server's clock. */
+/* A client that was stopped between the question for the time and its answer, and finds that the
+ * record has changed too. It must not take the time that it was stopped for a step of the server's
+ * clock. */
 static void a_client_that_was_stopped_suspects_nobody(void **state) {
     (void)state;
     struct servers three;
@@ -513,7 +537,8 @@ static void a_ttl_above_the_quorums_is_refused(void **state) {
     (void)state;
     struct redlock_client *client = open_guarded(&five);
     const struct redlock_lock_options options = lock_options(TTL_MAX + 1);
-    struct redlock_lock *lock = new_lock(client, "long", &options), *short_one = guarded_lock(client, "short");
+    struct redlock_lock *lock = new_lock(client, "long", &options),
+                        *short_one = guarded_lock(client, "short");
     assert_result(redlock_try(lock), REDLOCK_TTL_MAX_EXCEEDED);
     assert_result(redlock_try(short_one), REDLOCK_OK);
     nap_ms(20);
@@ -532,12 +557,14 @@ static void a_ttl_above_the_quorums_is_refused(void **state) {
     redlock_client_free(client);
 }
 
-/* What is refused must not touch what is under way: here the release of the lock's use before, on the node that is stopped. */
+/* What is refused must not touch what is under way: here the release of the lock's use before, on
+ * the node that is stopped. */
 static void a_refused_lock_leaves_its_release_alone(void **state) {
     (void)state;
     struct redlock_client *client = open_guarded(&five);
     const struct redlock_lock_options options = lock_options(TTL_MAX + 1);
-    struct redlock_lock *lock = new_lock(client, "refused", &options), *next = guarded_lock(client, "next");
+    struct redlock_lock *lock = new_lock(client, "refused", &options),
+                        *next = guarded_lock(client, "next");
     server_pause(&five.at[4]);
     for (int i = 0; i < 3; i++) {
         assert_result(redlock_lock_adopt(lock, "token-of-another", 16), REDLOCK_OK);
@@ -559,7 +586,8 @@ static void refuse_resource(struct redlock_client *client, const char *resource,
     struct redlock_lock *lock = NULL;
     struct redlock_error error = {0};
     const struct redlock_lock_options options = lock_options(TTL_MAX);
-    assert_result(redlock_lock_new(client, resource, strlen(resource), &options, &lock, &error), expected);
+    assert_result(redlock_lock_new(client, resource, strlen(resource), &options, &lock, &error),
+                  expected);
     redlock_lock_free(lock);
 }
 
@@ -599,14 +627,16 @@ static void an_adopted_lock_needs_its_fence(void **state) {
     assert_result(redlock_extend(yours, 0), REDLOCK_BAD_ARGUMENT);
     assert_result(redlock_lock_disown(yours), REDLOCK_OK);
     assert_result(redlock_lock_adopt_fenced(yours, token, sizeof token, -1), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_lock_adopt_fenced(yours, token, sizeof token, REDLOCK_FENCE_MAX + 1), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_adopt_fenced(yours, token, sizeof token, REDLOCK_FENCE_MAX + 1),
+                  REDLOCK_BAD_ARGUMENT);
     assert_result(redlock_lock_adopt_fenced(yours, token, sizeof token, fence), REDLOCK_OK);
     assert_int_equal(redlock_fence(yours), 0); /* nothing is proven yet */
     assert_result(redlock_extend(yours, 0), REDLOCK_OK);
     assert_int_equal(redlock_fence(yours), fence);
     assert_result(redlock_lock_disown(yours), REDLOCK_OK);
 
-    assert_result(redlock_lock_adopt(mine, token, sizeof token), REDLOCK_OK); /* a release needs none */
+    assert_result(redlock_lock_adopt(mine, token, sizeof token),
+                  REDLOCK_OK); /* a release needs none */
     assert_result(redlock_release(mine), REDLOCK_OK);
     assert_int_equal(servers_holding(&five, "handed"), 0);
     redlock_lock_free(mine);
@@ -620,14 +650,17 @@ static void bad_options_are_refused(void **state) {
     struct redlock_client *client = NULL;
     struct redlock_client_options options = guarded_options();
     options.mode = 3;
-    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL),
+                  REDLOCK_BAD_ARGUMENT);
     options = guarded_options();
     options.recover = 2;
-    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL),
+                  REDLOCK_BAD_ARGUMENT);
     options = guarded_options();
     options.mode = REDLOCK_MODE_CLASSIC;
     options.confirm = 1;
-    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_client_open("redis://127.0.0.1:1", &options, &client, NULL),
+                  REDLOCK_BAD_ARGUMENT);
     assert_null(client);
 }
 
@@ -663,7 +696,8 @@ struct lines {
 static void keep_line(void *context, enum redlock_log_level level, const char *text) {
     struct lines *lines = context;
     size_t used = strlen(lines->text);
-    if (level <= REDLOCK_LOG_WARNING) snprintf(lines->text + used, sizeof lines->text - used, "%s\n", text);
+    if (level <= REDLOCK_LOG_WARNING)
+        snprintf(lines->text + used, sizeof lines->text - used, "%s\n", text);
 }
 
 static void quorum_id(const char *urls, char id[17]) {
@@ -760,7 +794,8 @@ static void the_quorum_is_that_of_the_records(void **state) {
         char urls[256] = "";
         struct lines lines = {""};
         for (unsigned i = 0; i < listed; i++)
-            snprintf(urls + strlen(urls), sizeof urls - strlen(urls), "redis://localhost:%d ", five.at[i].port);
+            snprintf(urls + strlen(urls), sizeof urls - strlen(urls), "redis://localhost:%d ",
+                     five.at[i].port);
         struct redlock_client_options options = guarded_options();
         options.log = keep_line;
         options.log_context = &lines;
@@ -772,7 +807,8 @@ static void the_quorum_is_that_of_the_records(void **state) {
         struct redlock_member members[5];
         for (int i = 0; i < 5; i++) members[i] = (struct redlock_member){.size = sizeof members[i]};
         assert_result(redlock_quorum_look(client, &quorum, members, 4), REDLOCK_BAD_ARGUMENT);
-        assert_result(redlock_quorum_look(client, &quorum, members, 5), listed == 3 ? REDLOCK_OK : REDLOCK_NO_QUORUM);
+        assert_result(redlock_quorum_look(client, &quorum, members, 5),
+                      listed == 3 ? REDLOCK_OK : REDLOCK_NO_QUORUM);
         assert_int_equal(quorum.known, 1);
         assert_int_equal(quorum.members, 5);
         assert_int_equal(quorum.votes_needed, 3);
@@ -783,12 +819,14 @@ static void the_quorum_is_that_of_the_records(void **state) {
             unlisted += members[i].node == -1;
             if (members[i].node < 0) continue;
             assert_verdict(members[i].verdict, REDLOCK_VERDICT_GRANTED);
-            assert_string_equal(members[i].id, node_status(client, (size_t)members[i].node).node_id);
+            assert_string_equal(members[i].id,
+                                node_status(client, (size_t)members[i].node).node_id);
         }
         assert_int_equal(unlisted, 5 - listed);
         redlock_lock_free(lock);
         redlock_client_free(client);
-        if (!strstr(lines.text, listed == 3 ? "lacks 2 of the quorum's 5 members" : "too many for any lock"))
+        if (!strstr(lines.text,
+                    listed == 3 ? "lacks 2 of the quorum's 5 members" : "too many for any lock"))
             fail_msg("the log says: %s", lines.text);
     }
 }
@@ -848,7 +886,8 @@ static void a_server_with_a_replica_is_refused_unless_allowed(void **state) {
     freeReplyObject(server_ask(&spare.at[0], "REPLICAOF 127.0.0.1 %d", three.at[0].port));
     wait_until(node_status(strict, 0).verdict == REDLOCK_VERDICT_UNFIT, 5000);
     assert_non_null(strstr(node_status(strict, 0).text, "1 replica,"));
-    /* Its new replication id says that its data may be others: it sits out once, and then it votes with its replica. */
+    /* Its new replication id says that its data may be others: it sits out once, and then it votes
+     * with its replica. */
     wait_until(node_status(lenient, 0).verdict == REDLOCK_VERDICT_RECOVERING, 3000);
     wait_until(nodes_ready(lenient) == 3, 6000);
     assert_verdict(node_status(strict, 0).verdict, REDLOCK_VERDICT_UNFIT);
@@ -872,12 +911,14 @@ static void a_client_without_a_mode_takes_no_lock_of_a_quorum(void **state) {
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK);
     init_quorum(three.urls, TTL_MAX);
-    wait_until(redlock_try(lock) == REDLOCK_GUARDED_NODES || redlock_release(lock) != REDLOCK_OK, 3000);
+    wait_until(redlock_try(lock) == REDLOCK_GUARDED_NODES || redlock_release(lock) != REDLOCK_OK,
+               3000);
     assert_result(redlock_try(lock), REDLOCK_GUARDED_NODES);
     struct redlock_client *late = NULL;
     assert_result(redlock_client_open(three.urls, NULL, &late, NULL), REDLOCK_OK);
     struct redlock_lock *other = new_lock(late, "auto", &options);
-    assert_result(redlock_acquire(other, 2000), REDLOCK_GUARDED_NODES); /* it began before any node was connected */
+    assert_result(redlock_acquire(other, 2000),
+                  REDLOCK_GUARDED_NODES); /* it began before any node was connected */
     for (unsigned i = 0; i < 3; i++) command(&three.at[i], "FLUSHALL");
     for (unsigned i = 0; i < 3; i++) command(&three.at[i], "CLIENT KILL TYPE normal");
     nap_ms(1300); /* it has asked again, and found nothing */

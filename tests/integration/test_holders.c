@@ -45,10 +45,12 @@ static void hold(const char *resource, int64_t ttl_ms, int asked, int telling) {
     options.on_change = say_change;
     options.on_change_context = &telling;
     if (redlock_client_open(five.urls, &client_options, &client, NULL) != REDLOCK_OK) _exit(1);
-    if (redlock_lock_new(client, resource, strlen(resource), &options, &lock, NULL) != REDLOCK_OK) _exit(1);
+    if (redlock_lock_new(client, resource, strlen(resource), &options, &lock, NULL) != REDLOCK_OK)
+        _exit(1);
     if (redlock_try(lock) != REDLOCK_OK || write(telling, "h", 1) != 1) _exit(1);
     if (read(asked, &question, 1) != 1) _exit(1);
-    struct report report = {.state = (int)redlock_lock_state(lock), .validity_ms = redlock_validity_ms(lock)};
+    struct report report = {.state = (int)redlock_lock_state(lock),
+                            .validity_ms = redlock_validity_ms(lock)};
     report.extend = redlock_extend(lock, 0);
     report.release = redlock_release(lock);
     _exit(write(telling, &report, sizeof report) == sizeof report ? 0 : 1);
@@ -131,7 +133,8 @@ static void a_holder_stopped_past_its_ttl_is_told_lost_first_thing(void **state)
     kill(holder.pid, SIGCONT);
     double woken = now_ms();
     char letter;
-    while ((letter = next_letter(&holder)) == 'r' && now_ms() - woken < 1) continue; /* of before the stop */
+    while ((letter = next_letter(&holder)) == 'r' && now_ms() - woken < 1)
+        continue; /* of before the stop */
     assert_int_equal(letter, 'l');
     assert_less(now_ms() - woken, 300);
     assert_int_equal(write(holder.asks, "?", 1), 1);
@@ -190,7 +193,8 @@ static void a_maximum_count_of_renewals_ends_the_lease(void **state) {
     assert_less(told.first[REDLOCK_CHANGE_LOST], end);
     assert_int_equal(told.count[REDLOCK_CHANGE_RENEWED], 2);
     assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE], 0);
-    assert_result(redlock_release(lock), REDLOCK_OK); /* told lost by the margin early, so the keys are still there */
+    assert_result(redlock_release(lock),
+                  REDLOCK_OK); /* told lost by the margin early, so the keys are still there */
     redlock_lock_free(lock);
     redlock_client_free(client);
 }
@@ -198,7 +202,8 @@ static void a_maximum_count_of_renewals_ends_the_lease(void **state) {
 /* ---- waiting ---- */
 
 static void set_everywhere(const char *key, int ttl_ms) {
-    for (int i = 0; i < 5; i++) freeReplyObject(server_ask(&five.at[i], "SET %s another PX %d", key, ttl_ms));
+    for (int i = 0; i < 5; i++)
+        freeReplyObject(server_ask(&five.at[i], "SET %s another PX %d", key, ttl_ms));
 }
 
 static void retries_are_bounded_by_a_count(void **state) {

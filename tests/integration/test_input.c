@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bad input, each refused in words that name the problem and the cure; and what others put under our keys: binary
- * tokens, locks of other clients, keys that are no locks.
+ * Bad input, each refused in words that name the problem and the cure; and what others put under
+ * our keys: binary tokens, locks of other clients, keys that are no locks.
  */
 #include "fixtures.h"
 #include "told.h"
@@ -48,7 +48,8 @@ static void bad_nodes(void **state) {
             fail_msg("\"%s\" was accepted", cases[i].nodes);
         assert_null(client);
         assert_says(&error, cases[i].problem, cases[i].cure);
-        assert_result(redlock_client_open(cases[i].nodes, NULL, &client, NULL), REDLOCK_BAD_ARGUMENT);
+        assert_result(redlock_client_open(cases[i].nodes, NULL, &client, NULL),
+                      REDLOCK_BAD_ARGUMENT);
     }
 }
 
@@ -56,8 +57,12 @@ static void bad_nodes(void **state) {
 static void no_password_in_messages(void **state) {
     (void)state;
     static const char *const lists[] = {
-        "redis://:hunter2@a,hunter2", "redis://:x,hunter2@a",      "hunter2@a",
-        "http://:hunter2@a",          "redis://u:hunter2@a:99999", "redis://u:hunter2@a,redis://u:hunter2@a",
+        "redis://:hunter2@a,hunter2",
+        "redis://:x,hunter2@a",
+        "hunter2@a",
+        "http://:hunter2@a",
+        "redis://u:hunter2@a:99999",
+        "redis://u:hunter2@a,redis://u:hunter2@a",
     };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         struct redlock_client *client = NULL;
@@ -68,10 +73,11 @@ static void no_password_in_messages(void **state) {
     }
 }
 
-#define CASE(field_, value_, problem_, cure_)                                                                          \
+#define CASE(field_, value_, problem_, cure_)                                                      \
     { offsetof(struct redlock_client_options, field_), value_, problem_, cure_ }
 
-/* A program knows the struct of the header that it was built against, which may have fewer fields or more. */
+/* A program knows the struct of the header that it was built against, which may have fewer fields
+ * or more. */
 static void defaults_for_another_header(void **state) {
     (void)state;
     struct redlock_lock_options known, shorter;
@@ -85,7 +91,8 @@ static void defaults_for_another_header(void **state) {
     redlock_lock_options_fill(&shorter, size);
     assert_int_equal(shorter.size, size);
     assert_int_equal(shorter.ttl_ms, known.ttl_ms);
-    for (size_t i = size; i < sizeof shorter; i++) assert_int_equal(((unsigned char *)&shorter)[i], 0xee);
+    for (size_t i = size; i < sizeof shorter; i++)
+        assert_int_equal(((unsigned char *)&shorter)[i], 0xee);
     redlock_lock_options_fill(&longer.known, sizeof longer);
     assert_int_equal(longer.known.size, sizeof longer);
     assert_int_equal(longer.known.retry_delay_ms_max, known.retry_delay_ms_max);
@@ -110,7 +117,8 @@ static void bad_client_options(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         redlock_client_options_init(&options);
         memcpy((char *)&options + cases[i].at, &cases[i].value, sizeof cases[i].value);
-        assert_result(redlock_client_open(three.urls, &options, &client, &error), REDLOCK_BAD_ARGUMENT);
+        assert_result(redlock_client_open(three.urls, &options, &client, &error),
+                      REDLOCK_BAD_ARGUMENT);
         assert_says(&error, cases[i].problem, cases[i].cure);
     }
     redlock_client_options_init(&options);
@@ -132,15 +140,17 @@ static void bad_client_options(void **state) {
 /* ---- locks ---- */
 
 static void assert_refused(struct redlock_client *client, const void *resource, size_t bytes,
-                           const struct redlock_lock_options *options, const char *problem, const char *cure) {
+                           const struct redlock_lock_options *options, const char *problem,
+                           const char *cure) {
     struct redlock_lock *lock = NULL;
     struct redlock_error error = {0};
-    assert_result(redlock_lock_new(client, resource, bytes, options, &lock, &error), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_new(client, resource, bytes, options, &lock, &error),
+                  REDLOCK_BAD_ARGUMENT);
     assert_null(lock);
     assert_says(&error, problem, cure);
 }
 
-#define LOCK_CASE(field_, value_, problem_, cure_)                                                                     \
+#define LOCK_CASE(field_, value_, problem_, cure_)                                                 \
     { offsetof(struct redlock_lock_options, field_), value_, problem_, cure_ }
 
 static void bad_lock_options(void **state) {
@@ -195,23 +205,29 @@ static void bad_resources(void **state) {
     memset(big, 'r', REDLOCK_RESOURCE_BYTES_MAX + 1);
     assert_refused(client, "", 0, NULL, "empty", "1 to 65536");
     assert_refused(client, big, REDLOCK_RESOURCE_BYTES_MAX + 1, NULL, "65537", "65536");
-    for (size_t i = 0; i <= REDLOCK_RESOURCES_MAX; i++) names[i] = (struct redlock_bytes){big, i + 1};
-    assert_result(redlock_lock_new_multi(client, names, REDLOCK_RESOURCES_MAX + 1, NULL, &lock, &error),
-                  REDLOCK_BAD_ARGUMENT);
+    for (size_t i = 0; i <= REDLOCK_RESOURCES_MAX; i++)
+        names[i] = (struct redlock_bytes){big, i + 1};
+    assert_result(
+        redlock_lock_new_multi(client, names, REDLOCK_RESOURCES_MAX + 1, NULL, &lock, &error),
+        REDLOCK_BAD_ARGUMENT);
     assert_says(&error, "65", "1 to 64");
-    assert_result(redlock_lock_new_multi(client, names, 0, NULL, &lock, &error), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_new_multi(client, names, 0, NULL, &lock, &error),
+                  REDLOCK_BAD_ARGUMENT);
     assert_says(&error, "0", "1 to 64");
     names[2] = names[0];
-    assert_result(redlock_lock_new_multi(client, names, 3, NULL, &lock, &error), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_new_multi(client, names, 3, NULL, &lock, &error),
+                  REDLOCK_BAD_ARGUMENT);
     assert_says(&error, "resource 3 is the same as resource 1", "once");
     /* At the limit both work. */
     names[2] = (struct redlock_bytes){big, 3};
-    assert_result(redlock_lock_new_multi(client, names, REDLOCK_RESOURCES_MAX, NULL, &lock, &error), REDLOCK_OK);
+    assert_result(redlock_lock_new_multi(client, names, REDLOCK_RESOURCES_MAX, NULL, &lock, &error),
+                  REDLOCK_OK);
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_extend(lock, 0), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK);
     redlock_lock_free(lock);
-    assert_result(redlock_lock_new(client, big, REDLOCK_RESOURCE_BYTES_MAX, NULL, &lock, &error), REDLOCK_OK);
+    assert_result(redlock_lock_new(client, big, REDLOCK_RESOURCE_BYTES_MAX, NULL, &lock, &error),
+                  REDLOCK_OK);
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_extend(lock, 0), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK);
@@ -254,19 +270,22 @@ static void a_binary_token_survives(void **state) {
     (void)state;
     static const char token[] = "\0\xff\r\n$5 '\"\0end", near_miss[] = "\0\xff\r\n$5 '\"\0enD";
     struct redlock_client *client = open_calm(&three);
-    struct redlock_lock *lock = new_lock(client, "binary", NULL), *other = new_lock(client, "binary", NULL);
+    struct redlock_lock *lock = new_lock(client, "binary", NULL),
+                        *other = new_lock(client, "binary", NULL);
     for (int i = 0; i < 3; i++)
         freeReplyObject(server_ask(&three.at[i], "SET binary %b PX 5000", token, sizeof token - 1));
     assert_result(redlock_lock_adopt(other, near_miss, sizeof near_miss - 1), REDLOCK_OK);
     assert_result(redlock_extend(other, 20000), REDLOCK_LOST);
     assert_result(redlock_release(other), REDLOCK_LOST);
-    assert_result(redlock_lock_adopt(other, token, 1), REDLOCK_OK); /* the part before the second byte is not it */
+    assert_result(redlock_lock_adopt(other, token, 1),
+                  REDLOCK_OK); /* the part before the second byte is not it */
     assert_result(redlock_release(other), REDLOCK_LOST);
     assert_int_equal(servers_holding(&three, "binary"), 3);
     assert_result(redlock_lock_adopt(lock, token, sizeof token - 1), REDLOCK_OK);
     assert_result(redlock_extend(lock, 20000), REDLOCK_OK);
     nap_ms(20);
-    for (int i = 0; i < 3; i++) assert_in_range(server_ask_integer(&three.at[i], "PTTL binary"), 15000, 20000);
+    for (int i = 0; i < 3; i++)
+        assert_in_range(server_ask_integer(&three.at[i], "PTTL binary"), 15000, 20000);
     assert_int_equal(redlock_token(lock).bytes, sizeof token - 1);
     assert_memory_equal(redlock_token(lock).data, token, sizeof token - 1);
     struct redlock_view views[3];
@@ -297,7 +316,8 @@ static void looking_at_locks_of_others(void **state) {
     assert_int_equal(views[1].verdict, REDLOCK_VERDICT_GRANTED);
     assert_int_equal(views[1].remaining_ms, -1);
     assert_int_equal(views[2].verdict, REDLOCK_VERDICT_ABSENT);
-    freeReplyObject(server_ask(&three.at[0], "SET seen %b PX 9000", long_token, (size_t)REDLOCK_TOKEN_BYTES_MAX + 10));
+    freeReplyObject(server_ask(&three.at[0], "SET seen %b PX 9000", long_token,
+                               (size_t)REDLOCK_TOKEN_BYTES_MAX + 10));
     freeReplyObject(server_ask(&three.at[1], "DEL seen"));
     freeReplyObject(server_ask(&three.at[1], "HSET seen a b"));
     freeReplyObject(server_ask(&three.at[2], "SET seen %b PX 9000", "", (size_t)0));
@@ -312,7 +332,8 @@ static void looking_at_locks_of_others(void **state) {
     server_kill(&three.at[1]);
     assert_result(redlock_look(client, "seen", 4, views, 3), REDLOCK_NO_QUORUM);
     assert_int_equal(views[0].verdict, REDLOCK_VERDICT_TIMEOUT);
-    assert_true(views[1].verdict == REDLOCK_VERDICT_REFUSED || views[1].verdict == REDLOCK_VERDICT_DISCONNECTED);
+    assert_true(views[1].verdict == REDLOCK_VERDICT_REFUSED ||
+                views[1].verdict == REDLOCK_VERDICT_DISCONNECTED);
     assert_int_equal(views[2].verdict, REDLOCK_VERDICT_GRANTED);
     server_resume(&three.at[0]);
     server_restart(&three.at[1]);
@@ -343,7 +364,8 @@ static void listing_what_is_locked(void **state) {
     options.key_prefix = "p[*]:"; /* what SCAN's MATCH would take for a pattern */
     struct redlock_client *client = open_client(&three, &options);
     struct listing listing = {0};
-    for (int i = 0; i < 30; i++) freeReplyObject(server_ask(&three.at[i % 3], "SET p[*]:l%d v PX 20000", i));
+    for (int i = 0; i < 30; i++)
+        freeReplyObject(server_ask(&three.at[i % 3], "SET p[*]:l%d v PX 20000", i));
     freeReplyObject(server_ask(&three.at[0], "SET p*:l30 v PX 20000")); /* another prefix */
     freeReplyObject(server_ask(&three.at[0], "SET p[*]:l31 v"));        /* no TTL: no lock */
     freeReplyObject(server_ask(&three.at[0], "RPUSH p[*]:l32 v"));      /* no string */

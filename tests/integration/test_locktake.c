@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One server, and programs that use StackExchange.Redis's LockTake, LockExtend and LockRelease beside ours: the
- * commands that they send, one by one. LockTake is SET NX with a TTL, before SET knew NX it was SETEX under WATCH; the
- * other two compare the value under WATCH and change it in a transaction.
+ * One server, and programs that use StackExchange.Redis's LockTake, LockExtend and LockRelease
+ * beside ours: the commands that they send, one by one. LockTake is SET NX with a TTL, before SET
+ * knew NX it was SETEX under WATCH; the other two compare the value under WATCH and change it in a
+ * transaction.
  */
 #include "fixtures.h"
 #include "told.h"
@@ -17,11 +18,14 @@ static redisContext *connect_theirs(void) {
 
 static redisReply *say(redisContext *redis, const char *command) {
     redisReply *reply = redisCommand(redis, command);
-    if (!reply || reply->type == REDIS_REPLY_ERROR) fail_msg("%s: %s", command, reply ? reply->str : "no answer");
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply ? reply->str : "no answer");
     return reply;
 }
 
-static void say_only(redisContext *redis, const char *command) { freeReplyObject(say(redis, command)); }
+static void say_only(redisContext *redis, const char *command) {
+    freeReplyObject(say(redis, command));
+}
 
 /* MULTI, the change, EXEC: whether it was done. */
 static bool change(redisContext *redis, const char *command) {
@@ -59,8 +63,12 @@ static bool take_by_setex(redisContext *redis) {
     return free_now && change(redis, "SETEX job 20 theirs");
 }
 
-static bool extend_theirs(redisContext *redis) { return holds(redis, "theirs") && change(redis, "PEXPIRE job 40000"); }
-static bool release_theirs(redisContext *redis) { return holds(redis, "theirs") && change(redis, "DEL job"); }
+static bool extend_theirs(redisContext *redis) {
+    return holds(redis, "theirs") && change(redis, "PEXPIRE job 40000");
+}
+static bool release_theirs(redisContext *redis) {
+    return holds(redis, "theirs") && change(redis, "DEL job");
+}
 
 /* ---- both ---- */
 
@@ -101,7 +109,8 @@ static void taken_by_setex(void **state) {
     exclude(take_by_setex);
 }
 
-/* Between its look and its change ours takes or loses the key: the transaction is not done, whatever it saw. */
+/* Between its look and its change ours takes or loses the key: the transaction is not done,
+ * whatever it saw. */
 static void what_comes_between_look_and_change(void **state) {
     (void)state;
     struct redlock_client *client = open_calm(&one);

@@ -46,14 +46,16 @@ static void each_has_its_own_outcome(void **state) {
     struct redlock_lock *locks[5], *twice[6], *none[2] = {NULL, NULL};
     int results[6];
     (void)state;
-    struct redlock_client *client = open_patient(&three, PATIENCE_MS, 1), *other = open_patient(&three, PATIENCE_MS, 1);
+    struct redlock_client *client = open_patient(&three, PATIENCE_MS, 1),
+                          *other = open_patient(&three, PATIENCE_MS, 1);
     const struct redlock_lock_options options = lock_options(TTL_MS);
     make_locks(client, "each", &options, locks, 5);
     for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET each:3 another"));
     memcpy(twice, locks, sizeof locks);
     twice[5] = locks[1];
     assert_int_not_equal(redlock_acquire_many(twice, 6, 0, results), REDLOCK_OK);
-    for (int i = 0; i < 6; i++) assert_result(results[i], i == 3 ? REDLOCK_HELD : i == 5 ? REDLOCK_BUSY : REDLOCK_OK);
+    for (int i = 0; i < 6; i++)
+        assert_result(results[i], i == 3 ? REDLOCK_HELD : i == 5 ? REDLOCK_BUSY : REDLOCK_OK);
     assert_result(redlock_release_many(locks, 5, results), REDLOCK_LOST);
     for (int i = 0; i < 5; i++) assert_result(results[i], i == 3 ? REDLOCK_LOST : REDLOCK_OK);
     assert_result(redlock_acquire_many(locks, 0, 0, NULL), REDLOCK_OK);
@@ -102,7 +104,8 @@ static void in_an_event_loop_they_go_out_together(void **state) {
     make_locks(client, "loop", &options, locks, 100);
     locks[100] = locks[7];
     long long before = reads_of(&three.at[0]);
-    assert_result(redlock_acquire_many_start(locks, 101, 2000, results, on_done, &tally), REDLOCK_BUSY);
+    assert_result(redlock_acquire_many_start(locks, 101, 2000, results, on_done, &tally),
+                  REDLOCK_BUSY);
     assert_int_equal(tally.done, 0); /* never from within the call */
     for (int i = 0; i <= 100; i++) assert_result(results[i], i == 100 ? REDLOCK_BUSY : REDLOCK_OK);
     drive(client, &tally, 100);
@@ -112,12 +115,14 @@ static void in_an_event_loop_they_go_out_together(void **state) {
     assert_result(redlock_release_many_start(locks, 100, NULL, on_done, &tally), REDLOCK_OK);
     drive(client, &tally, 100);
     assert_int_equal(tally.ok, 100);
-    assert_result(redlock_release_many_start(locks, 100, results, NULL, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_release_many_start(locks, 100, results, NULL, NULL),
+                  REDLOCK_BAD_ARGUMENT);
     free_locks(locks, 100);
     redlock_client_free(client);
 }
 
-/* Taken one after the other, renewed together: a node reads far fewer times than there are renewals. */
+/* Taken one after the other, renewed together: a node reads far fewer times than there are
+ * renewals. */
 static void renewals_go_out_together(void **state) {
     struct redlock_lock *locks[RENEWED];
     struct told told = {0};

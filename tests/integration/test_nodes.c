@@ -14,8 +14,8 @@ static void start_with(struct servers *servers, unsigned count, const char *cons
     size_t used = 0;
     for (unsigned i = 0; i < count; i++) {
         server_start(&servers->at[i], arguments);
-        used += (size_t)snprintf(servers->urls + used, sizeof servers->urls - used, "%sredis://127.0.0.1:%d",
-                                 i ? "," : "", servers->at[i].port);
+        used += (size_t)snprintf(servers->urls + used, sizeof servers->urls - used,
+                                 "%sredis://127.0.0.1:%d", i ? "," : "", servers->at[i].port);
     }
 }
 
@@ -48,11 +48,13 @@ static void scripts_forgotten_are_loaded_within_the_attempt(void **state) {
     for (int round = 0; round < 2; round++) {
         flush_scripts(&five);
         assert_result(redlock_try(pair), REDLOCK_OK);
-        wait_until(servers_holding(&five, "s2") == 5, 1000); /* who still owes an answer is not asked to extend */
+        wait_until(servers_holding(&five, "s2") == 5,
+                   1000); /* who still owes an answer is not asked to extend */
         nap_ms(20);
         flush_scripts(&five);
         assert_result(redlock_extend(pair, 40000), REDLOCK_OK);
-        for (int i = 0; i < 5; i++) wait_until(server_ask_integer(&five.at[i], "PTTL s2") > 30000, 1000);
+        for (int i = 0; i < 5; i++)
+            wait_until(server_ask_integer(&five.at[i], "PTTL s2") > 30000, 1000);
         flush_scripts(&five);
         assert_result(redlock_release(pair), REDLOCK_OK);
         nap_ms(50);
@@ -100,7 +102,8 @@ static void one_lock_works(struct redlock_client *client, struct servers *server
     /* Another's lock is neither extended nor released. */
     assert_result(redlock_try(a), REDLOCK_OK);
     nap_ms(50);
-    for (unsigned i = 0; i < servers->count; i++) command(&servers->at[i], "SET t1 stranger PX 5000");
+    for (unsigned i = 0; i < servers->count; i++)
+        command(&servers->at[i], "SET t1 stranger PX 5000");
     assert_result(redlock_extend(a, 60000), REDLOCK_LOST);
     assert_result(redlock_release(a), REDLOCK_LOST);
     nap_ms(50);
@@ -133,7 +136,8 @@ static void several_resources_work(struct redlock_client *client, struct servers
 
 static void scripts_renamed_away(void **state) {
     (void)state;
-    static const char *const arguments[] = {"--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", NULL};
+    static const char *const arguments[] = {"--rename-command", "EVAL", "",  "--rename-command",
+                                            "EVALSHA",          "",     NULL};
     struct servers three;
     start_with(&three, 3, arguments);
     struct redlock_client *client = open_calm(&three);
@@ -152,7 +156,8 @@ static void scripts_refused_by_acl(void **state) {
     char urls[400] = "";
     for (int i = 0; i < 3; i++) {
         command(&three.at[i], "ACL SETUSER locks on >pw ~* +@all -eval -evalsha");
-        snprintf(urls + strlen(urls), sizeof urls - strlen(urls), "redis://locks:pw@127.0.0.1:%d ", three.at[i].port);
+        snprintf(urls + strlen(urls), sizeof urls - strlen(urls), "redis://locks:pw@127.0.0.1:%d ",
+                 three.at[i].port);
     }
     assert_result(redlock_client_open(urls, NULL, &client, NULL), REDLOCK_OK);
     assert_int_equal(redlock_client_wait_ready(client, 2000), 3);
@@ -207,8 +212,8 @@ static void count_done(void *context, struct redlock_lock *lock, int result) {
     counts[result == REDLOCK_OK ? 0 : result == REDLOCK_LOST ? 1 : 2]++;
 }
 
-/* All are released at once while a stranger takes the keys over, in the other direction. Whatever the order, what the
- * stranger has set must stay. */
+/* All are released at once while a stranger takes the keys over, in the other direction. Whatever
+ * the order, what the stranger has set must stay. */
 static void releases_spare_strangers(struct servers *single) {
     struct redlock_client *client = open_calm(single);
     struct redlock_lock *locks[MANY];
@@ -222,7 +227,8 @@ static void releases_spare_strangers(struct servers *single) {
             assert_result(redlock_try(locks[i]), REDLOCK_OK);
         }
         assert_int_equal(pthread_create(&stranger, NULL, take_over, &single->at[0]), 0);
-        for (int i = 0; i < MANY; i++) assert_result(redlock_release_start(locks[i], count_done, counts), REDLOCK_OK);
+        for (int i = 0; i < MANY; i++)
+            assert_result(redlock_release_start(locks[i], count_done, counts), REDLOCK_OK);
         wait_until(counts[0] + counts[1] + counts[2] == MANY, 5000);
         pthread_join(stranger, NULL);
         for (int i = 0; i < MANY; i++) {
@@ -252,7 +258,8 @@ static void count_second(void *context, enum redlock_log_level level, const char
     if (strstr(text, "second connection")) (*(atomic_int *)context)++;
 }
 
-/* A release that has waited longer than the stall timeout has its full time on the next connection. */
+/* A release that has waited longer than the stall timeout has its full time on the next
+ * connection. */
 static void a_release_kept_for_long_arrives_by_transaction(void **state) {
     (void)state;
     static const char *const arguments[] = {"--rename-command", "EVAL", "", NULL};
@@ -301,7 +308,8 @@ static int verdict_of_try(struct redlock_client *client) {
 
 static void assert_verdict(int verdict, int expected) {
     if (verdict != expected)
-        fail_msg("the verdict is \"%s\", not \"%s\"", redlock_verdict_text(verdict), redlock_verdict_text(expected));
+        fail_msg("the verdict is \"%s\", not \"%s\"", redlock_verdict_text(verdict),
+                 redlock_verdict_text(expected));
 }
 
 /* On a connection that was good before, and on one that comes up in the middle of it. */
@@ -364,7 +372,8 @@ static void too_few_replicas(void **state) {
 
 static void no_permission(void **state) {
     (void)state;
-    refused(&single, "ACL SETUSER default -set", "ACL SETUSER default +set", REDLOCK_VERDICT_NOPERM);
+    refused(&single, "ACL SETUSER default -set", "ACL SETUSER default +set",
+            REDLOCK_VERDICT_NOPERM);
 }
 
 /* The dump's name is that of a directory. */
@@ -381,8 +390,8 @@ static void cannot_persist(void **state) {
         failed = strstr(reply->str, "rdb_last_bgsave_status:err") != NULL;
         freeReplyObject(reply);
     }
-    refused(&single, "CONFIG SET stop-writes-on-bgsave-error yes", "CONFIG SET stop-writes-on-bgsave-error no",
-            REDLOCK_VERDICT_MISCONF);
+    refused(&single, "CONFIG SET stop-writes-on-bgsave-error yes",
+            "CONFIG SET stop-writes-on-bgsave-error no", REDLOCK_VERDICT_MISCONF);
 }
 
 static void busy_with_a_script(void **state) {
@@ -420,10 +429,11 @@ static void too_many_clients(void **state) {
 
 static void still_loading(void **state) {
     (void)state;
-    static const char *const slow[] = {"--key-load-delay", "3000", "--loading-process-events-interval-bytes", "1024",
-                                       NULL};
-    freeReplyObject(server_ask(&single.at[0], "EVAL %s 0",
-                               "for i = 1, 500 do redis.call('SET', 'k' .. i, string.rep('x', 100)) end"));
+    static const char *const slow[] = {"--key-load-delay", "3000",
+                                       "--loading-process-events-interval-bytes", "1024", NULL};
+    freeReplyObject(
+        server_ask(&single.at[0], "EVAL %s 0",
+                   "for i = 1, 500 do redis.call('SET', 'k' .. i, string.rep('x', 100)) end"));
     command(&single.at[0], "SAVE");
     single.at[0].arguments = slow;
     server_restart(&single.at[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * More renewals are due than a server does. A server of our own, in a thread: it answers so many scripts a second, one
- * after the other, as a busy one does.
+ * More renewals are due than a server does. A server of our own, in a thread: it answers so many
+ * scripts a second, one after the other, as a busy one does.
  */
 #include "fixtures.h"
 
@@ -27,7 +27,7 @@ static struct slow {
     struct peer peers[PEERS];
     atomic_uint per_s; /* scripts; 0: as fast as it can */
     atomic_bool stops;
-    double free_at;    /* when it can begin with the next, in now_ms() */
+    double free_at; /* when it can begin with the next, in now_ms() */
 } slow;
 
 static void say(const struct peer *peer, const char *text) {
@@ -57,7 +57,8 @@ static void answer(const struct peer *peer, const char *command, size_t bytes) {
 
 /* Takes one command off the input. False: it is not whole yet. */
 static bool take(struct peer *peer) {
-    char *end = peer->input + peer->bytes, *at = peer->input, *first = NULL, *line = memchr(at, '\n', peer->bytes);
+    char *end = peer->input + peer->bytes, *at = peer->input, *first = NULL,
+         *line = memchr(at, '\n', peer->bytes);
     size_t first_bytes = 0;
     if (!line) return false;
     long words = strtol(at + 1, NULL, 10);
@@ -102,7 +103,8 @@ static void *serve(void *argument) {
     while (!slow.stops) {
         struct pollfd fds[PEERS + 1] = {{.fd = slow.listener, .events = POLLIN}};
         bool more = false;
-        for (int i = 0; i < PEERS; i++) fds[i + 1] = (struct pollfd){.fd = slow.peers[i].fd, .events = POLLIN};
+        for (int i = 0; i < PEERS; i++)
+            fds[i + 1] = (struct pollfd){.fd = slow.peers[i].fd, .events = POLLIN};
         for (int i = 0; i < PEERS; i++)
             if (slow.peers[i].fd >= 0) more |= take(&slow.peers[i]);
         poll(fds, PEERS + 1, more ? 0 : 20);
@@ -119,7 +121,9 @@ static int start_slow(void **state) {
     (void)state;
     for (int i = 0; i < PEERS; i++) slow.peers[i].fd = -1;
     slow.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(slow.listener, (struct sockaddr *)&address, bytes) != 0 || listen(slow.listener, 8) != 0) return -1;
+    if (bind(slow.listener, (struct sockaddr *)&address, bytes) != 0 ||
+        listen(slow.listener, 8) != 0)
+        return -1;
     if (getsockname(slow.listener, (struct sockaddr *)&address, &bytes) != 0) return -1;
     slow.port = ntohs(address.sin_port);
     return pthread_create(&slow.thread, NULL, serve, NULL);
@@ -172,12 +176,14 @@ static void open_slow(struct watch *watch) {
     options.log_context = watch;
     options.log_level = REDLOCK_LOG_WARNING;
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", slow.port);
-    if (redlock_client_open(url, &options, &watch->client, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    if (redlock_client_open(url, &options, &watch->client, &error) != REDLOCK_OK)
+        fail_msg("%s", error.text);
     assert_int_equal(redlock_client_wait_ready(watch->client, 2000), 1);
 }
 
 /* Each is to be renewed once a second. */
-static void take_all(struct watch *watch, int64_t ttl_ms, struct redlock_lock **locks, size_t count) {
+static void take_all(struct watch *watch, int64_t ttl_ms, struct redlock_lock **locks,
+                     size_t count) {
     struct redlock_lock_options options = lock_options(ttl_ms);
     options.renew_interval_ms = 1000;
     options.on_change = on_change;
@@ -211,8 +217,9 @@ static void test_due_soonest_go_first(void **state) {
     end(&watch, locks, SHORT + LONG);
 }
 
-/* Of as many as can be held when each is renewed at the last moment, hardly one is lost: none on a machine that has nothing
- * else to do, and all but two when renewals go out in the order in which they became due. */
+/* Of as many as can be held when each is renewed at the last moment, hardly one is lost: none on a
+ * machine that has nothing else to do, and all but two when renewals go out in the order in which
+ * they became due. */
 static void test_late_but_not_lost(void **state) {
     enum { LOCKS = 250 };
     static struct redlock_lock *locks[LOCKS];
@@ -223,8 +230,8 @@ static void test_late_but_not_lost(void **state) {
     slow.per_s = 230;
     nap_ms(8000);
     struct redlock_stats stats = stats_of(watch.client);
-    printf("%u lost; %llu needed, %llu done a second\n", watch.lost, (unsigned long long)stats.renewals_needed,
-           (unsigned long long)stats.renewals_done);
+    printf("%u lost; %llu needed, %llu done a second\n", watch.lost,
+           (unsigned long long)stats.renewals_needed, (unsigned long long)stats.renewals_done);
     assert_in_range(watch.lost, 0, LOCKS / 2);
     assert_in_range(stats.overloads, 1, 1);
     assert_int_equal(watch.warnings, 1);
@@ -233,7 +240,8 @@ static void test_late_but_not_lost(void **state) {
     end(&watch, locks, LOCKS);
 }
 
-/* Half of them can be held at best: in the time that is left when all are due so many are renewed. */
+/* Half of them can be held at best: in the time that is left when all are due so many are
+ * renewed. */
 static void test_event_before_the_first_loss(void **state) {
     enum { LOCKS = 600 };
     static struct redlock_lock *locks[LOCKS];

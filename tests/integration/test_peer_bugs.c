@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bugs that other Redlock clients have had, each under the name by which it is known: here it must not be. TTLs are
- * long where a key left behind would be hidden by its end, so "gone" always means deleted.
+ * Bugs that other Redlock clients have had, each under the name by which it is known: here it must
+ * not be. TTLs are long where a key left behind would be hidden by its end, so "gone" always means
+ * deleted.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,7 +43,8 @@ struct detour {
     struct proxy *proxy[SERVERS_MAX];
 };
 
-static void detour_start(struct detour *detour, const struct servers *servers, unsigned count, unsigned through_proxy) {
+static void detour_start(struct detour *detour, const struct servers *servers, unsigned count,
+                         unsigned through_proxy) {
     size_t used = 0;
     *detour = (struct detour){.list.count = count};
     for (unsigned i = 0; i < count; i++) {
@@ -51,8 +53,8 @@ static void detour_start(struct detour *detour, const struct servers *servers, u
             detour->proxy[i] = proxy_start(port);
             port = proxy_port(detour->proxy[i]);
         }
-        used += (size_t)snprintf(detour->list.urls + used, sizeof detour->list.urls - used, "%sredis://127.0.0.1:%d",
-                                 i ? "," : "", port);
+        used += (size_t)snprintf(detour->list.urls + used, sizeof detour->list.urls - used,
+                                 "%sredis://127.0.0.1:%d", i ? "," : "", port);
     }
 }
 
@@ -115,20 +117,25 @@ static void even_n_with_a_tie_never_resolves(void **state) {
     (void)state;
     char forth[200], back[200];
     /* The one asks the nodes in the other's opposite order: each wins half of them first. */
-    snprintf(forth, sizeof forth, "redis://127.0.0.1:%d redis://127.0.0.1:%d", five.at[0].port, five.at[1].port);
-    snprintf(back, sizeof back, "redis://127.0.0.1:%d redis://127.0.0.1:%d", five.at[1].port, five.at[0].port);
+    snprintf(forth, sizeof forth, "redis://127.0.0.1:%d redis://127.0.0.1:%d", five.at[0].port,
+             five.at[1].port);
+    snprintf(back, sizeof back, "redis://127.0.0.1:%d redis://127.0.0.1:%d", five.at[1].port,
+             five.at[0].port);
     two_on(forth, back);
     assert_gone(&five, "tie", 1000);
     int a = five.at[0].port, b = five.at[1].port, c = five.at[2].port, d = five.at[3].port;
-    snprintf(forth, sizeof forth, "redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d",
+    snprintf(forth, sizeof forth,
+             "redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d",
              a, b, c, d);
-    snprintf(back, sizeof back, "redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d",
+    snprintf(back, sizeof back,
+             "redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d redis://127.0.0.1:%d",
              d, c, b, a);
     two_on(forth, back);
     assert_gone(&five, "tie", 1000);
 }
 
-/* A tie made by hand: half of the nodes are a stranger's. It is refused, not won, and ends with the stranger. */
+/* A tie made by hand: half of the nodes are a stranger's. It is refused, not won, and ends with the
+ * stranger. */
 static void a_tie_is_no_majority(void **state) {
     (void)state;
     struct detour four;
@@ -154,13 +161,15 @@ static void a_retry_blocked_by_its_own_key(void **state) {
     struct redlock_client *client = open_client(&front.list, NULL);
     struct redlock_lock_options options = lock_options(30000);
     struct redlock_lock *lock = new_lock(client, "own", &options);
-    /* Node 0 is a stranger's, node 1 grants, node 2 grants and its answer comes late: each try loses with two keys set.
+    /* Node 0 is a stranger's, node 1 grants, node 2 grants and its answer comes late: each try
+     * loses with two keys set.
      */
     foreign_key(&five.at[0], "own", 300);
     proxy_delay(front.proxy[2], 90);
     double began = now_ms();
     assert_result(redlock_acquire(lock, 5000), REDLOCK_OK);
-    assert_true(now_ms() - began < 2000); /* a key of its own on node 1 would be in the way for 30 s */
+    assert_true(now_ms() - began <
+                2000); /* a key of its own on node 1 would be in the way for 30 s */
     struct redlock_stats stats = {.size = sizeof stats};
     assert_result(redlock_client_stats(client, &stats), REDLOCK_OK);
     assert_true(stats.retries >= 1);
@@ -235,8 +244,8 @@ static void one_dead_node_that_fails_the_whole_acquire(void **state) {
     redlock_client_free(after);
     struct servers nonsense = {0}; /* and one that has no address */
     snprintf(nonsense.urls, sizeof nonsense.urls,
-             "redis://no-such-host.invalid,redis://127.0.0.1:%d,redis://127.0.0.1:%d", five.at[2].port,
-             five.at[3].port);
+             "redis://no-such-host.invalid,redis://127.0.0.1:%d,redis://127.0.0.1:%d",
+             five.at[2].port, five.at[3].port);
     struct redlock_client *client = open_client(&nonsense, NULL);
     lock = new_lock(client, "nameless", NULL);
     assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);
@@ -246,7 +255,9 @@ static void one_dead_node_that_fails_the_whole_acquire(void **state) {
 
 /* ---- an error after quorum that leaks the lock ---- */
 
-static void refuse_writes(struct server *server) { freeReplyObject(server_ask(server, "CONFIG SET maxmemory 1")); }
+static void refuse_writes(struct server *server) {
+    freeReplyObject(server_ask(server, "CONFIG SET maxmemory 1"));
+}
 
 static void an_error_after_quorum_that_leaks_the_lock(void **state) {
     (void)state;
@@ -294,7 +305,8 @@ static void a_float_quorum(void **state) {
         foreign_key(&fifteen.at[strangers], "float", 60000); /* one less */
         assert_result(redlock_try(lock), REDLOCK_HELD);
         assert_int_equal(servers_holding(&fifteen, "float"), strangers + 1);
-        for (unsigned i = 0; i <= strangers; i++) assert_int_equal(server_ask_integer(&fifteen.at[i], "DEL float"), 1);
+        for (unsigned i = 0; i <= strangers; i++)
+            assert_int_equal(server_ask_integer(&fifteen.at[i], "DEL float"), 1);
         redlock_lock_free(lock);
         redlock_client_free(client);
         detour_stop(&some);
@@ -310,7 +322,8 @@ static void extend_that_recreates_a_missing_key(void **state) {
     struct redlock_lock *lock = new_lock(client, "missing", NULL);
     assert_result(redlock_try(lock), REDLOCK_OK);
     nap_ms(50);
-    for (unsigned i = 0; i < 3; i++) assert_int_equal(server_ask_integer(&five.at[i], "DEL missing"), 1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(server_ask_integer(&five.at[i], "DEL missing"), 1);
     assert_result(redlock_extend(lock, 0), REDLOCK_LOST);
     assert_int_equal(redlock_validity_ms(lock), 0);
     assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_LOST);
@@ -335,7 +348,8 @@ static void release_only_of_nodes_believed_locked(void **state) {
     assert_result(redlock_try(lock), REDLOCK_OK);
     nap_ms(100);
     assert_int_equal(redlock_verdicts(lock, verdicts, 3), 3);
-    assert_int_not_equal(verdicts[2], REDLOCK_VERDICT_GRANTED); /* it did set the key, and we do not know */
+    assert_int_not_equal(verdicts[2],
+                         REDLOCK_VERDICT_GRANTED); /* it did set the key, and we do not know */
     assert_int_equal(servers_holding(&five, "believed"), 3);
     assert_result(redlock_release(lock), REDLOCK_OK);
     assert_gone(&five, "believed", 500);
@@ -363,7 +377,8 @@ static void set_bytes(struct server *server, const char *key, const void *value,
 
 static void a_token_that_is_not_binary_safe(void **state) {
     (void)state;
-    static const char token[] = "\0nul\r\n$-1\r\n\xff\xfe%s \"'{}\0", other[] = "\0nul\r\n$-1\r\n\xff\xfe%s \"'{}\1";
+    static const char token[] = "\0nul\r\n$-1\r\n\xff\xfe%s \"'{}\0",
+                      other[] = "\0nul\r\n$-1\r\n\xff\xfe%s \"'{}\1";
     size_t bytes = sizeof token - 1;
     struct redlock_view views[5];
     struct redlock_client *client = open_client(&five, NULL);
@@ -440,7 +455,8 @@ static void a_lock_returned_that_has_already_expired(void **state) {
 static long long script_calls(struct server *server) {
     redisReply *reply = server_ask(server, "INFO commandstats");
     long long calls = 0;
-    for (const char *at = reply->str; (at = strstr(at, "cmdstat_eval")); at++) calls += atoll(strstr(at, "calls=") + 6);
+    for (const char *at = reply->str; (at = strstr(at, "cmdstat_eval")); at++)
+        calls += atoll(strstr(at, "calls=") + 6);
     freeReplyObject(reply);
     return calls;
 }
@@ -487,7 +503,8 @@ int main(void) {
         cmocka_unit_test_setup(release_only_of_nodes_believed_locked, five_anew),
         cmocka_unit_test_setup(a_token_that_is_not_binary_safe, five_anew),
         cmocka_unit_test_setup(a_lock_returned_that_has_already_expired, five_anew),
-        cmocka_unit_test_setup(an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times, five_anew),
+        cmocka_unit_test_setup(an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times,
+                               five_anew),
     };
     return cmocka_run_group_tests(tests, start_five, stop_five);
 }

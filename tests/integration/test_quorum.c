@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The operator's commands of guarded mode on real servers: init, add, remove; run again after SIGKILL, beside others,
- * and under load.
+ * The operator's commands of guarded mode on real servers: init, add, remove; run again after
+ * SIGKILL, beside others, and under load.
  */
 #include "told.h"
 
@@ -51,7 +51,8 @@ static struct redlock_client *open_with(const char *which, int recover, int serv
     options.service_thread = service_thread;
     options.node_timeout_ms = 90;
     options.connect_timeout_ms = 500;
-    if (redlock_client_open(some(which).text, &options, &client, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    if (redlock_client_open(some(which).text, &options, &client, &error) != REDLOCK_OK)
+        fail_msg("%s", error.text);
     return client;
 }
 
@@ -64,17 +65,18 @@ static struct redlock_quorum_options quorum_options(void) {
     return options;
 }
 
-#define assert_quorum(expression, expected, error)                                                                     \
-    do {                                                                                                               \
-        int got_ = (expression);                                                                                       \
-        if (got_ != (expected))                                                                                        \
-            fail_msg("%s is %d (%s), not %d: %s", #expression, got_, redlock_result_text(got_), (int)(expected),       \
-                     (error).text);                                                                                    \
+#define assert_quorum(expression, expected, error)                                                 \
+    do {                                                                                           \
+        int got_ = (expression);                                                                   \
+        if (got_ != (expected))                                                                    \
+            fail_msg("%s is %d (%s), not %d: %s", #expression, got_, redlock_result_text(got_),    \
+                     (int)(expected), (error).text);                                               \
     } while (0)
 
-#define assert_says(error, part)                                                                                       \
-    do {                                                                                                               \
-        if (!strstr((error).text, (part))) fail_msg("\"%s\" does not say \"%s\"", (error).text, (part));               \
+#define assert_says(error, part)                                                                   \
+    do {                                                                                           \
+        if (!strstr((error).text, (part)))                                                         \
+            fail_msg("\"%s\" does not say \"%s\"", (error).text, (part));                          \
     } while (0)
 
 static void init(struct redlock_client *client, int never_used) {
@@ -97,7 +99,9 @@ static struct seen look(struct redlock_client *client) {
     return seen;
 }
 
-static unsigned intact(struct redlock_client *client) { return (unsigned)look(client).quorum.intact; }
+static unsigned intact(struct redlock_client *client) {
+    return (unsigned)look(client).quorum.intact;
+}
 
 static const char *id_of(struct redlock_client *client, unsigned server) {
     static char id[17];
@@ -123,7 +127,8 @@ static int64_t take(struct redlock_client *client, const char *resource) {
 
 static void field_of(unsigned server, const char *field, char *value, size_t size) {
     redisReply *reply = server_ask(&nodes.at[server], "HGET redlock:node %s", field);
-    if (reply->type != REDIS_REPLY_STRING) fail_msg("%s has no %s in its record", urls[server], field);
+    if (reply->type != REDIS_REPLY_STRING)
+        fail_msg("%s has no %s in its record", urls[server], field);
     snprintf(value, size, "%s", reply->str);
     freeReplyObject(reply);
 }
@@ -148,7 +153,8 @@ static void wait_for_intact(struct redlock_client *client, size_t members) {
     for (size_t i = 0; i < seen.quorum.members; i++)
         print_error("%s %s: %s\n", seen.members[i].id, seen.members[i].url,
                     redlock_verdict_text(seen.members[i].verdict));
-    fail_msg("%zu of %zu members are intact, not %zu", seen.quorum.intact, seen.quorum.members, members);
+    fail_msg("%zu of %zu members are intact, not %zu", seen.quorum.intact, seen.quorum.members,
+             members);
 }
 
 /* What the members say of their quorum is the same everywhere, and settled. */
@@ -186,7 +192,8 @@ static void arguments_are_checked(void **state) {
     struct redlock_client *classic = open_calm(&nodes), *client = open_on("012");
     assert_result(redlock_quorum_init(classic, &options, &error), REDLOCK_BAD_ARGUMENT);
     assert_says(error, "GUARDED");
-    assert_result(redlock_quorum_remove(classic, "0123456789abcdef", &options, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_quorum_remove(classic, "0123456789abcdef", &options, NULL),
+                  REDLOCK_BAD_ARGUMENT);
     options.ttl_ms_max = REDLOCK_TTL_MS_MIN - 1;
     assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
     options = quorum_options();
@@ -200,12 +207,16 @@ static void arguments_are_checked(void **state) {
     assert_result(redlock_quorum_init(client, &options, &error), REDLOCK_BAD_ARGUMENT);
     options = quorum_options();
     assert_result(redlock_quorum_add(client, 3, &options, &error), REDLOCK_BAD_ARGUMENT);
-    const char *ids[] = {NULL, "", "12", "0000000000000000", "0123456789abcdeg", "0123456789abcdef0"};
+    const char *ids[] = {
+        NULL, "", "12", "0000000000000000", "0123456789abcdeg", "0123456789abcdef0"};
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
-        assert_result(redlock_quorum_remove(client, ids[i], &options, &error), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_quorum_remove(client, "0123456789abcdef", &options, &error), REDLOCK_NO_QUORUM);
+        assert_result(redlock_quorum_remove(client, ids[i], &options, &error),
+                      REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_quorum_remove(client, "0123456789abcdef", &options, &error),
+                  REDLOCK_NO_QUORUM);
     assert_says(error, "quorum init");
-    for (unsigned i = 0; i < 3; i++) assert_int_equal(server_ask_integer(&nodes.at[i], "DBSIZE"), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(server_ask_integer(&nodes.at[i], "DBSIZE"), 0);
     redlock_client_free(client);
     redlock_client_free(classic);
 }
@@ -237,7 +248,8 @@ static void unfit_servers_are_refused(void **state) {
     snprintf(urls[3], sizeof urls[3], "redis://localhost:%d", nodes.at[2].port);
     init_refuses("0123", 3, "already", REDLOCK_TWICE_LISTED);
     memcpy(urls[3], twice, sizeof twice);
-    for (unsigned i = 0; i < 4; i++) assert_int_equal(server_ask_integer(&nodes.at[i], "EXISTS redlock:node"), 0);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(server_ask_integer(&nodes.at[i], "EXISTS redlock:node"), 0);
 }
 
 static void records_of_others_are_refused(void **state) {
@@ -252,15 +264,18 @@ static void records_of_others_are_refused(void **state) {
     init_refuses("06", 0, "not in the list", REDLOCK_BAD_ARGUMENT);
     redlock_client_free(first);
     list_of_both = open_on("0123");
-    assert_quorum(redlock_quorum_add(list_of_both, 3, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_quorum(redlock_quorum_add(list_of_both, 3, &options, &error), REDLOCK_BAD_ARGUMENT,
+                  error);
     assert_says(error, urls[3]);
     assert_says(error, "remove");
-    assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_TWO_QUORUMS, error);
+    assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_TWO_QUORUMS,
+                  error);
     assert_says(error, urls[3]);
     assert_says(error, "leave out");
     redlock_client_free(list_of_both);
     list_of_both = open_on("012");
-    assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_quorum(redlock_quorum_add(list_of_both, 1, &options, &error), REDLOCK_BAD_ARGUMENT,
+                  error);
     assert_says(error, "already");
     freeReplyObject(server_ask(&nodes.at[6], "HSET redlock:node format 99"));
     init_refuses("6", 6, "cannot read", REDLOCK_NO_QUORUM);
@@ -339,12 +354,14 @@ static void init_waits_for_ttl_max(void **state) {
 
 /* All stripes of an intact node, as if it had granted a lock that nobody else remembers. */
 static void raise_fences(unsigned server, int64_t fence) {
-    redisReply *reply = server_ask(&nodes.at[server], "EVAL %s 0 %lld",
-                                   "local key = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
-                                   "for i = 0, 4095 do redis.call('ZADD', key, 'XX', 'GT', ARGV[1], i) end "
-                                   "return redis.call('ZCARD', key)",
-                                   (long long)fence);
-    if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 4096) fail_msg("no fences at %s", urls[server]);
+    redisReply *reply =
+        server_ask(&nodes.at[server], "EVAL %s 0 %lld",
+                   "local key = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
+                   "for i = 0, 4095 do redis.call('ZADD', key, 'XX', 'GT', ARGV[1], i) end "
+                   "return redis.call('ZCARD', key)",
+                   (long long)fence);
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 4096)
+        fail_msg("no fences at %s", urls[server]);
     freeReplyObject(reply);
 }
 
@@ -385,7 +402,8 @@ static void lost_majority_keeps_id_and_fences(void **state) {
     redlock_client_free(client);
 }
 
-/* The quorum is named by its id, and no record of it is seen: the one that is not listed has a later epoch than 1. */
+/* The quorum is named by its id, and no record of it is seen: the one that is not listed has a
+ * later epoch than 1. */
 static void a_renewed_quorum_outranks_what_init_does_not_see(void **state) {
     (void)state;
     start(4);
@@ -440,7 +458,8 @@ static double init_within(struct redlock_client *client, int64_t ttl_ms, int64_t
     return now_ms() - began;
 }
 
-/* A power cut has taken every record: only the operator knows how long a lock of before may last. */
+/* A power cut has taken every record: only the operator knows how long a lock of before may
+ * last. */
 static void init_without_a_record_wants_a_ttl_max(void **state) {
     (void)state;
     start(3);
@@ -453,7 +472,8 @@ static void init_without_a_record_wants_a_ttl_max(void **state) {
     assert_says(error, "--ttl-max");
     assert_says(error, "--never-used");
     assert_quorum(redlock_quorum_init(client, NULL, &error), REDLOCK_BAD_ARGUMENT, error);
-    for (unsigned i = 0; i < 3; i++) assert_int_equal(server_ask_integer(&nodes.at[i], "DBSIZE"), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(server_ask_integer(&nodes.at[i], "DBSIZE"), 0);
     assert_true(init_within(client, 0, 800) >= 800);
     assert_int_equal(look(client).quorum.ttl_ms_max, 800);
     lose_data("012");
@@ -501,7 +521,8 @@ static void init_waits_for_the_longest_record(void **state) {
     redlock_client_free(client);
 }
 
-/* The one that is named takes a node over which another quorum has left: locks that this one gave may last as it says. */
+/* The one that is named takes a node over which another quorum has left: locks that this one gave
+ * may last as it says. */
 static void init_waits_for_records_of_any_quorum(void **state) {
     (void)state;
     struct redlock_client_options options;
@@ -545,7 +566,8 @@ static void shorter_options_are_understood(void **state) {
     struct redlock_quorum_options *options = &longer.options;
     struct redlock_error error = {0};
     memset(&longer, 0x5a, sizeof longer);
-    redlock_quorum_options_fill(options, offsetof(struct redlock_quorum_options, ttl_ms_max_before));
+    redlock_quorum_options_fill(options,
+                                offsetof(struct redlock_quorum_options, ttl_ms_max_before));
     options->never_used = 1;
     assert_quorum(redlock_quorum_init(client, options, &error), REDLOCK_OK, error);
     assert_int_equal(look(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
@@ -592,7 +614,8 @@ static bool info_has(unsigned server, const char *section, const char *part) {
     return has;
 }
 
-/* Node 1 becomes the replica of its own promoted replica, and is promoted back: the same process, record and nonce. */
+/* Node 1 becomes the replica of its own promoted replica, and is promoted back: the same process,
+ * record and nonce. */
 static void round_trip(void) {
     ask_for_nothing(1, "CONFIG SET repl-diskless-sync-delay 0", 0);
     ask_for_nothing(3, "CONFIG SET repl-diskless-sync-delay 0", 0);
@@ -688,8 +711,9 @@ static void tell_and_go_on(void *context, const char *text, int64_t left_ms) {
 }
 
 /* ADD: the last of the list. */
-static int run(enum command command, struct redlock_client *client, const char *which, const char *id,
-               const struct redlock_quorum_options *options, struct redlock_error *error) {
+static int run(enum command command, struct redlock_client *client, const char *which,
+               const char *id, const struct redlock_quorum_options *options,
+               struct redlock_error *error) {
     struct redlock_quorum_options own = *options;
     own.never_used = command == NEVER_USED;
     switch (command) {
@@ -701,8 +725,10 @@ static int run(enum command command, struct redlock_client *client, const char *
     return REDLOCK_SYSTEM;
 }
 
-/* Kills the command so long after it has told of its progress the nth time. False: it was quicker. */
-static bool killed(enum command command, const char *which, const char *id, int nth, long after_us) {
+/* Kills the command so long after it has told of its progress the nth time. False: it was
+ * quicker. */
+static bool killed(enum command command, const char *which, const char *id, int nth,
+                   long after_us) {
     assert_int_equal(pipe(tell_parent), 0);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -732,13 +758,16 @@ static void init_is_killed_and_run_again(void **state) {
     srand48(4);
     for (int round = 0; round < 12; round++) {
         enum command command = round % 3 == 2 ? NEVER_USED : INIT;
-        for (int nth = 1; nth <= 2; nth++) /* often within the writing, for which there is a millisecond */
-            kills += killed(command, "01234", NULL, nth, nth == 1 ? lrand48() % 4000 : lrand48() % 400000);
+        for (int nth = 1; nth <= 2;
+             nth++) /* often within the writing, for which there is a millisecond */
+            kills += killed(command, "01234", NULL, nth,
+                            nth == 1 ? lrand48() % 4000 : lrand48() % 400000);
         struct redlock_client *client = open_on("01234");
         struct redlock_quorum_options options = quorum_options();
         struct redlock_error error = {0};
         int result = redlock_quorum_init(client, &options, &error);
-        if (result != REDLOCK_OK && result != REDLOCK_CONFLICT) fail_msg("round %d: %s", round, error.text);
+        if (result != REDLOCK_OK && result != REDLOCK_CONFLICT)
+            fail_msg("round %d: %s", round, error.text);
         if (result == REDLOCK_CONFLICT) assert_says(error, "intact");
         redlock_client_free(client);
         assert_agreed("01234", 0, 5);
@@ -771,12 +800,12 @@ static void killed_init_keeps_fences(void **state) {
 /* As the last step would have done: intact, with fences. */
 static void install_by_hand(const char *which) {
     for (; *which; which++) {
-        redisReply *reply =
-            server_ask(&nodes.at[*which - '0'], "EVAL %s 0",
-                       "redis.call('HSET', 'redlock:node', 'standing', 'intact', 'loss', '0000000000000000') "
-                       "local key = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
-                       "for i = 0, 4095 do redis.call('ZADD', key, 5000000000000000, i) end "
-                       "return 1");
+        redisReply *reply = server_ask(
+            &nodes.at[*which - '0'], "EVAL %s 0",
+            "redis.call('HSET', 'redlock:node', 'standing', 'intact', 'loss', '0000000000000000') "
+            "local key = 'redlock:fences:' .. redis.call('HGET', 'redlock:node', 'nonce') "
+            "for i = 0, 4095 do redis.call('ZADD', key, 5000000000000000, i) end "
+            "return 1");
         assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
         freeReplyObject(reply);
     }
@@ -804,7 +833,8 @@ static void init_killed_in_its_last_step_is_finished(void **state) {
     redlock_client_free(client);
 }
 
-/* Every client that is about brings the rest back too, so that each may find its node written to by another. */
+/* Every client that is about brings the rest back too, so that each may find its node written to by
+ * another. */
 static void init_is_finished_beside_others(void **state) {
     (void)state;
     start(5);
@@ -827,7 +857,8 @@ static void init_is_finished_beside_others(void **state) {
     }
 }
 
-static void change_is_killed_and_run_again(enum command command, const char *which, const char *after, size_t members) {
+static void change_is_killed_and_run_again(enum command command, const char *which,
+                                           const char *after, size_t members) {
     start(6);
     unsigned kills = 0;
     for (int round = 0; round < 6; round++) {
@@ -838,7 +869,8 @@ static void change_is_killed_and_run_again(enum command command, const char *whi
         memcpy(id, id_of(client, 0), sizeof id);
         redlock_client_free(client);
         const long within_us[] = {1500, 8000, 300000};
-        for (size_t i = 0; i < 3; i++) kills += killed(command, which, id, 1, lrand48() % within_us[i]);
+        for (size_t i = 0; i < 3; i++)
+            kills += killed(command, which, id, 1, lrand48() % within_us[i]);
         client = open_on(which);
         struct redlock_quorum_options options = quorum_options();
         struct redlock_error error = {0};
@@ -873,7 +905,8 @@ static int add_again(const char *which) {
     return result;
 }
 
-/* Killed when the members had the new list and the node had its record of before: nobody but a second add would claim it. */
+/* Killed when the members had the new list and the node had its record of before: nobody but a
+ * second add would claim it. */
 static void add_of_a_former_member_is_run_again(void **state) {
     (void)state;
     start(4);
@@ -881,7 +914,8 @@ static void add_of_a_former_member_is_run_again(void **state) {
     struct redlock_quorum_options options = quorum_options();
     struct redlock_error error = {0};
     init(client, 1);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 3), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 3), &options, &error), REDLOCK_OK,
+                  error);
     redlock_client_free(client);
     ask_all("3", "COPY redlock:node saved");
     assert_result(add_again("0123"), REDLOCK_OK);
@@ -915,7 +949,8 @@ static void unsettled_change_is_settled_by_the_next(void **state) {
     }
     client = open_on("01234");
     assert_false(look(client).quorum.settled);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK,
+                  error);
     redlock_client_free(client);
     assert_agreed("0234", 3, 4);
 }
@@ -940,8 +975,9 @@ static void a_node_that_was_away_is_brought_up(void **state) {
 /* An operator has had a change accepted by these, and was killed before anybody heard of it. */
 static void accept_by_hand(const char *which, const char *change) {
     for (; *which; which++)
-        freeReplyObject(server_ask(&nodes.at[*which - '0'],
-                                   "HSET redlock:node ballot 65537 accepted_ballot 65537 accepted %s", change));
+        freeReplyObject(
+            server_ask(&nodes.at[*which - '0'],
+                       "HSET redlock:node ballot 65537 accepted_ballot 65537 accepted %s", change));
 }
 
 static void accepted_change_is_finished_by_the_next(void **state) {
@@ -1007,7 +1043,8 @@ static void add_goes_on_with_the_old_list(void **state) {
     redlock_client_free(old);
 }
 
-/* Nobody who recovers nodes is there: the change is settled all the same, and the new one recovers later. */
+/* Nobody who recovers nodes is there: the change is settled all the same, and the new one recovers
+ * later. */
 static void add_without_recovery_comes_to_its_end(void **state) {
     (void)state;
     start(4);
@@ -1035,28 +1072,35 @@ static void remove_leaves_the_old_list_working(void **state) {
     struct redlock_error error = {0};
     init(client, 1);
     int64_t fence = take(old, "r");
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK,
+                  error);
     wait_until(take(old, "r") > fence, 3000);
     wait_until(verdict_of(old, 1) == REDLOCK_VERDICT_FOREIGN, 3000);
-    assert_quorum(redlock_quorum_remove(client, "0123456789abcdef", &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_quorum(redlock_quorum_remove(client, "0123456789abcdef", &options, &error),
+                  REDLOCK_BAD_ARGUMENT, error);
     assert_says(error, "no member");
     /* A dead one, its URL in the list or not. */
     server_kill(&nodes.at[3]);
     wait_until(verdict_of(client, 3) != REDLOCK_VERDICT_GRANTED, 3000);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 3), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 3), &options, &error), REDLOCK_OK,
+                  error);
     redlock_client_free(client);
     redlock_client_free(old);
     assert_agreed("024", 3, 3);
     client = open_on("024");
     server_kill(&nodes.at[4]);
     wait_for_intact(client, 2);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error),
+                  REDLOCK_NO_QUORUM, error);
     assert_says(error, "wait until");
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 4), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 4), &options, &error), REDLOCK_OK,
+                  error);
     assert_agreed("02", 4, 2);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 2), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 2), &options, &error), REDLOCK_OK,
+                  error);
     assert_agreed("0", 5, 1);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_BAD_ARGUMENT, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error),
+                  REDLOCK_BAD_ARGUMENT, error);
     assert_says(error, "last member");
     redlock_client_free(client);
     client = open_on("02");
@@ -1065,7 +1109,8 @@ static void remove_leaves_the_old_list_working(void **state) {
     redlock_client_free(client);
 }
 
-/* A token that a majority knew is known when two of that majority are members no more and the third is dead. */
+/* A token that a majority knew is known when two of that majority are members no more and the third
+ * is dead. */
 static void fences_outlive_the_members_that_knew_them(void **state) {
     (void)state;
     start(5);
@@ -1075,8 +1120,10 @@ static void fences_outlive_the_members_that_knew_them(void **state) {
     init(client, 1);
     int64_t fence = take(client, "r") + INT64_C(1000000000000);
     for (unsigned i = 0; i < 3; i++) raise_fences(i, fence);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_OK, error);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_OK,
+                  error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK,
+                  error);
     redlock_client_free(client);
     server_kill(&nodes.at[2]);
     client = open_on("234"); /* one that has seen no fence */
@@ -1120,10 +1167,12 @@ static void lose_when_asked(void *context, const char *text, int64_t left_ms) {
     lost_meanwhile = "";
 }
 
-/* Of seven three are lost: the other four can agree on a change, and six members would need four of which they have three,
- * for good. So it is not made, and the four go on. */
-static void a_change_is_not_made_when_too_much_was_lost_meanwhile(enum command command, const char *which,
-                                                                  const char *lost, unsigned goes, unsigned left) {
+/* Of seven three are lost: the other four can agree on a change, and six members would need four of
+ * which they have three, for good. So it is not made, and the four go on. */
+static void a_change_is_not_made_when_too_much_was_lost_meanwhile(enum command command,
+                                                                  const char *which,
+                                                                  const char *lost, unsigned goes,
+                                                                  unsigned left) {
     struct redlock_client *client = open_with("0123456", 0, 1);
     struct redlock_quorum_options options = quorum_options();
     struct redlock_error error = {0};
@@ -1135,7 +1184,8 @@ static void a_change_is_not_made_when_too_much_was_lost_meanwhile(enum command c
     lost_meanwhile = lost;
     client = open_with(which, 0, 1);
     assert_quorum(run(command, client, which, id, &options, &error), REDLOCK_NO_QUORUM, error);
-    assert_says(error, command == REMOVE ? "removing it now would leave 3 of 6" : "adding a member now would leave 4 of 8");
+    assert_says(error, command == REMOVE ? "removing it now would leave 3 of 6"
+                                         : "adding a member now would leave 4 of 8");
     redlock_client_free(client);
     client = open_with("0123456", 0, 1);
     assert_int_equal(look(client).quorum.epoch, 1);
@@ -1176,8 +1226,10 @@ static void *operate(void *context) {
     for (;;) {
         struct redlock_error *error = &operator->error;
         *error = (struct redlock_error){0};
-        operator->result = run(operator->command, client, operator->which, operator->id, &options, error);
-        if (operator->result == REDLOCK_OK && error->text[0] != '\0') operator->result = REDLOCK_SYSTEM;
+        operator->result =
+            run(operator->command, client, operator->which, operator->id, &options, error);
+        if (operator->result == REDLOCK_OK && error->text[0] != '\0')
+            operator->result = REDLOCK_SYSTEM;
         if (operator->result != REDLOCK_CONFLICT || ++ operator->conflicts == 5) break;
         assert_true(strlen(error->text) > 20);
     }
@@ -1185,11 +1237,13 @@ static void *operate(void *context) {
     return NULL;
 }
 
-static void two_operators(enum command first, enum command second, const char *after, size_t members) {
+static void two_operators(enum command first, enum command second, const char *after,
+                          size_t members) {
     for (int round = 0; round < 4; round++) {
         struct redlock_client *client = open_on("01234");
         init(client, 1);
-        struct operator operators[2] = {{.command = first, .which = "012345"}, {.command = second, .which = "012346"}};
+        struct operator operators[2] = {{.command = first, .which = "012345"},
+                                        {.command = second, .which = "012346"}};
         memcpy(operators[0].id, id_of(client, 0), sizeof operators[0].id);
         memcpy(operators[1].id, id_of(client, 1), sizeof operators[1].id);
         redlock_client_free(client);
@@ -1200,7 +1254,8 @@ static void two_operators(enum command first, enum command second, const char *a
         for (int i = 0; i < 2; i++) {
             pthread_join(operators[i].thread, NULL);
             if (operators[i].result != REDLOCK_OK)
-                fail_msg("operator %d: %s: %s", i, redlock_result_text(operators[i].result), operators[i].error.text);
+                fail_msg("operator %d: %s: %s", i, redlock_result_text(operators[i].result),
+                         operators[i].error.text);
         }
         assert_agreed(after, 3, members);
         lose_data("0123456");
@@ -1225,15 +1280,17 @@ static void one_adds_one_removes(void **state) {
     two_operators(ADD, REMOVE, "02345", 5);
 }
 
-/* One quorum came about at most. Each may have been the faster one on some nodes; whoever finds these, or the run after it, takes
- * them into the quorum. */
+/* One quorum came about at most. Each may have been the faster one on some nodes; whoever finds
+ * these, or the run after it, takes them into the quorum. */
 static void two_inits_at_once(void **state) {
     (void)state;
     start(5);
     for (int round = 0; round < 4; round++) {
-        struct operator operators[2] = {{.command = round % 2 ? INIT : NEVER_USED, .which = "01234"},
-                                        {.command = round % 2 ? INIT : NEVER_USED, .which = "43210"}};
-        for (int i = 0; i < 2; i++) pthread_create(&operators[i].thread, NULL, operate, &operators[i]);
+        struct operator operators[2] = {
+            {.command = round % 2 ? INIT : NEVER_USED, .which = "01234"},
+            {.command = round % 2 ? INIT : NEVER_USED, .which = "43210"}};
+        for (int i = 0; i < 2; i++)
+            pthread_create(&operators[i].thread, NULL, operate, &operators[i]);
         for (int i = 0; i < 2; i++) pthread_join(operators[i].thread, NULL);
         struct redlock_client *client = open_on("01234");
         struct redlock_quorum_options options = quorum_options();
@@ -1268,7 +1325,8 @@ static void begin_beside_left(const char *other) {
     struct redlock_client *client = open_with("01234", 0, 1);
     init(client, 1);
     redlock_client_free(client);
-    freeReplyObject(server_ask(&nodes.at[4], "RESTORE redlock:node 0 %b REPLACE", left->str, left->len));
+    freeReplyObject(
+        server_ask(&nodes.at[4], "RESTORE redlock:node 0 %b REPLACE", left->str, left->len));
     freeReplyObject(left);
     assert_two_quorums();
 }
@@ -1310,7 +1368,8 @@ static void init_leaves_what_others_may_need(void **state) {
 
 /* ---- under load --------------------------------------------------------------------------- */
 
-/* What the lock protects: whoever comes in while another is surely inside, or with an older fence, is a violation. */
+/* What the lock protects: whoever comes in while another is surely inside, or with an older fence,
+ * is a violation. */
 static struct {
     pthread_mutex_t mutex;
     int64_t held_until_ns, fence;
@@ -1389,7 +1448,8 @@ static void replace_under_load(void **state) {
     assert_quorum(redlock_quorum_add(client, 5, &options, &error), REDLOCK_OK, error);
     unsigned added = entries();
     wait_for_intact(client, 6);
-    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_remove(client, id_of(client, 0), &options, &error), REDLOCK_OK,
+                  error);
     unsigned removed = entries();
     wait_until(entries() > removed + 20, 5000);
     atomic_store(&witness.over, true);

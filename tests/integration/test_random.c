@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The kernel gives no random bytes: getrandom(2) is ours here (the linker's --wrap). Whatever needs some says so and ends,
- * and nobody waits for it with the client's mutex held.
+ * The kernel gives no random bytes: getrandom(2) is ours here (the linker's --wrap). Whatever needs
+ * some says so and ends, and nobody waits for it with the client's mutex held.
  */
 #include "fixtures.h"
 

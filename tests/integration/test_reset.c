@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How a connection ends, as the server sees it: by a reset where an answer is owed, else by an orderly close. The
- * server is a fake one that greets properly, takes requests and keeps its answers to itself when told to.
+ * How a connection ends, as the server sees it: by a reset where an answer is owed, else by an
+ * orderly close. The server is a fake one that greets properly, takes requests and keeps its
+ * answers to itself when told to.
  */
 #include "told.h"
 
@@ -17,14 +18,16 @@ struct fake {
     atomic_bool mute;                   /* no answer to what changes a key */
     atomic_int sets, deletes;           /* seen: "SET", and what the release script is called by */
     atomic_int accepted, closed, reset; /* connections */
-    atomic_int first_word_of_second;    /* the second connection's first EVALSHA came before any SET: 'E', else 'S' */
+    atomic_int first_word_of_second; /* the second connection's first EVALSHA came before any SET:
+                                        'E', else 'S' */
 };
 
 static const char *greeting =
     "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:0123456789012345678901234567890123456789\r\n";
 
 /* Answers one command; NULL: says nothing. */
-static const char *answer_to(struct fake *fake, const redisReply *command, char *text, size_t size) {
+static const char *answer_to(struct fake *fake, const redisReply *command, char *text,
+                             size_t size) {
     const char *word = command->elements > 0 ? command->element[0]->str : "";
     if (strcmp(word, "INFO") == 0) {
         snprintf(text, size, "$%zu\r\n%s\r\n", strlen(greeting), greeting);
@@ -152,7 +155,8 @@ static void a_stalled_connection_is_reset_and_its_release_repeated(void **state)
     assert_int_equal(fake.closed, 0);
     redlock_lock_free(lock);
     redlock_client_free(client);
-    wait_until(fake.closed >= 1, 1000); /* and the one by which a waiter is told, if it was opened */
+    wait_until(fake.closed >= 1,
+               1000); /* and the one by which a waiter is told, if it was opened */
     end_fake(&fake);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * scheme=setnx against the pattern as it is found in the field: SETNX with a timestamp, GET, GETSET, DEL
- * (docs/older-ways.md). The field's code is here in C, command by command.
+ * scheme=setnx against the pattern as it is found in the field: SETNX with a timestamp, GET,
+ * GETSET, DEL (docs/older-ways.md). The field's code is here in C, command by command.
  */
 #include "told.h"
 
@@ -38,7 +38,8 @@ static struct redlock_client *open_scheme(const char *scheme) {
     redlock_client_options_init(&options);
     options.node_timeout_ms = 300;
     snprintf(url, sizeof url, "redis://127.0.0.1:%d?scheme=%s", one.port, scheme);
-    if (redlock_client_open(url, &options, &client, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    if (redlock_client_open(url, &options, &client, &error) != REDLOCK_OK)
+        fail_msg("%s", error.text);
     assert_int_equal(redlock_client_wait_ready(client, 2000), 1);
     return client;
 }
@@ -53,7 +54,11 @@ static struct redlock_lock *unrenewed(struct redlock_client *client, int64_t ttl
 
 /* ---- the field's code ---- */
 
-enum form { WHOLE, FRACTION, MILLISECONDS }; /* int(time.time()), time.time(), System.currentTimeMillis() */
+enum form {
+    WHOLE,
+    FRACTION,
+    MILLISECONDS
+}; /* int(time.time()), time.time(), System.currentTimeMillis() */
 
 struct field {
     redisContext *redis;
@@ -98,9 +103,10 @@ static bool is_over(const struct field *field, const char *text) {
 }
 
 static redisReply *say(struct field *field, const char *command, const char *value) {
-    redisReply *reply =
-        value ? redisCommand(field->redis, "%s job %s", command, value) : redisCommand(field->redis, "%s job", command);
-    if (!reply || reply->type == REDIS_REPLY_ERROR) fail_msg("%s: %s", command, reply ? reply->str : "no answer");
+    redisReply *reply = value ? redisCommand(field->redis, "%s job %s", command, value)
+                              : redisCommand(field->redis, "%s job", command);
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply ? reply->str : "no answer");
     return reply;
 }
 
@@ -127,7 +133,8 @@ static bool field_takes_over(struct field *field, double timeout_s) {
 }
 
 static bool field_tries(struct field *field, double timeout_s) {
-    return field_sets(field, timeout_s) || (field_finds_it_over(field) && field_takes_over(field, timeout_s));
+    return field_sets(field, timeout_s) ||
+           (field_finds_it_over(field) && field_takes_over(field, timeout_s));
 }
 
 /* "make sure ... before deleting the key" */
@@ -253,7 +260,8 @@ static void a_renewed_lock_excludes_for_as_long_as_it_is_held(void **state) {
 /* A Redlock token, a counter, a word: another's, and none of it is overwritten. */
 static void what_is_no_timestamp_is_anothers(void **state) {
     (void)state;
-    static const char *const values[] = {"f6209a5dc9c53f97103f5f356890d91a9746295f", "1", "locked", "12345", ""};
+    static const char *const values[] = {"f6209a5dc9c53f97103f5f356890d91a9746295f", "1", "locked",
+                                         "12345", ""};
     struct redlock_client *client = open_setnx();
     struct redlock_lock *lock = unrenewed(client, 1000);
     char after[80];
@@ -280,7 +288,8 @@ static void validity_ends_well_before_the_timestamp(void **state) {
     struct redlock_lock *lock = unrenewed(client, 700);
     for (int i = 0; i < 40; i++) {
         assert_result(redlock_try(lock), REDLOCK_OK);
-        double left = (double)redlock_validity_ms(lock) / 1000, over = value_seconds() - server_seconds();
+        double left = (double)redlock_validity_ms(lock) / 1000,
+               over = value_seconds() - server_seconds();
         assert_less(0.5, left);
         assert_less(left, 0.7 - 0.007);
         assert_less(left + 0.95, over); /* what asking took is not in `over` */
@@ -353,7 +362,8 @@ static void after_a_crash_the_next_one_takes_it(void **state) {
     a_crash();
     double there = value_seconds();
     assert_result(redlock_acquire(lock, 10000), REDLOCK_OK);
-    double late = server_seconds() - (there + 1); /* those who compare whole seconds call it over by then */
+    double late =
+        server_seconds() - (there + 1); /* those who compare whole seconds call it over by then */
     assert_less(-0.01, late);
     assert_less(late, 0.5);
     assert_result(redlock_release(lock), REDLOCK_OK);
@@ -398,8 +408,8 @@ static void a_release_by_others_wakes_us(void **state) {
 
 /* ---- C4 and C5 ---- */
 
-/* A value that another has put over ours is not ours any more, whatever it may mean: no extension, no deletion. It is
- * over when it says so, and then the next one takes it. */
+/* A value that another has put over ours is not ours any more, whatever it may mean: no extension,
+ * no deletion. It is over when it says so, and then the next one takes it. */
 static void overwritten_by_one_who_came_too_late(void **state) {
     (void)state;
     struct redlock_client *client = open_setnx();
@@ -467,7 +477,8 @@ static void *run_ours(void *argument) {
     struct redlock_lock *lock = unrenewed(client, 5000);
     for (int i = 0; i < ROUNDS; i++) {
         pthread_barrier_wait(&race.begin);
-        /* Theirs takes three round trips, ours one: a start that lets ours fall before, between and behind them. */
+        /* Theirs takes three round trips, ours one: a start that lets ours fall before, between and
+         * behind them. */
         nanosleep(&(struct timespec){0, i % 16 * 30000}, NULL);
         bool won = redlock_try(lock) == REDLOCK_OK;
         race.holders[i] += won;
@@ -495,7 +506,8 @@ static void *run_field(void *argument) {
     return NULL;
 }
 
-/* Two of ours and one of theirs find the same dead lock at the same moment, again and again: one of them gets it. */
+/* Two of ours and one of theirs find the same dead lock at the same moment, again and again: one of
+ * them gets it. */
 static void exactly_one_takes_an_expired_lock(void **state) {
     (void)state;
     pthread_t threads[RACERS];
@@ -504,7 +516,8 @@ static void exactly_one_takes_an_expired_lock(void **state) {
     pthread_barrier_init(&race.begin, NULL, RACERS + 1);
     pthread_barrier_init(&race.end, NULL, RACERS + 1);
     for (size_t i = 0; i < RACERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, i < OURS ? run_ours : run_field, &names[i]), 0);
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i < OURS ? run_ours : run_field, &names[i]), 0);
     for (int i = 0; i < ROUNDS; i++) {
         put_back(3);
         pthread_barrier_wait(&race.begin);
@@ -512,8 +525,8 @@ static void exactly_one_takes_an_expired_lock(void **state) {
         if (race.holders[i] != 1) fail_msg("round %d: %d holders", i, race.holders[i]);
     }
     for (size_t i = 0; i < RACERS; i++) pthread_join(threads[i], NULL);
-    print_message("won by ours %d and %d times, by theirs %d times; ours overwritten %d times\n", race.wins[0],
-                  race.wins[1], race.wins[2], race.lost);
+    print_message("won by ours %d and %d times, by theirs %d times; ours overwritten %d times\n",
+                  race.wins[0], race.wins[1], race.wins[2], race.lost);
     assert_true(race.wins[0] + race.wins[1] > 0 && race.wins[2] > 0);
     pthread_barrier_destroy(&race.begin);
     pthread_barrier_destroy(&race.end);
@@ -534,14 +547,16 @@ static void refuses(const char *nodes, int mode, const char *words) {
 
 static void more_than_one_lock_on_one_server_is_refused(void **state) {
     (void)state;
-    refuses("redis://a?scheme=setnx,redis://b,redis://c", REDLOCK_MODE_CLASSIC, "a lock on one server");
+    refuses("redis://a?scheme=setnx,redis://b,redis://c", REDLOCK_MODE_CLASSIC,
+            "a lock on one server");
     refuses("redis://a?scheme=setnx", REDLOCK_MODE_GUARDED, "guarded mode");
     struct redlock_client *client = open_setnx();
     struct redlock_bytes resources[2] = {{"a", 1}, {"b", 1}};
     struct redlock_lock *lock = NULL;
     struct redlock_error error = {0};
     struct redlock_node_status status = {.size = sizeof status};
-    assert_result(redlock_lock_new_multi(client, resources, 2, NULL, &lock, &error), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_new_multi(client, resources, 2, NULL, &lock, &error),
+                  REDLOCK_BAD_ARGUMENT);
     assert_non_null(strstr(error.text, "one resource"));
     assert_null(lock);
     assert_result(redlock_client_node(client, 0, &status), REDLOCK_OK);
@@ -620,13 +635,15 @@ static void the_least_permissions_suffice(void **state) {
         struct redlock_client *client = NULL;
         struct redlock_view view;
         char rule[400], url[100];
-        snprintf(rule, sizeof rule,
-                 "ACL SETUSER locks%zu on >PASSWORD resetkeys ~lock:* ~redlock:setnx:lock:* resetchannels -@all +set "
-                 "+getrange "
-                 "+del +pttl +pexpire +hmset +hmget +time %s +multi +exec +info",
-                 i, may[i]);
+        snprintf(
+            rule, sizeof rule,
+            "ACL SETUSER locks%zu on >PASSWORD resetkeys ~lock:* ~redlock:setnx:lock:* resetchannels -@all +set "
+            "+getrange "
+            "+del +pttl +pexpire +hmset +hmget +time %s +multi +exec +info",
+            i, may[i]);
         freeReplyObject(server_ask(&one, rule));
-        snprintf(url, sizeof url, "redis://locks%zu:PASSWORD@127.0.0.1:%d?scheme=setnx", i, one.port);
+        snprintf(url, sizeof url, "redis://locks%zu:PASSWORD@127.0.0.1:%d?scheme=setnx", i,
+                 one.port);
         assert_result(redlock_client_open(url, NULL, &client, NULL), REDLOCK_OK);
         assert_int_equal(redlock_client_wait_ready(client, 2000), 1);
         struct redlock_lock *lock = new_lock(client, "lock:job", NULL);

@@ -19,7 +19,8 @@ static void arguments_are_checked(void **state) {
     size_all(surveys, 3);
     assert_result(redlock_survey(client, REDLOCK_SURVEY_ALL, surveys, 2), REDLOCK_BAD_ARGUMENT);
     assert_result(redlock_survey(client, REDLOCK_SURVEY_ALL, NULL, 3), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_survey(client, (enum redlock_survey_what)0, surveys, 3), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_survey(client, (enum redlock_survey_what)0, surveys, 3),
+                  REDLOCK_BAD_ARGUMENT);
     surveys[2].size = 8;
     assert_result(redlock_survey(client, REDLOCK_SURVEY_ALL, surveys, 3), REDLOCK_BAD_ARGUMENT);
     redlock_client_free(client);
@@ -53,13 +54,15 @@ static void all_is_told_and_the_clock_alone(void **state) {
         assert_int_equal(told->loading, 0);
         assert_int_equal(told->memory_bytes_max, 0);
         assert_int_equal(told->bind_known, 1);
-        assert_true(told->clients >= 1 && told->clients_max >= told->clients && told->memory_bytes > 0);
+        assert_true(told->clients >= 1 && told->clients_max >= told->clients &&
+                    told->memory_bytes > 0);
         assert_true(told->answered_ns > told->asked_ns && told->clock_us > 0);
         assert_less((double)told->answered_ns / 1e6, now_ms() + 1);
         assert_int_equal(server_ask_integer(&three.at[i], "DBSIZE"), 0);
     }
     assert_result(redlock_survey(client, REDLOCK_SURVEY_CLOCK, surveys, 3), REDLOCK_OK);
-    assert_true(surveys[0].clock_us > 0 && surveys[0].clients == -1 && surveys[0].role == REDLOCK_ROLE_UNKNOWN);
+    assert_true(surveys[0].clock_us > 0 && surveys[0].clients == -1 &&
+                surveys[0].role == REDLOCK_ROLE_UNKNOWN);
     assert_string_equal(surveys[0].eviction, "");
     redlock_client_free(client);
     servers_stop(&three);
@@ -116,8 +119,9 @@ static void *survey_often(void *context) {
     struct redlock_server surveys[3];
     size_all(surveys, 3);
     for (int i = 0; i < 100; i++)
-        assert_result(redlock_survey(context, i % 4 ? REDLOCK_SURVEY_CLOCK : REDLOCK_SURVEY_ALL, surveys, 3),
-                      REDLOCK_OK);
+        assert_result(
+            redlock_survey(context, i % 4 ? REDLOCK_SURVEY_CLOCK : REDLOCK_SURVEY_ALL, surveys, 3),
+            REDLOCK_OK);
     return NULL;
 }
 
@@ -127,7 +131,8 @@ static void locks_go_on_meanwhile(void **state) {
     servers_start(&three, 3);
     struct redlock_client *client = open_calm(&three);
     pthread_t threads[3];
-    for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, survey_often, client), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, survey_often, client), 0);
     struct redlock_lock *lock = new_lock(client, "meanwhile", NULL);
     for (int i = 0; i < 100; i++) {
         assert_result(redlock_try(lock), REDLOCK_OK);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * 64 threads share one client, its service thread on, and contend for 100 resources on five nodes, while nodes are
- * killed and come back empty. Eight more, the rivals, share a second client: on connections of its own its commands
- * reach the nodes in other orders, which is what votes are there for. What must hold is seen by a witness that knows
- * nothing of Redis: whoever is inside the validity of a lock makes a file with O_CREAT | O_EXCL and removes it before
- * the validity ends.
+ * 64 threads share one client, its service thread on, and contend for 100 resources on five nodes,
+ * while nodes are killed and come back empty. Eight more, the rivals, share a second client: on
+ * connections of its own its commands reach the nodes in other orders, which is what votes are
+ * there for. What must hold is seen by a witness that knows nothing of Redis: whoever is inside the
+ * validity of a lock makes a file with O_CREAT | O_EXCL and removes it before the validity ends.
  *
  * Eight seconds by default; by hand a minute, under the sanitizers too:
- *     REDLOCK_THREADS_SECONDS=60 ctest --preset tsan -R integration.threads     (or: test_threads 60)
+ *     REDLOCK_THREADS_SECONDS=60 ctest --preset tsan -R integration.threads
+ * or: test_threads 60
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +26,13 @@
 #define NODES 5
 #define TTL_MS 2000
 #define MARGIN_MS 200
-#define WITNESS_MS_MIN                                                                                                 \
-    800 /* with less validity left the witness is not called: this process may be stopped that long */
+#define WITNESS_MS_MIN                                                                             \
+    800 /* with less validity left the witness is not called: this process may be stopped that     \
+           long */
 #define STAYS_MAX 10000
 
-/* A stay inside that lasted longer than its lock (this thread did not run for so long): then the lock was another's,
- * and rightly. */
+/* A stay inside that lasted longer than its lock (this thread did not run for so long): then the
+ * lock was another's, and rightly. */
 struct stay {
     int resource;
     int64_t from_ns, to_ns;
@@ -51,8 +53,8 @@ static atomic_int down; /* nodes that are dead now */
 static char dir[] = "/tmp/redlock-test-XXXXXX";
 static int seconds = 8;
 
-static atomic_ulong acquired, acquired_while_down, refused, cancelled, no_quorum, expired, others, witnessed, extended,
-    lost;
+static atomic_ulong acquired, acquired_while_down, refused, cancelled, no_quorum, expired, others,
+    witnessed, extended, lost;
 
 static pthread_mutex_t stays_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct stay overlong[STAYS_MAX], clashes[STAYS_MAX];
@@ -64,7 +66,9 @@ static int64_t now_ns(void) {
     return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-static unsigned draw(struct worker *worker, unsigned below) { return (unsigned)rand_r(&worker->seed) % below; }
+static unsigned draw(struct worker *worker, unsigned below) {
+    return (unsigned)rand_r(&worker->seed) % below;
+}
 
 static void note(struct stay *list, int *count, struct stay stay) {
     pthread_mutex_lock(&stays_mutex);
@@ -81,7 +85,8 @@ static void maybe_extend(struct worker *worker, struct redlock_lock *lock) {
     if (result == REDLOCK_LOST) atomic_fetch_add(&lost, 1);
 }
 
-/* The end of validity only ever moves on; 0 when the lock is known to be lost, which is told before validity ends. */
+/* The end of validity only ever moves on; 0 when the lock is known to be lost, which is told before
+ * validity ends. */
 static int64_t later_end(struct redlock_lock *lock, int64_t end_ns) {
     int64_t now_end_ns = redlock_validity_end_ns(lock);
     return now_end_ns > end_ns ? now_end_ns : end_ns;
@@ -104,14 +109,16 @@ static void stay_inside(struct worker *worker, struct redlock_lock *lock, int re
     end_ns = later_end(lock, end_ns);
     unlink(path);
     int64_t went_ns = now_ns();
-    if (went_ns >= end_ns) note(overlong, &overlong_count, (struct stay){resource, end_ns, went_ns});
+    if (went_ns >= end_ns)
+        note(overlong, &overlong_count, (struct stay){resource, end_ns, went_ns});
     atomic_fetch_add(&witnessed, 1);
 }
 
 static bool excused(const struct stay *clash) {
     for (int i = 0; i < overlong_count; i++) {
         const struct stay *stay = &overlong[i];
-        if (stay->resource == clash->resource && stay->from_ns <= clash->from_ns && clash->from_ns <= stay->to_ns)
+        if (stay->resource == clash->resource && stay->from_ns <= clash->from_ns &&
+            clash->from_ns <= stay->to_ns)
             return true;
     }
     return false;
@@ -169,7 +176,9 @@ static void *work(void *argument) {
             options.renew ? 5 + draw(worker, 20) : 0; /* often, so that renewals meet releases */
         snprintf(name, sizeof name, "r%d", resource);
         struct redlock_lock *lock = NULL;
-        if (redlock_lock_new(worker->client, name, strlen(name), &options, &lock, NULL) != REDLOCK_OK) abort();
+        if (redlock_lock_new(worker->client, name, strlen(name), &options, &lock, NULL) !=
+            REDLOCK_OK)
+            abort();
         show(worker, lock);
         take_turns(worker, lock, resource);
         show(worker, NULL);
@@ -181,8 +190,9 @@ static void *work(void *argument) {
 
 /* ---- nodes that die ---- */
 
-/* A node is out from its death until a TTL after its return: so long its memory says less than it had granted. Two of
- * five may be out at once. Each comes back a TTL after its death: then nothing it had granted is still valid by it. */
+/* A node is out from its death until a TTL after its return: so long its memory says less than it
+ * had granted. Two of five may be out at once. Each comes back a TTL after its death: then nothing
+ * it had granted is still valid by it. */
 struct outage {
     unsigned node;
     double came_back_or_died_ms;
@@ -254,7 +264,8 @@ static void assert_excluded(void) {
     for (int i = 0; i < clashes_count; i++) {
         if (excused(&clashes[i])) continue;
         unexcused++;
-        fprintf(stderr, "two were inside r%d at %lld ns\n", clashes[i].resource, (long long)clashes[i].from_ns);
+        fprintf(stderr, "two were inside r%d at %lld ns\n", clashes[i].resource,
+                (long long)clashes[i].from_ns);
     }
     assert_int_equal(unexcused, 0);
 }
@@ -274,11 +285,12 @@ static void threads_that_share_a_client_exclude_each_other_while_nodes_die(void 
     assert_result(redlock_client_stats(shared, &stats), REDLOCK_OK);
     redlock_client_free(rival);
     redlock_client_free(shared);
-    printf("%d s: %lu acquisitions (%lu while nodes were down), %lu refusals, %lu cancelled, %lu without quorum, %lu "
-           "expired, "
-           "%lu extensions, %lu lost, %lu stays witnessed, %d overlong, %u node kills, %llu reconnects\n",
-           seconds, acquired, acquired_while_down, refused, cancelled, no_quorum, expired, extended, lost, witnessed,
-           overlong_count, kills, (unsigned long long)stats.reconnects);
+    printf(
+        "%d s: %lu acquisitions (%lu while nodes were down), %lu refusals, %lu cancelled, %lu without quorum, %lu "
+        "expired, "
+        "%lu extensions, %lu lost, %lu stays witnessed, %d overlong, %u node kills, %llu reconnects\n",
+        seconds, acquired, acquired_while_down, refused, cancelled, no_quorum, expired, extended,
+        lost, witnessed, overlong_count, kills, (unsigned long long)stats.reconnects);
     fflush(stdout);
     assert_excluded();
     assert_int_equal(others, 0);
@@ -288,7 +300,8 @@ static void threads_that_share_a_client_exclude_each_other_while_nodes_die(void 
     assert_true(cancelled > 0 && refused > 0 && extended > 0);
     assert_int_equal(rmdir(dir), 0); /* each file was removed by who made it */
     bring_all_back();
-    for (unsigned i = 0; i < NODES; i++) wait_until(server_ask_integer(&five.at[i], "DBSIZE") == 0, 5000); /* lines expire */
+    for (unsigned i = 0; i < NODES; i++)
+        wait_until(server_ask_integer(&five.at[i], "DBSIZE") == 0, 5000); /* lines expire */
 }
 
 int main(int argc, char **argv) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Threads that block on one client: who are answered together send together, whoever does not come back delays nobody
- * for long, none of them sleeps on when all others have gone, and to wait costs no processor.
+ * Threads that block on one client: who are answered together send together, whoever does not come
+ * back delays nobody for long, none of them sleeps on when all others have gone, and to wait costs
+ * no processor.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,7 +25,9 @@ struct caller {
 
 static struct caller callers[THREADS_MAX];
 
-static void nap_us(long us) { nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL); }
+static void nap_us(long us) {
+    nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
+}
 
 /* Naps of all lengths: from none to far longer than anybody waits for others. */
 static void think(struct caller *caller) {
@@ -54,13 +57,15 @@ static void prepare(struct redlock_client *client, int threads, int cycles, long
         char name[RESOURCE_BYTES];
         snprintf(name, sizeof name, "own:%d", i);
         struct redlock_lock_options options = lock_options(30000);
-        callers[i] = (struct caller){.cycles = cycles, .nap_us_max = nap_us_max, .seed = (unsigned)i};
+        callers[i] =
+            (struct caller){.cycles = cycles, .nap_us_max = nap_us_max, .seed = (unsigned)i};
         callers[i].lock = new_lock(client, name, &options);
     }
 }
 
 static void run(int threads) {
-    for (int i = 0; i < threads; i++) assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+    for (int i = 0; i < threads; i++)
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
     for (int i = 0; i < threads; i++) pthread_join(callers[i].thread, NULL);
     for (int i = 0; i < threads; i++) {
         assert_result(callers[i].failed, REDLOCK_OK);
@@ -108,12 +113,13 @@ int __wrap_sched_yield(void) {
     return __real_sched_yield();
 }
 
-/* How many are answered together is the scheduler's doing: on a busy machine few are. Where each sends for itself it is
- * one for one, however often it is tried. */
+/* How many are answered together is the scheduler's doing: on a busy machine few are. Where each
+ * sends for itself it is one for one, however often it is tried. */
 static void who_are_answered_together_send_together(void **state) {
     (void)state;
     enum { THREADS = 4, CYCLES = 500, REQUESTS = THREADS * CYCLES * 2 * 5, TRIES = 10 };
-    if (SANITIZED) skip(); /* everything is slow but the servers: nobody is answered together with another */
+    if (SANITIZED)
+        skip(); /* everything is slow but the servers: nobody is answered together with another */
     int sent = REQUESTS;
     for (int i = 0; i < TRIES && sent > REQUESTS * 3 / 4; i++) sent = sends_of(THREADS, CYCLES);
     if (sent == 0 || sent > REQUESTS * 3 / 4) fail_msg("%d requests took %d sends", REQUESTS, sent);
@@ -128,7 +134,8 @@ static void a_caller_that_does_not_come_back_delays_nobody_for_long(void **state
         callers[1].cycles = 50;
         run(2);
         for (int j = 0; j < 2; j++) {
-            if (callers[j].longest_ms > 1000) fail_msg("caller %d waited for %.1f ms", j, callers[j].longest_ms);
+            if (callers[j].longest_ms > 1000)
+                fail_msg("caller %d waited for %.1f ms", j, callers[j].longest_ms);
         }
     }
     redlock_client_free(client);
@@ -139,7 +146,8 @@ static void a_caller_that_does_not_come_back_delays_nobody_for_long(void **state
     run(3);
     redlock_client_free(client);
     for (int i = 0; i < 3; i++) {
-        if (callers[i].longest_ms > 1000) fail_msg("caller %d waited for %.1f ms", i, callers[i].longest_ms);
+        if (callers[i].longest_ms > 1000)
+            fail_msg("caller %d waited for %.1f ms", i, callers[i].longest_ms);
     }
 }
 
@@ -153,7 +161,8 @@ static void callers_of_all_paces_are_all_woken(void **state) {
     }
 }
 
-/* Who waits gives its processor away a few times before it sleeps, unless that is over long before the answer comes. */
+/* Who waits gives its processor away a few times before it sleeps, unless that is over long before
+ * the answer comes. */
 static void processors_are_not_given_away_where_answers_are_late(void **state) {
     (void)state;
     enum { THREADS = 4, CYCLES = 20, WAITS = 2 * CYCLES * (THREADS - 1), LATE_MS = 25 };
@@ -162,8 +171,8 @@ static void processors_are_not_given_away_where_answers_are_late(void **state) {
     size_t used = 0;
     for (unsigned i = 0; i < five.count; i++) {
         proxies[i] = proxy_start(five.at[i].port);
-        used += (size_t)snprintf(late.urls + used, sizeof late.urls - used, "%sredis://127.0.0.1:%d", i ? "," : "",
-                                 proxy_port(proxies[i]));
+        used += (size_t)snprintf(late.urls + used, sizeof late.urls - used,
+                                 "%sredis://127.0.0.1:%d", i ? "," : "", proxy_port(proxies[i]));
     }
     struct redlock_client *client = open_patient(&late, PATIENCE_MS, true);
     for (unsigned i = 0; i < five.count; i++) proxy_delay(proxies[i], LATE_MS);
@@ -178,10 +187,13 @@ static void processors_are_not_given_away_where_answers_are_late(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_are_answered_together_send_together, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_caller_that_does_not_come_back_delays_nobody_for_long, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(who_are_answered_together_send_together, start_five,
+                                        stop_five),
+        cmocka_unit_test_setup_teardown(a_caller_that_does_not_come_back_delays_nobody_for_long,
+                                        start_five, stop_five),
         cmocka_unit_test_setup_teardown(callers_of_all_paces_are_all_woken, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(processors_are_not_given_away_where_answers_are_late, start_five, stop_five),
+        cmocka_unit_test_setup_teardown(processors_are_not_given_away_where_answers_are_late,
+                                        start_five, stop_five),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

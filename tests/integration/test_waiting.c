@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Hand-over on real servers. The random delay is so long here that whoever gets the lock sooner was told; and the
- * bounds are far from both, so that a busy machine fails nothing.
+ * Hand-over on real servers. The random delay is so long here that whoever gets the lock sooner was
+ * told; and the bounds are far from both, so that a busy machine fails nothing.
  */
 #include "told.h"
 
@@ -59,8 +59,8 @@ static long long standing(const char *resource) {
 static long long told_of(const char *channel) {
     long long count = 0;
     for (unsigned i = 0; i < five.count; i++)
-        count += server_ask_integer(&five.at[i], "EVAL %s 0 %s", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]",
-                                    channel);
+        count += server_ask_integer(&five.at[i], "EVAL %s 0 %s",
+                                    "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", channel);
     return count;
 }
 
@@ -153,7 +153,8 @@ static void after_its_connection_was_killed_it_hears_again(void **state) {
 
 static void a_hint_that_is_lost_costs_time(void **state) {
     (void)state;
-    struct redlock_lock_options options = lock_options(60000); /* the default delays, up to 250 ms */
+    struct redlock_lock_options options =
+        lock_options(60000); /* the default delays, up to 250 ms */
     struct redlock_client *client = open_calm(&five);
     struct sleeper sleeper;
     everywhere("SET lost token PX 60000");
@@ -177,7 +178,8 @@ static void renewals_rouse_no_herd(void **state) {
     (void)state;
     enum { WAITERS = 6 };
     struct told told = {0};
-    struct redlock_lock_options renewed = told_options(60000, &told), options = patient_options(60000);
+    struct redlock_lock_options renewed = told_options(60000, &told),
+                                options = patient_options(60000);
     renewed.renew_interval_ms = 10;
     struct redlock_client *holder = open_calm(&five), *clients[WAITERS];
     struct redlock_lock *held = new_lock(holder, "renewed", &renewed);
@@ -244,7 +246,8 @@ static void those_who_give_up_hold_nobody_up(void **state) {
     (void)state;
     struct redlock_lock_options options = patient_options(60000);
     struct redlock_client *client = open_calm(&five);
-    struct redlock_lock *held = new_lock(client, "given-up", &options), *late = new_lock(client, "given-up", &options);
+    struct redlock_lock *held = new_lock(client, "given-up", &options),
+                        *late = new_lock(client, "given-up", &options);
     struct sleeper first, second;
     assert_result(redlock_acquire(held, 0), REDLOCK_OK);
     lie_down(&first, client, "given-up", &options);
@@ -323,7 +326,8 @@ static void turns_fall_evenly(void **state) {
     int fewest = TURNS, most = 0;
     atomic_store(&turns_left, TURNS);
     for (int i = 0; i < CROWD; i++) members[i] = (struct member){.client = open_calm(&five)};
-    for (int i = 0; i < CROWD; i++) pthread_create(&members[i].thread, NULL, take_turns, &members[i]);
+    for (int i = 0; i < CROWD; i++)
+        pthread_create(&members[i].thread, NULL, take_turns, &members[i]);
     for (int i = 0; i < CROWD; i++) {
         pthread_join(members[i].thread, NULL);
         assert_result(members[i].failure, REDLOCK_OK);
@@ -338,10 +342,12 @@ static void turns_fall_evenly(void **state) {
 /* ---- where nobody tells ---- */
 
 /* What docs/acl.md gives to whoever holds locks, and to whoever is to wait well. */
-#define HOLDS "~lock:* resetchannels -@all +set +get +del +exists +pttl +pexpire +eval +evalsha +info"
-#define IS_TOLD "&__redis__:invalidate &redlock:wake:* +subscribe +client|id +client|tracking +client|caching"
-#define STANDS                                                                                                         \
-    "~redlock:waiting:* ~redlock:waiters:* +zadd +zrem +zrank +zcard +zrange +zrangebyscore +zremrangebyscore +time "  \
+#define HOLDS                                                                                      \
+    "~lock:* resetchannels -@all +set +get +del +exists +pttl +pexpire +eval +evalsha +info"
+#define IS_TOLD                                                                                    \
+    "&__redis__:invalidate &redlock:wake:* +subscribe +client|id +client|tracking +client|caching"
+#define STANDS                                                                                                        \
+    "~redlock:waiting:* ~redlock:waiters:* +zadd +zrem +zrank +zcard +zrange +zrangebyscore +zremrangebyscore +time " \
     "+publish"
 
 static void wait_with_permissions(const char *permissions, bool told, int line) {
@@ -353,8 +359,8 @@ static void wait_with_permissions(const char *permissions, bool told, int line) 
         redisReply *reply = server_ask(&five.at[i], acl);
         assert_int_equal(reply->type, REDIS_REPLY_STATUS);
         freeReplyObject(reply);
-        used += (size_t)snprintf(urls + used, sizeof urls - used, "%sredis://locks:p@127.0.0.1:%d", i ? "," : "",
-                                 five.at[i].port);
+        used += (size_t)snprintf(urls + used, sizeof urls - used, "%sredis://locks:p@127.0.0.1:%d",
+                                 i ? "," : "", five.at[i].port);
     }
     struct redlock_client_options plain;
     struct redlock_client *client = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Who sleeps for whom, where nothing on the sockets comes to the rescue: one node has no straggler whose late answer
- * would wake a thread that was forgotten. Each test fails by a wait that never ends.
+ * Who sleeps for whom, where nothing on the sockets comes to the rescue: one node has no straggler
+ * whose late answer would wake a thread that was forgotten. Each test fails by a wait that never
+ * ends.
  */
 #include "fixtures.h"
 #include "told.h"
@@ -14,7 +15,8 @@ static struct redlock_lock_options renewed_often(struct told *told) {
     return options;
 }
 
-/* The service thread sleeps on the sockets when the caller takes over, and must know of the renewal when he leaves. */
+/* The service thread sleeps on the sockets when the caller takes over, and must know of the renewal
+ * when he leaves. */
 static void a_lock_taken_by_a_caller_is_renewed(void **state) {
     (void)state;
     struct told told = {0};
@@ -38,14 +40,16 @@ static void *wait_for_it(void *lock) {
     return NULL;
 }
 
-/* A caller that waits for long does the renewal of another lock; the callback is the service thread's all the same. */
+/* A caller that waits for long does the renewal of another lock; the callback is the service
+ * thread's all the same. */
 static void callbacks_run_while_a_caller_waits(void **state) {
     (void)state;
     struct told told = {0};
     struct redlock_lock_options options = renewed_often(&told), patient = lock_options(5000);
     patient.retry_delay_ms_min = patient.retry_delay_ms_max = 60000;
     struct redlock_client *client = open_calm(&one);
-    struct redlock_lock *lock = new_lock(client, "told", &options), *busy = new_lock(client, "busy", &patient);
+    struct redlock_lock *lock = new_lock(client, "told", &options),
+                        *busy = new_lock(client, "busy", &patient);
     freeReplyObject(server_ask(&one.at[0], "SET busy another"));
     for (int i = 0; i < 60; i++) {
         pthread_t thread;
@@ -73,7 +77,8 @@ static void on_end(void *context, struct redlock_lock *lock, int result) {
     ended++;
 }
 
-/* Nothing is sent and no timer is armed: only the call itself can wake the thread that runs the callback. */
+/* Nothing is sent and no timer is armed: only the call itself can wake the thread that runs the
+ * callback. */
 static void an_operation_that_ends_at_once_is_told(void **state) {
     (void)state;
     struct told told = {0};
@@ -92,7 +97,8 @@ static void an_operation_that_ends_at_once_is_told(void **state) {
     redlock_client_free(client);
 }
 
-/* Told, but the client ends first. That nothing is left of the lock is for the leak checker to see. */
+/* Told, but the client ends first. That nothing is left of the lock is for the leak checker to
+ * see. */
 static void a_client_freed_before_its_callbacks_ran(void **state) {
     (void)state;
     struct redlock_client_options options;

@@ -27,14 +27,16 @@ static void quorum_over_the_reachable_nodes(void **state) {
     struct redlock_lock *lock = new_lock(client, "reachable", NULL);
     assert_int_equal(redlock_client_nodes(client), 5);
     assert_int_equal(redlock_client_wait_ready(client, 1000), 2);
-    assert_result(redlock_try(lock), REDLOCK_NO_QUORUM); /* two of two that can be reached are no majority of five */
+    assert_result(redlock_try(lock),
+                  REDLOCK_NO_QUORUM); /* two of two that can be reached are no majority of five */
     assert_result(redlock_acquire(lock, 300), REDLOCK_NO_QUORUM);
     assert_int_equal(servers_holding(&five, "reachable"), 0);
     redlock_lock_free(lock);
     redlock_client_free(client);
 }
 
-/* The TTL reaches the node to the millisecond, and validity is the TTL less drift and time that really passed. */
+/* The TTL reaches the node to the millisecond, and validity is the TTL less drift and time that
+ * really passed. */
 static void taken_for(struct redlock_client *client, int64_t ttl_ms) {
     struct redlock_lock_options options = lock_options(ttl_ms);
     options.renew = 0;
@@ -86,7 +88,8 @@ static void serial_nodes_without_a_command_timeout(void **state) {
     assert_result(redlock_try(lock), REDLOCK_NO_QUORUM);
     double took = now_ms() - began;
     assert_true(took >= 200);
-    assert_true(took < 800); /* one node timeout for the votes, one for the releases; not five of either */
+    assert_true(took <
+                800); /* one node timeout for the votes, one for the releases; not five of either */
     for (unsigned i = 0; i < 5; i++) server_resume(&five.at[i]);
     /* What they find in their sockets is a SET and its release. */
     nap_ms(100);
@@ -101,7 +104,8 @@ static void an_extend_that_brings_a_lost_lock_back(void **state) {
     struct redlock_client *client = open_client(&five, NULL);
     struct redlock_lock_options options = lock_options(200);
     options.renew = 0;
-    struct redlock_lock *lock = new_lock(client, "back", &options), *other = new_lock(client, "back", NULL);
+    struct redlock_lock *lock = new_lock(client, "back", &options),
+                        *other = new_lock(client, "back", NULL);
     assert_result(redlock_try(lock), REDLOCK_OK);
     nap_ms(250);
     assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_LOST);
@@ -121,14 +125,16 @@ static void an_extend_that_brings_a_lost_lock_back(void **state) {
     redlock_client_free(client);
 }
 
-/* Everything a client does, with what goes wrong too, and a log level at which a careless library would talk. */
+/* Everything a client does, with what goes wrong too, and a log level at which a careless library
+ * would talk. */
 static void do_everything(void) {
     struct redlock_client_options client_options;
     redlock_client_options_init(&client_options);
     client_options.log_level = REDLOCK_LOG_DEBUG;
     struct redlock_client *client = open_client(&five, &client_options);
     struct redlock_lock_options options = lock_options(300);
-    struct redlock_lock *lock = new_lock(client, "quiet", &options), *other = new_lock(client, "quiet", NULL);
+    struct redlock_lock *lock = new_lock(client, "quiet", &options),
+                        *other = new_lock(client, "quiet", NULL);
     struct redlock_view views[5];
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_try(other), REDLOCK_HELD);
@@ -142,7 +148,8 @@ static void do_everything(void) {
     redlock_lock_free(other);
     redlock_client_free(client);
     struct redlock_client *none = NULL;
-    assert_result(redlock_client_open("redis://user:secret@", NULL, &none, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_client_open("redis://user:secret@", NULL, &none, NULL),
+                  REDLOCK_BAD_ARGUMENT);
 }
 
 static void a_token_on_stdout(void **state) {
@@ -205,7 +212,8 @@ static void exit_minus_one_in_a_constructor(void **state) {
     assert_result(redlock_lock_new(client, "x", 1, &options, &lock, &error), REDLOCK_BAD_ARGUMENT);
     assert_true(strstr(error.text, "ttl_ms") != NULL);
     assert_result(redlock_lock_new(client, "", 0, NULL, &lock, &error), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_lock_new_multi(client, NULL, 0, NULL, &lock, &error), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_lock_new_multi(client, NULL, 0, NULL, &lock, &error),
+                  REDLOCK_BAD_ARGUMENT);
     assert_null(lock);
     redlock_client_free(client);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a lock told of itself through on_change: how often, and when first and last. Told on another thread.
+ * What a lock told of itself through on_change: how often, and when first and last. Told on another
+ * thread.
  */
 #ifndef TESTS_TOLD_H
 #define TESTS_TOLD_H
@@ -29,20 +30,20 @@ static inline struct redlock_lock_options told_options(int64_t ttl_ms, struct to
     return options;
 }
 
-#define wait_until(condition, ms)                                                                                      \
-    do {                                                                                                               \
-        double end_ = now_ms() + (double)(ms);                                                                         \
-        while (!(condition)) {                                                                                         \
-            if (now_ms() > end_) fail_msg("not within %g ms: %s", (double)(ms), #condition);                           \
-            nap_ms(2);                                                                                                 \
-        }                                                                                                              \
+#define wait_until(condition, ms)                                                                  \
+    do {                                                                                           \
+        double end_ = now_ms() + (double)(ms);                                                     \
+        while (!(condition)) {                                                                     \
+            if (now_ms() > end_) fail_msg("not within %g ms: %s", (double)(ms), #condition);       \
+            nap_ms(2);                                                                             \
+        }                                                                                          \
     } while (0)
 
 /* Fails with both values. */
-#define assert_less(a, b)                                                                                              \
-    do {                                                                                                               \
-        double a_ = (double)(a), b_ = (double)(b);                                                                     \
-        if (!(a_ < b_)) fail_msg("%s is %g, not less than %s, which is %g", #a, a_, #b, b_);                           \
+#define assert_less(a, b)                                                                          \
+    do {                                                                                           \
+        double a_ = (double)(a), b_ = (double)(b);                                                 \
+        if (!(a_ < b_)) fail_msg("%s is %g, not less than %s, which is %g", #a, a_, #b, b_);       \
     } while (0)
 
 /* With more patience than the default, so that a busy machine does not look like a dead node. */
@@ -70,7 +71,8 @@ static inline struct redlock_stats stats_of(struct redlock_client *client) {
 }
 
 /* When the lock's validity ends as last seen before it was lost, on the scale of now_ms(). */
-static inline double validity_end_until_lost(struct redlock_lock *lock, struct told *told, double ms) {
+static inline double validity_end_until_lost(struct redlock_lock *lock, struct told *told,
+                                             double ms) {
     double end = 0, give_up = now_ms() + ms;
     while (told->count[REDLOCK_CHANGE_LOST] == 0) {
         double now_end = (double)redlock_validity_end_ns(lock) / 1e6;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Our side of the tests with other projects' clients: the library behind the same protocol that the peers speak
- * (README.md), so that one test drives both.
- * usage: interop_ours [-d RETRY_DELAY_MS] URL ...
+ * Our side of the tests with other projects' clients: the library behind the same protocol that the
+ * peers speak (README.md), so that one test drives both. usage: interop_ours [-d RETRY_DELAY_MS]
+ * URL ...
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,8 @@
 #define WORDS 5
 #define READY_MS 5000
 
-/* The lock of each resource that was asked for stays, held or not: a release after it has expired is asked of it too. */
+/* The lock of each resource that was asked for stays, held or not: a release after it has expired
+ * is asked of it too. */
 static struct {
     char *name;
     struct redlock_lock *lock;
@@ -57,7 +58,8 @@ static void say_result(int result) {
     if (result == REDLOCK_OK)
         puts("{\"ok\": true}");
     else
-        printf("{\"ok\": false, \"result\": %d, \"why\": \"%s\"}\n", result, redlock_result_text(result));
+        printf("{\"ok\": false, \"result\": %d, \"why\": \"%s\"}\n", result,
+               redlock_result_text(result));
 }
 
 static struct redlock_lock *new_lock(const char *resource, int64_t ttl_ms) {
@@ -85,8 +87,10 @@ static size_t place_of(const char *resource) {
 
 static void acquire(const char *resource, int64_t ttl_ms, int64_t wait_ms) {
     size_t place = place_of(resource);
-    if (known[place].name) redlock_lock_free(known[place].lock);
-    else if (!(known[place].name = strdup(resource))) die(resource, "out of memory");
+    if (known[place].name)
+        redlock_lock_free(known[place].lock);
+    else if (!(known[place].name = strdup(resource)))
+        die(resource, "out of memory");
     known[place].lock = new_lock(resource, ttl_ms);
     int result = redlock_acquire(known[place].lock, wait_ms);
     if (result != REDLOCK_OK) {
@@ -116,7 +120,8 @@ static int64_t read_counter(const char *path) {
 /* Not atomic on purpose: whoever looks meanwhile finds it empty. */
 static void write_counter(const char *path, int64_t value) {
     FILE *file = fopen(path, "w");
-    if (!file || fprintf(file, "%" PRId64, value) < 0 || fclose(file) != 0) die(path, "cannot be written");
+    if (!file || fprintf(file, "%" PRId64, value) < 0 || fclose(file) != 0)
+        die(path, "cannot be written");
 }
 
 static bool turn(struct redlock_lock *lock, const char *path, int64_t wait_ms) {
@@ -129,7 +134,8 @@ static bool turn(struct redlock_lock *lock, const char *path, int64_t wait_ms) {
     return ours;
 }
 
-/* Between its turns it does something else for a while, else nobody who asks now and then would find the lock free. */
+/* Between its turns it does something else for a while, else nobody who asks now and then would
+ * find the lock free. */
 static void count(const char *resource, const char *path, int64_t seconds, int64_t ttl_ms) {
     struct redlock_lock *lock = new_lock(resource, ttl_ms);
     int64_t turns = 0, failed = 0, end = now_ms() + seconds * 1000;
@@ -175,7 +181,8 @@ static void open_client(char **urls, int count_of_urls) {
         used += (size_t)bytes;
     }
     if (redlock_client_open(nodes, NULL, &client, &error) != REDLOCK_OK) die(nodes, error.text);
-    if (redlock_client_wait_ready(client, READY_MS) < count_of_urls / 2 + 1) die(nodes, "no majority");
+    if (redlock_client_wait_ready(client, READY_MS) < count_of_urls / 2 + 1)
+        die(nodes, "no majority");
 }
 
 int main(int words, char **word) {
@@ -186,10 +193,12 @@ int main(int words, char **word) {
     if (optind == words) die("usage", "interop_ours [-d RETRY_DELAY_MS] URL ...");
     srandom((unsigned)getpid());
     open_client(word + optind, words - optind);
-    printf("{\"ready\": true, \"name\": \"redlock\", \"version\": \"%s\", \"key\": \"R\"}\n", redlock_version());
+    printf("{\"ready\": true, \"name\": \"redlock\", \"version\": \"%s\", \"key\": \"R\"}\n",
+           redlock_version());
     fflush(stdout);
     char line[4096];
-    while (fgets(line, sizeof line, stdin) && obey(line)) {}
+    while (fgets(line, sizeof line, stdin) && obey(line)) {
+    }
     for (size_t i = 0; i < RESOURCES && known[i].name; i++) {
         redlock_lock_free(known[i].lock);
         free(known[i].name);

@@ -126,7 +126,8 @@ void fake_tell(struct fake *fake, const char *text) { fake_say(fake, text, strle
 
 void fake_introduce(struct fake *fake, int identity) {
     char info[256], text[300];
-    snprintf(info, sizeof(info), "# Server\r\nredis_version:9.9.9\r\nredis_mode:standalone\r\nrun_id:%040d\r\n",
+    snprintf(info, sizeof(info),
+             "# Server\r\nredis_version:9.9.9\r\nredis_mode:standalone\r\nrun_id:%040d\r\n",
              identity);
     snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(info), info);
     fake_tell(fake, text);

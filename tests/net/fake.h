@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * A node that says what the test tells it to, byte by byte. It lives in the test's own loop: no thread. */
+/* SPDX-License-Identifier: BSD-2-Clause A node that says what the test tells it to, byte by byte.
+ * It lives in the test's own loop: no thread. */
 #ifndef TESTS_NET_FAKE_H
 #define TESTS_NET_FAKE_H
 
@@ -8,11 +8,11 @@
 struct fake {
     int listener, peer; /* peer -1: nobody is connected */
     int port;
-    bool guarded; /* the client's net is: greeting is longer */
+    bool guarded;      /* the client's net is: greeting is longer */
     const char *hello; /* its answers to HELLO 3 and CLIENT TRACKING; NULL: FAKE_HELLO */
-    size_t seen;  /* commands received from this peer */
-    size_t bytes; /* of which this many bytes */
-    char *input;  /* all of it */
+    size_t seen;       /* commands received from this peer */
+    size_t bytes;      /* of which this many bytes */
+    char *input;       /* all of it */
     size_t input_bytes, input_capacity;
 };
 
@@ -26,11 +26,14 @@ void fake_open(struct fake *fake);
 void fake_close(struct fake *fake);
 void fake_url(const struct fake *fake, char *url, size_t size);
 /* Each turns the world's loop meanwhile and fails the test after five seconds. */
-void fake_accept(struct fake *fake, struct world *world); /* the next connection; drops the one before */
-void fake_await(struct fake *fake, struct world *world, size_t commands); /* until so many came from this peer */
-void fake_introduce(struct fake *fake, int identity);                     /* the answer to INFO */
-void fake_greet(struct fake *fake, struct world *world);                  /* accepts and answers the handshake */
-enum fake_end fake_await_end(struct fake *fake, struct world *world);     /* how the other side closed */
+void fake_accept(struct fake *fake,
+                 struct world *world); /* the next connection; drops the one before */
+void fake_await(struct fake *fake, struct world *world,
+                size_t commands);                        /* until so many came from this peer */
+void fake_introduce(struct fake *fake, int identity);    /* the answer to INFO */
+void fake_greet(struct fake *fake, struct world *world); /* accepts and answers the handshake */
+enum fake_end fake_await_end(struct fake *fake,
+                             struct world *world); /* how the other side closed */
 void fake_say(struct fake *fake, const void *data, size_t bytes);
 void fake_tell(struct fake *fake, const char *text);
 void fake_hang_up(struct fake *fake);

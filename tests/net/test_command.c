@@ -25,26 +25,31 @@ static void test_encoding(void **state) {
     struct net_request request = {
         .op = NET_ACQUIRE, .keys = keys, .keys_count = 1, .token = {"t\0k", 3}, .ttl_ms = 12345};
     (void)state;
-    EXPECT(&request, false,
-           "*6\r\n$3\r\nSET\r\n$4\r\nk\0\r\n\r\n$3\r\nt\0k\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n12345\r\n");
+    EXPECT(
+        &request, false,
+        "*6\r\n$3\r\nSET\r\n$4\r\nk\0\r\n\r\n$3\r\nt\0k\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n12345\r\n");
     request.op = NET_PEEK;
     request.keys_count = 2;
     EXPECT(&request, false, "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nl\r\n");
     assert_int_equal(command_replies(&request), 2);
     request.op = NET_LOOK;
-    EXPECT(&request, false,
-           "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*4\r\n$8\r\nGETRANGE\r\n$4\r\nk\0\r\n\r\n$1\r\n0\r\n$4\r\n1024\r\n");
+    EXPECT(
+        &request, false,
+        "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*4\r\n$8\r\nGETRANGE\r\n$4\r\nk\0\r\n\r\n$1\r\n0\r\n$4\r\n1024\r\n");
     struct net_bytes prefix = {"a*[?\\\0b", 7};
-    struct net_request scan = {.op = NET_SCAN, .keys = &prefix, .keys_count = 1, .cursor = UINT64_MAX};
-    EXPECT(&scan, false,
-           "*6\r\n$4\r\nSCAN\r\n$20\r\n18446744073709551615\r\n$5\r\nMATCH\r\n$12\r\na\\*\\[\\?\\\\\0b*\r\n$"
-           "5\r\nCOUNT\r\n$2\r\n50\r\n");
+    struct net_request scan = {
+        .op = NET_SCAN, .keys = &prefix, .keys_count = 1, .cursor = UINT64_MAX};
+    EXPECT(
+        &scan, false,
+        "*6\r\n$4\r\nSCAN\r\n$20\r\n18446744073709551615\r\n$5\r\nMATCH\r\n$12\r\na\\*\\[\\?\\\\\0b*\r\n$"
+        "5\r\nCOUNT\r\n$2\r\n50\r\n");
 }
 
 /* The scripts of classic locks, with keys and arguments in the order that they take. */
 static void test_scripts(void **state) {
     struct net_bytes keys[2] = {{"k", 1}, {"l", 1}};
-    struct net_request request = {.op = NET_ACQUIRE, .keys = keys, .keys_count = 2, .token = {"t", 1}, .ttl_ms = 9};
+    struct net_request request = {
+        .op = NET_ACQUIRE, .keys = keys, .keys_count = 2, .token = {"t", 1}, .ttl_ms = 9};
     char text[4096];
     (void)state;
     int n = snprintf(text, sizeof(text),
@@ -74,8 +79,9 @@ static void test_scripts(void **state) {
     request.op = NET_PEEK;
     EXPECT(&request, false, "*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nl\r\n");
     request.op = NET_LOOK;
-    EXPECT(&request, false,
-           "*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n$4\r\n1024\r\n");
+    EXPECT(
+        &request, false,
+        "*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n$4\r\n1024\r\n");
 }
 
 static void test_survey(void **state) {
@@ -94,7 +100,10 @@ static void test_survey(void **state) {
         assert_true(command_encode(&survey, 0, false, &out, (size_t)1 << 20, &nonce_at));
         assert_null(memmem(buffer_data(&out), buffer_bytes(&out), "pass", 4));
         assert_non_null(memmem(buffer_data(&out), buffer_bytes(&out),
-                               q == NET_ASK_TIME ? "TIME" : q < NET_ASK_POLICY ? "INFO" : "GET", 3));
+                               q == NET_ASK_TIME    ? "TIME"
+                               : q < NET_ASK_POLICY ? "INFO"
+                                                    : "GET",
+                               3));
         assert_int_equal(command_replies(&survey), 1);
         assert_false(net_op_is_write(survey.op));
         buffer_free(&out);
@@ -113,8 +122,8 @@ static void test_limit(void **state) {
     buffer_free(&out);
 }
 
-static bool feed(struct reader *reader, const struct net_request *request, unsigned nth, const char *text,
-                 struct net_reply *answer) {
+static bool feed(struct reader *reader, const struct net_request *request, unsigned nth,
+                 const char *text, struct net_reply *answer) {
     assert_true(reader_feed(reader, text, strlen(text)));
     assert_int_equal(reader_next(reader), READER_REPLY);
     return command_answer(request, nth, reader, (struct answer_room){NULL, NULL}, answer);
@@ -163,8 +172,11 @@ static void test_answers(void **state) {
     (void)state;
     assert_true(reader_open(&reader));
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        struct net_request request = {
-            .op = table[i].op, .keys = keys, .keys_count = table[i].keys, .token = {"t", 1}, .ttl_ms = 1000};
+        struct net_request request = {.op = table[i].op,
+                                      .keys = keys,
+                                      .keys_count = table[i].keys,
+                                      .token = {"t", 1},
+                                      .ttl_ms = 1000};
         struct net_reply answer;
         bool right = feed(&reader, &request, 0, table[i].text, &answer);
         assert_int_equal(right, table[i].verdict != REDLOCK_VERDICT_NONE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What twice as many timers, kept releases, calls in flight and waiting transactions cost: about twice as much, for every
- * list of src/net. (Those of src/client: tests/integration/test_costs.c.)
+ * What twice as many timers, kept releases, calls in flight and waiting transactions cost: about
+ * twice as much, for every list of src/net. (Those of src/client: tests/integration/test_costs.c.)
  */
 #include "costs.h"
 #include "fake.h"
@@ -49,7 +49,8 @@ struct asks {
 
 static void asks_init(struct asks *asks, enum net_op op, unsigned n) {
     *asks = (struct asks){.key = {"k", 1}};
-    asks->request = (struct net_request){.op = op, .keys = &asks->key, .keys_count = 1, .token = {"t", 1}, .ttl_ms = 9};
+    asks->request = (struct net_request){
+        .op = op, .keys = &asks->key, .keys_count = 1, .token = {"t", 1}, .ttl_ms = 9};
     asks->calls = calloc(n, sizeof(*asks->calls));
     assert_non_null(asks->calls);
 }
@@ -69,13 +70,14 @@ static void open_net(struct world *world, const struct fake *fake) {
     struct net_options options = world_options(url);
     options.log_level = REDLOCK_LOG_ERROR;
     memset(world, 0, sizeof(*world));
-    if (net_open(&world->net, &options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);
+    if (net_open(&world->net, &options, &handlers, &error) != REDLOCK_OK)
+        fail_msg("net_open: %s", error.text);
 }
 
 /* ---- kept releases ---- */
 
-/* They end one after the other, in any order, within so long. The clock is ours meanwhile (the linker's --wrap): it goes
- * from one end to the next, however long the work takes. */
+/* They end one after the other, in any order, within so long. The clock is ours meanwhile (the
+ * linker's --wrap): it goes from one end to the next, however long the work takes. */
 enum { ENDING_MS = 400 };
 static rl_ns our_clock; /* 0: the real one */
 
@@ -102,7 +104,8 @@ static double of_kept(unsigned n) {
         assert_int_equal(net_send(world.net, 1, &asks.request, asks.calls[i], now, keep_until), 1);
     }
     while (done < n && our_clock < now + 2000 * RL_MS) {
-        our_clock = net_next_timer(world.net) > our_clock ? net_next_timer(world.net) : our_clock + 1;
+        our_clock =
+            net_next_timer(world.net) > our_clock ? net_next_timer(world.net) : our_clock + 1;
         net_process(world.net, NULL);
     }
     double cost = cpu_ms() - began;
@@ -125,7 +128,8 @@ static void greet(struct world *world, struct fake *fake) {
     fake_open(fake);
     open_net(world, fake);
     fake_greet(fake, world);
-    while (net_ready(world->net, net_now(world->net)) == 0) world_turn(world, net_now(world->net) + RL_MS);
+    while (net_ready(world->net, net_now(world->net)) == 0)
+        world_turn(world, net_now(world->net) + RL_MS);
     done = 0;
 }
 
@@ -221,9 +225,10 @@ static struct keyed *keyed_new(enum net_op op, char kind, unsigned n) {
     assert_non_null(all);
     for (unsigned i = 0; i < n; i++) {
         struct keyed *one = &all[i];
-        one->key = (struct net_bytes){one->text, (size_t)snprintf(one->text, KEY_BYTES, "%c%u", kind, i)};
-        one->request =
-            (struct net_request){.op = op, .keys = &one->key, .keys_count = 1, .token = {"t", 1}, .ttl_ms = 9};
+        one->key =
+            (struct net_bytes){one->text, (size_t)snprintf(one->text, KEY_BYTES, "%c%u", kind, i)};
+        one->request = (struct net_request){
+            .op = op, .keys = &one->key, .keys_count = 1, .token = {"t", 1}, .ttl_ms = 9};
     }
     return all;
 }
@@ -238,13 +243,17 @@ static double of_transactions(unsigned n) {
     fake_accept(&fake, &world);
     fake_await(&fake, &world, FAKE_GREETED);
     fake_introduce(&fake, 1);
-    fake_tell(&fake, "-NOPERM this user has no permissions to run the 'eval' command\r\n:0\r\n:0\r\n:0\r\n");
-    while (net_ready(world.net, net_now(world.net)) == 0) world_turn(&world, net_now(world.net) + RL_MS);
+    fake_tell(
+        &fake,
+        "-NOPERM this user has no permissions to run the 'eval' command\r\n:0\r\n:0\r\n:0\r\n");
+    while (net_ready(world.net, net_now(world.net)) == 0)
+        world_turn(&world, net_now(world.net) + RL_MS);
     rl_ns due = net_now(world.net) + 60000 * RL_MS;
     done = 0;
     double began = cpu_ms();
     for (unsigned i = 0; i < n; i++)
-        assert_int_equal(net_send(world.net, 1, &releases[i].request, releases[i].calls, due, due), 1);
+        assert_int_equal(net_send(world.net, 1, &releases[i].request, releases[i].calls, due, due),
+                         1);
     for (unsigned i = 0; i < n; i++)
         assert_int_equal(net_send(world.net, 1, &sets[i].request, sets[i].calls, due, due), 1);
     double cost = cpu_ms() - began;
@@ -272,16 +281,21 @@ static void on_changed(void *context, unsigned node) { (void)context, (void)node
 
 static void open_watching(struct world *world, const struct server *server) {
     char url[64];
-    struct net_handlers handlers = {
-        .reply = on_reply, .node = on_node, .wake = on_wake, .changed = on_changed, .context = world};
+    struct net_handlers handlers = {.reply = on_reply,
+                                    .node = on_node,
+                                    .wake = on_wake,
+                                    .changed = on_changed,
+                                    .context = world};
     struct net_error error = {0};
     server_url(server, url, sizeof(url));
     struct net_options options = world_options(url);
     options.log_level = REDLOCK_LOG_ERROR;
     options.guarded = true;
     memset(world, 0, sizeof(*world));
-    if (net_open(&world->net, &options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);
-    while (net_ready(world->net, net_now(world->net)) == 0) world_turn(world, net_now(world->net) + RL_MS);
+    if (net_open(&world->net, &options, &handlers, &error) != REDLOCK_OK)
+        fail_msg("net_open: %s", error.text);
+    while (net_ready(world->net, net_now(world->net)) == 0)
+        world_turn(world, net_now(world->net) + RL_MS);
     net_watch(world->net, true);
     while (net_watched(world->net) == 0) world_turn(world, net_now(world->net) + RL_MS);
     done = wakes = 0;
@@ -298,7 +312,8 @@ static void until_done(struct world *world, unsigned n) {
     assert_int_equal(done, n);
 }
 
-/* As many keys change while as many others are being looked at: each change is compared with the looks. */
+/* As many keys change while as many others are being looked at: each change is compared with the
+ * looks. */
 static double of_looks(unsigned n) {
     struct server server = {.pid = 0};
     struct world world;
@@ -310,7 +325,8 @@ static double of_looks(unsigned n) {
     char number[16];
     snprintf(number, sizeof(number), "%u", n);
     freeReplyObject(server_ask(&server, "EVAL %s 0 %s",
-                               "for i = 0, ARGV[1] - 1 do redis.call('SET', 'b' .. i, 'x') end", number));
+                               "for i = 0, ARGV[1] - 1 do redis.call('SET', 'b' .. i, 'x') end",
+                               number));
     double began = cpu_ms();
     look_at(&world, later, n);
     until_done(&world, 2 * n);
@@ -330,12 +346,9 @@ static void test_looks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timers),
-        cmocka_unit_test(test_kept_releases),
-        cmocka_unit_test(test_falling_dues),
-        cmocka_unit_test(test_noscript),
-        cmocka_unit_test(test_transactions),
-        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_timers),       cmocka_unit_test(test_kept_releases),
+        cmocka_unit_test(test_falling_dues), cmocka_unit_test(test_noscript),
+        cmocka_unit_test(test_transactions), cmocka_unit_test(test_looks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

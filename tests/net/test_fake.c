@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * What real servers rarely do: half replies, garbage, silence, closing in the middle, answers nobody asked for. */
+/* SPDX-License-Identifier: BSD-2-Clause What real servers rarely do: half replies, garbage,
+ * silence, closing in the middle, answers nobody asked for. */
 #include "fake.h"
 
 #include <signal.h>
@@ -50,7 +50,8 @@ static void test_half_replies(void **state) {
     end(&fake, &world);
 }
 
-/* In a child, since a build with assertions stops there. 0: it was refused, and all that was under way is answered. */
+/* In a child, since a build with assertions stops there. 0: it was refused, and all that was under
+ * way is answered. */
 static int send_busy_call(void) {
     const struct rlimit no_core = {0, 0};
     struct fake fake;
@@ -66,7 +67,8 @@ static int send_busy_call(void) {
     fake_await(&fake, &world, GREETED + 2);
     fake_tell(&fake, "+OK\r\n$-1\r\n");
     world_for(&world, 200);
-    bool right = first.done == 1 && second.done == 1 && first.verdicts[0] == REDLOCK_VERDICT_GRANTED &&
+    bool right = first.done == 1 && second.done == 1 &&
+                 first.verdicts[0] == REDLOCK_VERDICT_GRANTED &&
                  second.verdicts[0] == REDLOCK_VERDICT_DENIED;
     end(&fake, &world);
     return right ? 0 : 2;
@@ -80,11 +82,14 @@ static void test_a_call_under_way_is_not_sent_again(void **state) {
     assert_true(child >= 0);
     if (child == 0) _exit(send_busy_call());
     assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFSIGNALED(status)) assert_int_equal(WTERMSIG(status), SIGABRT); /* the assertion */
-    else assert_int_equal(WEXITSTATUS(status), 0);
+    if (WIFSIGNALED(status))
+        assert_int_equal(WTERMSIG(status), SIGABRT); /* the assertion */
+    else
+        assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* The connection ends by a reset, the acquisition with the verdict, the release on the next connection. */
+/* The connection ends by a reset, the acquisition with the verdict, the release on the next
+ * connection. */
 static void expect_end(const char *bad, size_t bytes, int verdict) {
     struct fake fake;
     struct world world;
@@ -108,7 +113,8 @@ static void expect_end(const char *bad, size_t bytes, int verdict) {
     end(&fake, &world);
 }
 
-/* Sent twice, because the first answer was lost: what the second time finds may be the first time's doing. */
+/* Sent twice, because the first answer was lost: what the second time finds may be the first time's
+ * doing. */
 static void expect_second_time(const char *answer, int verdict) {
     struct fake fake;
     struct world world;
@@ -142,12 +148,17 @@ static void test_release_sent_twice(void **state) {
 
 static void test_bad_answers(void **state) {
     static const char *const bad[] = {
-        "garbage\r\n",   "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "garbage\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
         ":1\r\n", /* not an answer to SET */
-        "$3\r\nabc\r\n", "*1\r\n+OK\r\n",
-        "+QUEUED\r\n",   "$-7\r\n",
-        ":\r\n",         "$2000000\r\n", /* announced, beyond the limit */
-        "*1000000\r\n",  "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+deep\r\n",
+        "$3\r\nabc\r\n",
+        "*1\r\n+OK\r\n",
+        "+QUEUED\r\n",
+        "$-7\r\n",
+        ":\r\n",
+        "$2000000\r\n", /* announced, beyond the limit */
+        "*1000000\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+deep\r\n",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -183,7 +194,8 @@ static void test_unasked_answer(void **state) {
     (void)state;
     begin(&fake, &world);
     fake_tell(&fake, "+OK\r\n");
-    assert_int_equal(fake_await_end(&fake, &world), FAKE_FIN); /* nothing of ours was under way: a plain close */
+    assert_int_equal(fake_await_end(&fake, &world),
+                     FAKE_FIN); /* nothing of ours was under way: a plain close */
     assert_int_equal(world_node(&world, 0).verdict, REDLOCK_VERDICT_PROTOCOL);
     fake_greet(&fake, &world);
     world_until_ready(&world, 1);
@@ -276,7 +288,8 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
     fake_await(&fake, &world, GREETED + 1);
     fake_tell(&fake, first_words);
     world_until_verdict(&world, 0, verdict);
-    if (!strstr(world_node(&world, 0).text, text)) fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
+    if (!strstr(world_node(&world, 0).text, text))
+        fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
     assert_null(strstr(world_node(&world, 0).text, "secret"));
     assert_null(strstr(world.log, "secret"));
     assert_int_equal(net_settled(world.net), 1);
@@ -286,13 +299,17 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
 
 static void test_refused_handshakes(void **state) {
     (void)state;
-    expect_refusal("-ERR max number of clients reached\r\n", REDLOCK_VERDICT_MAXCLIENTS, "max number");
-    expect_refusal("-DENIED Redis is running in protected mode\r\n", REDLOCK_VERDICT_AUTH, "protected mode");
+    expect_refusal("-ERR max number of clients reached\r\n", REDLOCK_VERDICT_MAXCLIENTS,
+                   "max number");
+    expect_refusal("-DENIED Redis is running in protected mode\r\n", REDLOCK_VERDICT_AUTH,
+                   "protected mode");
     expect_refusal("-ERR invalid password\r\n", REDLOCK_VERDICT_AUTH, "wrong user or password");
-    expect_refusal("-ERR unknown command `AUTH`, with args beginning with: `secret`\r\n", REDLOCK_VERDICT_AUTH, "");
-    expect_refusal("+OK\r\n-LOADING Redis is loading the dataset in memory\r\n", REDLOCK_VERDICT_LOADING, "loading");
-    expect_refusal("+OK\r\n-NOPERM no INFO\r\n-MASTERDOWN Link with MASTER is down\r\n", REDLOCK_VERDICT_MASTERDOWN,
-                   "down");
+    expect_refusal("-ERR unknown command `AUTH`, with args beginning with: `secret`\r\n",
+                   REDLOCK_VERDICT_AUTH, "");
+    expect_refusal("+OK\r\n-LOADING Redis is loading the dataset in memory\r\n",
+                   REDLOCK_VERDICT_LOADING, "loading");
+    expect_refusal("+OK\r\n-NOPERM no INFO\r\n-MASTERDOWN Link with MASTER is down\r\n",
+                   REDLOCK_VERDICT_MASTERDOWN, "down");
     expect_refusal("+OK\r\n-BUSY Redis is busy running a script\r\n", REDLOCK_VERDICT_BUSY, "busy");
     expect_refusal("+OK\r\n:1\r\n", REDLOCK_VERDICT_PROTOCOL, "INFO");
 }
@@ -422,7 +439,8 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     ask_send(&world, &set, 1, 1000, 0);
     ask_send(&world, &release, 1, 1000, 4000);
     world_for(&world, 30);
-    assert_int_equal(accept(fake.listener, NULL, NULL), -1); /* not even connected: the SET is unanswered */
+    assert_int_equal(accept(fake.listener, NULL, NULL),
+                     -1); /* not even connected: the SET is unanswered */
     fake_await(&fake, &world, GREETED + 1);
     fake_tell(&fake, "+OK\r\n");
     fake_accept(&second, &world);
@@ -436,7 +454,8 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_GRANTED);
 
-    /* The next: others keep writing the key between our WATCH and EXEC. Three tries, then an error. */
+    /* The next: others keep writing the key between our WATCH and EXEC. Three tries, then an
+     * error. */
     ask_init(&release, NET_RELEASE, "k", "t", 0);
     ask_send(&world, &release, 1, 1000, 4000);
     for (size_t try = 0; try < 3; try++) {

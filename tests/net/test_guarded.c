@@ -1,6 +1,6 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Every guarded request against a real server: record and fences, votes under the right nonce and a wrong one, several
- * keys, scripts that were flushed, and the least that an ACL must allow. */
+/* SPDX-License-Identifier: BSD-2-Clause Every guarded request against a real server: record and
+ * fences, votes under the right nonce and a wrong one, several keys, scripts that were flushed, and
+ * the least that an ACL must allow. */
 #include "world.h"
 
 #include <stdio.h>
@@ -15,7 +15,8 @@
 static uint64_t nonces[1];
 static int64_t told[RL_STRIPES];
 
-static void begin(struct server *server, struct world *world, const char *const *arguments, const char *userinfo) {
+static void begin(struct server *server, struct world *world, const char *const *arguments,
+                  const char *userinfo) {
     char url[100];
     server_start(server, arguments);
     snprintf(url, sizeof(url), "redis://%s127.0.0.1:%d", userinfo, server->port);
@@ -32,15 +33,17 @@ static void end(struct server *server, struct world *world) {
 
 /* ---- asking ---- */
 
-static int ask_guarded(struct world *world, struct ask *ask, enum net_op op, const char *keys, const char *token,
-                       int64_t fence) {
-    static const uint16_t stripes[8] = {0, 4095, 17, 3, 4, 5, 6, 7}; /* of the first key, the second ... */
+static int ask_guarded(struct world *world, struct ask *ask, enum net_op op, const char *keys,
+                       const char *token, int64_t fence) {
+    static const uint16_t stripes[8] = {0, 4095, 17, 3,
+                                        4, 5,    6,  7}; /* of the first key, the second ... */
     ask_init(ask, op, keys, token, op == NET_EXTEND ? 90000 : 60000);
     ask_guard(ask, nonces, fence, stripes, ask->request.keys_count);
     return ask_and_wait(world, ask);
 }
 
-static int ask_fence(struct world *world, enum net_op op, const char *keys, const char *token, int64_t fence) {
+static int ask_fence(struct world *world, enum net_op op, const char *keys, const char *token,
+                     int64_t fence) {
     struct ask ask;
     return ask_guarded(world, &ask, op, keys, token, fence);
 }
@@ -80,7 +83,8 @@ static int write_record(struct world *world, struct change change) {
 static void make_intact(struct world *world, struct server *server, uint64_t nonce) {
     static const int64_t zero[RL_STRIPES];
     freeReplyObject(server_ask(server, "FLUSHALL"));
-    assert_int_equal(write_record(world, (struct change){.nonce = nonce, .floor = zero}), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(write_record(world, (struct change){.nonce = nonce, .floor = zero}),
+                     REDLOCK_VERDICT_GRANTED);
     nonces[0] = nonce;
 }
 
@@ -107,8 +111,10 @@ static void records(struct world *world, struct server *server) {
     assert_int_equal(write_record(world, (struct change){.expected = 9, .nonce = 1, .keep = true}),
                      REDLOCK_VERDICT_DENIED);
     assert_int_equal(server_ask_integer(server, "DBSIZE"), 0);
-    assert_int_equal(write_record(world, (struct change){.nonce = 1, .keep = true}), REDLOCK_VERDICT_GRANTED);
-    assert_int_equal(write_record(world, (struct change){.nonce = 2, .keep = true}), REDLOCK_VERDICT_DENIED);
+    assert_int_equal(write_record(world, (struct change){.nonce = 1, .keep = true}),
+                     REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(write_record(world, (struct change){.nonce = 2, .keep = true}),
+                     REDLOCK_VERDICT_DENIED);
     assert_int_equal(ask_and_wait(world, &record), REDLOCK_VERDICT_GRANTED);
     assert_int_equal(record.items, 4);
     assert_memory_equal(record.value, "nonce 0000000000000001 bytes a\0b ", 33);
@@ -118,15 +124,19 @@ static void records(struct world *world, struct server *server) {
     /* Installed: every stripe exists and is at least its floor. */
     for (int i = 0; i < RL_STRIPES; i++) floor[i] = i % 3 == 0 ? 0 : REDLOCK_FENCE_MAX - i;
     assert_int_equal(
-        write_record(world, (struct change){.expected = 1, .nonce = UINT64_MAX, .was_kept = true, .floor = floor}),
+        write_record(
+            world,
+            (struct change){.expected = 1, .nonce = UINT64_MAX, .was_kept = true, .floor = floor}),
         REDLOCK_VERDICT_GRANTED);
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_RECOVERING); /* of the old nonce */
     nonces[0] = UINT64_MAX;
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_GRANTED);
     assert_memory_equal(told, floor, sizeof(floor));
 
-    /* Written anew: the fences go along, and are what they were. Then kept, and raised under the name of a nonce. */
-    assert_int_equal(write_record(world, (struct change){.expected = UINT64_MAX, .nonce = 5}), REDLOCK_VERDICT_GRANTED);
+    /* Written anew: the fences go along, and are what they were. Then kept, and raised under the
+     * name of a nonce. */
+    assert_int_equal(write_record(world, (struct change){.expected = UINT64_MAX, .nonce = 5}),
+                     REDLOCK_VERDICT_GRANTED);
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_RECOVERING);
     nonces[0] = 5;
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_GRANTED);
@@ -138,8 +148,10 @@ static void records(struct world *world, struct server *server) {
     assert_memory_equal(told, floor, sizeof(floor));
     floor[0] = 77;
     floor[1] = 5; /* lower than what is there */
-    assert_int_equal(write_record(world, (struct change){.expected = 6, .nonce = 7, .was_kept = true, .floor = floor}),
-                     REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(
+        write_record(world,
+                     (struct change){.expected = 6, .nonce = 7, .was_kept = true, .floor = floor}),
+        REDLOCK_VERDICT_GRANTED);
     nonces[0] = 7;
     assert_int_equal(read_fences(world, true), REDLOCK_VERDICT_RECOVERING);
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_GRANTED);
@@ -194,13 +206,17 @@ static void one_key(struct world *world, struct server *server) {
     /* Too low: the key is ours, the fence is not; raising says what is in the way. */
     assert_int_equal(ask_fence(world, NET_ACQUIRE, "k", "t3", FENCE + 2), REDLOCK_VERDICT_STALE);
     assert_int_equal(server_ask_integer(server, "EXISTS k"), 1);
-    assert_int_equal(ask_guarded(world, &ask, NET_RAISE, "k", "t3", FENCE + 2), REDLOCK_VERDICT_STALE);
+    assert_int_equal(ask_guarded(world, &ask, NET_RAISE, "k", "t3", FENCE + 2),
+                     REDLOCK_VERDICT_STALE);
     assert_int_equal(ask.fence, FENCE + 2);
-    assert_int_equal(ask_guarded(world, &ask, NET_RAISE, "k", "t3", REDLOCK_FENCE_MAX), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(ask_guarded(world, &ask, NET_RAISE, "k", "t3", REDLOCK_FENCE_MAX),
+                     REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask.fence, 0);
-    assert_int_equal(ask_guarded(world, &ask, NET_RAISE, "k", "t3", REDLOCK_FENCE_MAX), REDLOCK_VERDICT_STALE);
+    assert_int_equal(ask_guarded(world, &ask, NET_RAISE, "k", "t3", REDLOCK_FENCE_MAX),
+                     REDLOCK_VERDICT_STALE);
     assert_int_equal(ask.fence, REDLOCK_FENCE_MAX);
-    assert_int_equal(ask_fence(world, NET_CONFIRM, "k", "t3", REDLOCK_FENCE_MAX), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(ask_fence(world, NET_CONFIRM, "k", "t3", REDLOCK_FENCE_MAX),
+                     REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask_one(world, NET_PEEK, "k", "", 0), REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask_one(world, NET_LOOK, "k", "", 0), REDLOCK_VERDICT_GRANTED);
 }
@@ -230,25 +246,32 @@ static void several_keys(struct world *world, struct server *server) {
     assert_int_equal(score(server, 1, 4095), FENCE);
     assert_int_equal(score(server, 1, 17), FENCE);
     assert_int_equal(score(server, 1, 3), 0);
-    assert_int_equal(ask_fence(world, NET_ACQUIRE, "x b y", "t2", FENCE + 1), REDLOCK_VERDICT_DENIED);
+    assert_int_equal(ask_fence(world, NET_ACQUIRE, "x b y", "t2", FENCE + 1),
+                     REDLOCK_VERDICT_DENIED);
     assert_int_equal(server_ask_integer(server, "EXISTS x y"), 0);
     assert_int_equal(score(server, 1, 0), FENCE);
     assert_int_equal(ask_fence(world, NET_CONFIRM, "a b c", "t1", FENCE), REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask_fence(world, NET_RAISE, "a", "t1", FENCE + 5), REDLOCK_VERDICT_GRANTED);
-    assert_int_equal(ask_fence(world, NET_CONFIRM, "a b c", "t1", FENCE + 1), REDLOCK_VERDICT_STALE);
-    assert_int_equal(ask_guarded(world, &ask, NET_RAISE, "a b c", "t1", FENCE + 3), REDLOCK_VERDICT_STALE);
+    assert_int_equal(ask_fence(world, NET_CONFIRM, "a b c", "t1", FENCE + 1),
+                     REDLOCK_VERDICT_STALE);
+    assert_int_equal(ask_guarded(world, &ask, NET_RAISE, "a b c", "t1", FENCE + 3),
+                     REDLOCK_VERDICT_STALE);
     assert_int_equal(ask.fence, FENCE + 5);
     assert_int_equal(score(server, 1, 17), FENCE); /* all or none */
-    assert_int_equal(ask_fence(world, NET_EXTEND, "a b c", "t1", FENCE + 4), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(ask_fence(world, NET_EXTEND, "a b c", "t1", FENCE + 4),
+                     REDLOCK_VERDICT_GRANTED);
     assert_int_equal(score(server, 1, 0), FENCE + 5);
     assert_int_equal(score(server, 1, 17), FENCE + 4);
     server_ask_integer(server, "DEL b");
-    assert_int_equal(ask_fence(world, NET_EXTEND, "a b c", "t1", FENCE + 9), REDLOCK_VERDICT_ABSENT);
+    assert_int_equal(ask_fence(world, NET_EXTEND, "a b c", "t1", FENCE + 9),
+                     REDLOCK_VERDICT_ABSENT);
     freeReplyObject(server_ask(server, "SET b other"));
-    assert_int_equal(ask_fence(world, NET_EXTEND, "a b c", "t1", FENCE + 9), REDLOCK_VERDICT_DENIED);
+    assert_int_equal(ask_fence(world, NET_EXTEND, "a b c", "t1", FENCE + 9),
+                     REDLOCK_VERDICT_DENIED);
     assert_int_equal(score(server, 1, 17), FENCE + 4);
     server_ask_integer(server, "DEL a b c");
-    assert_int_equal(ask_fence(world, NET_ACQUIRE, "a b c", "t2", FENCE + 5), REDLOCK_VERDICT_STALE);
+    assert_int_equal(ask_fence(world, NET_ACQUIRE, "a b c", "t2", FENCE + 5),
+                     REDLOCK_VERDICT_STALE);
     assert_int_equal(server_ask_integer(server, "EXISTS a b c"), 3);
 }
 
@@ -287,7 +310,8 @@ static void test_flushed_scripts(void **state) {
                          i == 1 ? REDLOCK_VERDICT_STALE : REDLOCK_VERDICT_GRANTED);
     }
     freeReplyObject(server_ask(&server, "SCRIPT FLUSH"));
-    assert_int_equal(write_record(&world, (struct change){.expected = 3, .nonce = 4}), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(write_record(&world, (struct change){.expected = 3, .nonce = 4}),
+                     REDLOCK_VERDICT_GRANTED);
     nonces[0] = 4;
 
     /* A raise that would land behind its own release fails, and raises nothing. */
@@ -334,18 +358,24 @@ static void test_pipelined(void **state) {
                       : i % 4 == 0 ? REDLOCK_VERDICT_STALE
                                    : REDLOCK_VERDICT_GRANTED;
         assert_int_equal(sets[i].verdicts[0], verdict);
-        if (i % 2) assert_int_equal(releases[i].verdicts[0], i % 3 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED);
+        if (i % 2)
+            assert_int_equal(releases[i].verdicts[0],
+                             i % 3 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED);
     }
     end(&server, &world);
 }
 
 /* ---- what must be allowed ---- */
 
-#define CLASSIC "+set", "+get", "+del", "+exists", "+pttl", "+pexpire", "+eval", "+evalsha", "+info", "+getrange"
-#define GUARDED "+zadd", "+zscore", "+zcard", "+zrange", "+hget", "+hset", "+hgetall", "+rename", "+time"
+#define CLASSIC                                                                                    \
+    "+set", "+get", "+del", "+exists", "+pttl", "+pexpire", "+eval", "+evalsha", "+info",          \
+        "+getrange"
+#define GUARDED                                                                                    \
+    "+zadd", "+zscore", "+zcard", "+zrange", "+hget", "+hset", "+hgetall", "+rename", "+time"
 
 static void test_least_acl(void **state) {
-    static const char *const arguments[] = {"--user", "bob", "on", ">pw", "~?", "~redlock:*", CLASSIC, GUARDED, NULL};
+    static const char *const arguments[] = {"--user",     "bob",   "on",    ">pw", "~?",
+                                            "~redlock:*", CLASSIC, GUARDED, NULL};
     struct server server = {0};
     struct world world;
     (void)state;
@@ -364,7 +394,8 @@ static void expect_refused(const char *const *arguments, const char *text) {
     options.guarded = true;
     world_open(&world, &options);
     world_until_verdict(&world, 0, REDLOCK_VERDICT_NOPERM);
-    if (!strstr(world_node(&world, 0).text, text)) fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
+    if (!strstr(world_node(&world, 0).text, text))
+        fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
     world_close(&world);
     /* In classic mode there are ways around each of them. */
     world_open_urls(&world, url);
@@ -375,10 +406,14 @@ static void expect_refused(const char *const *arguments, const char *text) {
 
 static void test_refused_by_acl(void **state) {
     static const char *const classic[] = {"--user", "bob", "on", ">pw", "~*", CLASSIC, NULL};
-    static const char *const other_keys[] = {"--user", "bob", "on", ">pw", "~lock:*", "+@all", NULL};
-    static const char *const no_eval[] = {"--user", "bob", "on", ">pw", "~*", "+@all", "-eval", NULL};
-    static const char *const no_evalsha[] = {"--user", "bob", "on", ">pw", "~*", "+@all", "-evalsha", NULL};
-    static const char *const no_info[] = {"--user", "bob", "on", ">pw", "~*", "+@all", "-info", NULL};
+    static const char *const other_keys[] = {"--user",  "bob",   "on", ">pw",
+                                             "~lock:*", "+@all", NULL};
+    static const char *const no_eval[] = {"--user", "bob",   "on",    ">pw",
+                                          "~*",     "+@all", "-eval", NULL};
+    static const char *const no_evalsha[] = {"--user", "bob",   "on",       ">pw",
+                                             "~*",     "+@all", "-evalsha", NULL};
+    static const char *const no_info[] = {"--user", "bob",   "on",    ">pw",
+                                          "~*",     "+@all", "-info", NULL};
     (void)state;
     expect_refused(classic, "allow ~redlock:* +eval");
     expect_refused(other_keys, "allow ~redlock:* +eval");
@@ -402,8 +437,9 @@ static void test_wall_clock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_request), cmocka_unit_test(test_flushed_scripts), cmocka_unit_test(test_pipelined),
-        cmocka_unit_test(test_least_acl),     cmocka_unit_test(test_refused_by_acl),  cmocka_unit_test(test_wall_clock),
+        cmocka_unit_test(test_every_request),  cmocka_unit_test(test_flushed_scripts),
+        cmocka_unit_test(test_pipelined),      cmocka_unit_test(test_least_acl),
+        cmocka_unit_test(test_refused_by_acl), cmocka_unit_test(test_wall_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,10 @@
 #define FENCE INT64_C(1700000000000000)
 
 static const uint64_t nonces[5] = {0x0123456789abcdef, UINT64_MAX, 1, 0, 0xfedcba9876543210};
-static const char *const names[5] = {"redlock:fences:0123456789abcdef", "redlock:fences:ffffffffffffffff",
-                                     "redlock:fences:0000000000000001", "redlock:fences:0000000000000000",
-                                     "redlock:fences:fedcba9876543210"};
+static const char *const names[5] = {
+    "redlock:fences:0123456789abcdef", "redlock:fences:ffffffffffffffff",
+    "redlock:fences:0000000000000001", "redlock:fences:0000000000000000",
+    "redlock:fences:fedcba9876543210"};
 
 static struct net_bytes keys[REDLOCK_RESOURCES_MAX];
 static uint16_t stripes[REDLOCK_RESOURCES_MAX];
@@ -42,9 +43,10 @@ static struct net_request guarded(enum net_op op, size_t count) {
 
 /* ---- what is sent ---- */
 
-/* The encoded commands must be these words; NULL ends a command, two NULLs all. Only the token holds a NUL, here
- * written as "TOKEN". */
-static void expect_words(const struct net_request *request, unsigned node, bool whole, const char *const *words) {
+/* The encoded commands must be these words; NULL ends a command, two NULLs all. Only the token
+ * holds a NUL, here written as "TOKEN". */
+static void expect_words(const struct net_request *request, unsigned node, bool whole,
+                         const char *const *words) {
     struct buffer out = {0}, want = {0};
     size_t nonce_at;
     assert_true(command_encode(request, node, whole, &out, LIMIT, &nonce_at));
@@ -56,49 +58,51 @@ static void expect_words(const struct net_request *request, unsigned node, bool 
         for (; *words; words++) {
             struct net_bytes word = {*words, strlen(*words)};
             if (strcmp(*words, "TOKEN") == 0) word = request->token;
-            buffer_append(&want, line, (size_t)snprintf(line, sizeof(line), "$%zu\r\n", word.bytes), LIMIT);
+            buffer_append(&want, line, (size_t)snprintf(line, sizeof(line), "$%zu\r\n", word.bytes),
+                          LIMIT);
             buffer_append(&want, word.data, word.bytes, LIMIT);
             buffer_append(&want, "\r\n", 2, LIMIT);
         }
     }
     if (buffer_bytes(&out) != buffer_bytes(&want) ||
         memcmp(buffer_data(&out), buffer_data(&want), buffer_bytes(&out)) != 0)
-        fail_msg("sent: %.*s\nnot: %.*s", (int)buffer_bytes(&out), buffer_data(&out), (int)buffer_bytes(&want),
-                 buffer_data(&want));
+        fail_msg("sent: %.*s\nnot: %.*s", (int)buffer_bytes(&out), buffer_data(&out),
+                 (int)buffer_bytes(&want), buffer_data(&want));
     buffer_free(&out);
     buffer_free(&want);
 }
 
-#define EXPECT_WORDS(request, node, whole, ...)                                                                        \
+#define EXPECT_WORDS(request, node, whole, ...)                                                    \
     expect_words(request, node, whole, (const char *const[]){__VA_ARGS__, NULL, NULL})
 
 static void test_locks(void **state) {
     struct net_request request = guarded(NET_ACQUIRE, 1);
     (void)state;
-    EXPECT_WORDS(&request, 4, false, "SET", "k0", "TOKEN", "NX", "PX", "30000", NULL, "ZADD", names[4], "XX", "GT",
-                 "CH", "1700000000000000", "4095");
+    EXPECT_WORDS(&request, 4, false, "SET", "k0", "TOKEN", "NX", "PX", "30000", NULL, "ZADD",
+                 names[4], "XX", "GT", "CH", "1700000000000000", "4095");
     assert_int_equal(command_replies(&request), 2);
     assert_false(command_needs_script(&request));
     request = guarded(NET_ACQUIRE, 2);
-    EXPECT_WORDS(&request, 1, false, "EVALSHA", node_scripts[NODE_ACQUIRE_GUARDED].sha1, "3", "k0", "k01", names[1],
-                 "TOKEN", "30000", "1700000000000000", "4095", "4094");
+    EXPECT_WORDS(&request, 1, false, "EVALSHA", node_scripts[NODE_ACQUIRE_GUARDED].sha1, "3", "k0",
+                 "k01", names[1], "TOKEN", "30000", "1700000000000000", "4095", "4094");
     assert_int_equal(command_replies(&request), 1);
     request.stripes_count = 1; /* two keys may share a stripe */
-    EXPECT_WORDS(&request, 0, true, "EVAL", node_scripts[NODE_ACQUIRE_GUARDED].text, "3", "k0", "k01", names[0],
-                 "TOKEN", "30000", "1700000000000000", "4095");
+    EXPECT_WORDS(&request, 0, true, "EVAL", node_scripts[NODE_ACQUIRE_GUARDED].text, "3", "k0",
+                 "k01", names[0], "TOKEN", "30000", "1700000000000000", "4095");
     request = guarded(NET_EXTEND, 1);
-    EXPECT_WORDS(&request, 2, false, "EVALSHA", node_scripts[NODE_EXTEND_GUARDED].sha1, "2", "k0", names[2], "TOKEN",
-                 "30000", "1700000000000000", "4095");
+    EXPECT_WORDS(&request, 2, false, "EVALSHA", node_scripts[NODE_EXTEND_GUARDED].sha1, "2", "k0",
+                 names[2], "TOKEN", "30000", "1700000000000000", "4095");
     request = guarded(NET_RAISE, 2);
-    EXPECT_WORDS(&request, 3, false, "EVALSHA", node_scripts[NODE_RAISE].sha1, "3", "k0", "k01", names[3], "TOKEN",
-                 "1700000000000000", "4095", "4094");
+    EXPECT_WORDS(&request, 3, false, "EVALSHA", node_scripts[NODE_RAISE].sha1, "3", "k0", "k01",
+                 names[3], "TOKEN", "1700000000000000", "4095", "4094");
     request = guarded(NET_CONFIRM, 2);
-    EXPECT_WORDS(&request, 0, false, "EVALSHA", node_scripts[NODE_CONFIRM].sha1, "3", "k0", "k01", names[0], "TOKEN",
-                 "1700000000000000", "4095", "4094");
+    EXPECT_WORDS(&request, 0, false, "EVALSHA", node_scripts[NODE_CONFIRM].sha1, "3", "k0", "k01",
+                 names[0], "TOKEN", "1700000000000000", "4095", "4094");
 }
 
 static void test_record_and_fences(void **state) {
-    static const struct net_bytes fields[4] = {{"nonce", 5}, {"000000000000000b", 16}, {"epoch", 5}, {"", 0}};
+    static const struct net_bytes fields[4] = {
+        {"nonce", 5}, {"000000000000000b", 16}, {"epoch", 5}, {"", 0}};
     static int64_t floor[RL_STRIPES];
     const char *sha1 = node_scripts[NODE_RECORD_WRITE].sha1;
     struct net_request read = {.op = NET_RECORD};
@@ -112,18 +116,19 @@ static void test_record_and_fences(void **state) {
     fences.nonces = NULL;
     EXPECT_WORDS(&fences, 4, false, "ZRANGE", "redlock:fences:kept", "0", "-1", "WITHSCORES");
 
-    EXPECT_WORDS(&write, 0, false, "EVALSHA", sha1, "3", "redlock:node", "redlock:fences:000000000000000a",
-                 "redlock:fences:000000000000000b", "000000000000000a", "", "0", "nonce", "000000000000000b", "epoch",
-                 "");
+    EXPECT_WORDS(&write, 0, false, "EVALSHA", sha1, "3", "redlock:node",
+                 "redlock:fences:000000000000000a", "redlock:fences:000000000000000b",
+                 "000000000000000a", "", "0", "nonce", "000000000000000b", "epoch", "");
     write.keep = true;
-    EXPECT_WORDS(&write, 0, false, "EVALSHA", sha1, "3", "redlock:node", "redlock:fences:000000000000000a",
-                 "redlock:fences:kept", "000000000000000a", "", "0", "nonce", "000000000000000b", "epoch", "");
+    EXPECT_WORDS(&write, 0, false, "EVALSHA", sha1, "3", "redlock:node",
+                 "redlock:fences:000000000000000a", "redlock:fences:kept", "000000000000000a", "",
+                 "0", "nonce", "000000000000000b", "epoch", "");
     write.keep = false;
     write.was_kept = true;
     write.floor = floor;
     EXPECT_WORDS(&write, 0, false, "EVALSHA", sha1, "3", "redlock:node", "redlock:fences:kept",
-                 "redlock:fences:000000000000000b", "000000000000000a", "", "1", "nonce", "000000000000000b", "epoch",
-                 "");
+                 "redlock:fences:000000000000000b", "000000000000000a", "", "1", "nonce",
+                 "000000000000000b", "epoch", "");
     /* No record is expected: whatever fences there are, they are the kept ones. */
     floor[0] = 1;
     floor[9] = FENCE;
@@ -132,7 +137,8 @@ static void test_record_and_fences(void **state) {
     write.was_kept = false;
     EXPECT_WORDS(&write, 0, true, "EVAL", node_scripts[NODE_RECORD_WRITE].text, "3", "redlock:node",
                  "redlock:fences:kept", "redlock:fences:000000000000000b", "",
-                 "0 1 9 1700000000000000 4095 9007199254740991", "1", "nonce", "000000000000000b", "epoch", "");
+                 "0 1 9 1700000000000000 4095 9007199254740991", "1", "nonce", "000000000000000b",
+                 "epoch", "");
 }
 
 /* The largest of each: all keys and stripes, all fields, all floors. */
@@ -168,7 +174,8 @@ static void test_largest(void **state) {
     buffer_free(&out);
 }
 
-/* What was encoded for one node and given another's nonce is what would have been encoded for the other. */
+/* What was encoded for one node and given another's nonce is what would have been encoded for the
+ * other. */
 static void test_nonce_of_each_node(void **state) {
     static const enum net_op ops[] = {NET_ACQUIRE, NET_EXTEND, NET_RAISE, NET_CONFIRM, NET_FENCES};
     (void)state;
@@ -186,7 +193,8 @@ static void test_nonce_of_each_node(void **state) {
             assert_true(command_encode(&request, node, whole, &anew, LIMIT, &ignored));
             assert_int_equal(buffer_bytes(&once), buffer_bytes(&anew));
             assert_memory_equal(buffer_data(&once), buffer_data(&anew), buffer_bytes(&anew));
-            assert_non_null(memmem(buffer_data(&once), buffer_bytes(&once), names[node], strlen(names[node])));
+            assert_non_null(
+                memmem(buffer_data(&once), buffer_bytes(&once), names[node], strlen(names[node])));
             buffer_free(&anew);
         }
         buffer_free(&once);
@@ -197,8 +205,8 @@ static void test_nonce_of_each_node(void **state) {
 
 static int64_t fences[RL_STRIPES];
 
-static bool feed(struct reader *reader, const struct net_request *request, unsigned nth, const char *text,
-                 struct net_reply *answer) {
+static bool feed(struct reader *reader, const struct net_request *request, unsigned nth,
+                 const char *text, struct net_reply *answer) {
     assert_true(reader_feed(reader, text, strlen(text)));
     assert_int_equal(reader_next(reader), READER_REPLY);
     return command_answer(request, nth, reader, (struct answer_room){.fences = fences}, answer);
@@ -264,7 +272,8 @@ static void test_one_reply(void **state) {
         {NET_FENCES, 0, "*2\r\n$4\r\n4095\r\n$16\r\n9007199254740991\r\n", REDLOCK_VERDICT_GRANTED},
         /* Of the right form, but no fence. */
         {NET_FENCES, 0, "*2\r\n$4\r\n4096\r\n$1\r\n1\r\n", REDLOCK_VERDICT_PROTOCOL},
-        {NET_FENCES, 0, "*2\r\n$20\r\n18446744073709551616\r\n$1\r\n1\r\n", REDLOCK_VERDICT_PROTOCOL},
+        {NET_FENCES, 0, "*2\r\n$20\r\n18446744073709551616\r\n$1\r\n1\r\n",
+         REDLOCK_VERDICT_PROTOCOL},
         {NET_FENCES, 0, "*2\r\n$0\r\n\r\n$1\r\n1\r\n", REDLOCK_VERDICT_PROTOCOL},
         {NET_FENCES, 0, "*2\r\n$2\r\n00\r\n$1\r\n1\r\n", REDLOCK_VERDICT_PROTOCOL},
         {NET_FENCES, 0, "*2\r\n$2\r\n-1\r\n$1\r\n1\r\n", REDLOCK_VERDICT_PROTOCOL},
@@ -273,7 +282,8 @@ static void test_one_reply(void **state) {
         {NET_FENCES, 0, "*2\r\n$1\r\n1\r\n$5\r\n1e+17\r\n", REDLOCK_VERDICT_PROTOCOL},
         {NET_FENCES, 0, "*2\r\n$1\r\n1\r\n$3\r\n1.5\r\n", REDLOCK_VERDICT_PROTOCOL},
         {NET_FENCES, 0, "*2\r\n$1\r\n1\r\n$3\r\ninf\r\n", REDLOCK_VERDICT_PROTOCOL},
-        {NET_FENCES, 0, "*4\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\nx\r\n$1\r\n5\r\n", REDLOCK_VERDICT_PROTOCOL},
+        {NET_FENCES, 0, "*4\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\nx\r\n$1\r\n5\r\n",
+         REDLOCK_VERDICT_PROTOCOL},
     };
     struct reader reader;
     (void)state;
@@ -284,15 +294,18 @@ static void test_one_reply(void **state) {
         bool right = feed(&reader, &request, 0, table[i].text, &answer);
         if ((right ? answer.verdict : WRONG) != table[i].verdict)
             fail_msg("row %zu, %s: %d", i, table[i].text, right ? answer.verdict : WRONG);
-        bool stale_raise = right && table[i].op == NET_RAISE && answer.verdict == REDLOCK_VERDICT_STALE;
-        if (right) assert_int_equal(answer.fence, stale_raise ? strtoll(table[i].text + 1, NULL, 10) : 0);
+        bool stale_raise =
+            right && table[i].op == NET_RAISE && answer.verdict == REDLOCK_VERDICT_STALE;
+        if (right)
+            assert_int_equal(answer.fence, stale_raise ? strtoll(table[i].text + 1, NULL, 10) : 0);
         bool told = right && table[i].op == NET_FENCES && answer.verdict == REDLOCK_VERDICT_GRANTED;
         if (right) assert_int_equal(answer.fences != NULL, told);
     }
     reader_close(&reader);
 }
 
-/* SET and ZADD. The first that fails or denies is the answer; one that no such command gives ends the connection. */
+/* SET and ZADD. The first that fails or denies is the answer; one that no such command gives ends
+ * the connection. */
 static void test_two_replies(void **state) {
     static const struct {
         const char *set, *zadd;
@@ -339,16 +352,19 @@ static void test_record_and_fences_told(void **state) {
     struct reader reader;
     (void)state;
     assert_true(reader_open(&reader));
-    assert_true(feed(&reader, &record, 0, "*4\r\n$5\r\nnonce\r\n$2\r\na\n\r\n$1\r\nx\r\n$0\r\n\r\n", &answer));
+    assert_true(feed(&reader, &record, 0, "*4\r\n$5\r\nnonce\r\n$2\r\na\n\r\n$1\r\nx\r\n$0\r\n\r\n",
+                     &answer));
     assert_int_equal(answer.items_count, 4);
     assert_memory_equal(answer.items[1].data, "a\n", 2);
     assert_int_equal(answer.items[1].bytes, 2);
     assert_int_equal(answer.items[3].bytes, 0);
     fences[7] = 99; /* of an answer before */
-    assert_true(
-        feed(&reader, &request, 0, "*4\r\n$1\r\n3\r\n$2\r\n12\r\n$4\r\n4095\r\n$16\r\n1700000000000000\r\n", &answer));
+    assert_true(feed(&reader, &request, 0,
+                     "*4\r\n$1\r\n3\r\n$2\r\n12\r\n$4\r\n4095\r\n$16\r\n1700000000000000\r\n",
+                     &answer));
     assert_ptr_equal(answer.fences, fences);
-    for (size_t i = 0; i < RL_STRIPES; i++) assert_int_equal(answer.fences[i], i == 3 ? 12 : i == 4095 ? FENCE : 0);
+    for (size_t i = 0; i < RL_STRIPES; i++)
+        assert_int_equal(answer.fences[i], i == 3 ? 12 : i == 4095 ? FENCE : 0);
     /* A net that has no room for them never asks. */
     assert_true(reader_feed(&reader, "*2\r\n$1\r\n3\r\n$2\r\n12\r\n", 20));
     assert_int_equal(reader_next(&reader), READER_REPLY);
@@ -366,7 +382,8 @@ static unsigned draw(unsigned below) {
 
 /* Some reply, mostly near to what could be right. */
 static size_t random_reply(char *text, size_t size, unsigned depth) {
-    static const char *const strings[] = {"", "0", "7", "4095", "4096", "-1", "nonce", "1e5", "9007199254740992", "00"};
+    static const char *const strings[] = {
+        "", "0", "7", "4095", "4096", "-1", "nonce", "1e5", "9007199254740992", "00"};
     static const char *const errors[] = {"OOM x", "NOPERM", "ERR y", "WRONGTYPE z", ""};
     static const char *const integers[] = {"1",
                                            "0",
@@ -391,7 +408,8 @@ static size_t random_reply(char *text, size_t size, unsigned depth) {
     bool strings_only = draw(4) != 0;
     for (unsigned i = 0; i < count; i++) {
         string = strings[draw(10)];
-        used += strings_only ? (size_t)snprintf(text + used, size - used, "$%zu\r\n%s\r\n", strlen(string), string)
+        used += strings_only ? (size_t)snprintf(text + used, size - used, "$%zu\r\n%s\r\n",
+                                                strlen(string), string)
                              : random_reply(text + used, size - used, depth + 1);
     }
     return used;
@@ -399,7 +417,8 @@ static size_t random_reply(char *text, size_t size, unsigned depth) {
 
 /* A vote counts for nobody unless every reply says exactly what a grant says. */
 static bool says_granted(enum net_op op, size_t keys_count, const char *first, const char *second) {
-    if (op == NET_ACQUIRE && keys_count == 1) return !strcmp(first, "+OK\r\n") && !strcmp(second, ":1\r\n");
+    if (op == NET_ACQUIRE && keys_count == 1)
+        return !strcmp(first, "+OK\r\n") && !strcmp(second, ":1\r\n");
     return !strcmp(first, op == NET_RAISE ? ":0\r\n" : ":1\r\n");
 }
 

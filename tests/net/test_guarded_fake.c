@@ -1,6 +1,6 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Guarded requests and a node that says what it should not: half answers, errors in between, wrong kinds, scripts gone,
- * a handshake that lacks something; and connections given up from above. */
+/* SPDX-License-Identifier: BSD-2-Clause Guarded requests and a node that says what it should not:
+ * half answers, errors in between, wrong kinds, scripts gone, a handshake that lacks something; and
+ * connections given up from above. */
 #include "fake.h"
 
 #include <stdio.h>
@@ -65,7 +65,8 @@ static void test_half_replies(void **state) {
     end(&fake, &world);
 }
 
-/* Each call takes its own two replies, whatever they are: the next call's are not mistaken for them. */
+/* Each call takes its own two replies, whatever they are: the next call's are not mistaken for
+ * them. */
 static void test_errors_in_between(void **state) {
     static const struct {
         const char *replies;
@@ -267,7 +268,8 @@ static void test_nonce_of_each_node(void **state) {
     fake_open(&fake[0]);
     fake_open(&fake[1]);
     fake[0].guarded = fake[1].guarded = true;
-    snprintf(urls, sizeof(urls), "redis://127.0.0.1:%d,redis://127.0.0.1:%d", fake[0].port, fake[1].port);
+    snprintf(urls, sizeof(urls), "redis://127.0.0.1:%d,redis://127.0.0.1:%d", fake[0].port,
+             fake[1].port);
     struct net_options options = world_options(urls);
     options.guarded = true;
     world_open(&world, &options);
@@ -314,8 +316,10 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
     fake_tell(&fake, FAKE_HELLO);
     fake_tell(&fake, first_words);
     world_until_verdict(&world, 0, verdict);
-    if (!strstr(world_node(&world, 0).text, text)) fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
-    assert_int_equal(strlen(world_node(&world, 0).text) < sizeof(world_node(&world, 0).text) - 1, 1); /* not cut off */
+    if (!strstr(world_node(&world, 0).text, text))
+        fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
+    assert_int_equal(strlen(world_node(&world, 0).text) < sizeof(world_node(&world, 0).text) - 1,
+                     1); /* not cut off */
     assert_int_equal(net_settled(world.net), 1);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
     end(&fake, &world);
@@ -333,18 +337,22 @@ static void expect_refusal_of(const char *info, int verdict, const char *text) {
 
 static void test_refused_handshakes(void **state) {
     (void)state;
-    expect_refusal_of("redis_version:6.0.16\r\n" RUN_ID, REDLOCK_VERDICT_UNFIT, "6.0.16; guarded mode needs Redis 6.2");
+    expect_refusal_of("redis_version:6.0.16\r\n" RUN_ID, REDLOCK_VERDICT_UNFIT,
+                      "6.0.16; guarded mode needs Redis 6.2");
     expect_refusal_of("redis_version:6.1.99\r\n" RUN_ID, REDLOCK_VERDICT_UNFIT, "6.2");
     expect_refusal_of("redis_version:5.10.1\r\n" RUN_ID, REDLOCK_VERDICT_UNFIT, "6.2");
     expect_refusal_of("redis_version:unknown\r\n" RUN_ID, REDLOCK_VERDICT_UNFIT, "6.2");
     expect_refusal_of(RUN_ID, REDLOCK_VERDICT_UNFIT, "version unknown");
     expect_refusal_of("redis_version:7.2.4\r\n", REDLOCK_VERDICT_UNFIT, "run_id");
-    expect_refusal("-NOPERM this user has no permissions\r\n", REDLOCK_VERDICT_NOPERM, "allow +info");
+    expect_refusal("-NOPERM this user has no permissions\r\n", REDLOCK_VERDICT_NOPERM,
+                   "allow +info");
     expect_refusal("-ERR unknown command 'INFO'\r\n", REDLOCK_VERDICT_NOPERM, "allow +info");
     expect_refusal("-LOADING Redis is loading\r\n", REDLOCK_VERDICT_LOADING, "loading");
-    expect_refusal(FIT "-NOPERM no eval\r\n", REDLOCK_VERDICT_NOPERM, "allow ~redlock:* +eval +evalsha +zadd");
-    expect_refusal(FIT ":1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n-ERR unknown command 'EVALSHA'\r\n",
-                   REDLOCK_VERDICT_NOPERM, "+evalsha");
+    expect_refusal(FIT "-NOPERM no eval\r\n", REDLOCK_VERDICT_NOPERM,
+                   "allow ~redlock:* +eval +evalsha +zadd");
+    expect_refusal(
+        FIT ":1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n-ERR unknown command 'EVALSHA'\r\n",
+        REDLOCK_VERDICT_NOPERM, "+evalsha");
     expect_refusal(FIT SCRIPTS "-NOPERM no zadd\r\n", REDLOCK_VERDICT_NOPERM,
                    "more than a classic lock: allow ~redlock:*");
     expect_refusal(FIT SCRIPTS "-ERR unknown command 'ZADD'\r\n", REDLOCK_VERDICT_NOPERM, "+zadd");
@@ -367,7 +375,9 @@ static void test_handshakes_with_passing_errors(void **state) {
     (void)state;
     expect_welcome(FIT SCRIPTS ":0\r\n");
     expect_welcome(FIT SCRIPTS "-OOM x\r\n");
-    expect_welcome(FIT ":1\r\n:1\r\n-OOM x\r\n:1\r\n:1\r\n:0\r\n-MISCONF x\r\n:0\r\n-NOSCRIPT x\r\n-READONLY x\r\n");
+    expect_welcome(
+        FIT
+        ":1\r\n:1\r\n-OOM x\r\n:1\r\n:1\r\n:0\r\n-MISCONF x\r\n:0\r\n-NOSCRIPT x\r\n-READONLY x\r\n");
     expect_welcome("$76\r\nredis_version:7.0.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS ":0\r\n");
     expect_welcome("$78\r\nredis_version:10.11.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS ":0\r\n");
 }
@@ -438,7 +448,8 @@ static void test_reconnect_again_and_again(void **state) {
     while (net_now(world.net) < until && refused < 100) {
         if (net_ready(world.net, net_now(world.net))) {
             refused++;
-            net_reconnect(world.net, 0, REDLOCK_VERDICT_FOREIGN, "not the server that was registered");
+            net_reconnect(world.net, 0, REDLOCK_VERDICT_FOREIGN,
+                          "not the server that was registered");
             assert_int_equal(fake_await_end(&fake, &world), FAKE_FIN);
             fake_greet(&fake, &world);
         } else {

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Each allocation fails in turn: opening says so, a connection comes back, a release is never lost. */
+/* SPDX-License-Identifier: BSD-2-Clause Each allocation fails in turn: opening says so, a
+ * connection comes back, a release is never lost. */
 #include "world.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 
 #include "servers.h"
 
-/* The C library lets a program bring its own malloc; ours fails once, at the allocation that is due. */
+/* The C library lets a program bring its own malloc; ours fails once, at the allocation that is
+ * due. */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
@@ -64,9 +65,11 @@ static int insist_on(struct net *net, const struct net_request *request) {
         ask.request = *request;
         rl_ns now = net_now(net), soon = now + 5 * RL_MS, timer = net_next_timer(net);
         if (now >= end) fail_msg("the node is never ready");
-        if (net_send(net, 1, &ask.request, ask.calls, now + 1000 * RL_MS, now + 5000 * RL_MS) == 0) {
+        if (net_send(net, 1, &ask.request, ask.calls, now + 1000 * RL_MS, now + 5000 * RL_MS) ==
+            0) {
             if (op == NET_RELEASE) fail_msg("a release was not taken");
-            net_wait(net, timer < soon ? timer : soon, &batch); /* it may be ready and have lacked memory only now */
+            net_wait(net, timer < soon ? timer : soon,
+                     &batch); /* it may be ready and have lacked memory only now */
             net_process(net, &batch);
             continue;
         }
@@ -87,8 +90,10 @@ static int insist(struct net *net, enum net_op op, const char *keys) {
 
 /* NULL: memory failed, and it says so. */
 static struct net *open_net(const char *url, bool guarded) {
-    struct net_options options = {
-        .nodes = url, .connect_timeout = 1000 * RL_MS, .stall_timeout = 5000 * RL_MS, .guarded = guarded};
+    struct net_options options = {.nodes = url,
+                                  .connect_timeout = 1000 * RL_MS,
+                                  .stall_timeout = 5000 * RL_MS,
+                                  .guarded = guarded};
     struct net_handlers handlers = {.reply = on_reply, .node = on_node, .wake = on_wake};
     struct net_error error = {0};
     struct net *net = NULL;
@@ -104,15 +109,18 @@ static void one_life(const char *url, const char *keys) {
     struct net *net = open_net(url, false);
     if (!net) return;
     int set = insist(net, NET_ACQUIRE, keys);
-    assert_true(set == REDLOCK_VERDICT_GRANTED || (has_failed && set == REDLOCK_VERDICT_DENIED)); /* by our lost SET */
+    assert_true(set == REDLOCK_VERDICT_GRANTED ||
+                (has_failed && set == REDLOCK_VERDICT_DENIED)); /* by our lost SET */
     assert_int_equal(insist(net, NET_EXTEND, keys), REDLOCK_VERDICT_GRANTED);
     assert_int_equal(insist(net, NET_LOOK, keys), REDLOCK_VERDICT_GRANTED);
     int release = insist(net, NET_RELEASE, keys);
-    assert_true(release == REDLOCK_VERDICT_GRANTED || (has_failed && release == REDLOCK_VERDICT_ABSENT));
+    assert_true(release == REDLOCK_VERDICT_GRANTED ||
+                (has_failed && release == REDLOCK_VERDICT_ABSENT));
     net_close(net, false);
 }
 
-/* Record, lock with its fence, fences. What is asked again because an answer was lost may find its own doing. */
+/* Record, lock with its fence, fences. What is asked again because an answer was lost may find its
+ * own doing. */
 static void one_guarded_life(const char *url, const char *keys) {
     static const uint64_t nonces[1] = {8};
     static const uint16_t stripes[8] = {0, 4095, 17};
@@ -128,7 +136,8 @@ static void one_guarded_life(const char *url, const char *keys) {
     ask_init(&lock, NET_ACQUIRE, keys, "t", 60000);
     ask_guard(&lock, nonces, 100000, stripes, lock.request.keys_count);
     int wrote = insist_on(net, &write);
-    assert_true(wrote == REDLOCK_VERDICT_GRANTED || (has_failed && wrote == REDLOCK_VERDICT_DENIED));
+    assert_true(wrote == REDLOCK_VERDICT_GRANTED ||
+                (has_failed && wrote == REDLOCK_VERDICT_DENIED));
     assert_int_equal(insist_on(net, &read), REDLOCK_VERDICT_GRANTED);
     int set = insist_on(net, &lock.request);
     assert_true(set == REDLOCK_VERDICT_GRANTED || (has_failed && set == REDLOCK_VERDICT_DENIED));
@@ -144,13 +153,15 @@ static void one_guarded_life(const char *url, const char *keys) {
     net_watch(net, true);
     assert_int_equal(insist(net, NET_WATCH, keys), REDLOCK_VERDICT_GRANTED);
     int release = insist(net, NET_RELEASE, keys);
-    assert_true(release == REDLOCK_VERDICT_GRANTED || (has_failed && release == REDLOCK_VERDICT_ABSENT));
+    assert_true(release == REDLOCK_VERDICT_GRANTED ||
+                (has_failed && release == REDLOCK_VERDICT_ABSENT));
     net_close(net, false);
 }
 
 typedef void life(const char *url, const char *keys);
 
-static void sweep(struct server *server, const char *userinfo, const char *keys, bool flushed, life *live) {
+static void sweep(struct server *server, const char *userinfo, const char *keys, bool flushed,
+                  life *live) {
     char url[100];
     snprintf(url, sizeof(url), "redis://%s127.0.0.1:%d", userinfo, server->port);
     for (long n = 0;; n++) {
@@ -178,7 +189,8 @@ static void test_scripts(void **state) {
 }
 
 static void test_transactions(void **state) {
-    static const char *const arguments[] = {"--user", "bob", "on", ">pw", "~*", "+@all", "-eval", "-evalsha", NULL};
+    static const char *const arguments[] = {"--user", "bob",   "on",       ">pw", "~*",
+                                            "+@all",  "-eval", "-evalsha", NULL};
     struct server server = {0};
     (void)state;
     server_start(&server, arguments);
@@ -196,7 +208,8 @@ static void test_guarded(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scripts), cmocka_unit_test(test_transactions),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scripts),
+                                       cmocka_unit_test(test_transactions),
                                        cmocka_unit_test(test_guarded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Queues of calls: the head's due is the earliest of all, in whatever order they come. And the bag that counts what is
- * in them.
+ * Queues of calls: the head's due is the earliest of all, in whatever order they come. And the bag
+ * that counts what is in them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -19,8 +19,9 @@ static const char stream[] = "+OK\r\n"
                              "+last\r\n";
 
 static void expect(struct reader *reader, unsigned nth) {
-    static const enum reply_type first[] = {REPLY_STATUS, REPLY_ERROR,  REPLY_INTEGER, REPLY_NIL,   REPLY_NIL,
-                                            REPLY_STRING, REPLY_STRING, REPLY_ARRAY,   REPLY_ARRAY, REPLY_STATUS};
+    static const enum reply_type first[] = {REPLY_STATUS, REPLY_ERROR,  REPLY_INTEGER, REPLY_NIL,
+                                            REPLY_NIL,    REPLY_STRING, REPLY_STRING,  REPLY_ARRAY,
+                                            REPLY_ARRAY,  REPLY_STATUS};
     static const size_t slots[] = {1, 1, 1, 1, 1, 1, 1, 1, 7, 1};
     assert_int_equal(reader->slots[0].type, first[nth]);
     assert_int_equal(reader->slots_count, slots[nth]);
@@ -79,20 +80,23 @@ static void test_byte_by_byte(void **state) {
     reader_close(&reader);
 }
 
-/* The plain ones are taken as they lie, the others by hiredis, and what is cut off begins plainly and ends there. */
+/* The plain ones are taken as they lie, the others by hiredis, and what is cut off begins plainly
+ * and ends there. */
 static void test_plain_between_others(void **state) {
-    static const char text[] = "+OK\r\n:1\r\n$-1\r\n:12\r\n+OK\r\n$2\r\nab\r\n:0\r\n+QUEUED\r\n:-1\r\n$-1\r\n";
-    static const struct reply_slot expected[] = {{REPLY_STATUS, 0}, {REPLY_INTEGER, 1},  {REPLY_NIL, 0},
-                                                 {REPLY_INTEGER, 12}, {REPLY_STATUS, 0}, {REPLY_STRING, 0},
-                                                 {REPLY_INTEGER, 0}, {REPLY_STATUS, 0},  {REPLY_INTEGER, -1},
-                                                 {REPLY_NIL, 0}};
+    static const char text[] =
+        "+OK\r\n:1\r\n$-1\r\n:12\r\n+OK\r\n$2\r\nab\r\n:0\r\n+QUEUED\r\n:-1\r\n$-1\r\n";
+    static const struct reply_slot expected[] = {
+        {REPLY_STATUS, 0},   {REPLY_INTEGER, 1}, {REPLY_NIL, 0},     {REPLY_INTEGER, 12},
+        {REPLY_STATUS, 0},   {REPLY_STRING, 0},  {REPLY_INTEGER, 0}, {REPLY_STATUS, 0},
+        {REPLY_INTEGER, -1}, {REPLY_NIL, 0}};
     (void)state;
     for (size_t cut = 0; cut < sizeof(text); cut++) {
         struct reader reader;
         size_t nth = 0;
         assert_true(reader_open(&reader));
         for (int part = 0; part < 2; part++) {
-            assert_true(reader_feed(&reader, part == 0 ? text : text + cut, part == 0 ? cut : sizeof(text) - 1 - cut));
+            assert_true(reader_feed(&reader, part == 0 ? text : text + cut,
+                                    part == 0 ? cut : sizeof(text) - 1 - cut));
             for (; reader_next(&reader) == READER_REPLY; nth++) {
                 assert_int_equal(reader.slots[0].type, expected[nth].type);
                 assert_int_equal(reader.slots[0].integer, expected[nth].integer);
@@ -123,7 +127,8 @@ static void test_malformed(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         enum reader_status status = outcome_of(bad[i]);
-        if (status != READER_MALFORMED && status != READER_OVERSIZED) fail_msg("%s: %d", bad[i], (int)status);
+        if (status != READER_MALFORMED && status != READER_OVERSIZED)
+            fail_msg("%s: %d", bad[i], (int)status);
     }
 }
 
@@ -157,7 +162,8 @@ static void test_growing(void **state) {
         }
         assert_int_equal(reader_next(&reader), READER_REPLY);
         assert_int_equal(reader.slots_count, ELEMENTS + 1);
-        for (int i = 1; i <= ELEMENTS; i++) assert_memory_equal(reader.bytes[i].data, "0123456789", 10);
+        for (int i = 1; i <= ELEMENTS; i++)
+            assert_memory_equal(reader.bytes[i].data, "0123456789", 10);
         assert_int_equal(reader_next(&reader), READER_MORE);
     }
     reader_close(&reader);

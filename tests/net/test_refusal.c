@@ -19,7 +19,8 @@ static void every_request(struct world *world, struct server *server) {
     assert_in_range(server_ask_integer(server, "PTTL k"), 80000, 90000);
     assert_int_equal(ask_one(world, NET_EXTEND, "k", "t2", 90000), REDLOCK_VERDICT_DENIED);
     assert_int_equal(ask_one(world, NET_RELEASE, "k", "t2", 0), REDLOCK_VERDICT_DENIED);
-    assert_int_equal(ask_one(world, NET_RELEASE, "k", "t", 0), REDLOCK_VERDICT_DENIED); /* a prefix of the token */
+    assert_int_equal(ask_one(world, NET_RELEASE, "k", "t", 0),
+                     REDLOCK_VERDICT_DENIED); /* a prefix of the token */
     assert_int_equal(server_ask_integer(server, "EXISTS k"), 1);
     assert_int_equal(ask_one(world, NET_RELEASE, "k", "t1", 0), REDLOCK_VERDICT_GRANTED);
     assert_int_equal(server_ask_integer(server, "EXISTS k"), 0);
@@ -88,25 +89,29 @@ static void run(const char *const *arguments, const char *userinfo) {
 }
 
 static void test_refused_by_acl(void **state) {
-    static const char *const arguments[] = {"--user", "bob", "on", ">pw", "~*", "+@all", NO_SCRIPTS, NULL};
+    static const char *const arguments[] = {"--user", "bob",   "on",       ">pw",
+                                            "~*",     "+@all", NO_SCRIPTS, NULL};
     (void)state;
     run(arguments, "bob:pw@");
 }
 
 static void test_evalsha_alone_refused(void **state) {
-    static const char *const arguments[] = {"--user", "bob", "on", ">pw", "~*", "+@all", "-evalsha", NULL};
+    static const char *const arguments[] = {"--user", "bob",   "on",       ">pw",
+                                            "~*",     "+@all", "-evalsha", NULL};
     (void)state;
     run(arguments, "bob:pw@");
 }
 
 static void test_refused_by_rename(void **state) {
-    static const char *const arguments[] = {"--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", NULL};
+    static const char *const arguments[] = {"--rename-command", "EVAL", "",  "--rename-command",
+                                            "EVALSHA",          "",     NULL};
     (void)state;
     run(arguments, "");
 }
 
 static void test_transactions_refused_too(void **state) {
-    static const char *const arguments[] = {"--user", "bob", "on", ">pw", "~*", "+@all", NO_SCRIPTS, "-watch", NULL};
+    static const char *const arguments[] = {"--user", "bob",      "on",     ">pw", "~*",
+                                            "+@all",  NO_SCRIPTS, "-watch", NULL};
     struct server server = {0};
     struct world world;
     char url[100];
@@ -124,7 +129,8 @@ static void test_transactions_refused_too(void **state) {
 }
 
 static void test_release_survives_the_second_connection(void **state) {
-    static const char *const arguments[] = {"--user", "bob", "on", ">pw", "~*", "+@all", NO_SCRIPTS, NULL};
+    static const char *const arguments[] = {"--user", "bob",   "on",       ">pw",
+                                            "~*",     "+@all", NO_SCRIPTS, NULL};
     struct server server = {0};
     struct world world;
     struct ask release;
@@ -135,7 +141,8 @@ static void test_release_survives_the_second_connection(void **state) {
     world_open_urls(&world, url);
     world_until_ready(&world, 1);
     assert_int_equal(ask_one(&world, NET_ACQUIRE, "k", "t", 60000), REDLOCK_VERDICT_GRANTED);
-    assert_int_equal(ask_one(&world, NET_RELEASE, "other", "t", 0), REDLOCK_VERDICT_ABSENT); /* both are open now */
+    assert_int_equal(ask_one(&world, NET_RELEASE, "other", "t", 0),
+                     REDLOCK_VERDICT_ABSENT); /* both are open now */
     server_pause(&server);
     ask_init(&release, NET_RELEASE, "k", "t", 0);
     ask_send(&world, &release, 1, 5000, 5000);

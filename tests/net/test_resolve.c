@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * A resolver that hangs: getaddrinfo(3) is ours here (the linker's --wrap), and answers when the test says so. */
+/* SPDX-License-Identifier: BSD-2-Clause A resolver that hangs: getaddrinfo(3) is ours here (the
+ * linker's --wrap), and answers when the test says so. */
 #include "fake.h"
 
 #include <dirent.h>
@@ -12,21 +12,25 @@
 
 enum { NODES = 5, THREADS_MAX = 3 }; /* for half of the nodes, rounded up */
 
-int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list);
-int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list);
+int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **list);
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **list);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static bool answers;             /* names that hang are answered from now on, ... */
-static bool fails;               /* ... as unknown */
-static unsigned asked[NODES];    /* how often, by the digit at a name's end */
+static bool answers;          /* names that hang are answered from now on, ... */
+static bool fails;            /* ... as unknown */
+static unsigned asked[NODES]; /* how often, by the digit at a name's end */
 
 static const char *const hanging[NODES] = {"hang0", "hang1", "hang2", "hang3", "hang4"};
 
 /* "hangN" waits for the test, "workN" is answered at once: both are this machine. */
-int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list) {
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **list) {
     bool hangs = strncmp(host, "hang", 4) == 0, works = strncmp(host, "work", 4) == 0;
-    if ((hints->ai_flags & AI_NUMERICHOST) || !(hangs || works)) return __real_getaddrinfo(host, port, hints, list);
+    if ((hints->ai_flags & AI_NUMERICHOST) || !(hangs || works))
+        return __real_getaddrinfo(host, port, hints, list);
     pthread_mutex_lock(&mutex);
     asked[host[4] - '0']++;
     while (hangs && !answers) pthread_cond_wait(&changed, &mutex);
@@ -54,7 +58,8 @@ static unsigned entries(const char *path) {
     unsigned count = 0;
     DIR *directory = opendir(path);
     assert_non_null(directory);
-    for (const struct dirent *entry; (entry = readdir(directory));) count += entry->d_name[0] != '.';
+    for (const struct dirent *entry; (entry = readdir(directory));)
+        count += entry->d_name[0] != '.';
     closedir(directory);
     return count;
 }
@@ -64,7 +69,8 @@ static unsigned threads_before, descriptors_before;
 static unsigned threads(void) { return entries("/proc/self/task") - threads_before; }
 static unsigned descriptors(void) { return entries("/proc/self/fd") - descriptors_before; }
 
-static void begin(struct world *world, struct fake *fakes, const char *const *names, unsigned count) {
+static void begin(struct world *world, struct fake *fakes, const char *const *names,
+                  unsigned count) {
     char urls[NODES * 64] = "";
     pthread_mutex_lock(&mutex);
     memset(asked, 0, sizeof(asked));
@@ -73,7 +79,8 @@ static void begin(struct world *world, struct fake *fakes, const char *const *na
     for (unsigned i = 0; i < count; i++) {
         size_t used = strlen(urls);
         fake_open(&fakes[i]);
-        snprintf(urls + used, sizeof(urls) - used, "%sredis://%s:%d", used ? "," : "", names[i], fakes[i].port);
+        snprintf(urls + used, sizeof(urls) - used, "%sredis://%s:%d", used ? "," : "", names[i],
+                 fakes[i].port);
     }
     threads_before = entries("/proc/self/task");
     descriptors_before = entries("/proc/self/fd");
@@ -189,7 +196,8 @@ static void *nothing(void *context) { return context; }
 
 int main(void) {
     pthread_t first; /* with the first thread a sanitizer begins one of its own */
-    if (pthread_create(&first, NULL, nothing, NULL) != 0 || pthread_join(first, NULL) != 0) return 1;
+    if (pthread_create(&first, NULL, nothing, NULL) != 0 || pthread_join(first, NULL) != 0)
+        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hanging_names_take_few_threads),
         cmocka_unit_test(test_closing_does_not_wait),

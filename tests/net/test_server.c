@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Every request against a real server: over TCP and a Unix socket, with passwords, with scripts that were flushed. */
+/* SPDX-License-Identifier: BSD-2-Clause Every request against a real server: over TCP and a Unix
+ * socket, with passwords, with scripts that were flushed. */
 #include "world.h"
 
 #include <stdio.h>
@@ -36,7 +36,8 @@ static void every_request_of_several_keys(struct world *world, struct server *se
     assert_int_equal(ask_one(world, NET_EXTEND, "a b c", "t1", 990000), REDLOCK_VERDICT_ABSENT);
     freeReplyObject(server_ask(server, "SET b other"));
     assert_int_equal(ask_one(world, NET_EXTEND, "a b c", "t1", 990000), REDLOCK_VERDICT_DENIED);
-    assert_in_range(server_ask_integer(server, "PTTL a"), 80000, 90000); /* neither changed anything */
+    assert_in_range(server_ask_integer(server, "PTTL a"), 80000,
+                    90000); /* neither changed anything */
     assert_int_equal(ask_one(world, NET_RELEASE, "a b c", "t1", 0), REDLOCK_VERDICT_DENIED);
     assert_int_equal(server_ask_integer(server, "EXISTS a c"), 0);
     assert_int_equal(server_ask_integer(server, "EXISTS b"), 1);
@@ -52,7 +53,8 @@ static void wrong_types(struct world *world, struct server *server) {
     assert_int_equal(ask_one(world, NET_RELEASE, "list", "t", 0), REDLOCK_VERDICT_WRONGTYPE);
     assert_int_equal(ask_one(world, NET_ACQUIRE, "mine", "t", 60000), REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask_one(world, NET_RELEASE, "list mine", "t", 0), REDLOCK_VERDICT_WRONGTYPE);
-    assert_int_equal(server_ask_integer(server, "EXISTS mine"), 0); /* the other key is not kept for it */
+    assert_int_equal(server_ask_integer(server, "EXISTS mine"),
+                     0); /* the other key is not kept for it */
     server_ask_integer(server, "DEL list");
 }
 
@@ -153,7 +155,8 @@ static void test_tcp(void **state) {
 }
 
 static void test_unix_socket_and_database(void **state) {
-    static const char *const arguments[] = {"--unixsocket", "socket", "--requirepass", "p@ss:,/word", NULL};
+    static const char *const arguments[] = {"--unixsocket", "socket", "--requirepass",
+                                            "p@ss:,/word", NULL};
     struct server server = {.password = "p@ss:,/word"};
     struct world world;
     char url[160];
@@ -181,7 +184,8 @@ static void test_unix_socket_and_database(void **state) {
     server_stop(&server);
 }
 
-static void expect_auth(const struct server *server, const char *userinfo, int verdict, const char *text) {
+static void expect_auth(const struct server *server, const char *userinfo, int verdict,
+                        const char *text) {
     struct world world;
     char url[160];
     snprintf(url, sizeof(url), "redis://%s127.0.0.1:%d", userinfo, server->port);

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * scheme=setnx: timestamps, the commands and their answers, and every request on a real server, by scripts and without.
+/* SPDX-License-Identifier: BSD-2-Clause scheme=setnx: timestamps, the commands and their answers,
+ * and every request on a real server, by scripts and without.
  */
 #include "world.h"
 
@@ -68,7 +68,8 @@ static void test_timestamps(void **state) {
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         int64_t over;
-        if (setnx_parse(text_of(others[i]), &over)) fail_msg("\"%s\" was taken for a timestamp", others[i]);
+        if (setnx_parse(text_of(others[i]), &over))
+            fail_msg("\"%s\" was taken for a timestamp", others[i]);
     }
 }
 
@@ -79,9 +80,11 @@ static void test_own_timestamps(void **state) {
     assert_int_equal(setnx_stamp_at(REDLOCK_SCHEME_SETNX, AT + 1, 5000), 1700000007);
     assert_int_equal(setnx_stamp_at(REDLOCK_SCHEME_SETNX_MS, AT + 1, 5000), INT64_C(1700000006001));
     for (int64_t us = 0; us < 3 * SECOND; us += 33333) {
-        int64_t behind = setnx_stamp_at(REDLOCK_SCHEME_SETNX, AT + us, 1500) * SECOND - (AT + us + 1500000);
+        int64_t behind =
+            setnx_stamp_at(REDLOCK_SCHEME_SETNX, AT + us, 1500) * SECOND - (AT + us + 1500000);
         assert_in_range(behind, SECOND, 2 * SECOND - 1);
-        behind = setnx_stamp_at(REDLOCK_SCHEME_SETNX_MS, AT + us, 1500) * 1000 - (AT + us + 1500000);
+        behind =
+            setnx_stamp_at(REDLOCK_SCHEME_SETNX_MS, AT + us, 1500) * 1000 - (AT + us + 1500000);
         assert_in_range(behind, SECOND, SECOND + 999);
     }
 }
@@ -128,22 +131,27 @@ static void test_words(void **state) {
         node_scripts[NODE_SETNX_EXTEND].sha1);
     expect(&request, text);
     request.op = NET_RELEASE;
-    snprintf(text, sizeof(text),
-             "*6\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n2\r\n$1\r\nk\r\n$15\r\nredlock:setnx:k\r\n$1\r\nt\r\n",
-             node_scripts[NODE_SETNX_RELEASE].sha1);
+    snprintf(
+        text, sizeof(text),
+        "*6\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n2\r\n$1\r\nk\r\n$15\r\nredlock:setnx:k\r\n$1\r\nt\r\n",
+        node_scripts[NODE_SETNX_RELEASE].sha1);
     expect(&request, text);
     request.op = NET_PEEK;
-    expect(&request, "*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n$2\r\n39\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n"
-                     "*1\r\n$4\r\nTIME\r\n");
+    expect(
+        &request,
+        "*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n$2\r\n39\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n"
+        "*1\r\n$4\r\nTIME\r\n");
     request.op = NET_WATCH;
-    expect(&request,
-           "*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n"
-           "$2\r\n39\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*1\r\n$4\r\nTIME\r\n");
+    expect(
+        &request,
+        "*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n"
+        "$2\r\n39\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*1\r\n$4\r\nTIME\r\n");
     request.op = NET_LOOK;
-    expect(&request,
-           "*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nTIME\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n"
-           "*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n$4\r\n1024\r\n"
-           "*4\r\n$5\r\nHMGET\r\n$15\r\nredlock:setnx:k\r\n$5\r\nvalue\r\n$5\r\ntoken\r\n*1\r\n$4\r\nEXEC\r\n");
+    expect(
+        &request,
+        "*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nTIME\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n"
+        "*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n$4\r\n1024\r\n"
+        "*4\r\n$5\r\nHMGET\r\n$15\r\nredlock:setnx:k\r\n$5\r\nvalue\r\n$5\r\ntoken\r\n*1\r\n$4\r\nEXEC\r\n");
     /* What has nothing to do with a lock's value is as ever. */
     request.op = NET_SCAN;
     assert_false(setnx_speaks(&request));
@@ -156,7 +164,8 @@ static void test_words(void **state) {
 /* False: not an answer to this. */
 static bool feed(enum net_op op, const char *const *texts, struct net_reply *answer) {
     struct net_bytes key = {"k", 1};
-    struct net_request request = {.op = op, .keys = &key, .keys_count = 1, .scheme = REDLOCK_SCHEME_SETNX};
+    struct net_request request = {
+        .op = op, .keys = &key, .keys_count = 1, .scheme = REDLOCK_SCHEME_SETNX};
     struct reader reader;
     bool right = true;
     assert_true(reader_open(&reader));
@@ -176,7 +185,8 @@ static void peeks(const char *value, const char *pttl, int verdict, int64_t rema
     struct net_reply answer;
     char bulk[80];
     snprintf(bulk, sizeof(bulk), "$%zu\r\n%s\r\n", strlen(value), value);
-    const char *const peek[] = {bulk, pttl, TIME_AT}, *const watch[] = {"+OK\r\n", bulk, pttl, TIME_AT};
+    const char *const peek[] = {bulk, pttl, TIME_AT}, *const watch[] = {"+OK\r\n", bulk, pttl,
+                                                                        TIME_AT};
     assert_true(feed(NET_PEEK, peek, &answer));
     assert_int_equal(answer.verdict, verdict);
     assert_int_equal(answer.remaining_ms, remaining_ms);
@@ -196,7 +206,8 @@ static void test_peeks(void **state) {
     peeks("", ":-1\r\n", REDLOCK_VERDICT_GRANTED, -1); /* an empty value: something else */
     peeks("token", ":-1\r\n", REDLOCK_VERDICT_GRANTED, -1);
     peeks("token", ":700\r\n", REDLOCK_VERDICT_GRANTED, 700);
-    peeks("1699999999", ":700\r\n", REDLOCK_VERDICT_GRANTED, 700); /* a key with a TTL ends by that */
+    peeks("1699999999", ":700\r\n", REDLOCK_VERDICT_GRANTED,
+          700); /* a key with a TTL ends by that */
 }
 
 static void test_wrong_answers(void **state) {
@@ -205,9 +216,11 @@ static void test_wrong_answers(void **state) {
                       *const no_number[] = {"$1\r\nx\r\n", "+x\r\n", TIME_AT},
                       *const no_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*2\r\n$1\r\nx\r\n$1\r\n1\r\n"},
                       *const half_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*1\r\n$1\r\n1\r\n"},
-                      *const long_time[] = {"$1\r\nx\r\n", ":-1\r\n", "*2\r\n$18\r\n999999999999999999\r\n$1\r\n1\r\n"},
-                      *const many_us[] = {"$1\r\nx\r\n", ":-1\r\n",
-                                          "*2\r\n$13\r\n9223372036853\r\n$18\r\n999999999999999999\r\n"},
+                      *const long_time[] = {"$1\r\nx\r\n", ":-1\r\n",
+                                            "*2\r\n$18\r\n999999999999999999\r\n$1\r\n1\r\n"},
+                      *const many_us[] =
+                          {"$1\r\nx\r\n", ":-1\r\n",
+                           "*2\r\n$13\r\n9223372036853\r\n$18\r\n999999999999999999\r\n"},
                       *const refused[] = {"$10\r\n1700000003\r\n", ":-1\r\n",
                                           "-NOPERM this user has no permissions\r\n"};
     (void)state;
@@ -221,13 +234,18 @@ static void test_wrong_answers(void **state) {
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_NOPERM);
 
 #define QUEUED "+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n"
-    const char *const undone[] = {QUEUED, "*-1\r\n"}, *const three[] = {QUEUED, "*3\r\n" TIME_AT ":1\r\n$1\r\nx\r\n"},
-                      *const no_left[] = {QUEUED, "*4\r\n" TIME_AT ":-3\r\n$1\r\nx\r\n*2\r\n$-1\r\n$-1\r\n"},
+    const char *const undone[] = {QUEUED, "*-1\r\n"},
+                      *const three[] = {QUEUED, "*3\r\n" TIME_AT ":1\r\n$1\r\nx\r\n"},
+                      *const no_left[] = {QUEUED, "*4\r\n" TIME_AT
+                                                  ":-3\r\n$1\r\nx\r\n*2\r\n$-1\r\n$-1\r\n"},
                       *const at_once[] = {"+OK\r\n", ":1\r\n", "", "", "", ""},
-                      *const nothing_beside[] = {QUEUED, "*4\r\n" TIME_AT ":-1\r\n$1\r\nx\r\n*2\r\n$-1\r\n$-1\r\n"},
-                      *const list_beside[] = {QUEUED, "*4\r\n" TIME_AT ":-1\r\n$1\r\nx\r\n-WRONGTYPE Operation\r\n"},
+                      *const nothing_beside[] = {QUEUED, "*4\r\n" TIME_AT
+                                                         ":-1\r\n$1\r\nx\r\n*2\r\n$-1\r\n$-1\r\n"},
+                      *const list_beside[] = {QUEUED, "*4\r\n" TIME_AT
+                                                      ":-1\r\n$1\r\nx\r\n-WRONGTYPE Operation\r\n"},
                       *const a_list[] = {QUEUED,
-                                         "*4\r\n" TIME_AT ":-1\r\n-WRONGTYPE Operation\r\n*2\r\n$-1\r\n$-1\r\n"};
+                                         "*4\r\n" TIME_AT
+                                         ":-1\r\n-WRONGTYPE Operation\r\n*2\r\n$-1\r\n$-1\r\n"};
 #undef QUEUED
     assert_false(feed(NET_LOOK, undone, &answer));
     assert_false(feed(NET_LOOK, three, &answer));
@@ -244,8 +262,8 @@ static void test_wrong_answers(void **state) {
 
 /* ---- on a server ---- */
 
-static int ask(struct world *world, enum net_op op, const char *key, const char *token, int64_t ttl_ms,
-               struct ask *into) {
+static int ask(struct world *world, enum net_op op, const char *key, const char *token,
+               int64_t ttl_ms, struct ask *into) {
     static struct ask own;
     if (!into) into = &own;
     ask_init(into, op, key, token, ttl_ms);
@@ -255,7 +273,8 @@ static int ask(struct world *world, enum net_op op, const char *key, const char 
 
 static int64_t server_clock(struct server *server) {
     redisReply *reply = server_ask(server, "TIME");
-    int64_t us = strtoll(reply->element[0]->str, NULL, 10) * SECOND + strtoll(reply->element[1]->str, NULL, 10);
+    int64_t us = strtoll(reply->element[0]->str, NULL, 10) * SECOND +
+                 strtoll(reply->element[1]->str, NULL, 10);
     freeReplyObject(reply);
     return us;
 }
@@ -263,7 +282,8 @@ static int64_t server_clock(struct server *server) {
 static int64_t stamp_in(struct server *server, const char *key) {
     char value[80] = "";
     if (!server_get(server, key, value, sizeof(value))) return -1;
-    assert_int_equal(strspn(value, "0123456789"), strlen(value)); /* digits alone: for those who read whole numbers */
+    assert_int_equal(strspn(value, "0123456789"),
+                     strlen(value)); /* digits alone: for those who read whole numbers */
     return strtoll(value, NULL, 10);
 }
 
@@ -312,7 +332,8 @@ static void overwritten(struct world *world, struct server *server) {
     assert_int_equal(stamp_in(server, "k"), stamp + 5);
     put(server, "k", server_clock(server) / SECOND - 2);
     assert_int_equal(ask(world, NET_ACQUIRE, "k", "t2", 60000, NULL), REDLOCK_VERDICT_GRANTED);
-    freeReplyObject(server_ask(server, "HSET redlock:setnx:k token t3 value %lld", (long long)stamp_in(server, "k")));
+    freeReplyObject(server_ask(server, "HSET redlock:setnx:k token t3 value %lld",
+                               (long long)stamp_in(server, "k")));
     assert_int_equal(ask(world, NET_RELEASE, "k", "t2", 0, NULL), REDLOCK_VERDICT_DENIED);
     freeReplyObject(server_ask(server, "FLUSHALL"));
 }
@@ -360,7 +381,8 @@ static void what_may_be_taken(struct world *world, struct server *server) {
                                          "4f1e9c4b2c1700000000aa"};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         int64_t over_us;
-        bool taken = setnx_parse(text_of(values[i]), &over_us) && over_us + SECOND < server_clock(server);
+        bool taken =
+            setnx_parse(text_of(values[i]), &over_us) && over_us + SECOND < server_clock(server);
         freeReplyObject(server_ask(server, "SET k %b", values[i], strlen(values[i])));
         int verdict = ask(world, NET_ACQUIRE, "k", "t", 60000, NULL);
         if (verdict != (taken ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED))
@@ -405,7 +427,8 @@ static void test_with_scripts(void **state) {
 }
 
 static void test_without_scripts(void **state) {
-    static const char *const arguments[] = {"--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", NULL};
+    static const char *const arguments[] = {"--rename-command", "EVAL", "",  "--rename-command",
+                                            "EVALSHA",          "",     NULL};
     (void)state;
     on_a_server(arguments, true);
 }

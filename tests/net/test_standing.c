@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Which nodes may be asked: servers that die, come back, stop answering, or are listed under two names. */
+/* SPDX-License-Identifier: BSD-2-Clause Which nodes may be asked: servers that die, come back, stop
+ * answering, or are listed under two names. */
 #include "world.h"
 
 #include <poll.h>
@@ -113,7 +113,8 @@ static void test_overdue_is_not_ready(void **state) {
     unsigned told = world.told[0];
     assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
     world_until(&world, not_ready, NULL, "the answer is overdue");
-    assert_true(world.told[0] > told || (world_turn(&world, net_now(world.net) + 50 * RL_MS), world.told[0] > told));
+    assert_true(world.told[0] > told ||
+                (world_turn(&world, net_now(world.net) + 50 * RL_MS), world.told[0] > told));
     assert_int_equal(world_node(&world, 0).verdict, REDLOCK_VERDICT_TIMEOUT);
     assert_int_equal(net_settled(world.net), 1);
     server_resume(&server);
@@ -154,7 +155,8 @@ static void test_twice_listed(void **state) {
     char urls[128];
     (void)state;
     server_start(&server, NULL);
-    snprintf(urls, sizeof(urls), "redis://127.0.0.1:%d redis://localhost:%d", server.port, server.port);
+    snprintf(urls, sizeof(urls), "redis://127.0.0.1:%d redis://localhost:%d", server.port,
+             server.port);
     world_open_urls(&world, urls);
     world_until_verdict(&world, 1, REDLOCK_VERDICT_TWICE_LISTED);
     world_until_ready(&world, 1);
@@ -163,8 +165,10 @@ static void test_twice_listed(void **state) {
     assert_non_null(strstr(world_node(&world, 1).text, "redis://127.0.0.1"));
     world_close(&world);
 
-    /* The other way round the name is asked for last and answered last: the first listed counts all the same. */
-    snprintf(urls, sizeof(urls), "redis://localhost:%d redis://127.0.0.1:%d", server.port, server.port);
+    /* The other way round the name is asked for last and answered last: the first listed counts all
+     * the same. */
+    snprintf(urls, sizeof(urls), "redis://localhost:%d redis://127.0.0.1:%d", server.port,
+             server.port);
     world_open_urls(&world, urls);
     world_until_verdict(&world, 1, REDLOCK_VERDICT_TWICE_LISTED);
     world_until_ready(&world, 1);
@@ -286,7 +290,8 @@ static void test_forked_child_lets_go(void **state) {
     stop(&server, &world);
 }
 
-/* A connection given up is reset even while a forked child still has the descriptor, and epoll forgets it. */
+/* A connection given up is reset even while a forked child still has the descriptor, and epoll
+ * forgets it. */
 static void test_given_up_while_a_child_has_the_socket(void **state) {
     struct server server = {0};
     struct world world;
@@ -379,14 +384,21 @@ static void test_kicked_from_another_thread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_and_restarted), cmocka_unit_test(test_killed_with_calls_out),
-        cmocka_unit_test(test_release_kept_until),   cmocka_unit_test(test_overdue_is_not_ready),
+        cmocka_unit_test(test_killed_and_restarted),
+        cmocka_unit_test(test_killed_with_calls_out),
+        cmocka_unit_test(test_release_kept_until),
+        cmocka_unit_test(test_overdue_is_not_ready),
         cmocka_unit_test(test_overdue_behind_a_patient_call),
-        cmocka_unit_test(test_stalled_is_given_up),  cmocka_unit_test(test_twice_listed),
-        cmocka_unit_test(test_cluster_mode),         cmocka_unit_test(test_too_many_clients),
-        cmocka_unit_test(test_nobody_there),         cmocka_unit_test(test_verdicts_of_a_real_server),
-        cmocka_unit_test(test_forked_child_lets_go), cmocka_unit_test(test_given_up_while_a_child_has_the_socket),
-        cmocka_unit_test(test_one_descriptor),       cmocka_unit_test(test_kicked_from_another_thread),
+        cmocka_unit_test(test_stalled_is_given_up),
+        cmocka_unit_test(test_twice_listed),
+        cmocka_unit_test(test_cluster_mode),
+        cmocka_unit_test(test_too_many_clients),
+        cmocka_unit_test(test_nobody_there),
+        cmocka_unit_test(test_verdicts_of_a_real_server),
+        cmocka_unit_test(test_forked_child_lets_go),
+        cmocka_unit_test(test_given_up_while_a_child_has_the_socket),
+        cmocka_unit_test(test_one_descriptor),
+        cmocka_unit_test(test_kicked_from_another_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

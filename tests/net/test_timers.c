@@ -79,7 +79,8 @@ static void test_never_and_again(void **state) {
     assert_null(timers_due(&heap, 30));
 }
 
-/* A timer that is put off keeps its place, and comes when it is due all the same: never early, never not at all. */
+/* A timer that is put off keeps its place, and comes when it is due all the same: never early,
+ * never not at all. */
 static void test_put_off(void **state) {
     static struct net_timer timers[TIMERS];
     struct timers heap = {NULL};

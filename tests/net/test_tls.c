@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * TLS to real servers: who is trusted, who is not, and which files are refused. Run by with_certificates.sh. */
+/* SPDX-License-Identifier: BSD-2-Clause TLS to real servers: who is trusted, who is not, and which
+ * files are refused. Run by with_certificates.sh. */
 #include "world.h"
 
 #include <arpa/inet.h>
@@ -14,9 +14,15 @@
 static char ca[128], stranger[128], cert[128], key[128], missing[128], noise[128];
 static char tls_port[8], server_cert[128], server_key[128];
 
-static const char *const arguments[] = {
-    "--tls-port", tls_port, "--tls-cert-file", server_cert, "--tls-key-file", server_key, "--tls-ca-cert-file",
-    ca,           NULL};
+static const char *const arguments[] = {"--tls-port",
+                                        tls_port,
+                                        "--tls-cert-file",
+                                        server_cert,
+                                        "--tls-key-file",
+                                        server_key,
+                                        "--tls-ca-cert-file",
+                                        ca,
+                                        NULL};
 
 static void path(char *to, const char *name) {
     const char *dir = getenv("REDLOCK_TEST_CERTIFICATES");
@@ -79,7 +85,8 @@ static void expect_refused(const struct net_options *options, const char *text) 
     struct world world;
     world_open(&world, options);
     world_until_verdict(&world, 0, REDLOCK_VERDICT_TLS);
-    if (!strstr(world_node(&world, 0).text, text)) fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
+    if (!strstr(world_node(&world, 0).text, text))
+        fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
     world_close(&world);
 }

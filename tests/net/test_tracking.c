@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Being told of changes by a real server: by whomever, once for each look, again after each loss; and the line of those
- * who wait. */
+/* SPDX-License-Identifier: BSD-2-Clause Being told of changes by a real server: by whomever, once
+ * for each look, again after each loss; and the line of those who wait. */
 #include "world.h"
 
 #include <stdio.h>
@@ -24,17 +23,23 @@ static int stop_server(void **state) {
     return 0;
 }
 
-static bool is_watched(struct world *world, void *context) { return net_watched(world->net) == *(rl_mask *)context; }
+static bool is_watched(struct world *world, void *context) {
+    return net_watched(world->net) == *(rl_mask *)context;
+}
 
 static void until_watched(struct world *world, rl_mask nodes) {
     world_until(world, is_watched, &nodes, "the nodes tell of changes");
 }
 
-static bool has_changes(struct world *world, void *context) { return world->changes >= *(unsigned *)context; }
+static bool has_changes(struct world *world, void *context) {
+    return world->changes >= *(unsigned *)context;
+}
 static void until_changes(struct world *world, unsigned count) {
     world_until(world, has_changes, &count, "a change is told");
 }
-static bool has_ranks(struct world *world, void *context) { return world->ranks >= *(unsigned *)context; }
+static bool has_ranks(struct world *world, void *context) {
+    return world->ranks >= *(unsigned *)context;
+}
 
 static void open_url(struct world *world, const char *url) {
     struct net_options options = world_options(url);
@@ -260,7 +265,8 @@ static void nobody_waits_any_more(void **state) {
 
 /* ---- the line ---- */
 
-static int line(struct world *world, enum net_op op, const char *token, int64_t ttl_ms, int64_t age_us, bool passes) {
+static int line(struct world *world, enum net_op op, const char *token, int64_t ttl_ms,
+                int64_t age_us, bool passes) {
     struct ask ask;
     ask_init(&ask, op, NET_KEY_WAITING "k " NET_KEY_WAITERS "k", token, ttl_ms);
     ask.request.age_us = age_us;
@@ -275,23 +281,30 @@ static void a_line_is_by_age_and_forgets_the_dead(void **state) {
     open_world(&world);
     assert_int_equal(line(&world, NET_STAND, "a", 5000, 0, false), 0);
     assert_int_equal(line(&world, NET_STAND, "b", 5000, 0, false), 1);
-    assert_int_equal(line(&world, NET_STAND, "c", 5000, 9000000, false), 0); /* has waited elsewhere for 9 s */
+    assert_int_equal(line(&world, NET_STAND, "c", 5000, 9000000, false),
+                     0); /* has waited elsewhere for 9 s */
     assert_int_equal(line(&world, NET_STAND, "b", 5000, 0, false), 2);
-    assert_int_equal(line(&world, NET_STAND, "a", 5000, 0, false), 1); /* its place is that of the first time */
+    assert_int_equal(line(&world, NET_STAND, "a", 5000, 0, false),
+                     1); /* its place is that of the first time */
     assert_int_equal(line(&world, NET_LEAVE, "c", 0, 0, false), 2);
-    assert_int_equal(line(&world, NET_LEAVE, "c", 0, 0, false), 2); /* who is not there leaves nothing */
+    assert_int_equal(line(&world, NET_LEAVE, "c", 0, 0, false),
+                     2); /* who is not there leaves nothing */
     assert_int_equal(line(&world, NET_STAND, "b", 5000, 0, false), 1);
     assert_int_equal(line(&world, NET_STAND, "d", 5000, 0, false), 2);
-    assert_int_equal(line(&world, NET_LEAVE, "b", 0, 0, true), 1); /* and takes along whoever did not come before it */
+    assert_int_equal(line(&world, NET_LEAVE, "b", 0, 0, true),
+                     1); /* and takes along whoever did not come before it */
     assert_int_equal(line(&world, NET_STAND, "d", 5000, 0, false), 0);
     assert_int_equal(line(&world, NET_STAND, "e", 20, 0, false), 1);
     assert_int_equal(line(&world, NET_STAND, "f", 5000, 0, false), 2);
     world_for(&world, 30);
-    assert_int_equal(line(&world, NET_STAND, "f", 5000, 0, false), 1); /* e has said nothing for too long */
+    assert_int_equal(line(&world, NET_STAND, "f", 5000, 0, false),
+                     1); /* e has said nothing for too long */
     assert_int_equal(line(&world, NET_LEAVE, "d", 0, 0, false), 1);
-    assert_in_range(server_ask_integer(&server, "PTTL " NET_KEY_WAITING "k"), 1000, 20000); /* nothing stays for ever */
+    assert_in_range(server_ask_integer(&server, "PTTL " NET_KEY_WAITING "k"), 1000,
+                    20000); /* nothing stays for ever */
     assert_int_equal(line(&world, NET_LEAVE, "f", 0, 0, false), 0);
-    assert_int_equal(server_ask_integer(&server, "EXISTS " NET_KEY_WAITING "k " NET_KEY_WAITERS "k"), 0);
+    assert_int_equal(
+        server_ask_integer(&server, "EXISTS " NET_KEY_WAITING "k " NET_KEY_WAITERS "k"), 0);
     world_close(&world);
 }
 
@@ -302,11 +315,13 @@ static void whose_turn_it_is_is_told(void **state) {
     char token[32];
     open_world(&world);
     watch(&world);
-    snprintf(token, sizeof(token), "%.*s", (int)net_waiter(world.net).bytes, (const char *)net_waiter(world.net).data);
+    snprintf(token, sizeof(token), "%.*s", (int)net_waiter(world.net).bytes,
+             (const char *)net_waiter(world.net).data);
     assert_int_equal(line(&world, NET_STAND, "a", 5000, 0, false), 0);
     assert_int_equal(line(&world, NET_STAND, "b", 5000, 0, false), 1);
     assert_int_equal(line(&world, NET_STAND, token, 5000, 0, false), 2);
-    assert_int_equal(line(&world, NET_LEAVE, "a", 0, 0, false), 2); /* ours is not the next turn yet */
+    assert_int_equal(line(&world, NET_LEAVE, "a", 0, 0, false),
+                     2); /* ours is not the next turn yet */
     world_for(&world, 30);
     assert_int_equal(world.ranks, 0);
     assert_int_equal(line(&world, NET_LEAVE, "b", 0, 0, false), 1);
@@ -331,15 +346,17 @@ static void refusals_are_no_failures(void **state) {
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct world world;
         char url[64];
-        freeReplyObject(server_ask(&server, "ACL SETUSER w reset on >p ~* &* +@all %s", refused[i]));
+        freeReplyObject(
+            server_ask(&server, "ACL SETUSER w reset on >p ~* &* +@all %s", refused[i]));
         snprintf(url, sizeof(url), "redis://w:p@127.0.0.1:%d", server.port);
         open_url(&world, url);
         net_watch(world.net, true);
         world_for(&world, 60);
         assert_int_equal(net_watched(world.net), 0);
         assert_non_null(strstr(world.log, "waiting polls"));
-        assert_null(strstr(strstr(world.log, "waiting polls") + 1, "waiting polls"));    /* once */
-        assert_int_equal(ask_one(&world, NET_PEEK, "k", "", 0), REDLOCK_VERDICT_ABSENT); /* all else goes on */
+        assert_null(strstr(strstr(world.log, "waiting polls") + 1, "waiting polls")); /* once */
+        assert_int_equal(ask_one(&world, NET_PEEK, "k", "", 0),
+                         REDLOCK_VERDICT_ABSENT); /* all else goes on */
         world_close(&world);
     }
 }

@@ -16,26 +16,35 @@ struct good {
 
 static const struct good good[] = {
     {"redis://host", URL_TCP, NULL, NULL, "host", NULL, "6379", "", "redis://host:6379"},
-    {"redis://HOST.example:7000/", URL_TCP, NULL, NULL, "host.example", NULL, "7000", "", "redis://host.example:7000"},
+    {"redis://HOST.example:7000/", URL_TCP, NULL, NULL, "host.example", NULL, "7000", "",
+     "redis://host.example:7000"},
     {"REDIS://h/3", URL_TCP, NULL, NULL, "h", NULL, "6379", "3", "redis://h:6379/3"},
     {"redis://h/007", URL_TCP, NULL, NULL, "h", NULL, "6379", "7", "redis://h:6379/7"},
     {"redis://h/0", URL_TCP, NULL, NULL, "h", NULL, "6379", "0", "redis://h:6379/0"},
     {"redis://:pass@h:1", URL_TCP, NULL, "pass", "h", NULL, "1", "", "redis://h:1"},
-    {"redis://ann:p%40s%3As%2F%25@h", URL_TCP, "ann", "p@s:s/%", "h", NULL, "6379", "", "redis://ann@h:6379"},
+    {"redis://ann:p%40s%3As%2F%25@h", URL_TCP, "ann", "p@s:s/%", "h", NULL, "6379", "",
+     "redis://ann@h:6379"},
     {"redis://a%6En:a:b@h", URL_TCP, "ann", "a:b", "h", NULL, "6379", "", "redis://ann@h:6379"},
     {"redis://ann:@h", URL_TCP, "ann", "", "h", NULL, "6379", "", "redis://ann@h:6379"},
     {"rediss://h:65535", URL_TLS, NULL, NULL, "h", NULL, "65535", "", "rediss://h:65535"},
     {"redis://[::1]:7000/1", URL_TCP, NULL, NULL, "::1", NULL, "7000", "1", "redis://[::1]:7000/1"},
-    {"redis://[FE80::A]", URL_TCP, NULL, NULL, "fe80::a", NULL, "6379", "", "redis://[fe80::a]:6379"},
-    {"unix:///run/redis.sock", URL_UNIX, NULL, NULL, NULL, "/run/redis.sock", "", "", "unix:///run/redis.sock"},
+    {"redis://[FE80::A]", URL_TCP, NULL, NULL, "fe80::a", NULL, "6379", "",
+     "redis://[fe80::a]:6379"},
+    {"unix:///run/redis.sock", URL_UNIX, NULL, NULL, NULL, "/run/redis.sock", "", "",
+     "unix:///run/redis.sock"},
     {"unix:///a%20b/s?db=4", URL_UNIX, NULL, NULL, NULL, "/a b/s", "", "4", "unix:///a b/s?db=4"},
     {"unix://u:p@/s", URL_UNIX, "u", "p", NULL, "/s", "", "", "unix://u@/s"},
-    {"redis://h?scheme=setnx", URL_TCP, NULL, NULL, "h", NULL, "6379", "", "redis://h:6379?scheme=setnx"},
-    {"redis://:p@h/2?scheme=setnx", URL_TCP, NULL, "p", "h", NULL, "6379", "2", "redis://h:6379/2?scheme=setnx"},
-    {"rediss://h/?scheme=setnx-ms", URL_TLS, NULL, NULL, "h", NULL, "6379", "", "rediss://h:6379?scheme=setnx-ms"},
+    {"redis://h?scheme=setnx", URL_TCP, NULL, NULL, "h", NULL, "6379", "",
+     "redis://h:6379?scheme=setnx"},
+    {"redis://:p@h/2?scheme=setnx", URL_TCP, NULL, "p", "h", NULL, "6379", "2",
+     "redis://h:6379/2?scheme=setnx"},
+    {"rediss://h/?scheme=setnx-ms", URL_TLS, NULL, NULL, "h", NULL, "6379", "",
+     "rediss://h:6379?scheme=setnx-ms"},
     {"unix:///s?scheme=setnx", URL_UNIX, NULL, NULL, NULL, "/s", "", "", "unix:///s?scheme=setnx"},
-    {"unix:///s?db=2&scheme=setnx", URL_UNIX, NULL, NULL, NULL, "/s", "", "2", "unix:///s?db=2&scheme=setnx"},
-    {"unix:///s?scheme=setnx&db=2", URL_UNIX, NULL, NULL, NULL, "/s", "", "2", "unix:///s?db=2&scheme=setnx"},
+    {"unix:///s?db=2&scheme=setnx", URL_UNIX, NULL, NULL, NULL, "/s", "", "2",
+     "unix:///s?db=2&scheme=setnx"},
+    {"unix:///s?scheme=setnx&db=2", URL_UNIX, NULL, NULL, NULL, "/s", "", "2",
+     "unix:///s?db=2&scheme=setnx"},
 };
 
 static void same_text(const char *is, const char *should) {
@@ -51,7 +60,8 @@ static void test_good(void **state) {
         struct url urls[RL_NODES_MAX];
         struct net_error error = {0};
         unsigned count = 0;
-        if (urls_parse(good[i].text, urls, &count, &error) != REDLOCK_OK) fail_msg("%s: %s", good[i].text, error.text);
+        if (urls_parse(good[i].text, urls, &count, &error) != REDLOCK_OK)
+            fail_msg("%s: %s", good[i].text, error.text);
         assert_int_equal(count, 1);
         assert_int_equal(urls[0].kind, good[i].kind);
         same_text(urls[0].user, good[i].user);
@@ -66,8 +76,9 @@ static void test_good(void **state) {
 }
 
 static void test_lists(void **state) {
-    static const char *const lists[] = {"redis://a,redis://b,redis://c", " redis://a redis://b\nredis://c\t",
-                                        ",,redis://a, redis://b ,,redis://c,", "redis://a redis://a:6380 unix:///a"};
+    static const char *const lists[] = {
+        "redis://a,redis://b,redis://c", " redis://a redis://b\nredis://c\t",
+        ",,redis://a, redis://b ,,redis://c,", "redis://a redis://a:6380 unix:///a"};
     (void)state;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         struct url urls[RL_NODES_MAX];
@@ -124,7 +135,8 @@ static const struct bad bad[] = {
     {"redis://a?scheme=setnxx", "as in ?scheme=setnx"},
     {"redis://a?Scheme=setnx", "scheme=setnx"},
     {"redis://a?scheme=setnx redis://b", "node 1: scheme=setnx is a lock on one server"},
-    {"redis://a redis://b redis://c?scheme=setnx-ms", "node 3: scheme=setnx-ms is a lock on one server"},
+    {"redis://a redis://b redis://c?scheme=setnx-ms",
+     "node 3: scheme=setnx-ms is a lock on one server"},
     {"redis://a redis://A:6379", "listed twice"},
     {"redis://a/1 redis://a/2", "listed twice"},
     {"unix:///s unix:///s?db=1", "listed twice"},
@@ -152,9 +164,12 @@ static void test_bad(void **state) {
         struct net_error error = {0};
         unsigned count = 0;
         int result = urls_parse(bad[i].text, urls, &count, &error);
-        if (result != REDLOCK_BAD_ARGUMENT || error.result != result) fail_msg("%s was accepted", bad[i].text);
-        if (!strstr(error.text, bad[i].says)) fail_msg("%s: \"%s\" lacks \"%s\"", bad[i].text, error.text, bad[i].says);
-        if (strstr(error.text, "sec") || strstr(error.text, "ret@")) fail_msg("%s tells the secret", error.text);
+        if (result != REDLOCK_BAD_ARGUMENT || error.result != result)
+            fail_msg("%s was accepted", bad[i].text);
+        if (!strstr(error.text, bad[i].says))
+            fail_msg("%s: \"%s\" lacks \"%s\"", bad[i].text, error.text, bad[i].says);
+        if (strstr(error.text, "sec") || strstr(error.text, "ret@"))
+            fail_msg("%s tells the secret", error.text);
         assert_int_equal(count, 0);
     }
 }

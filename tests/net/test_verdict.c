@@ -25,12 +25,14 @@ static const struct {
     {"BUSYKEY Target key name already exists.", REDLOCK_VERDICT_ERROR},
     {"BUSYGROUP Consumer Group name already exists", REDLOCK_VERDICT_ERROR},
     {"NOREPLICAS Not enough good replicas to write.", REDLOCK_VERDICT_NOREPLICAS},
-    {"WRONGTYPE Operation against a key holding the wrong kind of value", REDLOCK_VERDICT_WRONGTYPE},
+    {"WRONGTYPE Operation against a key holding the wrong kind of value",
+     REDLOCK_VERDICT_WRONGTYPE},
     {"MOVED 3999 127.0.0.1:6381", REDLOCK_VERDICT_CLUSTER},
     {"ASK 3999 127.0.0.1:6381", REDLOCK_VERDICT_CLUSTER},
     {"CLUSTERDOWN Hash slot not served", REDLOCK_VERDICT_CLUSTER},
     {"CROSSSLOT Keys in request don't hash to the same slot", REDLOCK_VERDICT_CLUSTER},
-    {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", REDLOCK_VERDICT_MASTERDOWN},
+    {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+     REDLOCK_VERDICT_MASTERDOWN},
     {"ERR max number of clients reached", REDLOCK_VERDICT_MAXCLIENTS},
     {"ERR max number of clients + cluster connections reached", REDLOCK_VERDICT_MAXCLIENTS},
     {"ERR syntax error", REDLOCK_VERDICT_ERROR},
@@ -54,7 +56,8 @@ static const struct {
      "or "
      "subcommand",
      REDLOCK_VERDICT_NOPERM},
-    {"ERR Error running script (call to f_4ca2): @user_script:6: something else", REDLOCK_VERDICT_ERROR},
+    {"ERR Error running script (call to f_4ca2): @user_script:6: something else",
+     REDLOCK_VERDICT_ERROR},
     {"ERR The user executing the script can't run this command or subcommand script: 4ca2, on @user_script:6.",
      REDLOCK_VERDICT_NOPERM},
     {"NOPERM ACL failure in script: No permissions to access a key script: 4ca2, on @user_script:1.",
@@ -65,7 +68,8 @@ static void test_table(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         int verdict = verdict_of_error(table[i].text, strlen(table[i].text));
-        if (verdict != table[i].verdict) fail_msg("\"%s\": %s", table[i].text, verdict_text(verdict));
+        if (verdict != table[i].verdict)
+            fail_msg("\"%s\": %s", table[i].text, verdict_text(verdict));
     }
 }
 

@@ -35,7 +35,8 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     ask->has_state = reply->state != NULL;
     if (reply->state) ask->told = *reply->state;
     ask->has_fences = reply->fences != NULL;
-    if (reply->fences && ask->fences) memcpy(ask->fences, reply->fences, RL_STRIPES * sizeof(*ask->fences));
+    if (reply->fences && ask->fences)
+        memcpy(ask->fences, reply->fences, RL_STRIPES * sizeof(*ask->fences));
     if (ask->request.op == NET_RECORD || ask->request.op == NET_SURVEY) join_items(ask, reply);
 }
 
@@ -50,10 +51,13 @@ static void on_log(void *context, int level, const char *text) {
 static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
     struct world *world = context;
     (void)node;
-    if (rank < 0) world->changes++;
-    else world->ranks++;
+    if (rank < 0)
+        world->changes++;
+    else
+        world->ranks++;
     world->rank = rank;
-    snprintf(world->key, sizeof(world->key), "%.*s", (int)key.bytes, key.data ? (const char *)key.data : "");
+    snprintf(world->key, sizeof(world->key), "%.*s", (int)key.bytes,
+             key.data ? (const char *)key.data : "");
 }
 
 static void on_changed(void *context, unsigned node) {
@@ -62,8 +66,10 @@ static void on_changed(void *context, unsigned node) {
 }
 
 struct net_options world_options(const char *nodes) {
-    return (struct net_options){
-        .nodes = nodes, .connect_timeout = 1000 * RL_MS, .stall_timeout = 5000 * RL_MS, .log_level = REDLOCK_LOG_DEBUG};
+    return (struct net_options){.nodes = nodes,
+                                .connect_timeout = 1000 * RL_MS,
+                                .stall_timeout = 5000 * RL_MS,
+                                .log_level = REDLOCK_LOG_DEBUG};
 }
 
 void world_open(struct world *world, const struct net_options *options) {
@@ -75,7 +81,8 @@ void world_open(struct world *world, const struct net_options *options) {
                                     .context = world};
     struct net_error error = {0};
     memset(world, 0, sizeof(*world));
-    if (net_open(&world->net, options, &handlers, &error) != REDLOCK_OK) fail_msg("net_open: %s", error.text);
+    if (net_open(&world->net, options, &handlers, &error) != REDLOCK_OK)
+        fail_msg("net_open: %s", error.text);
 }
 
 void world_open_urls(struct world *world, const char *nodes) {
@@ -95,10 +102,12 @@ void world_turn(struct world *world, rl_ns until) {
     net_process(world->net, &batch);
 }
 
-void world_until(struct world *world, bool (*so)(struct world *, void *), void *context, const char *what) {
+void world_until(struct world *world, bool (*so)(struct world *, void *), void *context,
+                 const char *what) {
     rl_ns end = net_now(world->net) + 5000 * RL_MS;
     while (!so(world, context)) {
-        if (net_now(world->net) >= end) fail_msg("waited in vain until %s; log:\n%s", what, world->log);
+        if (net_now(world->net) >= end)
+            fail_msg("waited in vain until %s; log:\n%s", what, world->log);
         world_turn(world, end);
     }
 }
@@ -148,7 +157,8 @@ void world_until_done(struct world *world, struct ask *ask, unsigned count) {
     world_until(world, is_done, &wanted, "the calls are done");
 }
 
-void ask_init(struct ask *ask, enum net_op op, const char *keys, const char *token, int64_t ttl_ms) {
+void ask_init(struct ask *ask, enum net_op op, const char *keys, const char *token,
+              int64_t ttl_ms) {
     size_t count = 0;
     memset(ask, 0, sizeof(*ask));
     while (*keys) {
@@ -156,21 +166,27 @@ void ask_init(struct ask *ask, enum net_op op, const char *keys, const char *tok
         ask->keys[count++] = (struct net_bytes){keys, bytes};
         keys += bytes + strspn(keys + bytes, " ");
     }
-    ask->request = (struct net_request){
-        .op = op, .keys = ask->keys, .keys_count = count, .token = {token, strlen(token)}, .ttl_ms = ttl_ms};
+    ask->request = (struct net_request){.op = op,
+                                        .keys = ask->keys,
+                                        .keys_count = count,
+                                        .token = {token, strlen(token)},
+                                        .ttl_ms = ttl_ms};
     for (unsigned i = 0; i < RL_NODES_MAX; i++) ask->calls[i].owner = ask;
 }
 
-void ask_guard(struct ask *ask, const uint64_t *nonces, int64_t fence, const uint16_t *stripes, size_t count) {
+void ask_guard(struct ask *ask, const uint64_t *nonces, int64_t fence, const uint16_t *stripes,
+               size_t count) {
     ask->request.nonces = nonces;
     ask->request.fence = fence;
     ask->request.stripes = stripes;
     ask->request.stripes_count = count;
 }
 
-rl_mask ask_send(struct world *world, struct ask *ask, rl_mask nodes, int64_t due_ms, int64_t keep_ms) {
+rl_mask ask_send(struct world *world, struct ask *ask, rl_mask nodes, int64_t due_ms,
+                 int64_t keep_ms) {
     rl_ns now = net_now(world->net);
-    rl_mask taken = net_send(world->net, nodes, &ask->request, ask->calls, now + due_ms * RL_MS, now + keep_ms * RL_MS);
+    rl_mask taken = net_send(world->net, nodes, &ask->request, ask->calls, now + due_ms * RL_MS,
+                             now + keep_ms * RL_MS);
     net_flush(world->net);
     return taken;
 }
@@ -182,7 +198,8 @@ int ask_and_wait(struct world *world, struct ask *ask) {
     return ask->verdicts[0];
 }
 
-int ask_one(struct world *world, enum net_op op, const char *keys, const char *token, int64_t ttl_ms) {
+int ask_one(struct world *world, enum net_op op, const char *keys, const char *token,
+            int64_t ttl_ms) {
     struct ask ask;
     ask_init(&ask, op, keys, token, ttl_ms);
     return ask_and_wait(world, &ask);

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One sequence of random requests to a real redis-server and to the table of src/node; every reply is compared, and
- * after every request the number of keys. The server's wall clock is held by the test (stepclock.c): it stands still,
- * and steps forward and back between requests, so PTTLs and the millisecond of an end are compared exactly.
+ * One sequence of random requests to a real redis-server and to the table of src/node; every reply
+ * is compared, and after every request the number of keys. The server's wall clock is held by the
+ * test (stepclock.c): it stands still, and steps forward and back between requests, so PTTLs and
+ * the millisecond of an end are compared exactly.
  *
  * Record and fences are compared too, with every set of fences as a whole at the end of a sequence.
  *
  * What is not compared, because the simulator's node takes it from elsewhere or draws it:
- *  - when active expiry finds a key that has ended. It is off here but for the request that asks for all of it.
+ *  - when active expiry finds a key that has ended. It is off here but for the request that asks
+ *    for all of it.
  *  - which key an eviction takes, and OOM, LOADING, READONLY: not the table's.
- *  - a script or key that is slow: time stands still within a request, as scripts of the server see it anyway.
+ *  - a script or key that is slow: time stands still within a request, as scripts of the server see
+ *    it anyway.
  *  - TTLs that a server refuses (0, negative, beyond 64 bits): the library does not send them.
  *
- * usage: differential STEPCLOCK [--seed S] [--requests N] [--skew-us U]
- * --skew-us: every other step takes the server's clock so much further than the table's (a skew that stays would not
- * show: TTLs are relative). Proves that the comparison is as exact as it says.
+ * usage: differential STEPCLOCK [--seed S] [--requests N] [--skew-us U] --skew-us: every other step
+ * takes the server's clock so much further than the table's (a skew that stays would not show: TTLs
+ * are relative). Proves that the comparison is as exact as it says.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -83,7 +86,8 @@ static bool compare_all(struct comparison *comparison) {
     return ask_both(comparison, &record) && ask_both(comparison, &fences);
 }
 
-/* The number of the request whose answers differ, `count` if it shows only in the end, -1: they agree. */
+/* The number of the request whose answers differ, `count` if it shows only in the end, -1: they
+ * agree. */
 static long run(struct comparison *comparison, const struct request *requests, size_t count) {
     comparison->skewed = true;
     set_clock(comparison, clock_begin_us);
@@ -117,8 +121,8 @@ static size_t shrink(struct comparison *comparison, struct request *requests, si
     return count;
 }
 
-static void report(struct comparison *comparison, struct request *requests, size_t count, uint64_t seed,
-                   unsigned long sequence, long at) {
+static void report(struct comparison *comparison, struct request *requests, size_t count,
+                   uint64_t seed, unsigned long sequence, long at) {
     printf("differ at request %ld of sequence %lu, seed %" PRIu64 "\n", at, sequence, seed);
     if ((size_t)at < count) count = (size_t)at + 1; /* nothing after it matters */
     count = shrink(comparison, requests, count);
@@ -129,7 +133,8 @@ static void report(struct comparison *comparison, struct request *requests, size
         request_show(&requests[i], stdout);
     }
     if (at == (long)count) printf("  then a look at all there is\n");
-    if (at < 0) printf("(did not fail again: the server is not a function of requests and clock)\n");
+    if (at < 0)
+        printf("(did not fail again: the server is not a function of requests and clock)\n");
     printf("table:\n%sserver:\n%s", comparison->expected.text, comparison->got.text);
 }
 
@@ -164,14 +169,15 @@ static bool compare(struct comparison *comparison, const struct options *options
     struct random random = {options->seed};
     unsigned long sequences = (options->requests + SEQUENCE_LENGTH - 1) / SEQUENCE_LENGTH;
     for (unsigned long sequence = 0; sequence < sequences; sequence++) {
-        for (size_t i = 0; i < SEQUENCE_LENGTH; i++) requests[i] = request_draw(&random, comparison->guarded);
+        for (size_t i = 0; i < SEQUENCE_LENGTH; i++)
+            requests[i] = request_draw(&random, comparison->guarded);
         long at = run(comparison, requests, SEQUENCE_LENGTH);
         if (at < 0) continue;
         report(comparison, requests, SEQUENCE_LENGTH, options->seed, sequence, at);
         return false;
     }
-    printf("%lu requests in %lu sequences, seed %" PRIu64 ": every reply the same\n", sequences * SEQUENCE_LENGTH,
-           sequences, options->seed);
+    printf("%lu requests in %lu sequences, seed %" PRIu64 ": every reply the same\n",
+           sequences * SEQUENCE_LENGTH, sequences, options->seed);
     return !comparison->guarded || options->requests < REQUESTS_USUAL || model_guarded_saw_all();
 }
 
@@ -187,7 +193,8 @@ int main(int argc, char **argv) {
     comparison->model = model_new();
     comparison->real = real_start(options.stepclock, clock_begin_us);
     comparison->guarded = real_is_guarded(comparison->real);
-    if (!comparison->guarded) puts("this server is older than 6.2: nothing of guarded mode is compared");
+    if (!comparison->guarded)
+        puts("this server is older than 6.2: nothing of guarded mode is compared");
     bool same = compare(comparison, &options);
     real_stop(comparison->real);
     model_free(comparison->model);

@@ -32,10 +32,11 @@ static unsigned number_of(struct node_bytes key) {
     die("told of a key that nobody named");
 }
 
-static void on_change(void *context, enum node_change change, struct node_bytes key, struct node_bytes token,
-                      int64_t expires_ms) {
+static void on_change(void *context, enum node_change change, struct node_bytes key,
+                      struct node_bytes token, int64_t expires_ms) {
     struct told *told = &((struct model *)context)->told[number_of(key)];
-    bool same = told->token_bytes == token.bytes && memcmp(told->token, token.data, token.bytes) == 0;
+    bool same =
+        told->token_bytes == token.bytes && memcmp(told->token, token.data, token.bytes) == 0;
     if (token.bytes > sizeof(told->token)) die("told of a token that nobody named");
     if (change == NODE_CHANGE_SET) {
         told->exists = true;
@@ -84,10 +85,14 @@ void model_reset(struct model *model) {
     node_flush_all(model->snapshot);
 }
 
-size_t model_count(const struct model *model) { return node_count(model->table) + model_guarded_count(model->table); }
+size_t model_count(const struct model *model) {
+    return node_count(model->table) + model_guarded_count(model->table);
+}
 int64_t model_next_end(const struct model *model) { return node_next_expiry(model->table); }
 
-static void answer_integer(struct answer *answer, long long number) { answer_line(answer, "(%lld)", number); }
+static void answer_integer(struct answer *answer, long long number) {
+    answer_line(answer, "(%lld)", number);
+}
 
 /* What the script returns for it; `denied` differs between the scripts. */
 static void answer_script(struct answer *answer, enum node_answer what, long long denied) {
@@ -106,22 +111,25 @@ static void answer_status(struct answer *answer, enum node_answer what) {
     answer_line(answer, "%s", what == NODE_GRANTED ? "OK" : "nil");
 }
 
-static void answer_value(struct model *model, struct node_bytes key, int64_t now_ms, const char *absent,
-                         struct answer *answer) {
+static void answer_value(struct model *model, struct node_bytes key, int64_t now_ms,
+                         const char *absent, struct answer *answer) {
     struct node_bytes value = node_get(model->table, key, now_ms);
     if (value.data)
         answer_bytes(answer, value);
     else
-        answer_line(answer, "%s", node_pttl(model->table, key, now_ms) == -2 ? absent : "WRONGTYPE");
+        answer_line(answer, "%s",
+                    node_pttl(model->table, key, now_ms) == -2 ? absent : "WRONGTYPE");
 }
 
 static void restore(struct model *model, int64_t now_ms, struct answer *answer) {
     if (!node_table_copy(model->table, model->snapshot)) die("no memory");
-    node_expire_due(model->table, now_ms); /* a server leaves out what has ended when it reads its snapshot */
+    node_expire_due(model->table,
+                    now_ms); /* a server leaves out what has ended when it reads its snapshot */
     answer_line(answer, "OK");
 }
 
-static void set_other_type(struct model *model, struct node_bytes key, int64_t now_ms, struct answer *answer) {
+static void set_other_type(struct model *model, struct node_bytes key, int64_t now_ms,
+                           struct answer *answer) {
     answer_integer(answer, node_delete(model->table, key, now_ms));
     if (node_set_other_type(model->table, key, now_ms) != NODE_GRANTED) die("no memory");
     answer_integer(answer, 1);
@@ -131,7 +139,8 @@ void model_resolve(const struct model *model, struct request *request) {
     if (request_is_guarded(request->op)) model_guarded_resolve(model->table, request);
 }
 
-void model_do(struct model *model, const struct request *request, int64_t now_ms, struct answer *answer) {
+void model_do(struct model *model, const struct request *request, int64_t now_ms,
+              struct answer *answer) {
     struct node_table *table = model->table;
     struct node_bytes keys[REQUEST_KEYS_MAX], key, token = request_token(request->token);
     size_t count = request->keys_count;
@@ -139,10 +148,18 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
     for (size_t i = 0; i < count; i++) keys[i] = request_key(request->keys[i]);
     key = keys[0];
     switch (request->op) {
-    case REQUEST_SET_NX: answer_status(answer, node_acquire(table, &key, 1, token, number, now_ms)); break;
-    case REQUEST_ACQUIRE_MANY: answer_script(answer, node_acquire(table, keys, count, token, number, now_ms), 0); break;
-    case REQUEST_EXTEND: answer_script(answer, node_extend(table, keys, count, token, number, now_ms), -1); break;
-    case REQUEST_RELEASE: answer_script(answer, node_release(table, keys, count, token, now_ms), -1); break;
+    case REQUEST_SET_NX:
+        answer_status(answer, node_acquire(table, &key, 1, token, number, now_ms));
+        break;
+    case REQUEST_ACQUIRE_MANY:
+        answer_script(answer, node_acquire(table, keys, count, token, number, now_ms), 0);
+        break;
+    case REQUEST_EXTEND:
+        answer_script(answer, node_extend(table, keys, count, token, number, now_ms), -1);
+        break;
+    case REQUEST_RELEASE:
+        answer_script(answer, node_release(table, keys, count, token, now_ms), -1);
+        break;
     case REQUEST_PTTL: answer_integer(answer, node_pttl(table, key, now_ms)); break;
     case REQUEST_GET: answer_value(model, key, now_ms, "nil", answer); break;
     case REQUEST_LOOK:

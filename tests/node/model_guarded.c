@@ -15,7 +15,7 @@ static _Noreturn void die(const char *why) {
     abort();
 }
 
-/* ---- what there is ---------------------------------------------------------------------------------------- */
+/* ---- what there is --------------------------------------------------------------------------- */
 
 /* The number of the record's nonce; 0: no record. */
 static uint8_t present_nonce(const struct node_table *table) {
@@ -27,7 +27,8 @@ static uint8_t present_nonce(const struct node_table *table) {
         if (fields[i].name.bytes != 5 || memcmp(fields[i].name.data, "nonce", 5) != 0) continue;
         for (uint8_t n = 1; n < REQUEST_NONCES; n++) {
             request_nonce_text(request_nonce(n), digits);
-            if (fields[i].value.bytes == 16 && memcmp(fields[i].value.data, digits, 16) == 0) return n;
+            if (fields[i].value.bytes == 16 && memcmp(fields[i].value.data, digits, 16) == 0)
+                return n;
         }
     }
     die("a record without a nonce of ours");
@@ -52,72 +53,85 @@ void model_guarded_resolve(const struct node_table *table, struct request *reque
 size_t model_guarded_count(const struct node_table *table) {
     const struct node_field *fields;
     size_t count = node_record(table, &fields) > 0;
-    for (uint8_t i = 0; i < REQUEST_NONCES; i++) count += node_fences(table, request_nonce(i)) != NULL;
+    for (uint8_t i = 0; i < REQUEST_NONCES; i++)
+        count += node_fences(table, request_nonce(i)) != NULL;
     return count;
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* As the script returns it, `integers` by enum node_answer. */
-static void answer_script(struct answer *answer, enum node_answer what, const int integers[ANSWERS]) {
+static void answer_script(struct answer *answer, enum node_answer what,
+                          const int integers[ANSWERS]) {
     if (what == NODE_WRONGTYPE)
         answer_line(answer, "WRONGTYPE");
     else
         answer_line(answer, "(%d)", integers[what]);
 }
 
-static enum node_answer acquire(struct node_table *table, const struct request *request, const struct node_bytes *keys,
-                                int64_t now_ms, struct answer *answer) {
+static enum node_answer acquire(struct node_table *table, const struct request *request,
+                                const struct node_bytes *keys, int64_t now_ms,
+                                struct answer *answer) {
     static const int integers[ANSWERS] = {[NODE_GRANTED] = 1, [NODE_DENIED] = 0, [NODE_STALE] = -1};
-    enum node_answer what = node_acquire_guarded(table, keys, request->keys_count, request_token(request->token),
-                                                 request->number, request_nonce(request->nonce), request->fence,
-                                                 request->stripes, request->stripes_count, now_ms);
+    enum node_answer what =
+        node_acquire_guarded(table, keys, request->keys_count, request_token(request->token),
+                             request->number, request_nonce(request->nonce), request->fence,
+                             request->stripes, request->stripes_count, now_ms);
     answer_script(answer, what, integers);
     return what;
 }
 
-static enum node_answer extend(struct node_table *table, const struct request *request, const struct node_bytes *keys,
-                               int64_t now_ms, struct answer *answer) {
-    static const int integers[ANSWERS] = {[NODE_GRANTED] = 1, [NODE_ABSENT] = 0, [NODE_DENIED] = -1, [NODE_GONE] = -2};
-    enum node_answer what = node_extend_guarded(table, keys, request->keys_count, request_token(request->token),
-                                                request->number, request_nonce(request->nonce), request->fence,
-                                                request->stripes, request->stripes_count, now_ms);
+static enum node_answer extend(struct node_table *table, const struct request *request,
+                               const struct node_bytes *keys, int64_t now_ms,
+                               struct answer *answer) {
+    static const int integers[ANSWERS] = {
+        [NODE_GRANTED] = 1, [NODE_ABSENT] = 0, [NODE_DENIED] = -1, [NODE_GONE] = -2};
+    enum node_answer what =
+        node_extend_guarded(table, keys, request->keys_count, request_token(request->token),
+                            request->number, request_nonce(request->nonce), request->fence,
+                            request->stripes, request->stripes_count, now_ms);
     answer_script(answer, what, integers);
     return what;
 }
 
-static enum node_answer confirm(struct node_table *table, const struct request *request, const struct node_bytes *keys,
-                                int64_t now_ms, struct answer *answer) {
+static enum node_answer confirm(struct node_table *table, const struct request *request,
+                                const struct node_bytes *keys, int64_t now_ms,
+                                struct answer *answer) {
     static const int integers[ANSWERS] = {[NODE_GRANTED] = 1, [NODE_STALE] = 0, [NODE_GONE] = -2};
     enum node_answer what =
-        node_confirm(table, keys, request->keys_count, request_token(request->token), request_nonce(request->nonce),
-                     request->fence, request->stripes, request->stripes_count, now_ms);
+        node_confirm(table, keys, request->keys_count, request_token(request->token),
+                     request_nonce(request->nonce), request->fence, request->stripes,
+                     request->stripes_count, now_ms);
     answer_script(answer, what, integers);
     return what;
 }
 
-static enum node_answer zadd(struct node_table *table, const struct request *request, struct answer *answer) {
-    enum node_answer what =
-        node_zadd(table, request_nonce(request->nonce), request->fence, request->stripes, request->stripes_count);
+static enum node_answer zadd(struct node_table *table, const struct request *request,
+                             struct answer *answer) {
+    enum node_answer what = node_zadd(table, request_nonce(request->nonce), request->fence,
+                                      request->stripes, request->stripes_count);
     answer_line(answer, "%s", what == NODE_GRANTED ? "all raised" : "not all raised");
     return what;
 }
 
-static enum node_answer set_zadd(struct node_table *table, const struct request *request, struct node_bytes key,
-                                 int64_t now_ms, struct answer *answer) {
-    enum node_answer set = node_acquire(table, &key, 1, request_token(request->token), request->number, now_ms);
+static enum node_answer set_zadd(struct node_table *table, const struct request *request,
+                                 struct node_bytes key, int64_t now_ms, struct answer *answer) {
+    enum node_answer set =
+        node_acquire(table, &key, 1, request_token(request->token), request->number, now_ms);
     answer_line(answer, "%s", set == NODE_GRANTED ? "OK" : "nil");
     enum node_answer raised = zadd(table, request, answer);
     return set == NODE_GRANTED ? raised : set;
 }
 
-static enum node_answer raise(struct node_table *table, const struct request *request, const struct node_bytes *keys,
-                              int64_t now_ms, struct answer *answer) {
+static enum node_answer raise(struct node_table *table, const struct request *request,
+                              const struct node_bytes *keys, int64_t now_ms,
+                              struct answer *answer) {
     static const int integers[ANSWERS] = {[NODE_GRANTED] = 0, [NODE_DENIED] = -1, [NODE_GONE] = -2};
     int64_t highest = 0;
     enum node_answer what =
-        node_raise(table, keys, request->keys_count, request_token(request->token), request_nonce(request->nonce),
-                   request->fence, request->stripes, request->stripes_count, now_ms, &highest);
+        node_raise(table, keys, request->keys_count, request_token(request->token),
+                   request_nonce(request->nonce), request->fence, request->stripes,
+                   request->stripes_count, now_ms, &highest);
     if (what == NODE_STALE)
         answer_line(answer, "(%" PRId64 ")", highest);
     else
@@ -125,7 +139,8 @@ static enum node_answer raise(struct node_table *table, const struct request *re
     return what;
 }
 
-static enum node_answer write_record(struct node_table *table, const struct request *request, struct answer *answer) {
+static enum node_answer write_record(struct node_table *table, const struct request *request,
+                                     struct answer *answer) {
     char digits[REQUEST_NONCE_BYTES];
     struct node_field fields[NODE_FIELDS_MAX];
     struct node_record_write write = {.expected = request_nonce(request->expected),
@@ -140,7 +155,8 @@ static enum node_answer write_record(struct node_table *table, const struct requ
     return what;
 }
 
-static void read_fences(const struct node_table *table, const struct request *request, struct answer *answer) {
+static void read_fences(const struct node_table *table, const struct request *request,
+                        struct answer *answer) {
     for (uint8_t i = 0; i < REQUEST_NONCES; i++) {
         const int64_t *fences = node_fences(table, request_nonce(i));
         for (unsigned k = 0; k < request->stripes_count; k++) {
@@ -161,8 +177,8 @@ static void read_all_fences(const struct node_table *table, struct answer *answe
     }
 }
 
-static enum node_answer delete_name(struct node_table *table, const struct request *request, int64_t now_ms,
-                                    struct answer *answer) {
+static enum node_answer delete_name(struct node_table *table, const struct request *request,
+                                    int64_t now_ms, struct answer *answer) {
     char name[REQUEST_NAME_BYTES];
     request_name(request->name, name);
     bool deleted = node_delete(table, (struct node_bytes){name, strlen(name)}, now_ms);
@@ -170,7 +186,8 @@ static enum node_answer delete_name(struct node_table *table, const struct reque
     return deleted ? NODE_GRANTED : NODE_ABSENT;
 }
 
-static enum node_answer look(struct node_table *table, const struct request *request, struct answer *answer) {
+static enum node_answer look(struct node_table *table, const struct request *request,
+                             struct answer *answer) {
     const struct node_field *fields;
     size_t count = node_record(table, &fields);
     if (request->op == REQUEST_RECORD) answer_fields(answer, fields, count);
@@ -179,8 +196,8 @@ static enum node_answer look(struct node_table *table, const struct request *req
     return count ? NODE_GRANTED : NODE_ABSENT;
 }
 
-static enum node_answer perform(struct node_table *table, const struct request *request, int64_t now_ms,
-                                struct answer *answer) {
+static enum node_answer perform(struct node_table *table, const struct request *request,
+                                int64_t now_ms, struct answer *answer) {
     struct node_bytes keys[REQUEST_KEYS_MAX];
     for (size_t i = 0; i < request->keys_count; i++) keys[i] = request_key(request->keys[i]);
     switch (request->op) {
@@ -196,13 +213,14 @@ static enum node_answer perform(struct node_table *table, const struct request *
     }
 }
 
-void model_guarded_do(struct node_table *table, const struct request *request, int64_t now_ms, struct answer *answer) {
+void model_guarded_do(struct node_table *table, const struct request *request, int64_t now_ms,
+                      struct answer *answer) {
     enum node_answer what = perform(table, request, now_ms, answer);
     if (what == NODE_NO_MEMORY) die("no memory");
     seen[request->op][what]++;
 }
 
-/* ---- was it worth anything? ------------------------------------------------------------------------------- */
+/* ---- was it worth anything? ------------------------------------------------------------------ */
 
 bool model_guarded_saw_all(void) {
     static const struct {
@@ -210,9 +228,13 @@ bool model_guarded_saw_all(void) {
         const char *name;
         bool can[ANSWERS];
     } rows[] = {
-        {REQUEST_SET_ZADD, "set, zadd", {[NODE_GRANTED] = true, [NODE_DENIED] = true, [NODE_STALE] = true}},
+        {REQUEST_SET_ZADD,
+         "set, zadd",
+         {[NODE_GRANTED] = true, [NODE_DENIED] = true, [NODE_STALE] = true}},
         {REQUEST_ZADD, "zadd", {[NODE_GRANTED] = true, [NODE_STALE] = true}},
-        {REQUEST_ACQUIRE_GUARDED, "acquire", {[NODE_GRANTED] = true, [NODE_DENIED] = true, [NODE_STALE] = true}},
+        {REQUEST_ACQUIRE_GUARDED,
+         "acquire",
+         {[NODE_GRANTED] = true, [NODE_DENIED] = true, [NODE_STALE] = true}},
         {REQUEST_EXTEND_GUARDED,
          "extend",
          {[NODE_GRANTED] = true,
@@ -245,6 +267,7 @@ bool model_guarded_saw_all(void) {
         }
         putchar('\n');
     }
-    if (!all) puts("an answer that is possible never came: the comparison says less than it should");
+    if (!all)
+        puts("an answer that is possible never came: the comparison says less than it should");
     return all;
 }

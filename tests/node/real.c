@@ -19,12 +19,13 @@ _Noreturn void real_die(const char *what, const char *why) {
     abort();
 }
 
-/* ---- its clock -------------------------------------------------------------------------------------------- */
+/* ---- its clock ------------------------------------------------------------------------------- */
 
 static void open_clock(struct real *real) {
     snprintf(real->clock_path, sizeof(real->clock_path), "/tmp/redlock-clock-XXXXXX");
     int fd = mkstemp(real->clock_path);
-    if (fd < 0 || ftruncate(fd, sizeof(int64_t)) != 0) real_die("the clock's file", real->clock_path);
+    if (fd < 0 || ftruncate(fd, sizeof(int64_t)) != 0)
+        real_die("the clock's file", real->clock_path);
     void *map = mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) real_die("the clock's file", real->clock_path);
     close(fd);
@@ -33,7 +34,7 @@ static void open_clock(struct real *real) {
 
 void real_clock(struct real *real, int64_t now_us) { *real->clock_us = now_us; }
 
-/* ---- questions -------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 redisReply *ask(struct real *real, const char *format, ...) {
     va_list args;
@@ -46,7 +47,8 @@ redisReply *ask(struct real *real, const char *format, ...) {
 
 static long long ask_integer(struct real *real, const char *format) {
     redisReply *reply = ask(real, format);
-    if (reply->type != REDIS_REPLY_INTEGER) real_die(format, reply->str ? reply->str : "no integer");
+    if (reply->type != REDIS_REPLY_INTEGER)
+        real_die(format, reply->str ? reply->str : "no integer");
     long long value = reply->integer;
     freeReplyObject(reply);
     return value;
@@ -65,8 +67,11 @@ void take(struct answer *answer, redisReply *reply) {
     case REDIS_REPLY_STATUS: answer_line(answer, "%s", reply->str); break;
     case REDIS_REPLY_NIL: answer_line(answer, "nil"); break;
     case REDIS_REPLY_INTEGER: answer_line(answer, "(%lld)", reply->integer); break;
-    case REDIS_REPLY_STRING: answer_bytes(answer, (struct node_bytes){reply->str, reply->len}); break;
-    case REDIS_REPLY_ERROR: /* 6.x says "ERR Error running script (...): @user_script: 1: WRONGTYPE ..." */
+    case REDIS_REPLY_STRING:
+        answer_bytes(answer, (struct node_bytes){reply->str, reply->len});
+        break;
+    case REDIS_REPLY_ERROR: /* 6.x says "ERR Error running script (...): @user_script: 1: WRONGTYPE
+                               ..." */
         if (strstr(reply->str, "WRONGTYPE"))
             answer_line(answer, "WRONGTYPE");
         else
@@ -77,7 +82,7 @@ void take(struct answer *answer, redisReply *reply) {
     freeReplyObject(reply);
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 void word(struct words *words, struct node_bytes bytes) {
     if (words->count == REAL_WORDS_MAX) real_die("a request", "too many words");
@@ -85,7 +90,9 @@ void word(struct words *words, struct node_bytes bytes) {
     words->bytes[words->count++] = bytes.bytes;
 }
 
-void word_text(struct words *words, const char *text) { word(words, (struct node_bytes){text, strlen(text)}); }
+void word_text(struct words *words, const char *text) {
+    word(words, (struct node_bytes){text, strlen(text)});
+}
 
 void word_number(struct words *words, int64_t number) {
     char *digits = words->number[words->count];
@@ -102,7 +109,8 @@ void send_words(struct real *real, struct words *words, struct answer *answer) {
 static void do_script(struct real *real, enum node_script script, const struct request *request,
                       struct answer *answer) {
     static const char *const counts[] = {"0", "1", "2", "3", "4"};
-    _Static_assert(sizeof(counts) / sizeof(counts[0]) == REQUEST_KEYS_MAX + 1, "a text for each count");
+    _Static_assert(sizeof(counts) / sizeof(counts[0]) == REQUEST_KEYS_MAX + 1,
+                   "a text for each count");
     struct words words = {0};
     word_text(&words, "EVALSHA");
     word_text(&words, node_scripts[script].sha1);
@@ -126,7 +134,8 @@ static void do_set(struct real *real, const struct request *request, struct answ
     send_words(real, &words, answer);
 }
 
-static void do_key(struct real *real, const char *command, const struct request *request, struct answer *answer) {
+static void do_key(struct real *real, const char *command, const struct request *request,
+                   struct answer *answer) {
     struct words words = {0};
     word_text(&words, command);
     word(&words, request_key(request->keys[0]));
@@ -151,7 +160,8 @@ static void expire_due(struct real *real, long long count, struct answer *answer
     answer_line(answer, "%lld left", left);
 }
 
-void real_do(struct real *real, const struct request *request, long long count, struct answer *answer) {
+void real_do(struct real *real, const struct request *request, long long count,
+             struct answer *answer) {
     switch (request->op) {
     case REQUEST_SET_NX:
     case REQUEST_SET:
@@ -181,13 +191,14 @@ void real_do(struct real *real, const struct request *request, long long count, 
     }
 }
 
-/* ---- its life --------------------------------------------------------------------------------------------- */
+/* ---- its life -------------------------------------------------------------------------------- */
 
 /* 602 is 6.2. */
 static int server_version(void) {
     char line[256] = "", *end;
     FILE *version = popen("redis-server --version", "r");
-    if (!version || !fgets(line, sizeof(line), version)) real_die("redis-server --version", "says nothing");
+    if (!version || !fgets(line, sizeof(line), version))
+        real_die("redis-server --version", "says nothing");
     pclose(version);
     const char *number = strstr(line, "v=");
     if (!number) real_die("redis-server --version", line);
@@ -199,15 +210,18 @@ bool real_is_guarded(const struct real *real) { return real->version >= 602; }
 
 static void check_clock(struct real *real) {
     redisReply *reply = ask(real, "TIME");
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) real_die("TIME", "no two numbers");
-    int64_t us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 + strtoll(reply->element[1]->str, NULL, 10);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+        real_die("TIME", "no two numbers");
+    int64_t us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 +
+                 strtoll(reply->element[1]->str, NULL, 10);
     if (us != *real->clock_us) real_die("TIME", "the server does not go by the clock of the test");
     freeReplyObject(reply);
 }
 
 static void load_scripts(struct real *real) {
     for (int i = 0; i < NODE_SCRIPTS; i++) {
-        redisReply *reply = ask(real, "SCRIPT LOAD %b", node_scripts[i].text, node_scripts[i].bytes);
+        redisReply *reply =
+            ask(real, "SCRIPT LOAD %b", node_scripts[i].text, node_scripts[i].bytes);
         if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, node_scripts[i].sha1) != 0)
             real_die("SCRIPT LOAD", reply->str ? reply->str : "no digest");
         freeReplyObject(reply);
@@ -215,8 +229,10 @@ static void load_scripts(struct real *real) {
 }
 
 struct real *real_start(const char *stepclock, int64_t now_us) {
-    static const char *const arguments[] = {"--hz", "500", NULL}; /* so often does active expiry run */
-    static const char *const permitting[] = {"--hz", "500", "--enable-debug-command", "local", NULL};
+    static const char *const arguments[] = {"--hz", "500",
+                                            NULL}; /* so often does active expiry run */
+    static const char *const permitting[] = {"--hz", "500", "--enable-debug-command", "local",
+                                             NULL};
     struct real *real = calloc(1, sizeof(*real));
     if (!real) real_die("memory", "none");
     real->version = server_version();

@@ -12,13 +12,15 @@
 
 struct real;
 
-struct real *real_start(const char *stepclock, int64_t now_us); /* the path of the preloaded library */
+struct real *real_start(const char *stepclock,
+                        int64_t now_us); /* the path of the preloaded library */
 void real_stop(struct real *real);
 void real_clock(struct real *real, int64_t now_us);
 /* Empty, with an empty snapshot. */
 void real_reset(struct real *real);
 /* Active expiry ends when `count` keys are left; clocks are not its business. */
-void real_do(struct real *real, const struct request *request, long long count, struct answer *answer);
+void real_do(struct real *real, const struct request *request, long long count,
+             struct answer *answer);
 /* ZADD GT and ZMSCORE are of 6.2. */
 bool real_is_guarded(const struct real *real);
 long long real_count(struct real *real);

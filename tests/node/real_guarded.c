@@ -14,7 +14,7 @@ static void word_stripes(struct words *words, const struct request *request) {
     for (unsigned i = 0; i < request->stripes_count; i++) word_number(words, request->stripes[i]);
 }
 
-/* ---- votes ------------------------------------------------------------------------------------------------ */
+/* ---- votes ----------------------------------------------------------------------------------- */
 
 static void do_script(struct real *real, enum node_script script, const struct request *request,
                       struct answer *answer) {
@@ -27,14 +27,16 @@ static void do_script(struct real *real, enum node_script script, const struct r
     for (unsigned i = 0; i < request->keys_count; i++) word(&words, request_key(request->keys[i]));
     word_text(&words, fences);
     word(&words, request_token(request->token));
-    if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED) word_number(&words, request->number);
+    if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED)
+        word_number(&words, request->number);
     word_number(&words, request->fence);
     word_stripes(&words, request);
     send_words(real, &words, answer);
 }
 
 static void append(struct real *real, const struct words *words) {
-    if (redisAppendCommandArgv(real->connection, words->count, (const char **)words->word, words->bytes) != REDIS_OK)
+    if (redisAppendCommandArgv(real->connection, words->count, (const char **)words->word,
+                               words->bytes) != REDIS_OK)
         real_die("a request", real->connection->errstr);
 }
 
@@ -67,7 +69,8 @@ static void append_zadd(struct real *real, const struct request *request) {
 
 static redisReply *next_reply(struct real *real) {
     void *reply;
-    if (redisGetReply(real->connection, &reply) != REDIS_OK) real_die("a reply", real->connection->errstr);
+    if (redisGetReply(real->connection, &reply) != REDIS_OK)
+        real_die("a reply", real->connection->errstr);
     return reply;
 }
 
@@ -76,12 +79,14 @@ static void do_zadd(struct real *real, const struct request *request, struct ans
     append_zadd(real, request);
     if (request->op == REQUEST_SET_ZADD) take(answer, next_reply(real));
     redisReply *reply = next_reply(real);
-    if (reply->type != REDIS_REPLY_INTEGER) real_die("ZADD", reply->str ? reply->str : "no integer");
-    answer_line(answer, "%s", reply->integer == request->stripes_count ? "all raised" : "not all raised");
+    if (reply->type != REDIS_REPLY_INTEGER)
+        real_die("ZADD", reply->str ? reply->str : "no integer");
+    answer_line(answer, "%s",
+                reply->integer == request->stripes_count ? "all raised" : "not all raised");
     freeReplyObject(reply);
 }
 
-/* ---- record and fences ------------------------------------------------------------------------------------ */
+/* ---- record and fences ----------------------------------------------------------------------- */
 
 static const char *floors_text(const struct request *request) {
     static char text[FLOORS_BYTES];
@@ -90,7 +95,8 @@ static const char *floors_text(const struct request *request) {
     text[0] = 0;
     for (int i = 0; floor && i < NODE_STRIPES; i++)
         if (floor[i] > 0)
-            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%d %" PRId64, used ? " " : "", i, floor[i]);
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%d %" PRId64,
+                                     used ? " " : "", i, floor[i]);
     return text;
 }
 
@@ -128,7 +134,8 @@ static void write_record(struct real *real, const struct request *request, struc
 static void read_record(struct real *real, struct answer *answer) {
     struct node_field fields[NODE_FIELDS_MAX];
     redisReply *reply = ask(real, "HGETALL redlock:node");
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements / 2 > NODE_FIELDS_MAX) real_die("HGETALL", "no record");
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements / 2 > NODE_FIELDS_MAX)
+        real_die("HGETALL", "no record");
     for (size_t i = 0; i < reply->elements / 2; i++) {
         const redisReply *name = reply->element[2 * i], *value = reply->element[2 * i + 1];
         fields[i] = (struct node_field){{name->str, name->len}, {value->str, value->len}};
@@ -145,8 +152,10 @@ static void read_fences(struct real *real, const struct request *request, struct
         word_text(&words, "ZMSCORE");
         word_text(&words, name);
         word_stripes(&words, request);
-        redisReply *reply = redisCommandArgv(real->connection, words.count, words.word, words.bytes);
-        if (!reply || reply->type != REDIS_REPLY_ARRAY) real_die("ZMSCORE", reply ? reply->str : "no reply");
+        redisReply *reply =
+            redisCommandArgv(real->connection, words.count, words.word, words.bytes);
+        if (!reply || reply->type != REDIS_REPLY_ARRAY)
+            real_die("ZMSCORE", reply ? reply->str : "no reply");
         for (size_t k = 0; k < reply->elements; k++) {
             take(answer, reply->element[k]);
             reply->element[k] = NULL; /* freed by now */
@@ -164,7 +173,8 @@ static void read_all_of(struct real *real, const char *name, struct answer *answ
         char *member_end, *score_end;
         long stripe = strtol(reply->element[i]->str, &member_end, 10);
         int64_t score = strtoll(reply->element[i + 1]->str, &score_end, 10);
-        if (*member_end || *score_end || stripe < 0 || stripe >= NODE_STRIPES || fences[stripe] != -1)
+        if (*member_end || *score_end || stripe < 0 || stripe >= NODE_STRIPES ||
+            fences[stripe] != -1)
             answer_line(answer, "%s: a strange member: %s, score %s", name, reply->element[i]->str,
                         reply->element[i + 1]->str);
         else

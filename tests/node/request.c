@@ -18,11 +18,13 @@ uint64_t random_next(struct random *random) {
 
 uint64_t random_below(struct random *random, uint64_t limit) { return random_next(random) % limit; }
 
-/* ---- keys and tokens -------------------------------------------------------------------------------------- */
+/* ---- keys and tokens ------------------------------------------------------------------------- */
 
 static char long_key[65536], long_token[1024];
 
-static struct node_bytes text(const char *bytes) { return (struct node_bytes){bytes, strlen(bytes)}; }
+static struct node_bytes text(const char *bytes) {
+    return (struct node_bytes){bytes, strlen(bytes)};
+}
 
 static struct node_bytes long_bytes(char *bytes, size_t size) {
     if (bytes[0] == 0)
@@ -53,7 +55,7 @@ struct node_bytes request_token(uint8_t number) {
     }
 }
 
-/* ---- record and fences ------------------------------------------------------------------------------------ */
+/* ---- record and fences ----------------------------------------------------------------------- */
 
 uint64_t request_nonce(uint8_t number) {
     static const uint64_t nonces[REQUEST_NONCES] = {0, 0xb, 0x00c0ffee00000000, UINT64_MAX};
@@ -71,9 +73,12 @@ void request_name(uint8_t number, char name[REQUEST_NAME_BYTES]) {
     if (number == REQUEST_RECORD_NAME) snprintf(name, REQUEST_NAME_BYTES, "redlock:node");
 }
 
-/* The nonce is first or last; values are those of all tokens, so that some are empty, long, or no text. */
-size_t request_fields(const struct request *request, struct node_field *fields, char digits[REQUEST_NONCE_BYTES]) {
-    static const char *const names[REQUEST_FIELDS_MAX] = {"a", "b", "standing", "n", "nonc", "member\0\r\n"};
+/* The nonce is first or last; values are those of all tokens, so that some are empty, long, or no
+ * text. */
+size_t request_fields(const struct request *request, struct node_field *fields,
+                      char digits[REQUEST_NONCE_BYTES]) {
+    static const char *const names[REQUEST_FIELDS_MAX] = {"a", "b",    "standing",
+                                                          "n", "nonc", "member\0\r\n"};
     size_t nonce_at = request->token % 2 ? request->fields : 0, count = request->fields + 1u;
     request_nonce_text(request_nonce(request->nonce), digits);
     for (size_t i = 0, other = 0; i < count; i++) {
@@ -93,13 +98,15 @@ const int64_t *request_floor_of(const struct request *request) {
     if (request->floor == FLOOR_NONE) return NULL;
     memset(floor, 0, sizeof(floor));
     if (request->floor == FLOOR_ALL)
-        for (int i = 0; i < NODE_STRIPES; i++) floor[i] = REQUEST_FENCE_MAX - (i * 37 + request->token) % 5000;
+        for (int i = 0; i < NODE_STRIPES; i++)
+            floor[i] = REQUEST_FENCE_MAX - (i * 37 + request->token) % 5000;
     if (request->floor == FLOOR_FEW)
-        for (unsigned i = 0; i < request->stripes_count; i++) floor[request->stripes[i]] = request->fence;
+        for (unsigned i = 0; i < request->stripes_count; i++)
+            floor[request->stripes[i]] = request->fence;
     return floor;
 }
 
-/* ---- drawing ---------------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static const unsigned weights[REQUEST_OPS_COUNT] = {
 #define REQUEST_WEIGHT(name, weight) weight,
@@ -156,7 +163,8 @@ static bool takes_many(enum request_op op) {
 static int64_t draw_number(struct random *random, enum request_op op) {
     switch (op) {
     case REQUEST_CLOCK_STEP: return draw_step_us(random);
-    case REQUEST_CLOCK_TO_END: return ((int64_t)random_below(random, 3) - 1) * 1000; /* before, at, after */
+    case REQUEST_CLOCK_TO_END:
+        return ((int64_t)random_below(random, 3) - 1) * 1000; /* before, at, after */
     case REQUEST_PEXPIRE:
         if (random_below(random, 4) == 0) return -(int64_t)random_below(random, 3);
         return draw_ttl_ms(random);
@@ -169,7 +177,8 @@ static void draw_stripes(struct random *random, struct request *request) {
     static const struct {
         unsigned count;
         uint16_t stripes[REQUEST_STRIPES_MAX];
-    } groups[] = {{1, {0}}, {1, {4095}}, {2, {0, 1}}, {3, {4095, 7, 2048}}, {2, {7, 511}}, {1, {512}}};
+    } groups[] = {{1, {0}},      {1, {4095}}, {2, {0, 1}}, {3, {4095, 7, 2048}},
+                  {2, {7, 511}}, {1, {512}}};
     unsigned group = (unsigned)random_below(random, sizeof(groups) / sizeof(groups[0]));
     request->stripes_count = groups[group].count;
     memcpy(request->stripes, groups[group].stripes, sizeof(request->stripes));
@@ -192,7 +201,8 @@ static enum request_floor draw_floor(struct random *random) {
 static void draw_guarded(struct random *random, struct request *request) {
     bool writes = request->op == REQUEST_RECORD_WRITE;
     request->nonce = REQUEST_NONCE_PRESENT;
-    if (random_below(random, 10) == 0) request->nonce = (uint8_t)random_below(random, REQUEST_NONCES);
+    if (random_below(random, 10) == 0)
+        request->nonce = (uint8_t)random_below(random, REQUEST_NONCES);
     if (writes) request->nonce = (uint8_t)(1 + random_below(random, REQUEST_NONCES - 1));
     request->name = (uint8_t)random_below(random, REQUEST_NAMES);
     draw_stripes(random, request);
@@ -219,7 +229,7 @@ struct request request_draw(struct random *random, bool guarded) {
     return request;
 }
 
-/* ---- showing ---------------------------------------------------------------------------------------------- */
+/* ---- showing --------------------------------------------------------------------------------- */
 
 static const char *const names[REQUEST_OPS_COUNT] = {
 #define REQUEST_NAME(name, weight) #name,
@@ -233,8 +243,9 @@ static void show_guarded(const struct request *request, FILE *out) {
     fprintf(out, ", above %" PRId64, request->above);
     if (request->op == REQUEST_DEL_NAME) fprintf(out, ", name %u", request->name);
     if (request->op == REQUEST_RECORD_WRITE)
-        fprintf(out, ", expected %u (blind %d), was_kept %d, keep %d, floor %d, fields %u", request->expected,
-                request->blind, request->was_kept, request->keep, (int)request->floor, request->fields);
+        fprintf(out, ", expected %u (blind %d), was_kept %d, keep %d, floor %d, fields %u",
+                request->expected, request->blind, request->was_kept, request->keep,
+                (int)request->floor, request->fields);
 }
 
 void request_show(const struct request *request, FILE *out) {
@@ -245,7 +256,7 @@ void request_show(const struct request *request, FILE *out) {
     fputc('\n', out);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 void answer_clear(struct answer *answer) {
     answer->used = 0;
@@ -276,7 +287,8 @@ void answer_bytes(struct answer *answer, struct node_bytes bytes) {
     if (bytes.bytes > sizeof(long_token)) no_room();
     for (size_t i = 0; i < bytes.bytes; i++) {
         bool plain = data[i] > ' ' && data[i] < 127 && data[i] != '\\';
-        used += (size_t)snprintf(shown + used, sizeof(shown) - used, plain ? "%c" : "\\x%02x", data[i]);
+        used +=
+            (size_t)snprintf(shown + used, sizeof(shown) - used, plain ? "%c" : "\\x%02x", data[i]);
     }
     shown[used] = 0;
     answer_line(answer, "=%s", shown);
@@ -308,5 +320,6 @@ void answer_fences(struct answer *answer, const char *name, const int64_t fences
         above += fences[i] > 0;
         digest = (digest ^ (uint64_t)fences[i]) * 0x9e3779b97f4a7c15u + i;
     }
-    answer_line(answer, "%s: %u of %d above 0, digest %016" PRIx64, name, above, NODE_STRIPES, digest);
+    answer_line(answer, "%s: %u of %d above 0, digest %016" PRIx64, name, above, NODE_STRIPES,
+                digest);
 }

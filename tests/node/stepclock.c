@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Preloaded into a redis-server: its wall clock is the number in a file that the test maps too, in microseconds. It
- * stands still until the test changes it, and may go anywhere. With STEPCLOCK_RUNS set the number is added to the true
- * time instead. All other clocks stay true, so that the server's event loop lives on.
+ * Preloaded into a redis-server: its wall clock is the number in a file that the test maps too, in
+ * microseconds. It stands still until the test changes it, and may go anywhere. With STEPCLOCK_RUNS
+ * set the number is added to the true time instead. All other clocks stay true, so that the
+ * server's event loop lives on.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -50,7 +51,8 @@ EXPORTED int gettimeofday(struct timeval *restrict tv, void *restrict zone) {
 }
 
 EXPORTED int clock_gettime(clockid_t clock, struct timespec *ts) {
-    if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE) return (int)syscall(SYS_clock_gettime, clock, ts);
+    if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
+        return (int)syscall(SYS_clock_gettime, clock, ts);
     int64_t us = now_us();
     ts->tv_sec = us / 1000000;
     ts->tv_nsec = us % 1000000 * 1000;

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * Record and fences on a node, one rule after the other; that real servers have the same is the differential test's. */
+/* SPDX-License-Identifier: BSD-2-Clause Record and fences on a node, one rule after the other; that
+ * real servers have the same is the differential test's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,11 +38,12 @@ static const int64_t *floor_of(uint16_t stripe, int64_t fence) {
 }
 
 static struct node_field nonce_field(uint64_t nonce) {
-    return (struct node_field){B("nonce"), nonce == A ? B("000000000000000a") : B("000000000000000c")};
+    return (struct node_field){B("nonce"),
+                               nonce == A ? B("000000000000000a") : B("000000000000000c")};
 }
 
-static enum node_answer write_record(struct node_table *table, uint64_t expected, uint64_t nonce, bool was_kept,
-                                     bool keep, const int64_t *floor) {
+static enum node_answer write_record(struct node_table *table, uint64_t expected, uint64_t nonce,
+                                     bool was_kept, bool keep, const int64_t *floor) {
     struct node_field field = nonce_field(nonce);
     struct node_record_write write = {expected, nonce, was_kept, keep, floor, &field, 1};
     return node_record_write(table, &write);
@@ -55,7 +56,8 @@ static struct node_table *intact_table(void) {
     return table;
 }
 
-static void expect_fence(const struct node_table *table, uint64_t nonce, uint16_t stripe, int64_t fence) {
+static void expect_fence(const struct node_table *table, uint64_t nonce, uint16_t stripe,
+                         int64_t fence) {
     const int64_t *fences = node_fences(table, nonce);
     assert_non_null(fences);
     assert_int_equal(fences[stripe], fence);
@@ -70,7 +72,8 @@ static void test_zadd_raises_strictly(void **state) {
     assert_int_equal(node_zadd(table, A, INT64_C(9007199254740991), s4095, 1), NODE_GRANTED);
     assert_int_equal(node_zadd(table, A, 7, s12, 2), NODE_GRANTED);
     assert_int_equal(node_zadd(table, A, 8, s1, 1), NODE_GRANTED);
-    assert_int_equal(node_zadd(table, A, 8, s12, 2), NODE_STALE); /* the one that can be is raised all the same */
+    assert_int_equal(node_zadd(table, A, 8, s12, 2),
+                     NODE_STALE); /* the one that can be is raised all the same */
     expect_fence(table, A, 2, 8);
     assert_int_equal(node_zadd(table, C, 100, s1, 1), NODE_STALE);
     assert_int_equal(node_zadd(table, 0, 100, s1, 1), NODE_STALE);
@@ -83,8 +86,10 @@ static void test_acquire_is_one_step(void **state) {
     struct node_table *table = intact_table();
     const struct node_bytes ab[] = {B("a"), B("b")}, bc[] = {B("b"), B("c")};
     (void)state;
-    assert_int_equal(node_acquire_guarded(table, ab, 2, token, TTL, A, 6, s12, 2, NOW), NODE_GRANTED);
-    assert_int_equal(node_acquire_guarded(table, bc, 2, others, TTL, A, 7, s12, 2, NOW), NODE_DENIED);
+    assert_int_equal(node_acquire_guarded(table, ab, 2, token, TTL, A, 6, s12, 2, NOW),
+                     NODE_GRANTED);
+    assert_int_equal(node_acquire_guarded(table, bc, 2, others, TTL, A, 7, s12, 2, NOW),
+                     NODE_DENIED);
     assert_int_equal(node_count(table), 2);
     expect_fence(table, A, 2, 6);
     node_flush_all(table);
@@ -106,10 +111,12 @@ static void test_extend_needs_the_fences(void **state) {
     node_set(table, ab[0], token, TTL, NOW);
     node_set(table, ab[1], others, TTL, NOW);
     assert_int_equal(node_extend_guarded(table, ab, 2, token, 500, A, 3, s1, 1, NOW), NODE_DENIED);
-    assert_int_equal(node_extend_guarded(table, ab, 2, token, 500, C, 3, s1, 1, NOW), NODE_GONE); /* said first */
+    assert_int_equal(node_extend_guarded(table, ab, 2, token, 500, C, 3, s1, 1, NOW),
+                     NODE_GONE); /* said first */
     expect_fence(table, A, 1, 0);
     assert_int_equal(node_pttl(table, ab[0], NOW), TTL);
-    assert_int_equal(node_extend_guarded(table, ab, 1, token, 500, A, 3, s12, 2, NOW), NODE_GRANTED);
+    assert_int_equal(node_extend_guarded(table, ab, 1, token, 500, A, 3, s12, 2, NOW),
+                     NODE_GRANTED);
     assert_int_equal(node_pttl(table, ab[0], NOW), 500);
     expect_fence(table, A, 1, 3); /* raised where it was below */
     expect_fence(table, A, 2, 5); /* and not lowered where it was above */
@@ -130,7 +137,8 @@ static void test_raise_tells_the_highest(void **state) {
     highest = -1;
     assert_int_equal(node_raise(table, ab, 2, token, A, 6, s12, 2, NOW, &highest), NODE_DENIED);
     assert_int_equal(node_raise(table, ab, 1, others, A, 6, s12, 2, NOW, &highest), NODE_DENIED);
-    assert_int_equal(node_raise(table, ab, 1, token, A, 6, s12, 2, NOW + TTL + 1, &highest), NODE_DENIED);
+    assert_int_equal(node_raise(table, ab, 1, token, A, 6, s12, 2, NOW + TTL + 1, &highest),
+                     NODE_DENIED);
     expect_fence(table, A, 1, 0);
     assert_int_equal(node_acquire(table, ab, 1, token, TTL, NOW), NODE_GRANTED);
     assert_int_equal(node_raise(table, ab, 1, token, A, 6, s12, 2, NOW, &highest), NODE_GRANTED);
@@ -145,20 +153,26 @@ static void test_confirm_changes_nothing(void **state) {
     const struct node_bytes ab[] = {B("a"), B("b")}, list[] = {B("list")};
     (void)state;
     node_set_other_type(table, list[0], NOW);
-    assert_int_equal(node_acquire_guarded(table, ab, 2, token, TTL, A, 6, s12, 2, NOW), NODE_GRANTED);
+    assert_int_equal(node_acquire_guarded(table, ab, 2, token, TTL, A, 6, s12, 2, NOW),
+                     NODE_GRANTED);
     assert_int_equal(node_confirm(table, ab, 2, token, A, 6, s12, 2, NOW), NODE_GRANTED);
     assert_int_equal(node_confirm(table, ab, 2, others, A, 6, s12, 2, NOW), NODE_STALE);
     assert_int_equal(node_confirm(table, ab, 2, token, A, 7, s12, 2, NOW), NODE_STALE);
     assert_int_equal(node_confirm(table, ab, 2, token, C, 6, s12, 2, NOW), NODE_GONE);
     assert_int_equal(node_confirm(table, list, 1, token, A, 6, s12, 2, NOW), NODE_WRONGTYPE);
-    assert_int_equal(node_zadd(table, A, 7, s1, 1), NODE_GRANTED); /* another has passed by, and was denied */
+    assert_int_equal(node_zadd(table, A, 7, s1, 1),
+                     NODE_GRANTED); /* another has passed by, and was denied */
     assert_int_equal(node_confirm(table, ab, 2, token, A, 6, s12, 2, NOW), NODE_GRANTED);
-    assert_int_equal(node_confirm(table, ab, 2, token, A, 6, (const uint16_t[]){2}, 1, NOW), NODE_GRANTED);
-    assert_int_equal(node_confirm(table, ab, 2, token, A, 6, (const uint16_t[]){2}, 1, NOW + TTL + 1), NODE_STALE);
+    assert_int_equal(node_confirm(table, ab, 2, token, A, 6, (const uint16_t[]){2}, 1, NOW),
+                     NODE_GRANTED);
+    assert_int_equal(
+        node_confirm(table, ab, 2, token, A, 6, (const uint16_t[]){2}, 1, NOW + TTL + 1),
+        NODE_STALE);
     node_table_free(table);
 }
 
-static void expect_record(const struct node_table *table, const struct node_field *wanted, size_t count) {
+static void expect_record(const struct node_table *table, const struct node_field *wanted,
+                          size_t count) {
     const struct node_field *fields;
     assert_int_equal(node_record(table, &fields), count);
     for (size_t i = 0; i < count; i++) {
@@ -171,24 +185,28 @@ static void expect_record(const struct node_table *table, const struct node_fiel
 
 static void test_record_is_compare_and_set(void **state) {
     struct node_table *table = node_table_new(NULL, NULL);
-    const struct node_field first[] = {{B("url"), B("redis://a\0b")}, nonce_field(A), {B("empty"), B("")}};
+    const struct node_field first[] = {
+        {B("url"), B("redis://a\0b")}, nonce_field(A), {B("empty"), B("")}};
     struct node_record_write write = {.nonce = A, .fields = first, .fields_count = 3};
     const struct node_field *old;
     (void)state;
     assert_non_null(table);
     expect_record(table, NULL, 0);
-    assert_int_equal(write_record(table, A, C, false, false, NULL), NODE_DENIED); /* there is none */
+    assert_int_equal(write_record(table, A, C, false, false, NULL),
+                     NODE_DENIED); /* there is none */
     assert_int_equal(node_record_write(table, &write), NODE_GRANTED);
     assert_int_equal(node_record_write(table, &write), NODE_DENIED); /* there is one */
     expect_record(table, first, 3);
     assert_int_equal(node_record(table, &old), 3);
     struct node_field second[] = {nonce_field(C), old[0]}; /* from the record itself */
-    write = (struct node_record_write){.expected = A, .nonce = C, .fields = second, .fields_count = 2};
+    write =
+        (struct node_record_write){.expected = A, .nonce = C, .fields = second, .fields_count = 2};
     assert_int_equal(node_record_write(table, &write), NODE_GRANTED);
     second[1] = first[0];
     expect_record(table, second, 2);
-    assert_int_equal(node_record_write(table, &write), NODE_DENIED); /* its nonce is another by now */
-    assert_null(node_fences(table, C));                              /* without a floor none are made */
+    assert_int_equal(node_record_write(table, &write),
+                     NODE_DENIED);      /* its nonce is another by now */
+    assert_null(node_fences(table, C)); /* without a floor none are made */
     node_table_free(table);
 }
 
@@ -202,7 +220,8 @@ static void test_fences_move_with_the_nonce(void **state) {
     assert_int_equal(write_record(table, C, A, false, true, NULL), NODE_GRANTED);
     assert_null(node_fences(table, A));
     expect_fence(table, 0, 2, 5);
-    assert_int_equal(node_zadd(table, 0, 9, s12, 2), NODE_STALE); /* kept ones are no name to vote under */
+    assert_int_equal(node_zadd(table, 0, 9, s12, 2),
+                     NODE_STALE); /* kept ones are no name to vote under */
     assert_int_equal(write_record(table, A, C, true, true, NULL), NODE_GRANTED);
     assert_int_equal(write_record(table, C, A, true, false, floor_of(1, 7)), NODE_GRANTED);
     expect_fence(table, A, 1, 7);
@@ -234,7 +253,8 @@ static void test_losses(void **state) {
 }
 
 static void test_snapshots(void **state) {
-    struct node_table *table = intact_table(), *old = node_table_new(NULL, NULL), *empty = node_table_new(NULL, NULL);
+    struct node_table *table = intact_table(), *old = node_table_new(NULL, NULL),
+                      *empty = node_table_new(NULL, NULL);
     struct node_field of_a = nonce_field(A);
     (void)state;
     assert_non_null(old);
@@ -256,7 +276,8 @@ static void test_snapshots(void **state) {
     node_table_free(empty);
 }
 
-/* A node's memory is that of one record and one set of fences, through recoveries and changes too. */
+/* A node's memory is that of one record and one set of fences, through recoveries and changes
+ * too. */
 static void test_memory_is_constant(void **state) {
     struct node_table *table = intact_table();
     size_t used = node_bytes_used(table);
@@ -266,8 +287,9 @@ static void test_memory_is_constant(void **state) {
     for (int i = 0; i < 1000; i++) {
         uint64_t next = nonce == A ? C : A;
         bool was_kept = i % 3 == 1, keep = i % 3 == 0;
-        assert_int_equal(write_record(table, nonce, next, was_kept, keep, was_kept ? floor_of(1, i) : NULL),
-                         NODE_GRANTED);
+        assert_int_equal(
+            write_record(table, nonce, next, was_kept, keep, was_kept ? floor_of(1, i) : NULL),
+            NODE_GRANTED);
         assert_int_equal(node_bytes_used(table), used);
         nonce = next;
     }
@@ -281,12 +303,14 @@ static void test_no_memory_changes_nothing(void **state) {
     for (; answer == NODE_NO_MEMORY; failures++) {
         struct node_table *table = intact_table();
         struct node_field of_a = nonce_field(A);
-        assert_true(node_delete(table, B("redlock:fences:000000000000000a"), NOW)); /* it is kept for the next */
+        assert_true(node_delete(table, B("redlock:fences:000000000000000a"),
+                                NOW)); /* it is kept for the next */
         assert_int_equal(write_record(table, A, A, false, false, floor_of(1, 1)), NODE_GRANTED);
         assert_int_equal(write_record(table, A, A, false, true, NULL), NODE_GRANTED);
         size_t used = node_bytes_used(table);
         allocations_left = failures;
-        answer = write_record(table, A, C, false, false, floor_of(1, 9)); /* its fences are kept: others are made */
+        answer = write_record(table, A, C, false, false,
+                              floor_of(1, 9)); /* its fences are kept: others are made */
         allocations_left = -1;
         expect_fence(table, 0, 1, 1);
         if (answer == NODE_NO_MEMORY) {

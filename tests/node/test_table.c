@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * The rules of a node, one by one; that real servers have the same is the differential test's to say. */
+/* SPDX-License-Identifier: BSD-2-Clause The rules of a node, one by one; that real servers have the
+ * same is the differential test's to say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,12 +20,13 @@ struct told {
     size_t used;
 };
 
-static void on_change(void *context, enum node_change change, struct node_bytes key, struct node_bytes token,
-                      int64_t expires_ms) {
+static void on_change(void *context, enum node_change change, struct node_bytes key,
+                      struct node_bytes token, int64_t expires_ms) {
     struct told *told = context;
-    int bytes = snprintf(told->text + told->used, sizeof(told->text) - told->used, "%c %.*s=%.*s@%lld ",
-                         "SEDXL"[change], (int)key.bytes, (const char *)key.data, (int)token.bytes,
-                         (const char *)token.data, expires_ms == INT64_MAX ? -1 : (long long)expires_ms);
+    int bytes =
+        snprintf(told->text + told->used, sizeof(told->text) - told->used, "%c %.*s=%.*s@%lld ",
+                 "SEDXL"[change], (int)key.bytes, (const char *)key.data, (int)token.bytes,
+                 (const char *)token.data, expires_ms == INT64_MAX ? -1 : (long long)expires_ms);
     assert_true(bytes > 0 && (size_t)bytes < sizeof(told->text) - told->used);
     told->used += (size_t)bytes;
 }
@@ -44,22 +45,23 @@ static void expect_told(const char *text) {
     told = (struct told){0};
 }
 
-static enum node_answer acquire(struct node_table *table, struct node_bytes key, struct node_bytes token,
-                                int64_t ttl_ms, int64_t now_ms) {
+static enum node_answer acquire(struct node_table *table, struct node_bytes key,
+                                struct node_bytes token, int64_t ttl_ms, int64_t now_ms) {
     return node_acquire(table, &key, 1, token, ttl_ms, now_ms);
 }
 
-static enum node_answer extend(struct node_table *table, struct node_bytes key, struct node_bytes token, int64_t ttl_ms,
-                               int64_t now_ms) {
+static enum node_answer extend(struct node_table *table, struct node_bytes key,
+                               struct node_bytes token, int64_t ttl_ms, int64_t now_ms) {
     return node_extend(table, &key, 1, token, ttl_ms, now_ms);
 }
 
-static enum node_answer release(struct node_table *table, struct node_bytes key, struct node_bytes token,
-                                int64_t now_ms) {
+static enum node_answer release(struct node_table *table, struct node_bytes key,
+                                struct node_bytes token, int64_t now_ms) {
     return node_release(table, &key, 1, token, now_ms);
 }
 
-static void expect_held(struct node_table *table, struct node_bytes key, struct node_bytes value, int64_t now_ms) {
+static void expect_held(struct node_table *table, struct node_bytes key, struct node_bytes value,
+                        int64_t now_ms) {
     struct node_bytes held = node_get(table, key, now_ms);
     assert_non_null(held.data);
     assert_int_equal(held.bytes, value.bytes);
@@ -71,7 +73,8 @@ static void test_acquire(void **state) {
     (void)state;
     assert_int_equal(acquire(table, B("a"), B("x"), 100, 1000), NODE_GRANTED);
     assert_int_equal(acquire(table, B("a"), B("y"), 100, 1000), NODE_DENIED);
-    assert_int_equal(acquire(table, B("a"), B("x"), 100, 1000), NODE_DENIED); /* its own key blocks too */
+    assert_int_equal(acquire(table, B("a"), B("x"), 100, 1000),
+                     NODE_DENIED); /* its own key blocks too */
     assert_int_equal(acquire(table, B("b"), B("y"), 50, 1000), NODE_GRANTED);
     assert_int_equal(node_pttl(table, B("a"), 1030), 70);
     assert_int_equal(node_next_expiry(table), 1050);
@@ -92,7 +95,8 @@ static void test_the_millisecond_of_the_end(void **state) {
     node_table_free(table);
 }
 
-/* A key that has ended is there until somebody asks; a clock that steps back first gives it its time again. */
+/* A key that has ended is there until somebody asks; a clock that steps back first gives it its
+ * time again. */
 static void test_clock_steps_back(void **state) {
     struct node_table *table = new_table();
     (void)state;
@@ -154,9 +158,11 @@ static void test_several_keys(void **state) {
     node_delete(table, B("a"), 1101);
     assert_int_equal(node_extend(table, abc, 3, B("x"), 300, 1101), NODE_ABSENT);
     node_set(table, B("c"), B("y"), 0, 1101);
-    assert_int_equal(node_extend(table, abc, 3, B("x"), 300, 1101), NODE_DENIED); /* another's is worse than absent */
+    assert_int_equal(node_extend(table, abc, 3, B("x"), 300, 1101),
+                     NODE_DENIED); /* another's is worse than absent */
     expect_told("D a=x@1301 S c=y@-1 ");
-    assert_int_equal(node_release(table, abc, 3, B("x"), 1101), NODE_DENIED); /* ours goes all the same */
+    assert_int_equal(node_release(table, abc, 3, B("x"), 1101),
+                     NODE_DENIED); /* ours goes all the same */
     expect_told("D b=x@1301 ");
     assert_int_equal(node_acquire(table, bb, 2, B("x"), 100, 2000), NODE_GRANTED);
     assert_int_equal(node_count(table), 2);
@@ -175,7 +181,8 @@ static void test_another_type(void **state) {
     assert_int_equal(extend(table, B("a"), B(""), 100, 1000), NODE_WRONGTYPE);
     assert_int_equal(node_pttl(table, B("a"), 1000), -1);
     assert_null(node_get(table, B("a"), 1000).data);
-    assert_int_equal(node_release(table, ab, 2, B("x"), 1000), NODE_WRONGTYPE); /* b goes all the same */
+    assert_int_equal(node_release(table, ab, 2, B("x"), 1000),
+                     NODE_WRONGTYPE); /* b goes all the same */
     assert_int_equal(node_count(table), 1);
     assert_int_equal(node_set(table, B("a"), B("y"), 0, 1000), NODE_GRANTED);
     expect_held(table, B("a"), B("y"), 1000);
@@ -209,7 +216,8 @@ static void test_outsiders(void **state) {
     assert_false(node_evict_key(table, B("b")));
     node_set(table, B("d"), B("x"), 0, 1000);
     node_flush_all(table);
-    expect_told("S a=x@1001 S b=x@1002 S c=x@1001 X a=x@1001 X c=x@1001 L b=x@1002 S d=x@-1 L d=x@-1 ");
+    expect_told(
+        "S a=x@1001 S b=x@1002 S c=x@1001 X a=x@1001 X c=x@1001 L b=x@1002 S d=x@-1 L d=x@-1 ");
     assert_int_equal(node_count(table), 0);
     node_set(table, B("e"), B("x"), 0, 1000); /* the list's end is right after its last went */
     assert_int_equal(node_count(table), 1);
@@ -223,7 +231,8 @@ static void test_bytes(void **state) {
     assert_non_null(key);
     memset(key, 'k', 65536);
     memset(token, 0, sizeof(token));
-    struct node_bytes longest = {key, 65536}, shorter = {key, 65535}, zeros = {token, sizeof(token)};
+    struct node_bytes longest = {key, 65536}, shorter = {key, 65535},
+                      zeros = {token, sizeof(token)};
     node_table_free(table);
     table = node_table_new(NULL, NULL);
     assert_int_equal(acquire(table, shorter, zeros, 10, 0), NODE_GRANTED);
@@ -233,7 +242,8 @@ static void test_bytes(void **state) {
     assert_int_equal(release(table, longest, zeros, 0), NODE_DENIED);
     assert_int_equal(acquire(table, B(""), B(""), 10, 0), NODE_GRANTED);
     expect_held(table, B(""), B(""), 0);
-    assert_int_equal(release(table, (struct node_bytes){NULL, 0}, (struct node_bytes){NULL, 0}, 0), NODE_GRANTED);
+    assert_int_equal(release(table, (struct node_bytes){NULL, 0}, (struct node_bytes){NULL, 0}, 0),
+                     NODE_GRANTED);
     assert_int_equal(acquire(table, B("a\0b"), B("x\0"), 10, 0), NODE_GRANTED);
     assert_int_equal(release(table, B("a\0c"), B("x\0"), 0), NODE_ABSENT);
     assert_int_equal(release(table, B("a\0b"), B("x"), 0), NODE_DENIED);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Each script, here and in a real redis-server, on the same key and with the same arguments: the same SHA1, the same
- * result or error, word for word, and the same key afterwards. One that is known by heart is run in both ways.
+ * Each script, here and in a real redis-server, on the same key and with the same arguments: the
+ * same SHA1, the same result or error, word for word, and the same key afterwards. One that is
+ * known by heart is run in both ways.
  *
- * usage: serve_script_differential [--refused] [FILE...]: the scripts in these files; without any, those of
- * script_shapes.h. --refused: none of them may be taken here, and each refusal is printed.
+ * usage: serve_script_differential [--refused] [FILE...]: the scripts in these files; without any,
+ * those of script_shapes.h. --refused: none of them may be taken here, and each refusal is printed.
  */
 #include "known.h"
 #include "known_programs.h"
@@ -17,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The server's clock goes on, ours stands still; it is far from any TTL that a script here asks for. */
+/* The server's clock goes on, ours stands still; it is far from any TTL that a script here asks
+ * for. */
 #define SLACK_MS 20000
 
 static const struct key_case {
@@ -42,10 +44,12 @@ static void fill_server(redisContext *redis, const struct key_case *key) {
     freeReplyObject(redisCommand(redis, "DEL resource"));
     if (key->value == NULL) return;
     freeReplyObject(redisCommand(redis, "SET resource %s", key->value));
-    if (key->pttl >= 0) freeReplyObject(redisCommand(redis, "PEXPIRE resource %lld", (long long)key->pttl));
+    if (key->pttl >= 0)
+        freeReplyObject(redisCommand(redis, "PEXPIRE resource %lld", (long long)key->pttl));
 }
 
-static redisReply *run_there(redisContext *redis, const char *text, size_t bytes, const char *const *arguments) {
+static redisReply *run_there(redisContext *redis, const char *text, size_t bytes,
+                             const char *const *arguments) {
     const char *words[16] = {"EVAL", text, "1", "resource"};
     size_t lengths[16] = {4, bytes, 1, 8};
     int words_count = 4;
@@ -72,7 +76,9 @@ static const char *kind_there(const redisReply *reply) {
     }
 }
 
-static bool near(int64_t a, int64_t b) { return a == b || (a > SLACK_MS && b > SLACK_MS && llabs(a - b) <= SLACK_MS); }
+static bool near(int64_t a, int64_t b) {
+    return a == b || (a > SLACK_MS && b > SLACK_MS && llabs(a - b) <= SLACK_MS);
+}
 
 static bool same_text(const char *here, size_t bytes, const redisReply *there) {
     return bytes == (size_t)there->len && memcmp(here, there->str, bytes) == 0;
@@ -91,13 +97,17 @@ static bool same_result(const struct ending *here, const redisReply *there) {
 }
 
 static bool same_key(redisContext *redis, const struct key_now *here) {
-    redisReply *value = redisCommand(redis, "GET resource"), *pttl = redisCommand(redis, "PTTL resource");
+    redisReply *value = redisCommand(redis, "GET resource"),
+               *pttl = redisCommand(redis, "PTTL resource");
     bool same = here->there == (value->type == REDIS_REPLY_STRING);
-    if (same && here->there) same = same_text(here->value, here->bytes, value) && near(here->pttl, pttl->integer);
+    if (same && here->there)
+        same = same_text(here->value, here->bytes, value) && near(here->pttl, pttl->integer);
     if (!same)
-        printf("the key there: '%s' for %lld ms, here: ", value->str != NULL ? value->str : "(absent)", pttl->integer);
+        printf("the key there: '%s' for %lld ms, here: ",
+               value->str != NULL ? value->str : "(absent)", pttl->integer);
     if (!same)
-        printf("'%.*s' for %" PRId64 " ms\n", (int)here->bytes, here->there ? here->value : "(absent)", here->pttl);
+        printf("'%.*s' for %" PRId64 " ms\n", (int)here->bytes,
+               here->there ? here->value : "(absent)", here->pttl);
     freeReplyObject(value);
     freeReplyObject(pttl);
     return same;
@@ -111,15 +121,19 @@ struct question {
 
 /* `path` says how it was run here. */
 static void compare_ending(redisContext *redis, const struct question *question, const char *path,
-                           const struct ending *here, const struct key_now *key, const redisReply *there) {
+                           const struct ending *here, const struct key_now *key,
+                           const redisReply *there) {
     const char *const *arguments = question->arguments;
     const bool equal = same_result(here, there);
     if (same_key(redis, key) && equal) return;
     count.differences++;
-    printf("differs %s: %s\nwith the key %s and '%s', '%s'\nthere: %s %lld %s\nhere: kind %d, %" PRId64 " %s\n", path,
-           question->text, question->key->name, arguments[0] != NULL ? arguments[0] : "",
-           arguments[0] != NULL ? arguments[1] : "", kind_there(there), there->integer,
-           there->str != NULL ? there->str : "", (int)here->value.kind, here->value.integer, here->text);
+    printf(
+        "differs %s: %s\nwith the key %s and '%s', '%s'\nthere: %s %lld %s\nhere: kind %d, %" PRId64
+        " %s\n",
+        path, question->text, question->key->name, arguments[0] != NULL ? arguments[0] : "",
+        arguments[0] != NULL ? arguments[1] : "", kind_there(there), there->integer,
+        there->str != NULL ? there->str : "", (int)here->value.kind, here->value.integer,
+        here->text);
 }
 
 static void compare(struct scripts *scripts, redisContext *redis, const struct question *question) {
@@ -128,7 +142,8 @@ static void compare(struct scripts *scripts, redisContext *redis, const struct q
     key_fill(&key, question->key->value, question->key->pttl);
     fill_server(redis, question->key);
     const struct ending here = script_ending(scripts, question->text, question->arguments, &key);
-    redisReply *there = run_there(redis, question->text, strlen(question->text), question->arguments);
+    redisReply *there =
+        run_there(redis, question->text, strlen(question->text), question->arguments);
     count.runs++;
     compare_ending(redis, question, "interpreted", &here, &key, there);
     key_fill(&key, question->key->value, question->key->pttl);
@@ -143,9 +158,9 @@ static void compare_names(struct scripts *scripts, redisContext *redis, const ch
     char sha[SCRIPT_SHA_BYTES + 1], error[512];
     redisReply *there = redisCommand(redis, "SCRIPT LOAD %s", text);
     const bool taken = script_load(scripts, text, strlen(text), sha, error, sizeof error);
-    const bool same =
-        taken ? there->type == REDIS_REPLY_STRING && strcmp(there->str, sha) == 0
-              : there->type == REDIS_REPLY_ERROR && strncmp(there->str + 4, error, strlen("Error compiling")) == 0;
+    const bool same = taken ? there->type == REDIS_REPLY_STRING && strcmp(there->str, sha) == 0
+                            : there->type == REDIS_REPLY_ERROR &&
+                                  strncmp(there->str + 4, error, strlen("Error compiling")) == 0;
     if (!same) {
         count.differences++;
         printf("%s: %s\n%s\n", taken ? "another name" : "refused", taken ? sha : error, text);
@@ -192,8 +207,10 @@ static void compare_given(struct scripts *scripts, char **paths) {
     redisContext *redis = redisConnect("127.0.0.1", server.port);
     if (redis == NULL || redis->err != 0) exit(1);
     for (char **path = paths; *path != NULL; path++) compare_all(scripts, redis, read_text(*path));
-    for (size_t i = 0; *paths == NULL && script_shapes[i] != NULL; i++) compare_all(scripts, redis, script_shapes[i]);
-    for (size_t i = 0; *paths == NULL && known_program_at(i) != NULL; i++) compare_all(scripts, redis, known_program_at(i)->text);
+    for (size_t i = 0; *paths == NULL && script_shapes[i] != NULL; i++)
+        compare_all(scripts, redis, script_shapes[i]);
+    for (size_t i = 0; *paths == NULL && known_program_at(i) != NULL; i++)
+        compare_all(scripts, redis, known_program_at(i)->text);
     redisFree(redis);
     server_stop(&server);
 }
@@ -207,7 +224,7 @@ int main(int argc, char **argv) {
         compare_given(scripts, argv + 1);
     }
     scripts_free(scripts);
-    printf("%u scripts, %u runs, %u differences; %u of the runs by heart, too\n", count.scripts, count.runs, count.differences,
-           count.known);
+    printf("%u scripts, %u runs, %u differences; %u of the runs by heart, too\n", count.scripts,
+           count.runs, count.differences, count.known);
     return count.differences != 0;
 }

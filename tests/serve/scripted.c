@@ -14,7 +14,8 @@ struct script_bytes text_bytes(const char *text) {
     return (struct script_bytes){text, strlen(text)};
 }
 
-bool script_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error, size_t error_size) {
+bool script_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error,
+                 size_t error_size) {
     const bool named = script_name((struct script_bytes){text, bytes}, sha);
     assert(named);
     return named && scripts_load(scripts, sha, text, bytes, error, error_size);
@@ -70,7 +71,8 @@ static void note_end(struct ending *ending) {
 
 static size_t read_arguments(const char *const *arguments, struct script_bytes words[WORDS_MAX]) {
     size_t count = 0;
-    for (; arguments != NULL && arguments[count] != NULL; count++) words[count] = text_bytes(arguments[count]);
+    for (; arguments != NULL && arguments[count] != NULL; count++)
+        words[count] = text_bytes(arguments[count]);
     return count;
 }
 
@@ -79,13 +81,15 @@ static void note_call(struct ending *ending, const struct script_call *call) {
     ending->changes += call->command >= SCRIPT_DELETE;
 }
 
-bool known_ending(const char *text, const char *const *arguments, struct key_now *key, struct ending *ending) {
+bool known_ending(const char *text, const char *const *arguments, struct key_now *key,
+                  struct ending *ending) {
     static struct known_run run;
     struct script_bytes words[WORDS_MAX];
     char sha[SCRIPT_SHA_BYTES + 1];
     const struct known known = known_find(text_bytes(text));
     const size_t count = read_arguments(arguments, words);
-    if (!script_name(text_bytes(text), sha) || !known_begin(&run, &known, sha, words, count)) return false;
+    if (!script_name(text_bytes(text), sha) || !known_begin(&run, &known, sha, words, count))
+        return false;
     struct script_value answer, *given = NULL;
     struct script_call call;
     *ending = (struct ending){.calls = 0};

@@ -124,7 +124,8 @@ static void test_disconnecting(void **state) {
 
 static void test_publishing(void **state) {
     (void)state;
-    assert_cost_of_more("publishing", publishing, 32, 8); /* hardly any growth: a search tree */;
+    assert_cost_of_more("publishing", publishing, 32, 8); /* hardly any growth: a search tree */
+    ;
 }
 
 /* ---- turns ---- */

@@ -26,7 +26,8 @@ static void the_delay_doubles_on_one_connection(void **state) {
     (void)state;
     assert_int_equal(guess_delay_ms(0, 0), 0);
     int ms = GUESS_DELAY_MS;
-    for (unsigned wrong = 1; wrong < 7; wrong++, ms *= 2) assert_int_equal(guess_delay_ms(wrong, 0), ms);
+    for (unsigned wrong = 1; wrong < 7; wrong++, ms *= 2)
+        assert_int_equal(guess_delay_ms(wrong, 0), ms);
     assert_int_equal(guess_delay_ms(GUESSES_MAX, 0), GUESS_DELAY_MS_MAX);
     assert_int_equal(guess_delay_ms(UINT32_MAX, 0), GUESS_DELAY_MS_MAX);
 }

@@ -10,7 +10,8 @@
 #include "pattern.h"
 
 static bool matches(const char *pattern, const char *text) {
-    return pattern_matches((struct script_bytes){pattern, strlen(pattern)}, (struct script_bytes){text, strlen(text)});
+    return pattern_matches((struct script_bytes){pattern, strlen(pattern)},
+                           (struct script_bytes){text, strlen(text)});
 }
 
 static void test_as_redis_does(void **state) {
@@ -52,13 +53,15 @@ static void test_as_redis_does(void **state) {
                 {"__keyevent@0__:del", "__keyevent@0__:delx", false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (matches(rows[i].pattern, rows[i].text) != rows[i].matches)
-            fail_msg("'%s' and '%s' should %s", rows[i].pattern, rows[i].text, rows[i].matches ? "match" : "not match");
+            fail_msg("'%s' and '%s' should %s", rows[i].pattern, rows[i].text,
+                     rows[i].matches ? "match" : "not match");
     }
 }
 
 static void test_bytes_with_nul(void **state) {
     (void)state;
-    assert_true(pattern_matches((struct script_bytes){"a\0*", 3}, (struct script_bytes){"a\0bc", 4}));
+    assert_true(
+        pattern_matches((struct script_bytes){"a\0*", 3}, (struct script_bytes){"a\0bc", 4}));
     assert_false(pattern_matches((struct script_bytes){"a\0*", 3}, (struct script_bytes){"a", 1}));
 }
 
@@ -69,8 +72,8 @@ static void test_many_stars_end_soon(void **state) {
     for (size_t i = 0; i + 1 < sizeof pattern; i += 2) memcpy(pattern + i, "*a", 2);
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = 'b';
-    assert_false(
-        pattern_matches((struct script_bytes){pattern, sizeof pattern}, (struct script_bytes){text, sizeof text}));
+    assert_false(pattern_matches((struct script_bytes){pattern, sizeof pattern},
+                                 (struct script_bytes){text, sizeof text}));
 }
 
 static struct script_bytes bytes_of(const char *text) {

@@ -14,7 +14,8 @@
 
 #include "request.h"
 
-/* All requests in the bytes, fed `piece` bytes at a time, as "[word|word][word]"; what ends it otherwise is appended.
+/* All requests in the bytes, fed `piece` bytes at a time, as "[word|word][word]"; what ends it
+ * otherwise is appended.
  */
 static const char *read_all(const char *data, size_t bytes, size_t piece) {
     static char seen[1 << 20];
@@ -27,8 +28,9 @@ static const char *read_all(const char *data, size_t bytes, size_t piece) {
         while ((status = request_next(&reader)) == REQUEST_READY) {
             used += (size_t)snprintf(seen + used, sizeof seen - used, "[");
             for (size_t i = 0; i < reader.count; i++)
-                used += (size_t)snprintf(seen + used, sizeof seen - used, "%s%.*s", i > 0 ? "|" : "",
-                                         (int)reader.words[i].bytes, reader.words[i].data);
+                used +=
+                    (size_t)snprintf(seen + used, sizeof seen - used, "%s%.*s", i > 0 ? "|" : "",
+                                     (int)reader.words[i].bytes, reader.words[i].data);
             used += (size_t)snprintf(seen + used, sizeof seen - used, "]");
         }
         if (status != REQUEST_BAD) continue;
@@ -109,11 +111,13 @@ static void test_bounds(void **state) {
     head = sprintf(data, "*2\r\n$4\r\nECHO\r\n$%d\r\n", 65536);
     data[head] = 'x';
     memcpy(data + head + 65536, "\r\n", 2);
-    assert_int_equal(strlen(read_all(data, (size_t)head + 65538, 16384)), 65536 + strlen("[ECHO|]"));
+    assert_int_equal(strlen(read_all(data, (size_t)head + 65538, 16384)),
+                     65536 + strlen("[ECHO|]"));
     free(data);
 }
 
-/* Whatever comes, and however it is cut, it reads the same: as requests, or up to the same refusal. */
+/* Whatever comes, and however it is cut, it reads the same: as requests, or up to the same
+ * refusal. */
 static void test_random_bytes_read_the_same_however_cut(void **state) {
     (void)state;
     static const char alphabet[] = "*$123\r\n\r\n ab\"'\\:+-x";
@@ -130,8 +134,8 @@ static void test_random_bytes_read_the_same_however_cut(void **state) {
         for (size_t piece = 1; piece < bytes; piece += 5) {
             const char *cut = read_all(data, bytes, piece);
             const char *bad = strstr(whole, " bad: ");
-            /* A refusal may come sooner or by another name when the bytes come one by one; what was read before is the
-             * same. */
+            /* A refusal may come sooner or by another name when the bytes come one by one; what was
+             * read before is the same. */
             size_t same = bad != NULL ? (size_t)(bad - whole) : strlen(whole);
             assert_memory_equal(cut, whole, same);
             assert_int_equal(bad != NULL, strstr(cut, " bad: ") != NULL);
@@ -140,9 +144,9 @@ static void test_random_bytes_read_the_same_however_cut(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_arrays_and_lines_cut_anywhere),
-                                       cmocka_unit_test(test_quotes), cmocka_unit_test(test_what_is_no_request),
-                                       cmocka_unit_test(test_bounds),
-                                       cmocka_unit_test(test_random_bytes_read_the_same_however_cut)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arrays_and_lines_cut_anywhere), cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_what_is_no_request), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_random_bytes_read_the_same_however_cut)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,8 @@ static void start(struct stage *stage, const char *text, const char *one, const 
     char sha[SCRIPT_SHA_BYTES + 1], error[512] = "";
     const struct script_bytes arguments[] = {text_bytes(one), text_bytes(two)};
     script_run_free(stage->run);
-    if (!script_load(stage->scripts, text, strlen(text), sha, error, sizeof error)) fail_msg("%s: %s", text, error);
+    if (!script_load(stage->scripts, text, strlen(text), sha, error, sizeof error))
+        fail_msg("%s: %s", text, error);
     stage->run = script_run_new(stage->scripts, sha, text_bytes("resource"), arguments, 2);
     assert_non_null(stage->run);
     stage->step = script_run_step(stage->run, NULL, &stage->call, &stage->result);
@@ -78,7 +79,8 @@ static void expect_number(struct stage *stage, int64_t value) {
     assert_int_equal(stage->result.integer, value);
 }
 
-static void expect_call(struct stage *stage, enum script_command command, const char *value, int64_t ttl_ms) {
+static void expect_call(struct stage *stage, enum script_command command, const char *value,
+                        int64_t ttl_ms) {
     assert_int_equal(stage->step, SCRIPT_CALLS);
     assert_int_equal(stage->call.command, command);
     assert_int_equal(stage->call.ttl_ms, ttl_ms);
@@ -123,7 +125,8 @@ static void each_command(void **state) {
 
 static void answers_reach_the_script(void **state) {
     struct stage *stage = *state;
-    static const char get[] = "local a = redis.call('get', KEYS[1]) return type(a) .. ':' .. tostring(a)";
+    static const char get[] =
+        "local a = redis.call('get', KEYS[1]) return type(a) .. ':' .. tostring(a)";
     start(stage, get, "", "");
     answer(stage, nil());
     expect_text(stage, SCRIPT_BYTES, "boolean:false");
@@ -143,7 +146,8 @@ static void answers_reach_the_script(void **state) {
 
 static void seconds_are_rounded_as_redis_does(void **state) {
     struct stage *stage = *state;
-    static const int64_t rows[][2] = {{-2, -2}, {-1, -1}, {0, 0}, {499, 0}, {500, 1}, {1499, 1}, {30000, 30}};
+    static const int64_t rows[][2] = {{-2, -2}, {-1, -1},  {0, 0},     {499, 0},
+                                      {500, 1}, {1499, 1}, {30000, 30}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         start(stage, "return redis.call('ttl', KEYS[1])", "", "");
         answer(stage, number(rows[i][0]));
@@ -158,10 +162,13 @@ static void an_error_ends_a_call_and_not_a_pcall(void **state) {
     assert_int_equal(stage->step, SCRIPT_ENDS);
     assert_int_equal(stage->result.kind, SCRIPT_ERROR);
     /* As Redis 7 says it: what, in which script, on which line. */
-    static const char before[] = "CLUSTERDOWN no majority script: ", after[] = ", on @user_script:2.";
-    assert_int_equal(stage->result.bytes.bytes, sizeof before - 1 + SCRIPT_SHA_BYTES + sizeof after - 1);
+    static const char before[] = "CLUSTERDOWN no majority script: ",
+                      after[] = ", on @user_script:2.";
+    assert_int_equal(stage->result.bytes.bytes,
+                     sizeof before - 1 + SCRIPT_SHA_BYTES + sizeof after - 1);
     assert_memory_equal(stage->result.bytes.data, before, sizeof before - 1);
-    assert_memory_equal(stage->result.bytes.data + sizeof before - 1 + SCRIPT_SHA_BYTES, after, sizeof after - 1);
+    assert_memory_equal(stage->result.bytes.data + sizeof before - 1 + SCRIPT_SHA_BYTES, after,
+                        sizeof after - 1);
     start(stage, "redis.pcall('del', KEYS[1]) return 1", "", "");
     answer(stage, error("CLUSTERDOWN no majority"));
     expect_number(stage, 1);
@@ -169,8 +176,10 @@ static void an_error_ends_a_call_and_not_a_pcall(void **state) {
 
 static void a_release_names_what_it_compared(void **state) {
     struct stage *stage = *state;
-    start(stage, "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0", "mine",
-          "");
+    start(
+        stage,
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0",
+        "mine", "");
     expect_call(stage, SCRIPT_GET, NULL, 0);
     answer(stage, bytes("mine"));
     expect_call(stage, SCRIPT_DELETE, "mine", 0);
@@ -178,13 +187,14 @@ static void a_release_names_what_it_compared(void **state) {
     expect_number(stage, 1);
 }
 
-/* What a script has seen may be over when it acts; in a Redis it cannot be. redis-py's extend ignores what pexpire
- * says, and would report a lock that is lost. */
+/* What a script has seen may be over when it acts; in a Redis it cannot be. redis-py's extend
+ * ignores what pexpire says, and would report a lock that is lost. */
 static void a_run_begins_again_when_the_key_was_changed(void **state) {
     struct stage *stage = *state;
-    start(stage,
-          "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('pexpire', KEYS[1], 50) return 1",
-          "mine", "");
+    start(
+        stage,
+        "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('pexpire', KEYS[1], 50) return 1",
+        "mine", "");
     answer(stage, bytes("mine"));
     expect_call(stage, SCRIPT_EXTEND, "mine", 50);
     answer(stage, number(0));
@@ -192,10 +202,11 @@ static void a_run_begins_again_when_the_key_was_changed(void **state) {
     answer(stage, bytes("another's"));
     expect_number(stage, 0);
 
-    start(stage,
-          "if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('set', KEYS[1], ARGV[1], 'PX', 50) "
-          "return #KEYS",
-          "mine", "");
+    start(
+        stage,
+        "if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('set', KEYS[1], ARGV[1], 'PX', 50) "
+        "return #KEYS",
+        "mine", "");
     answer(stage, number(0));
     expect_call(stage, SCRIPT_TAKE, "mine", 50);
     answer(stage, nil());
@@ -213,19 +224,22 @@ static void it_does_not_begin_again_for_ever(void **state) {
         answer(stage, number(0));
     }
     assert_int_equal(tries, 4);
-    expect_text(stage, SCRIPT_ERROR, "ERR the key was changed by another client while the script ran");
+    expect_text(stage, SCRIPT_ERROR,
+                "ERR the key was changed by another client while the script ran");
 }
 
 static void nor_after_it_has_changed_something(void **state) {
     struct stage *stage = *state;
-    start(stage,
-          "redis.call('get', KEYS[1]) redis.call('pexpire', KEYS[1], 9) redis.call('pexpire', KEYS[1], 9) return 1", "",
-          "");
+    start(
+        stage,
+        "redis.call('get', KEYS[1]) redis.call('pexpire', KEYS[1], 9) redis.call('pexpire', KEYS[1], 9) return 1",
+        "", "");
     answer(stage, bytes("mine"));
     answer(stage, number(1));
     expect_call(stage, SCRIPT_EXTEND, "mine", 9);
     answer(stage, number(0));
-    expect_text(stage, SCRIPT_ERROR, "ERR the key was changed by another client while the script ran");
+    expect_text(stage, SCRIPT_ERROR,
+                "ERR the key was changed by another client while the script ran");
 }
 
 static void what_nobody_looked_at_may_be_absent(void **state) {
@@ -240,9 +254,10 @@ static void what_nobody_looked_at_may_be_absent(void **state) {
 
 static void a_value_set_again_is_an_extension(void **state) {
     struct stage *stage = *state;
-    start(stage,
-          "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) end",
-          "mine", "700");
+    start(
+        stage,
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) end",
+        "mine", "700");
     answer(stage, bytes("mine"));
     expect_call(stage, SCRIPT_EXTEND, "mine", 700);
     answer(stage, number(1));
@@ -251,7 +266,8 @@ static void a_value_set_again_is_an_extension(void **state) {
 
 static void two_runs_of_one_script_do_not_meet(void **state) {
     struct stage *stage = *state;
-    static const char text[] = "local old = redis.call('get', KEYS[1]) KEYS[2] = 'x' return old .. ARGV[1] .. #KEYS";
+    static const char text[] =
+        "local old = redis.call('get', KEYS[1]) KEYS[2] = 'x' return old .. ARGV[1] .. #KEYS";
     struct stage other = {.scripts = stage->scripts};
     start(stage, text, "a", "");
     start(&other, text, "b", "");
@@ -265,10 +281,12 @@ static void two_runs_of_one_script_do_not_meet(void **state) {
 static void bytes_are_bytes(void **state) {
     struct stage *stage = *state;
     char sha[SCRIPT_SHA_BYTES + 1], why[256];
-    static const char text[] = "local v = redis.call('get', KEYS[1]) if v == ARGV[1] then return #v end";
+    static const char text[] =
+        "local v = redis.call('get', KEYS[1]) if v == ARGV[1] then return #v end";
     const struct script_bytes argument = {"a\0b", 3};
     assert_true(script_load(stage->scripts, text, sizeof text - 1, sha, why, sizeof why));
-    stage->run = script_run_new(stage->scripts, sha, (struct script_bytes){"k\0k", 3}, &argument, 1);
+    stage->run =
+        script_run_new(stage->scripts, sha, (struct script_bytes){"k\0k", 3}, &argument, 1);
     stage->step = script_run_step(stage->run, NULL, &stage->call, &stage->result);
     answer(stage, (struct script_value){.kind = SCRIPT_BYTES, .bytes = {"a\0b", 3}});
     expect_number(stage, 3);

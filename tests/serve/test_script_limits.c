@@ -87,7 +87,8 @@ static void memory_is_bounded(void **state) {
     expect_error("return string.char(unpack({}, 1, 7000))", MUCH);
     expect_error("table.insert({}, -2147483648, 1)", "out of bounds");
     expect_error("return table.concat({}, '', 1, 2147483647)", "invalid value");
-    expect_error("return ('%99.99f'):format(1e300):len() + string.format('%999d', 1)", "invalid format");
+    expect_error("return ('%99.99f'):format(1e300):len() + string.format('%999d', 1)",
+                 "invalid format");
 }
 
 /* redis-server 7.0.15 dies of the first one. */
@@ -116,8 +117,8 @@ static void a_long_answer_is_an_error(void **state) {
     script_run_free(one);
 }
 
-static struct script_value run_with(const char *text, const struct script_bytes *arguments, size_t count, char *copy,
-                                    size_t size) {
+static struct script_value run_with(const char *text, const struct script_bytes *arguments,
+                                    size_t count, char *copy, size_t size) {
     char sha[SCRIPT_SHA_BYTES + 1], why[256];
     struct script_call call;
     struct script_value result;
@@ -125,7 +126,8 @@ static struct script_value run_with(const char *text, const struct script_bytes 
     struct script_run *one = script_run_new(scripts, sha, text_bytes("resource"), arguments, count);
     assert_non_null(one);
     assert_int_equal(script_run_step(one, NULL, &call, &result), SCRIPT_ENDS);
-    snprintf(copy, size, "%.*s", (int)result.bytes.bytes, result.bytes.data != NULL ? result.bytes.data : "");
+    snprintf(copy, size, "%.*s", (int)result.bytes.bytes,
+             result.bytes.data != NULL ? result.bytes.data : "");
     script_run_free(one);
     return result;
 }
@@ -147,19 +149,22 @@ static void much_may_be_given_and_not_too_much(void **state) {
     assert_non_null(strstr(why, "and no more"));
 }
 
-/* The slowest that was found: instructions which go through all of a long argument, and concatenations that make a text
- * which is there already. Under 20 ms of a processor where this was written; the limit leaves room for slow machines.
+/* The slowest that was found: instructions which go through all of a long argument, and
+ * concatenations that make a text which is there already. Under 20 ms of a processor where this was
+ * written; the limit leaves room for slow machines.
  */
 static void time_is_bounded(void **state) {
     (void)state;
     static char digits[128 * 1024 - 64];
-    static const char *const rows[] = {
-        "while true do local a = ARGV[1] + 0 end", "while true do local a = ARGV[1] < ARGV[2] end",
-        "while true do local a = tonumber(ARGV[1]) end", "local a, b = ARGV[1], '' for i = 1, 1e9 do b = a .. b end"};
+    static const char *const rows[] = {"while true do local a = ARGV[1] + 0 end",
+                                       "while true do local a = ARGV[1] < ARGV[2] end",
+                                       "while true do local a = tonumber(ARGV[1]) end",
+                                       "local a, b = ARGV[1], '' for i = 1, 1e9 do b = a .. b end"};
     char why[600];
     memset(digits, '7', sizeof digits);
     digits[sizeof digits - 1] = '8';
-    const struct script_bytes arguments[] = {{digits, sizeof digits / 2}, {digits, sizeof digits / 2}};
+    const struct script_bytes arguments[] = {{digits, sizeof digits / 2},
+                                             {digits, sizeof digits / 2}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const double before = cpu_ms();
         assert_int_equal(run_with(rows[i], arguments, 2, why, sizeof why).kind, SCRIPT_ERROR);

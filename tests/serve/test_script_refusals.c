@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which texts are taken, however they are written, and which are refused: most before they run, and all before they
- * change a key.
+ * Which texts are taken, however they are written, and which are refused: most before they run, and
+ * all before they change a key.
  */
 #include "scripted.h"
 
@@ -169,7 +169,8 @@ static void what_redis_has_and_this_has_not(void **state) {
         {ACTS "return {}", "returns a table"},
         {"#!lua\n" ACTS, "without a #! line"},
         {"\x1bLuaQ", "as text only"},
-        {ACTS "return (", "ERR Error compiling script (new function): user_script:1: unexpected symbol near '<eof>'"},
+        {ACTS "return (",
+         "ERR Error compiling script (new function): user_script:1: unexpected symbol near '<eof>'"},
         {ACTS "goto a", "ERR Error compiling script (new function): user_script:1:"},
     };
     expect_refusals(rows, sizeof rows / sizeof rows[0], 0);
@@ -190,7 +191,8 @@ static void what_only_the_run_can_see(void **state) {
         {"redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 5, 'get')", "does not take set with GET"},
         {"redis.call('set', KEYS[1], ARGV[1], 'NX', 'nX')", "set with PX or EX only"},
         {"redis.call('set', KEYS[1], unpack({'v', 'NX'}))", "set with PX or EX only"},
-        {"redis.call('get', KEYS[1]) redis.call('set', KEYS[1], 'another', 'PX', 5)", "only after the script has seen"},
+        {"redis.call('get', KEYS[1]) redis.call('set', KEYS[1], 'another', 'PX', 5)",
+         "only after the script has seen"},
         {"redis.call('exists', KEYS[1]) redis.call('set', KEYS[1], ARGV[1], 'PX', 5)",
          "only after the script has seen"},
         {"local t = {1} return t", "returns a table"},

@@ -71,11 +71,14 @@ static void test_it_ends_with_its_majority(void **state) {
     assert_int_equal(sight.ends_ns, 3000 * MS);
 }
 
-/* A key of somebody else's that ends in 317 years, which are more nanoseconds than there are numbers. */
+/* A key of somebody else's that ends in 317 years, which are more nanoseconds than there are
+ * numbers. */
 static void test_an_end_beyond_all_numbers(void **state) {
     (void)state;
-    static const struct redlock_view view = {.verdict = REDLOCK_VERDICT_GRANTED, .remaining_ms = INT64_C(9999999999000),
-                                             .token_bytes = 1, .token = "a"};
+    static const struct redlock_view view = {.verdict = REDLOCK_VERDICT_GRANTED,
+                                             .remaining_ms = INT64_C(9999999999000),
+                                             .token_bytes = 1,
+                                             .token = "a"};
     const struct redlock_view views[] = {view, view, view};
     struct sight sight = {0};
     assert_int_equal(sight_judge(views, 3, 1000 * MS, &sight), SIGHT_SEEN);
@@ -99,14 +102,14 @@ static void test_value_of_a_token(void **state) {
     value_is(HEX ":", HEX ":");
     value_is(HEX "-mine", HEX "-mine");
     value_is("g" HEX ":x", "g" HEX ":x");
-    value_is("0123456789ABCDEF0123456789abcdef01234567:x", "0123456789ABCDEF0123456789abcdef01234567:x");
+    value_is("0123456789ABCDEF0123456789abcdef01234567:x",
+             "0123456789ABCDEF0123456789abcdef01234567:x");
     value_is("abc", "abc");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_majorities),
-                                       cmocka_unit_test(test_it_ends_with_its_majority),
-                                       cmocka_unit_test(test_an_end_beyond_all_numbers),
-                                       cmocka_unit_test(test_value_of_a_token)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_majorities), cmocka_unit_test(test_it_ends_with_its_majority),
+        cmocka_unit_test(test_an_end_beyond_all_numbers), cmocka_unit_test(test_value_of_a_token)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,15 +22,19 @@ void stage_close(struct stage *stage) {
     history_free(&stage->history);
 }
 
-void stage_run(struct stage *stage, int64_t until_ms) { world_run_until(stage->world, until_ms * RL_MS); }
-
-static bool fits(const struct history_record *record, enum history_kind kind, int client, int node) {
-    if (record->kind != kind) return false;
-    return (client == ANYBODY || record->client == client) && (node == ANYBODY || record->node == node);
+void stage_run(struct stage *stage, int64_t until_ms) {
+    world_run_until(stage->world, until_ms * RL_MS);
 }
 
-const struct history_record *stage_find(const struct stage *stage, enum history_kind kind, int client, int node,
-                                        unsigned nth) {
+static bool fits(const struct history_record *record, enum history_kind kind, int client,
+                 int node) {
+    if (record->kind != kind) return false;
+    return (client == ANYBODY || record->client == client) &&
+           (node == ANYBODY || record->node == node);
+}
+
+const struct history_record *stage_find(const struct stage *stage, enum history_kind kind,
+                                        int client, int node, unsigned nth) {
     for (size_t i = 0; i < stage->history.count; i++) {
         const struct history_record *record = &stage->history.records[i];
         if (fits(record, kind, client, node) && nth-- == 0) return record;
@@ -52,17 +56,18 @@ void stage_print(const struct stage *stage) {
     }
 }
 
-const struct history_record *stage_need(const struct stage *stage, enum history_kind kind, int client, int node,
-                                        unsigned nth) {
+const struct history_record *stage_need(const struct stage *stage, enum history_kind kind,
+                                        int client, int node, unsigned nth) {
     const struct history_record *record = stage_find(stage, kind, client, node, nth);
     if (record) return record;
     stage_print(stage);
-    fail_msg("no %s number %u of client %d and node %d", history_kind_name(kind), nth, client, node);
+    fail_msg("no %s number %u of client %d and node %d", history_kind_name(kind), nth, client,
+             node);
     return NULL;
 }
 
-const struct history_record *stage_message(const struct stage *stage, enum history_kind kind, unsigned op, int client,
-                                           int node, unsigned nth) {
+const struct history_record *stage_message(const struct stage *stage, enum history_kind kind,
+                                           unsigned op, int client, int node, unsigned nth) {
     for (unsigned i = 0;; i++) {
         const struct history_record *record = stage_find(stage, kind, client, node, i);
         if (!record) return NULL;

@@ -134,8 +134,10 @@ static void record_is_announced_to_others(void **state) {
     begin_held_by_a(&stage);
     node_delete_record(stage.world, 1);
     stage_run(&stage, 110);
-    assert_int_equal(stage_count(&stage, HISTORY_ANNOUNCED, B, 1), 1); /* the deletion, which was nobody's */
-    const struct history_record *written = stage_message(&stage, HISTORY_ARRIVED, NET_RECORD_WRITE, B, 1, 0);
+    assert_int_equal(stage_count(&stage, HISTORY_ANNOUNCED, B, 1),
+                     1); /* the deletion, which was nobody's */
+    const struct history_record *written =
+        stage_message(&stage, HISTORY_ARRIVED, NET_RECORD_WRITE, B, 1, 0);
     assert_non_null(written);
     assert_int_equal(stage_need(&stage, HISTORY_ANNOUNCED, A, 1, 1)->value, 0);
     assert_true(stage_need(&stage, HISTORY_ANNOUNCED, A, 1, 1)->at > written->at);
@@ -169,8 +171,10 @@ static void quorums_have_their_own_records(void **state) {
     stage_run(&stage, 100);
     actor_acquire(stage.world, B, 0, 0);
     stage_run(&stage, 200);
-    for (int node = 0; node < 3; node++) assert_int_equal(stage_need(&stage, HISTORY_VOTE, A, node, 0)->result, 1);
-    for (int node = 3; node < 6; node++) assert_int_equal(stage_need(&stage, HISTORY_VOTE, B, node, 0)->result, 1);
+    for (int node = 0; node < 3; node++)
+        assert_int_equal(stage_need(&stage, HISTORY_VOTE, A, node, 0)->result, 1);
+    for (int node = 3; node < 6; node++)
+        assert_int_equal(stage_need(&stage, HISTORY_VOTE, B, node, 0)->result, 1);
     assert_int_equal(stage.history.others, 0x38);
     assert_int_equal(stage.history.refused, 1u << B);
     stage_close(&stage);

@@ -1,34 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * LINEARIZABLE: by hand, and against a search over all orders (as Wing and Gong do it) that knows nothing of cores.
+ * LINEARIZABLE: by hand, and against a search over all orders (as Wing and Gong do it) that knows
+ * nothing of cores.
  */
 #include "past.h"
 
-#define TAKES(when, who, what_token, end) DOES(when, who, ACQUIRED, .token = (what_token), .until = (end))
+#define TAKES(when, who, what_token, end)                                                          \
+    DOES(when, who, ACQUIRED, .token = (what_token), .until = (end))
 #define GIVES(when, who, said) DOES(when, who, RELEASED, .result = (said))
 
 static void acquired_only_if_free(void **state) {
     (void)state;
-    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(200, A, RELEASE), TAKES(210, B, 2, 900), GIVES(220, A, OK));
-    BREAKS(LINEARIZABLE, 0, 1, TAKES(100, A, 1, 900), TAKES(199, B, 2, 900), DOES(200, A, RELEASE), GIVES(220, A, OK));
+    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(200, A, RELEASE), TAKES(210, B, 2, 900),
+          GIVES(220, A, OK));
+    BREAKS(LINEARIZABLE, 0, 1, TAKES(100, A, 1, 900), TAKES(199, B, 2, 900), DOES(200, A, RELEASE),
+           GIVES(220, A, OK));
     spans(199, 200);
     says("B acquired job at 0.000199 ms, when it was not free: A had it until 0.0002 ms");
     HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200), TAKES(200, B, 2, 900));
     BREAKS(LINEARIZABLE, 0, 1, TAKES(100, A, 1, 201), TAKES(200, B, 2, 900));
     HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(200, A, LOST), TAKES(200, B, 2, 900));
-    BREAKS(LINEARIZABLE, 0, 2, TAKES(100, A, 1, 200), DOES(150, A, RENEWED, .until = 301), TAKES(300, B, 2, 900));
-    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200), DOES(150, A, EXTENDED, .result = LOST_, .until = 301),
-          TAKES(300, B, 2, 900));
-    HOLDS(LINEARIZABLE, DOES(50, B, ACQUIRE), TAKES(100, A, 1, 900), DOES(200, B, NOT_ACQUIRED, .result = HELD),
-          DOES(950, B, ACQUIRE), DOES(999, B, NOT_ACQUIRED, .result = HELD)); /* refused spuriously */
-    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(200, B, ACQUIRED, .token = 2, .until = 900, .resource = 1));
+    BREAKS(LINEARIZABLE, 0, 2, TAKES(100, A, 1, 200), DOES(150, A, RENEWED, .until = 301),
+           TAKES(300, B, 2, 900));
+    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200),
+          DOES(150, A, EXTENDED, .result = LOST_, .until = 301), TAKES(300, B, 2, 900));
+    HOLDS(LINEARIZABLE, DOES(50, B, ACQUIRE), TAKES(100, A, 1, 900),
+          DOES(200, B, NOT_ACQUIRED, .result = HELD), DOES(950, B, ACQUIRE),
+          DOES(999, B, NOT_ACQUIRED, .result = HELD)); /* refused spuriously */
+    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900),
+          DOES(200, B, ACQUIRED, .token = 2, .until = 900, .resource = 1));
     BREAKS(LINEARIZABLE, 0, 1, TAKES(100, A, 1, 900), TAKES(300, A, 2, 900), DOES(400, A, RELEASE));
 }
 
 static void a_crash_frees_nothing(void **state) {
     (void)state;
-    BREAKS(LINEARIZABLE, 0, 2, TAKES(100, A, 1, 900), BEFALLS(150, A, CLIENT_CRASH), TAKES(899, B, 2, 1900));
-    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), BEFALLS(150, A, CLIENT_CRASH), TAKES(900, B, 2, 1900));
+    BREAKS(LINEARIZABLE, 0, 2, TAKES(100, A, 1, 900), BEFALLS(150, A, CLIENT_CRASH),
+           TAKES(899, B, 2, 1900));
+    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), BEFALLS(150, A, CLIENT_CRASH),
+          TAKES(900, B, 2, 1900));
     HOLDS(EXCLUSION, TAKES(100, A, 1, 900), BEFALLS(150, A, CLIENT_CRASH), TAKES(899, B, 2, 1900));
     /* Crashed in its release: that may have been done. */
     HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(140, A, RELEASE), BEFALLS(150, A, CLIENT_CRASH),
@@ -37,22 +46,31 @@ static void a_crash_frees_nothing(void **state) {
 
 static void released_by_the_owner_only(void **state) {
     (void)state;
-    /* Its validity was over, B has taken the lock, and A's release says that it deleted it from a majority. */
-    BREAKS(LINEARIZABLE, 0, 1, TAKES(100, A, 1, 200), TAKES(250, B, 2, 900), DOES(300, A, RELEASE), GIVES(310, A, OK));
-    says("B acquired job at 0.00025 ms, yet A, who had it before, released it as its owner at 0.0003 ms");
-    HOLDS(EXCLUSION, TAKES(100, A, 1, 200), TAKES(250, B, 2, 900), DOES(300, A, RELEASE), GIVES(310, A, OK));
-    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200), TAKES(250, B, 2, 900), DOES(300, A, RELEASE), GIVES(310, A, LOST_));
-    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200), TAKES(250, B, 2, 900), DOES(300, A, RELEASE), GIVES(310, A, NO_QUORUM));
-    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200), DOES(300, A, RELEASE), GIVES(310, A, OK)); /* over, and still there */
+    /* Its validity was over, B has taken the lock, and A's release says that it deleted it from a
+     * majority. */
+    BREAKS(LINEARIZABLE, 0, 1, TAKES(100, A, 1, 200), TAKES(250, B, 2, 900), DOES(300, A, RELEASE),
+           GIVES(310, A, OK));
+    says(
+        "B acquired job at 0.00025 ms, yet A, who had it before, released it as its owner at 0.0003 ms");
+    HOLDS(EXCLUSION, TAKES(100, A, 1, 200), TAKES(250, B, 2, 900), DOES(300, A, RELEASE),
+          GIVES(310, A, OK));
+    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200), TAKES(250, B, 2, 900), DOES(300, A, RELEASE),
+          GIVES(310, A, LOST_));
+    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200), TAKES(250, B, 2, 900), DOES(300, A, RELEASE),
+          GIVES(310, A, NO_QUORUM));
+    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 200), DOES(300, A, RELEASE),
+          GIVES(310, A, OK)); /* over, and still there */
     BREAKS(LINEARIZABLE, 0, 0, GIVES(310, A, OK));
     says("A's release of job said ok at 0.00031 ms, but A had nothing to release");
-    BREAKS(LINEARIZABLE, 3, 3, TAKES(100, A, 1, 900), DOES(300, A, RELEASE), GIVES(310, A, OK), GIVES(320, A, OK));
+    BREAKS(LINEARIZABLE, 3, 3, TAKES(100, A, 1, 900), DOES(300, A, RELEASE), GIVES(310, A, OK),
+           GIVES(320, A, OK));
     HOLDS(LINEARIZABLE, GIVES(310, A, LOST_));
 }
 
 static void not_lost_while_it_is_valid(void **state) {
     (void)state;
-#define GIVEN_BACK(then, ...) TAKES(100, A, 1, 900), __VA_ARGS__, DOES(300, A, RELEASE), GIVES(then, A, LOST_)
+#define GIVEN_BACK(then, ...)                                                                      \
+    TAKES(100, A, 1, 900), __VA_ARGS__, DOES(300, A, RELEASE), GIVES(then, A, LOST_)
     BREAKS(LINEARIZABLE, 0, 3, GIVEN_BACK(899, DOES(200, A, UNSURE)));
     says(
         "A's release of job said at 0.000899 ms that it was lost, but its validity ran until 0.0009 ms and nothing had "
@@ -69,10 +87,10 @@ static void not_lost_while_it_is_valid(void **state) {
     HOLDS(LINEARIZABLE, GIVEN_BACK(310, NODE(200, 2, RESTART, .value = 2)));
     BREAKS(LINEARIZABLE, 0, 3, GIVEN_BACK(310, NODE(200, 2, RESTART)));
     /* It did delete a key: an answer was lost, and the node asked again. */
-    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(300, A, RELEASE), KEY(305, 0, DELETED, .token = 1),
-          GIVES(310, A, LOST_));
-    BREAKS(LINEARIZABLE, 0, 3, TAKES(100, A, 1, 900), DOES(300, A, RELEASE), KEY(305, 0, DELETED, .token = 7),
-           GIVES(310, A, LOST_));
+    HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(300, A, RELEASE),
+          KEY(305, 0, DELETED, .token = 1), GIVES(310, A, LOST_));
+    BREAKS(LINEARIZABLE, 0, 3, TAKES(100, A, 1, 900), DOES(300, A, RELEASE),
+           KEY(305, 0, DELETED, .token = 7), GIVES(310, A, LOST_));
     BREAKS(LINEARIZABLE, 0, 3, GIVEN_BACK(310, KEY(200, 0, DELETED, .token = 1)));
 }
 
@@ -80,7 +98,7 @@ static void not_lost_while_it_is_valid(void **state) {
 
 enum { LOCKS = 3, TIME = 9 };
 
-struct lock {                                                  /* one acquisition, as the history tells of it */
+struct lock { /* one acquisition, as the history tells of it */
     int begun, acquired, until, lost, release, released, said; /* -1: did not happen */
 };
 
@@ -94,10 +112,12 @@ static int free_from(const struct lock *lock) { /* expiry: not before this */
     return lock->lost >= 0 && lock->lost < lock->until ? lock->lost : lock->until;
 }
 
-/* Some order of what is left, from `now` on? A greater `now` never helps, so each point is taken as early as it can be.
+/* Some order of what is left, from `now` on? A greater `now` never helps, so each point is taken as
+ * early as it can be.
  */
 static bool order_exists(struct search search, int now) {
-    bool done = search.owner < 0 || search.locks[search.owner].said != OK || search.locks[search.owner].release < 0;
+    bool done = search.owner < 0 || search.locks[search.owner].said != OK ||
+                search.locks[search.owner].release < 0;
     for (int i = 0; i < LOCKS; i++) {
         if ((search.acquired >> i & 1) == 0) done = false;
     }
@@ -133,7 +153,8 @@ static bool explainable(const struct lock *locks) {
     memcpy(search.locks, locks, sizeof search.locks);
     for (int i = 0; i < LOCKS; i++) {
         const struct lock *lock = &locks[i];
-        if (lock->release >= 0 && lock->said == LOST_ && lock->released < free_from(lock)) return false;
+        if (lock->release >= 0 && lock->said == LOST_ && lock->released < free_from(lock))
+            return false;
     }
     return order_exists(search, 0);
 }
@@ -160,8 +181,8 @@ static struct lock draw_lock(void) {
     return lock;
 }
 
-static size_t add(struct history_record *records, size_t count, int at, enum history_kind kind, int client, int until,
-                  int result) {
+static size_t add(struct history_record *records, size_t count, int at, enum history_kind kind,
+                  int client, int until, int result) {
     records[count] = (struct history_record){.at = at,
                                              .kind = (uint8_t)kind,
                                              .client = (int8_t)client,
@@ -179,10 +200,12 @@ static size_t tell(const struct lock *locks, struct history_record *records) {
         for (int i = 0; i < LOCKS; i++) {
             const struct lock *lock = &locks[i];
             if (lock->begun == at) count = add(records, count, at, HISTORY_ACQUIRE, i, 0, 0);
-            if (lock->acquired == at) count = add(records, count, at, HISTORY_ACQUIRED, i, lock->until, 0);
+            if (lock->acquired == at)
+                count = add(records, count, at, HISTORY_ACQUIRED, i, lock->until, 0);
             if (lock->lost == at) count = add(records, count, at, HISTORY_LOST, i, 0, 0);
             if (lock->release == at) count = add(records, count, at, HISTORY_RELEASE, i, 0, 0);
-            if (lock->released == at) count = add(records, count, at, HISTORY_RELEASED, i, 0, lock->said);
+            if (lock->released == at)
+                count = add(records, count, at, HISTORY_RELEASED, i, 0, lock->said);
         }
     }
     return count;
@@ -191,14 +214,16 @@ static size_t tell(const struct lock *locks, struct history_record *records) {
 static void show(const struct lock *locks) {
     for (int i = 0; i < LOCKS; i++) {
         const struct lock *lock = &locks[i];
-        print_message("%c: acquire %d to %d, until %d, lost %d, release %d to %d says %d\n", 'A' + i, lock->begun,
-                      lock->acquired, lock->until, lock->lost, lock->release, lock->released, lock->said);
+        print_message("%c: acquire %d to %d, until %d, lost %d, release %d to %d says %d\n",
+                      'A' + i, lock->begun, lock->acquired, lock->until, lock->lost, lock->release,
+                      lock->released, lock->said);
     }
 }
 
 static void agrees_with_the_search(void **state) {
     (void)state;
-    const unsigned of_each = 20000; /* of those that an order explains, and of those that none does */
+    const unsigned of_each =
+        20000; /* of those that an order explains, and of those that none does */
     unsigned explained = 0, unexplained = 0;
     seed = 1;
     while (explained < of_each || unexplained < of_each) {

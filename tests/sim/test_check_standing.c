@@ -4,16 +4,20 @@
  */
 #include "past.h"
 
-#define TAKES(when, who, what_token, fence)                                                                            \
+#define TAKES(when, who, what_token, fence)                                                        \
     DOES(when, who, ACQUIRED, .token = (what_token), .until = (when) + 100, .value = (fence))
-#define VOTES(when, where, what_token, fence, intact)                                                                  \
-    { .at = (when), .client = A, .node = (where), .kind = HISTORY_VOTE, .token = (what_token), .value = (fence),       \
-      .result = (intact) }
+#define VOTES(when, where, what_token, fence, intact)                                              \
+    {                                                                                              \
+        .at = (when), .client = A, .node = (where), .kind = HISTORY_VOTE, .token = (what_token),   \
+        .value = (fence), .result = (intact)                                                       \
+    }
 
 static void grants_are_told_in_the_order_of_their_fences(void **state) {
     (void)state;
-    BREAKS(FENCE_ORDER, 2, 3, DOES(1, A, ACQUIRE), DOES(1, B, ACQUIRE), TAKES(20, A, 1, 7), TAKES(30, B, 2, 6));
-    HOLDS(FENCE_ORDER, DOES(1, A, ACQUIRE), DOES(1, B, ACQUIRE), TAKES(20, A, 1, 7), TAKES(30, B, 2, 8));
+    BREAKS(FENCE_ORDER, 2, 3, DOES(1, A, ACQUIRE), DOES(1, B, ACQUIRE), TAKES(20, A, 1, 7),
+           TAKES(30, B, 2, 6));
+    HOLDS(FENCE_ORDER, DOES(1, A, ACQUIRE), DOES(1, B, ACQUIRE), TAKES(20, A, 1, 7),
+          TAKES(30, B, 2, 8));
 }
 
 static void a_majority_of_intact_nodes_votes(void **state) {
@@ -25,13 +29,15 @@ static void a_majority_of_intact_nodes_votes(void **state) {
     BREAKS(UNFIT_VOTE, 2, 2, VOTES(1, 0, 1, 7, 1), VOTES(2, 0, 1, 7, 1), TAKES(3, A, 1, 7));
     BREAKS(UNFIT_VOTE, 2, 2, VOTES(1, 0, 1, 7, 1), VOTES(2, 1, 1, 8, 1), TAKES(3, A, 1, 8));
     BREAKS(UNFIT_VOTE, 2, 2, VOTES(1, 0, 1, 7, 1), VOTES(2, 1, 2, 7, 1), TAKES(3, A, 2, 7));
-    HOLDS(UNFIT_VOTE, VOTES(1, 0, 1, 7, 1), VOTES(2, 1, 1, 8, 1), VOTES(3, 0, 1, 8, 1), TAKES(4, A, 1, 8));
+    HOLDS(UNFIT_VOTE, VOTES(1, 0, 1, 7, 1), VOTES(2, 1, 1, 8, 1), VOTES(3, 0, 1, 8, 1),
+          TAKES(4, A, 1, 8));
     HOLDS(UNFIT_VOTE, TAKES(3, A, 1, 0)); /* classic */
 }
 
 static void who_lost_its_data_is_brought_back(void **state) {
     (void)state;
-    HOLDS(RECOVERED, NODE(1, 0, STANDING, .result = 0), NODE(5, 0, STANDING, .result = 1), RUN(9, END));
+    HOLDS(RECOVERED, NODE(1, 0, STANDING, .result = 0), NODE(5, 0, STANDING, .result = 1),
+          RUN(9, END));
     BREAKS(RECOVERED, 2, 3, NODE(1, 0, STANDING, .result = 0), NODE(5, 0, STANDING, .result = 1),
            NODE(6, 1, STANDING, .result = 0), RUN(9, END));
     says("n2 lost its data at 0.000006 ms, and was not intact again at 0.000009 ms");

@@ -9,7 +9,8 @@
 #include "explore.h"
 
 static struct plan plan, other;
-static const struct plan_wish nothing = {.broken = PLAN_BREAK_NOTHING}, data_loss = {.broken = PLAN_BREAK_DATA_LOSS};
+static const struct plan_wish nothing = {.broken = PLAN_BREAK_NOTHING},
+                              data_loss = {.broken = PLAN_BREAK_DATA_LOSS};
 
 static void plans_are_drawn_from_the_seed_alone(void **state) {
     (void)state;
@@ -25,7 +26,8 @@ static void plans_are_drawn_from_the_seed_alone(void **state) {
     }
 }
 
-/* The assumptions of classic mode: no data lost, clocks inside the drift, writes inside validity, one list of nodes. */
+/* The assumptions of classic mode: no data lost, clocks inside the drift, writes inside validity,
+ * one list of nodes. */
 static void assumptions_hold_unless_broken(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
@@ -38,7 +40,8 @@ static void assumptions_hold_unless_broken(void **state) {
             assert_true(action->kind != PLAN_NODE_STEP && action->kind != PLAN_NODE_FLUSH &&
                         action->kind != PLAN_NODE_EVICT && action->kind != PLAN_NODE_FAILOVER);
             if (action->kind == PLAN_NODE_CRASH) assert_int_equal(action->number, NODE_KEEPS_ALL);
-            if (action->kind == PLAN_NODE_RATE && action->number > fastest) fastest = (uint32_t)action->number;
+            if (action->kind == PLAN_NODE_RATE && action->number > fastest)
+                fastest = (uint32_t)action->number;
             if (action->kind == PLAN_SESSION) assert_true(action->late < RL_MS);
             if (i > 0) assert_true(plan.actions[i - 1].at <= action->at);
         }
@@ -56,8 +59,10 @@ static void masks_are_read_as_they_are_printed(void **state) {
     assert_true(plan_mask_read(&mask, "3,7,10-12"));
     for (size_t i = 0; i < PLAN_ACTIONS_MAX; i++)
         assert_int_equal(plan_mask_has(&mask, i), i == 3 || i == 7 || (i >= 10 && i <= 12));
-    static const char *const bad[] = {"", "a", "1,", ",1", "5-4", "1-", "-1", "192", "1 2", "99999999999999999999"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) assert_false(plan_mask_read(&mask, bad[i]));
+    static const char *const bad[] = {"",   "a",  "1,",  ",1",  "5-4",
+                                      "1-", "-1", "192", "1 2", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(plan_mask_read(&mask, bad[i]));
     FILE *file = tmpfile();
     char text[64] = "";
     assert_non_null(file);
@@ -77,7 +82,8 @@ static void masks_are_read_as_they_are_printed(void **state) {
     fclose(file);
 }
 
-/* Nothing can be acquired within a nanosecond: the judge must say so, and it is no breach of safety. */
+/* Nothing can be acquired within a nanosecond: the judge must say so, and it is no breach of
+ * safety. */
 static void liveness_has_a_status_of_its_own(void **state) {
     struct player *player = player_new();
     struct outcome outcome;
@@ -154,9 +160,12 @@ static void hash_tells_runs_apart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_are_drawn_from_the_seed_alone),  cmocka_unit_test(assumptions_hold_unless_broken),
-        cmocka_unit_test(masks_are_read_as_they_are_printed),   cmocka_unit_test(liveness_has_a_status_of_its_own),
-        cmocka_unit_test(shrinking_leaves_only_what_is_needed), cmocka_unit_test(hash_tells_runs_apart),
+        cmocka_unit_test(plans_are_drawn_from_the_seed_alone),
+        cmocka_unit_test(assumptions_hold_unless_broken),
+        cmocka_unit_test(masks_are_read_as_they_are_printed),
+        cmocka_unit_test(liveness_has_a_status_of_its_own),
+        cmocka_unit_test(shrinking_leaves_only_what_is_needed),
+        cmocka_unit_test(hash_tells_runs_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,8 @@ static void fast_node_ends_keys_early(void **state) {
     stage_close(&stage);
 }
 
-/* Requests lie in the stopped node's socket: executed when it goes on, although their sender has long given up. */
+/* Requests lie in the stopped node's socket: executed when it goes on, although their sender has
+ * long given up. */
 static void stopped_node_executes_later(void **state) {
     struct stage stage;
     (void)state;
@@ -144,19 +145,21 @@ static int verdict_of_set(struct stage *stage, int mode) {
 }
 
 static void modes_refuse_writes(void **state) {
-    static const int modes[] = {REDLOCK_VERDICT_READONLY, REDLOCK_VERDICT_OOM, REDLOCK_VERDICT_MISCONF,
-                                REDLOCK_VERDICT_LOADING};
+    static const int modes[] = {REDLOCK_VERDICT_READONLY, REDLOCK_VERDICT_OOM,
+                                REDLOCK_VERDICT_MISCONF, REDLOCK_VERDICT_LOADING};
     (void)state;
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         struct stage stage;
         assert_int_equal(verdict_of_set(&stage, modes[i]), modes[i]);
         assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, 0), 0);
-        assert_non_null(stage_find(&stage, HISTORY_ACQUIRED, A, ANYBODY, 0)); /* by the two others */
+        assert_non_null(
+            stage_find(&stage, HISTORY_ACQUIRED, A, ANYBODY, 0)); /* by the two others */
         stage_close(&stage);
     }
 }
 
-/* READONLY refuses a release where there is something to delete, OOM does not; LOADING lets nobody in. */
+/* READONLY refuses a release where there is something to delete, OOM does not; LOADING lets nobody
+ * in. */
 static void modes_differ(void **state) {
     struct stage stage;
     (void)state;
@@ -165,8 +168,10 @@ static void modes_differ(void **state) {
     node_mode(stage.world, 1, REDLOCK_VERDICT_OOM);
     actor_release(stage.world, A, 0);
     stage_run(&stage, 30);
-    assert_int_equal(stage_message(&stage, HISTORY_ARRIVED, NET_RELEASE, A, 0, 0)->result, REDLOCK_VERDICT_READONLY);
-    assert_int_equal(stage_message(&stage, HISTORY_ARRIVED, NET_RELEASE, A, 1, 0)->result, REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(stage_message(&stage, HISTORY_ARRIVED, NET_RELEASE, A, 0, 0)->result,
+                     REDLOCK_VERDICT_READONLY);
+    assert_int_equal(stage_message(&stage, HISTORY_ARRIVED, NET_RELEASE, A, 1, 0)->result,
+                     REDLOCK_VERDICT_GRANTED);
     node_mode(stage.world, 2, REDLOCK_VERDICT_LOADING);
     link_break(stage.world, A, 2);
     stage_run(&stage, 500);
@@ -194,7 +199,8 @@ static void others_touch_keys(void **state) {
 
 /* ---- clients ---- */
 
-/* The answers lie in its sockets; it reads them when it goes on, and finds that they came too late. */
+/* The answers lie in its sockets; it reads them when it goes on, and finds that they came too
+ * late. */
 static void paused_client_reads_later(void **state) {
     struct stage stage;
     (void)state;
@@ -208,7 +214,8 @@ static void paused_client_reads_later(void **state) {
     actor_resume(stage.world, A);
     assert_int_equal(stage_need(&stage, HISTORY_ANSWERED, A, 0, 0)->at, 20000 * RL_MS);
     stage_run(&stage, 20100);
-    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result, REDLOCK_EXPIRED);
+    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result,
+                     REDLOCK_EXPIRED);
     stage_close(&stage);
 }
 
@@ -238,7 +245,8 @@ static void frozen_client_believes_too_long(void **state) {
     stage_run(&stage, 15020);
     assert_true(actor_believes(stage.world, A, 0));
     actor_resume(stage.world, A);
-    assert_int_equal(stage_need(&stage, HISTORY_RENEWED, A, ANYBODY, 0)->until, until + 15000 * RL_MS);
+    assert_int_equal(stage_need(&stage, HISTORY_RENEWED, A, ANYBODY, 0)->until,
+                     until + 15000 * RL_MS);
     assert_true(actor_believes(stage.world, A, 0));
     stage_run(&stage, 30000);
     assert_false(actor_believes(stage.world, A, 0));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The line that a simulated node keeps, against src/node/waiting.lua on a real server: ranks, who remains, and who is
- * told what, request by request. The server's clock stands still but for what the test moves it by (stepclock.c).
+ * The line that a simulated node keeps, against src/node/waiting.lua on a real server: ranks, who
+ * remains, and who is told what, request by request. The server's clock stands still but for what
+ * the test moves it by (stepclock.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,8 +66,9 @@ static int stop(void **state) {
 static int64_t ask_server(const struct queue_request *request, unsigned armed) {
     const struct node_script_text *script = &node_scripts[NODE_WAITING];
     redisReply *reply =
-        redisCommand(asks, "EVAL %b 2 waiting waiters %u %lld %lld %u wake: job %d", script->text, script->bytes,
-                     request->waiter, (long long)request->lease_ms, (long long)request->age_us, armed, request->passes);
+        redisCommand(asks, "EVAL %b 2 waiting waiters %u %lld %lld %u wake: job %d", script->text,
+                     script->bytes, request->waiter, (long long)request->lease_ms,
+                     (long long)request->age_us, armed, request->passes);
     assert_non_null(reply);
     assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
     int64_t answer = reply->integer;
@@ -81,7 +83,8 @@ static void hear(char *text, size_t size) {
     for (;;) {
         redisReply *message = NULL;
         assert_int_equal(redisGetReply(hears, (void **)&message), REDIS_OK);
-        const char *to = message->element[2]->str + strlen("wake:"), *what = message->element[3]->str;
+        const char *to = message->element[2]->str + strlen("wake:"),
+                   *what = message->element[3]->str;
         bool over = strcmp(to, "end") == 0;
         size_t used = strlen(text);
         if (!over) snprintf(text + used, size - used, "%s %s;", to, what);
@@ -94,7 +97,8 @@ static void write_news(const struct queue_news *news, char *text, size_t size) {
     text[0] = '\0';
     for (unsigned i = 0; i < news->count; i++) {
         size_t used = strlen(text);
-        snprintf(text + used, size - used, "%u %d job;", (unsigned)news->told[i].place.waiter, news->told[i].rank);
+        snprintf(text + used, size - used, "%u %d job;", (unsigned)news->told[i].place.waiter,
+                 news->told[i].rank);
     }
 }
 

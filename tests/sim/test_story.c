@@ -39,10 +39,12 @@ static int teardown(void **state) {
 
 /* A record of nobody and nothing at this millisecond; the caller says the rest. */
 static struct history_record record_at(int64_t ms, enum history_kind kind) {
-    return (struct history_record){.at = ms * RL_MS, .kind = (uint8_t)kind, .client = -1, .node = -1, .resource = -1};
+    return (struct history_record){
+        .at = ms * RL_MS, .kind = (uint8_t)kind, .client = -1, .node = -1, .resource = -1};
 }
 
-static void client_record(int64_t ms, enum history_kind kind, int client, uint32_t token, int64_t until_ms) {
+static void client_record(int64_t ms, enum history_kind kind, int client, uint32_t token,
+                          int64_t until_ms) {
     struct history_record record = record_at(ms, kind);
     record.client = (int8_t)client;
     record.resource = 0;
@@ -51,16 +53,19 @@ static void client_record(int64_t ms, enum history_kind kind, int client, uint32
     history_add(&history, &record);
 }
 
-static void about_node(int64_t ms, enum history_kind kind, int node, uint32_t token, int64_t value) {
+static void about_node(int64_t ms, enum history_kind kind, int node, uint32_t token,
+                       int64_t value) {
     struct history_record record = record_at(ms, kind);
     record.node = (int8_t)node;
-    record.resource = kind == HISTORY_KEY_SET || kind == HISTORY_KEY_EXPIRED || kind == HISTORY_KEY_LOST ? 0 : -1;
+    record.resource =
+        kind == HISTORY_KEY_SET || kind == HISTORY_KEY_EXPIRED || kind == HISTORY_KEY_LOST ? 0 : -1;
     record.token = token;
     record.value = value;
     history_add(&history, &record);
 }
 
-static void message_record(int64_t ms, enum history_kind kind, int node, uint32_t message, int result) {
+static void message_record(int64_t ms, enum history_kind kind, int node, uint32_t message,
+                           int result) {
     struct history_record record = record_at(ms, kind);
     record.client = 0;
     record.node = (int8_t)node;
@@ -88,7 +93,7 @@ static size_t count_sentences(void) {
     return count;
 }
 
-/* ---- phrases --------------------------------------------------------------------------------------------- */
+/* ---- phrases --------------------------------------------------------------------------------- */
 
 static void test_times(void **state) {
     (void)state;
@@ -128,12 +133,13 @@ static void test_durations(void **state) {
     }
 }
 
-/* ---- stories --------------------------------------------------------------------------------------------- */
+/* ---- stories --------------------------------------------------------------------------------- */
 
 static void test_asking_is_one_sentence(void **state) {
     (void)state;
     client_record(100, HISTORY_ACQUIRE, 0, 0, 0);
-    for (int node = 0; node < 3; node++) message_record(100, HISTORY_SENT, node, (uint32_t)node + 1, 0);
+    for (int node = 0; node < 3; node++)
+        message_record(100, HISTORY_SENT, node, (uint32_t)node + 1, 0);
     for (int node = 0; node < 2; node++)
         message_record(101, HISTORY_ARRIVED, node, (uint32_t)node + 1, REDLOCK_VERDICT_GRANTED);
     for (int node = 0; node < 2; node++)
@@ -176,7 +182,7 @@ static void test_a_loss_says_what_is_left(void **state) {
     expect_sentence(3, "A is told that job is lost.");
 }
 
-/* ---- pictures -------------------------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 static char *drawn(void (*draw)(FILE *, const struct picture *), const struct picture *picture) {
     char *text = NULL;
@@ -211,7 +217,8 @@ static void test_text_is_escaped(void **state) {
         assert_null(strstr(text, "<script"));
         assert_null(strstr(text, "<b>"));
         assert_null(strchr(text, '\x01'));
-        assert_non_null(strstr(text, "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;more&quot;"));
+        assert_non_null(
+            strstr(text, "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;more&quot;"));
         free(text);
     }
 }
@@ -224,7 +231,8 @@ static void test_nothing_happened(void **state) {
     free(text);
 }
 
-/* The band of a violation reaches from where it begins to where it ends: as wide as the bars that it is about. */
+/* The band of a violation reaches from where it begins to where it ends: as wide as the bars that
+ * it is about. */
 static void test_the_violation_is_marked(void **state) {
     (void)state;
     client_record(100, HISTORY_ACQUIRED, 0, 1, 9000);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What nodes of the world tell to those who wait: to whom, how often, and what becomes of it when something is wrong.
+ * What nodes of the world tell to those who wait: to whom, how often, and what becomes of it when
+ * something is wrong.
  */
 #include "stage.h"
 
@@ -40,12 +41,15 @@ static void a_release_is_told_once(void **state) {
         assert_int_equal(woken->resource, 0);
         assert_int_equal(woken->value, -1);
     }
-    assert_int_equal(acquired_after(&stage, 150 * RL_MS), 4); /* the release, the telling, the try */
+    assert_int_equal(acquired_after(&stage, 150 * RL_MS),
+                     4); /* the release, the telling, the try */
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, A, ANYBODY), 0);
-    assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, ANYBODY), 3); /* not of what it did itself */
+    assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, ANYBODY),
+                     3); /* not of what it did itself */
     actor_release(stage.world, B, 0);
     stage_run(&stage, 300);
-    assert_int_equal(stage_count(&stage, HISTORY_WOKEN, ANYBODY, ANYBODY), 3); /* and nobody looked since */
+    assert_int_equal(stage_count(&stage, HISTORY_WOKEN, ANYBODY, ANYBODY),
+                     3); /* and nobody looked since */
     stage_close(&stage);
 }
 
@@ -118,7 +122,8 @@ static void what_is_late_comes_to_one_who_has_left(void **state) {
     actor_release(stage.world, A, 0);
     actor_cancel(stage.world, B, 0);
     stage_run(&stage, 1100);
-    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, B, ANYBODY, 0)->result, REDLOCK_CANCELLED);
+    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, B, ANYBODY, 0)->result,
+                     REDLOCK_CANCELLED);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, ANYBODY), 3);
     assert_true(stage_need(&stage, HISTORY_WOKEN, B, ANYBODY, 2)->at >
                 stage_need(&stage, HISTORY_NOT_ACQUIRED, B, ANYBODY, 0)->at);
@@ -126,7 +131,8 @@ static void what_is_late_comes_to_one_who_has_left(void **state) {
     stage_close(&stage);
 }
 
-/* What the old process had told is on its way; the new one knows nothing of who waits until it is asked again. */
+/* What the old process had told is on its way; the new one knows nothing of who waits until it is
+ * asked again. */
 static void a_node_that_restarted_is_asked_anew(void **state) {
     struct stage stage;
     (void)state;

@@ -97,9 +97,11 @@ static void client_clock_decides_validity(void **state) {
     stage_run(&stage, 6000);
     const struct history_record *acquired = stage_need(&stage, HISTORY_ACQUIRED, A, ANYBODY, 0);
     assert_int_equal(acquired->at, 12 * RL_MS);
-    assert_int_equal(acquired->until, 10 * RL_MS + (10000 - 100 - 2) * RL_MS / 2); /* TTL - drift, at twice the speed */
+    assert_int_equal(acquired->until, 10 * RL_MS + (10000 - 100 - 2) * RL_MS /
+                                                       2); /* TTL - drift, at twice the speed */
     /* LOST comes one second of its own before. */
-    assert_int_equal(stage_need(&stage, HISTORY_LOST, A, ANYBODY, 0)->at, acquired->until - 500 * RL_MS);
+    assert_int_equal(stage_need(&stage, HISTORY_LOST, A, ANYBODY, 0)->at,
+                     acquired->until - 500 * RL_MS);
     stage_close(&stage);
 }
 
@@ -142,7 +144,8 @@ static void same_seed_same_world(void **state) {
     assert_true(count > 300);
     stage.options.seed = 2;
     play_some(&stage); /* another in between, in the same memory */
-    bool differs = stage.history.count != count || memcmp(first, stage.history.records, count * sizeof(*first)) != 0;
+    bool differs = stage.history.count != count ||
+                   memcmp(first, stage.history.records, count * sizeof(*first)) != 0;
     assert_true(differs);
     stage.options.seed = 1;
     play_some(&stage);
@@ -173,8 +176,8 @@ static void recording_changes_nothing(void **state) {
     size_t at = 0;
     for (size_t i = 0; i < stage.history.count; i++) {
         const struct history_record *record = &stage.history.records[i];
-        while (at < count &&
-               (whole[at].kind != record->kind || whole[at].at != record->at || whole[at].token != record->token))
+        while (at < count && (whole[at].kind != record->kind || whole[at].at != record->at ||
+                              whole[at].token != record->token))
             at++;
         assert_true(at < count);
         at++;
@@ -196,7 +199,8 @@ static void cut_requests_arrive_late_and_in_order(void **state) {
     for (unsigned node = 0; node < 3; node++) link_cut(stage.world, A, node, LINK_REQUESTS);
     actor_acquire(stage.world, A, 0, 0);
     stage_run(&stage, 500);
-    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result, REDLOCK_NO_QUORUM);
+    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result,
+                     REDLOCK_NO_QUORUM);
     assert_int_equal(stage_count(&stage, HISTORY_ARRIVED, A, ANYBODY), 0);
     link_heal(stage.world, A, 0);
     stage_run(&stage, 600);
@@ -212,7 +216,8 @@ static void cut_requests_arrive_late_and_in_order(void **state) {
     stage_close(&stage);
 }
 
-/* Given up after the stall timeout: what has not arrived never does; the kept release comes on the next connection. */
+/* Given up after the stall timeout: what has not arrived never does; the kept release comes on the
+ * next connection. */
 static void what_was_given_up_never_arrives(void **state) {
     struct stage stage;
     (void)state;
@@ -244,7 +249,8 @@ static void cut_answers_leave_the_effect(void **state) {
     actor_acquire(stage.world, A, 0, 0);
     stage_run(&stage, 200);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, ANYBODY), 3);
-    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result, REDLOCK_NO_QUORUM);
+    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result,
+                     REDLOCK_NO_QUORUM);
     assert_int_equal(stage_count(&stage, HISTORY_ANSWERED, A, 0), 0);
     link_heal(stage.world, A, 0);
     stage_run(&stage, 300);
@@ -252,7 +258,8 @@ static void cut_answers_leave_the_effect(void **state) {
     stage_close(&stage);
 }
 
-/* The answer is lost with its connection: the client is told of that, and its release is sent again. */
+/* The answer is lost with its connection: the client is told of that, and its release is sent
+ * again. */
 static void lost_answer_breaks_the_connection(void **state) {
     struct stage stage;
     (void)state;
@@ -267,11 +274,13 @@ static void lost_answer_breaks_the_connection(void **state) {
     stage_run(&stage, 400);
     assert_int_equal(stage_count(&stage, HISTORY_DROPPED, A, 1), 1);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_DELETED, ANYBODY, 1), 1);
-    const struct history_record *second = stage_message(&stage, HISTORY_ANSWERED, NET_RELEASE, A, 1, 0);
+    const struct history_record *second =
+        stage_message(&stage, HISTORY_ANSWERED, NET_RELEASE, A, 1, 0);
     assert_non_null(second);
     assert_int_equal(second->result, REDLOCK_VERDICT_ABSENT);
     /* What it does not find the second time says nothing: it is not LOST. */
-    assert_int_equal(stage_need(&stage, HISTORY_RELEASED, A, ANYBODY, 0)->result, REDLOCK_NO_QUORUM);
+    assert_int_equal(stage_need(&stage, HISTORY_RELEASED, A, ANYBODY, 0)->result,
+                     REDLOCK_NO_QUORUM);
     stage_close(&stage);
 }
 
@@ -317,13 +326,15 @@ static void twice_listed_is_refused(void **state) {
     stage_begin(&stage);
     actor_acquire(stage.world, A, 0, 1000);
     stage_run(&stage, 500);
-    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result, REDLOCK_TWICE_LISTED);
+    assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result,
+                     REDLOCK_TWICE_LISTED);
     stage_close(&stage);
 }
 
 /* ---- several locks ---- */
 
-static const struct history_record *of_resource(const struct stage *stage, enum history_kind kind, int resource) {
+static const struct history_record *of_resource(const struct stage *stage, enum history_kind kind,
+                                                int resource) {
     for (unsigned i = 0;; i++) {
         const struct history_record *record = stage_need(stage, kind, A, ANYBODY, i);
         if (record->resource == resource) return record;
@@ -347,12 +358,14 @@ static void several_in_one_call_have_outcomes_of_their_own(void **state) {
     stage_run(&stage, 200);
     assert_int_equal(of_resource(&stage, HISTORY_RELEASED, 0)->result, REDLOCK_OK);
     assert_int_equal(of_resource(&stage, HISTORY_RELEASED, 2)->result, REDLOCK_OK);
-    assert_int_equal(stage_count(&stage, HISTORY_RELEASED, A, ANYBODY), 2); /* the one that it never had is left out */
+    assert_int_equal(stage_count(&stage, HISTORY_RELEASED, A, ANYBODY),
+                     2); /* the one that it never had is left out */
     assert_true(actor_believes(stage.world, B, 1));
     stage_close(&stage);
 }
 
-/* Two that were taken at different times are renewed at the same time, and not before it was theirs. */
+/* Two that were taken at different times are renewed at the same time, and not before it was
+ * theirs. */
 static void renewals_wait_for_each_other(void **state) {
     struct stage stage;
     (void)state;
@@ -365,7 +378,8 @@ static void renewals_wait_for_each_other(void **state) {
     stage_run(&stage, 12);
     actor_acquire(stage.world, A, 1, 0);
     stage_run(&stage, 4000);
-    rl_ns first = of_resource(&stage, HISTORY_RENEWED, 0)->at, second = of_resource(&stage, HISTORY_RENEWED, 1)->at;
+    rl_ns first = of_resource(&stage, HISTORY_RENEWED, 0)->at,
+          second = of_resource(&stage, HISTORY_RENEWED, 1)->at;
     assert_int_equal(first, second);
     assert_in_range(second, (12 + 3333) * RL_MS, (12 + 3333 + 25) * RL_MS);
     stage_close(&stage);

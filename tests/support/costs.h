@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Whether something costs twice as much when there is twice as much of it, or four times. Processor time of this process
- * alone, the two sizes in turn, the median of several: so other processes' work is not measured.
+ * Whether something costs twice as much when there is twice as much of it, or four times. Processor
+ * time of this process alone, the two sizes in turn, the median of several: so other processes'
+ * work is not measured.
  */
 #ifndef TESTS_COSTS_H
 #define TESTS_COSTS_H
@@ -28,7 +29,8 @@ static inline double cpu_ms(void) {
     return (double)at.tv_sec * 1e3 + (double)at.tv_nsec / 1e6;
 }
 
-/* Does it once with `n` of them; returns what the part in question took, in milliseconds of cpu_ms(). */
+/* Does it once with `n` of them; returns what the part in question took, in milliseconds of
+ * cpu_ms(). */
 typedef double cost_fn(unsigned n);
 
 static inline int cost_order(const void *a, const void *b) {
@@ -48,7 +50,8 @@ static inline double cost_of_several(cost_fn *cost, unsigned n, unsigned times) 
 }
 
 /* `factor` times as many cost at most COST_RATIO_MAX times as much. */
-static inline void assert_cost_of_more(const char *what, cost_fn *cost, unsigned n, unsigned factor) {
+static inline void assert_cost_of_more(const char *what, cost_fn *cost, unsigned n,
+                                       unsigned factor) {
     double once[COST_RUNS], more[COST_RUNS];
     unsigned times = 1;
     /* Memory once had is kept: else what is measured is the kernel giving it and taking it back. */
@@ -61,13 +64,14 @@ static inline void assert_cost_of_more(const char *what, cost_fn *cost, unsigned
         more[i] = cost_of_several(cost, factor * n, times);
     }
     double of_n = cost_median(once), of_more = cost_median(more);
-    printf("%s: %.2f ms of %u, %.2f ms of %u: %.2f times\n", what, of_n, n, of_more, factor * n, of_more / of_n);
+    printf("%s: %.2f ms of %u, %.2f ms of %u: %.2f times\n", what, of_n, n, of_more, factor * n,
+           of_more / of_n);
     if (of_more > COST_RATIO_MAX * of_n)
         fail_msg("%s: %u times as many cost %.1f times as much", what, factor, of_more / of_n);
 }
 
-/* So many that a list walked for each of them would be most of the cost, and so few that twice as many are not slower
- * only because they are in a slower memory. */
+/* So many that a list walked for each of them would be most of the cost, and so few that twice as
+ * many are not slower only because they are in a slower memory. */
 static inline void assert_cost_grows_with(const char *what, cost_fn *cost, unsigned n) {
     assert_cost_of_more(what, cost, n, 2);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Servers for a whole program or for each of its tests, as a setup and a teardown for cmocka: one, three or five. Clients on
- * them that wait as long as the test says, and many locks at once.
+ * Servers for a whole program or for each of its tests, as a setup and a teardown for cmocka: one,
+ * three or five. Clients on them that wait as long as the test says, and many locks at once.
  */
 #ifndef TESTS_FIXTURES_H
 #define TESTS_FIXTURES_H
@@ -46,9 +46,10 @@ static inline int stop_five(void **state) {
     return 0;
 }
 
-/* Whose answers may be so late: on a busy machine a node is late, or, where the test is about that, soon enough. */
-static inline struct redlock_client *open_patient(const struct servers *servers, int64_t node_timeout_ms,
-                                                  int service_thread) {
+/* Whose answers may be so late: on a busy machine a node is late, or, where the test is about that,
+ * soon enough. */
+static inline struct redlock_client *open_patient(const struct servers *servers,
+                                                  int64_t node_timeout_ms, int service_thread) {
     struct redlock_client_options options;
     redlock_client_options_init(&options);
     options.node_timeout_ms = node_timeout_ms;
@@ -58,7 +59,8 @@ static inline struct redlock_client *open_patient(const struct servers *servers,
 
 /* "name:0", "name:1", ... */
 static inline void make_locks(struct redlock_client *client, const char *name,
-                              const struct redlock_lock_options *options, struct redlock_lock **locks, size_t count) {
+                              const struct redlock_lock_options *options,
+                              struct redlock_lock **locks, size_t count) {
     for (size_t i = 0; i < count; i++) {
         char resource[64];
         snprintf(resource, sizeof resource, "%s:%zu", name, i);

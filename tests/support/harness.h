@@ -19,12 +19,12 @@
 #include "redlock.h"
 #include "servers.h"
 
-#define assert_result(expression, expected)                                                                            \
-    do {                                                                                                               \
-        int got_ = (expression);                                                                                       \
-        if (got_ != (expected))                                                                                        \
-            fail_msg("%s is %d (%s), not %d (%s)", #expression, got_, redlock_result_text(got_), (int)(expected),      \
-                     redlock_result_text(expected));                                                                   \
+#define assert_result(expression, expected)                                                        \
+    do {                                                                                           \
+        int got_ = (expression);                                                                   \
+        if (got_ != (expected))                                                                    \
+            fail_msg("%s is %d (%s), not %d (%s)", #expression, got_, redlock_result_text(got_),   \
+                     (int)(expected), redlock_result_text(expected));                              \
     } while (0)
 
 static inline double now_ms(void) {
@@ -33,13 +33,17 @@ static inline double now_ms(void) {
     return (double)at.tv_sec * 1e3 + (double)at.tv_nsec / 1e6;
 }
 
-static inline void nap_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
+static inline void nap_ms(long ms) {
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
 
 /* options NULL: the defaults. Waits until all nodes are connected. */
-static inline struct redlock_client *open_client(const struct servers *servers, const struct redlock_client_options *options) {
+static inline struct redlock_client *open_client(const struct servers *servers,
+                                                 const struct redlock_client_options *options) {
     struct redlock_client *client = NULL;
     struct redlock_error error = {0};
-    if (redlock_client_open(servers->urls, options, &client, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    if (redlock_client_open(servers->urls, options, &client, &error) != REDLOCK_OK)
+        fail_msg("%s", error.text);
     redlock_client_wait_ready(client, 2000);
     return client;
 }
@@ -48,7 +52,8 @@ static inline struct redlock_lock *new_lock(struct redlock_client *client, const
                                             const struct redlock_lock_options *options) {
     struct redlock_lock *lock = NULL;
     struct redlock_error error = {0};
-    if (redlock_lock_new(client, resource, strlen(resource), options, &lock, &error) != REDLOCK_OK) fail_msg("%s", error.text);
+    if (redlock_lock_new(client, resource, strlen(resource), options, &lock, &error) != REDLOCK_OK)
+        fail_msg("%s", error.text);
     return lock;
 }
 

@@ -72,7 +72,8 @@ static void link_begin(struct proxy *proxy) {
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                              .sin_port = htons((uint16_t)proxy->server_port)};
     int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (client < 0 || proxy->links_count == LINKS_MAX || connect(server, (struct sockaddr *)&to, sizeof to) != 0) {
+    if (client < 0 || proxy->links_count == LINKS_MAX ||
+        connect(server, (struct sockaddr *)&to, sizeof to) != 0) {
         if (client >= 0) close(client);
         close(server);
         return;
@@ -152,7 +153,8 @@ static bool obey(struct proxy *proxy) {
 }
 
 static void serve_links(struct proxy *proxy, const struct pollfd *fds) {
-    for (int i = proxy->links_count - 1; i >= 0; i--) { /* backwards: an ended link's place is taken by the last */
+    for (int i = proxy->links_count - 1; i >= 0;
+         i--) { /* backwards: an ended link's place is taken by the last */
         struct link *link = &proxy->links[i];
         bool alive = true;
         if (fds[2 * i].revents) alive = pass_request(link);
@@ -172,7 +174,9 @@ static void *run(void *argument) {
             fds[2 + 2 * i] = (struct pollfd){.fd = proxy->links[i].client, .events = POLLIN};
             fds[3 + 2 * i] = (struct pollfd){.fd = proxy->links[i].server, .events = POLLIN};
         }
-        if (poll(fds, (nfds_t)(2 + 2 * proxy->links_count), next_due_in(proxy)) < 0 && errno != EINTR) die("poll");
+        if (poll(fds, (nfds_t)(2 + 2 * proxy->links_count), next_due_in(proxy)) < 0 &&
+            errno != EINTR)
+            die("poll");
         serve_links(proxy, fds + 2);
         if (fds[1].revents) link_begin(proxy);
         if (fds[0].revents && !obey(proxy)) return NULL;
@@ -187,7 +191,8 @@ struct proxy *proxy_start(int port) {
     proxy->server_port = port;
     proxy->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(proxy->listener, (struct sockaddr *)&address, length) != 0 || listen(proxy->listener, 64) != 0 ||
+    if (bind(proxy->listener, (struct sockaddr *)&address, length) != 0 ||
+        listen(proxy->listener, 64) != 0 ||
         getsockname(proxy->listener, (struct sockaddr *)&address, &length) != 0)
         die("listen");
     proxy->port = ntohs(address.sin_port);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A TCP proxy in front of one server, in a thread of its own: it makes answers late, keeps them to itself or cuts
- * the connections. Requests always pass, so that what a server did and what its client was told can differ.
+ * A TCP proxy in front of one server, in a thread of its own: it makes answers late, keeps them to
+ * itself or cuts the connections. Requests always pass, so that what a server did and what its
+ * client was told can differ.
  */
 #ifndef TESTS_PROXY_H
 #define TESTS_PROXY_H
@@ -15,8 +16,8 @@ int proxy_port(const struct proxy *proxy);
 
 /* What the server says from now on passes `ms` later. */
 void proxy_delay(struct proxy *proxy, long ms);
-/* What the server says from now on is dropped. A stream with a hole is of no use: cut before letting answers pass
- * again. */
+/* What the server says from now on is dropped. A stream with a hole is of no use: cut before
+ * letting answers pass again. */
 void proxy_swallow(struct proxy *proxy, int on);
 /* Ends all connections there are; new ones are welcome. */
 void proxy_cut(struct proxy *proxy);

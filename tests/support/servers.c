@@ -20,7 +20,8 @@
 #define START_TRIES 10
 
 static void die(const char *what, const struct server *server) {
-    fprintf(stderr, "servers: %s (port %d, %s): %s\n", what, server->port, server->dir, strerror(errno));
+    fprintf(stderr, "servers: %s (port %d, %s): %s\n", what, server->port, server->dir,
+            strerror(errno));
     abort();
 }
 
@@ -40,8 +41,9 @@ int server_free_port(void) {
 
 static void exec_server(const struct server *server, pid_t parent) {
     char port[8];
-    const char *argv[64] = {"redis-server", "--port", port,  "--bind",       "127.0.0.1", "--dir", server->dir, "--save",
-                            "",             "--appendonly", "no", "--logfile", "log"};
+    const char *argv[64] = {"redis-server", "--port",    port,     "--bind", "127.0.0.1",
+                            "--dir",        server->dir, "--save", "",       "--appendonly",
+                            "no",           "--logfile", "log"};
     int n = 13;
     snprintf(port, sizeof port, "%d", server->port);
     for (const char *const *a = server->arguments; a && *a; a++) argv[n++] = *a;
@@ -131,7 +133,8 @@ void server_restart(struct server *server) {
 void server_pause(struct server *server) {
     int status;
     kill(server->pid, SIGSTOP);
-    if (waitpid(server->pid, &status, WUNTRACED) != server->pid || !WIFSTOPPED(status)) die("does not stop", server);
+    if (waitpid(server->pid, &status, WUNTRACED) != server->pid || !WIFSTOPPED(status))
+        die("does not stop", server);
 }
 
 void server_resume(struct server *server) { kill(server->pid, SIGCONT); }
@@ -195,8 +198,8 @@ void servers_start(struct servers *servers, unsigned count) {
     size_t used = 0;
     for (unsigned i = 0; i < count; i++) {
         server_start(&servers->at[i], NULL);
-        used += (size_t)snprintf(servers->urls + used, sizeof servers->urls - used, "%sredis://127.0.0.1:%d", i ? "," : "",
-                                 servers->at[i].port);
+        used += (size_t)snprintf(servers->urls + used, sizeof servers->urls - used,
+                                 "%sredis://127.0.0.1:%d", i ? "," : "", servers->at[i].port);
     }
 }
 
@@ -220,7 +223,8 @@ unsigned servers_holding(struct servers *servers, const char *key) {
     unsigned holding = 0;
     for (unsigned i = 0; i < servers->count; i++) {
         struct server *server = &servers->at[i];
-        if (server->pid != 0 && !is_stopped(server)) holding += server_ask_integer(server, "EXISTS %s", key) == 1;
+        if (server->pid != 0 && !is_stopped(server))
+            holding += server_ask_integer(server, "EXISTS %s", key) == 1;
     }
     return holding;
 }

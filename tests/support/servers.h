@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Real redis-server processes for tests: on loopback ports that the kernel gives, in directories of their own, dead
- * when the test dies. A function that cannot do its work ends the test with a message.
+ * Real redis-server processes for tests: on loopback ports that the kernel gives, in directories of
+ * their own, dead when the test dies. A function that cannot do its work ends the test with a
+ * message.
  */
 #ifndef TESTS_SERVERS_H
 #define TESTS_SERVERS_H
@@ -17,21 +18,24 @@ struct server {
     pid_t pid; /* 0: not running */
     int port;
     char dir[64];
-    const char *const *arguments; /* NULL-terminated extra redis-server arguments, kept by the test; may be NULL */
-    const char *password;         /* for our own questions; NULL: none */
+    const char *const *
+        arguments; /* NULL-terminated extra redis-server arguments, kept by the test; may be NULL */
+    const char *password; /* for our own questions; NULL: none */
 };
 
 /* Starts it and waits until it answers. */
 void server_start(struct server *server, const char *const *arguments);
 void server_kill(struct server *server);    /* SIGKILL, reaped */
-void server_restart(struct server *server); /* on the same port and directory; without persistence it comes back empty */
+void server_restart(struct server *server); /* on the same port and directory; without persistence
+                                               it comes back empty */
 void server_pause(struct server *server);   /* SIGSTOP, and waits until it is stopped */
 void server_resume(struct server *server);  /* SIGCONT */
 void server_stop(struct server *server);    /* kills it and removes its directory */
 /* One that was free a moment ago: for a second listener. */
 int server_free_port(void);
 
-/* One question on a connection of its own, formatted as redisCommand() does; free with freeReplyObject(). */
+/* One question on a connection of its own, formatted as redisCommand() does; free with
+ * freeReplyObject(). */
 redisReply *server_ask(struct server *server, const char *format, ...);
 long long server_ask_integer(struct server *server, const char *format, ...);
 /* The string under the key into `value`, NUL-terminated; false if there is none. */

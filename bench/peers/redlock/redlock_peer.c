@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock as one of the peers: what a program of a user's would do, by the public header and with the defaults, but for
- * the node timeout where the machine is kept busy on purpose (as in `redlock bench`). ../README.md has the protocol.
- * usage: redlock_peer cycles|holds WORKERS WARM_MS OPEN_MS TTL_MS RESOURCE   (nodes from REDLOCK_NODES)
+ * redlock as one of the peers: what a program of a user's would do, by the public header and with
+ * the defaults, but for the node timeout where the machine is kept busy on purpose (as in `redlock
+ * bench`). ../README.md has the protocol.
+ * usage: redlock_peer cycles|holds WORKERS WARM_MS OPEN_MS TTL_MS RESOURCE   (nodes from
+ * REDLOCK_NODES)
  */
 #include <redlock.h>
 
@@ -14,7 +16,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { CYCLES_NODE_TIMEOUT_MS = 5000, READY_MS = 30000, WAIT_MS = 20000, TURN_MS = 100, WORKERS_MAX = 65536 };
+enum {
+    CYCLES_NODE_TIMEOUT_MS = 5000,
+    READY_MS = 30000,
+    WAIT_MS = 20000,
+    TURN_MS = 100,
+    WORKERS_MAX = 65536
+};
 
 struct task {
     bool holds;
@@ -41,7 +49,7 @@ static void fail(const char *what, int result) {
     exit(1);
 }
 
-/* ---- what is counted ----------------------------------------------------------------------------------------- */
+/* ---- what is counted ------------------------------------------------------------------------- */
 
 static void count_cycle(struct latencies *all, const struct task *task, int64_t from, int64_t to) {
     if (to < task->opens || to >= task->closes) return;
@@ -64,13 +72,14 @@ static int64_t percentile(const struct latencies *all, unsigned percent) {
 
 static void print_cycles(struct latencies *all, const struct task *task) {
     if (all->count > 0) qsort(all->us, all->count, sizeof *all->us, earlier);
-    printf("{\"cycles\": %zu, \"open_us\": %" PRId64 ", \"failed\": %" PRId64 ", \"p50_us\": %" PRId64
-           ", \"p99_us\": %" PRId64 ", \"max_us\": %" PRId64 "}\n",
-           all->count, task->open_us, all->failed, percentile(all, 50), percentile(all, 99), percentile(all, 100));
+    printf("{\"cycles\": %zu, \"open_us\": %" PRId64 ", \"failed\": %" PRId64
+           ", \"p50_us\": %" PRId64 ", \"p99_us\": %" PRId64 ", \"max_us\": %" PRId64 "}\n",
+           all->count, task->open_us, all->failed, percentile(all, 50), percentile(all, 99),
+           percentile(all, 100));
     free(all->us);
 }
 
-/* ---- the library --------------------------------------------------------------------------------------------- */
+/* ---- the library ----------------------------------------------------------------------------- */
 
 static struct redlock_client *open_client(const struct task *task) {
     struct redlock_client_options options;
@@ -81,7 +90,8 @@ static struct redlock_client *open_client(const struct task *task) {
     options.service_thread = task->holds || task->workers == 1;
     if (!task->holds) options.node_timeout_ms = CYCLES_NODE_TIMEOUT_MS;
     if (nodes == NULL || redlock_client_open(nodes, &options, &client, &error) != REDLOCK_OK) {
-        fprintf(stderr, "redlock_peer: %s\n", nodes == NULL ? "REDLOCK_NODES is not set" : error.text);
+        fprintf(stderr, "redlock_peer: %s\n",
+                nodes == NULL ? "REDLOCK_NODES is not set" : error.text);
         exit(1);
     }
     /* On a machine that 32 of these keep busy while they start, a first try to connect may fail. */
@@ -93,7 +103,8 @@ static struct redlock_client *open_client(const struct task *task) {
     return client;
 }
 
-static struct redlock_lock *new_lock(struct redlock_client *client, const struct task *task, const char *resource) {
+static struct redlock_lock *new_lock(struct redlock_client *client, const struct task *task,
+                                     const char *resource) {
     struct redlock_lock_options options;
     struct redlock_lock *lock;
     redlock_lock_options_init(&options);
@@ -103,13 +114,14 @@ static struct redlock_lock *new_lock(struct redlock_client *client, const struct
     return lock;
 }
 
-static struct redlock_lock *numbered_lock(struct redlock_client *client, const struct task *task, unsigned number) {
+static struct redlock_lock *numbered_lock(struct redlock_client *client, const struct task *task,
+                                          unsigned number) {
     char resource[256];
     snprintf(resource, sizeof resource, "%s:%u", task->resource, number);
     return new_lock(client, task, resource);
 }
 
-/* ---- one at a time ------------------------------------------------------------------------------------------- */
+/* ---- one at a time --------------------------------------------------------------------------- */
 
 static void run_one(struct redlock_client *client, const struct task *task) {
     struct latencies all = {0};
@@ -129,7 +141,7 @@ static void run_one(struct redlock_client *client, const struct task *task) {
     redlock_lock_free(lock);
 }
 
-/* ---- many in flight: one thread and the client's descriptor -------------------------------------------------- */
+/* ---- many in flight: one thread and the client's descriptor ---------------------------------- */
 
 struct flight {
     const struct task *task;
@@ -192,7 +204,7 @@ static void run_flight(struct redlock_client *client, const struct task *task) {
     free(slots);
 }
 
-/* ---- in line for one resource: each worker a process, so one here --------------------------------------------- */
+/* ---- in line for one resource: each worker a process, so one here ---------------------------- */
 
 static void run_holds(struct redlock_client *client, const struct task *task) {
     const struct timespec hold = {.tv_nsec = 1000000};
@@ -201,7 +213,8 @@ static void run_holds(struct redlock_client *client, const struct task *task) {
     int64_t asked = now_us();
     fputs("{\"workers\": [[", stdout);
     for (int64_t now = asked; now < task->closes; now = now_us()) {
-        if (redlock_acquire(lock, (task->closes - now) / 1000 + 1) != REDLOCK_OK) continue; /* it goes on waiting */
+        if (redlock_acquire(lock, (task->closes - now) / 1000 + 1) != REDLOCK_OK)
+            continue; /* it goes on waiting */
         int64_t got = now_us();
         nanosleep(&hold, NULL);
         int64_t gave = now_us();
@@ -215,17 +228,19 @@ static void run_holds(struct redlock_client *client, const struct task *task) {
     redlock_lock_free(lock);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 
 static bool parse(int argc, char **argv, struct task *task) {
-    if (argc != 7 || (strcmp(argv[1], "cycles") != 0 && strcmp(argv[1], "holds") != 0)) return false;
+    if (argc != 7 || (strcmp(argv[1], "cycles") != 0 && strcmp(argv[1], "holds") != 0))
+        return false;
     *task = (struct task){.holds = strcmp(argv[1], "holds") == 0,
                           .workers = (unsigned)strtoul(argv[2], NULL, 10),
                           .warm_us = strtoll(argv[3], NULL, 10) * 1000,
                           .open_us = strtoll(argv[4], NULL, 10) * 1000,
                           .ttl_ms = strtoll(argv[5], NULL, 10),
                           .resource = argv[6]};
-    return task->workers >= 1 && task->workers <= WORKERS_MAX && (task->workers == 1 || !task->holds);
+    return task->workers >= 1 && task->workers <= WORKERS_MAX &&
+           (task->workers == 1 || !task->holds);
 }
 
 int main(int argc, char **argv) {
@@ -236,7 +251,8 @@ int main(int argc, char **argv) {
         return 64;
     }
     struct redlock_client *client = open_client(&task);
-    printf("{\"version\": \"%s\", \"defaults\": \"no limit of tries, 50 to 250 ms apart; %s\"}\n", redlock_version(),
+    printf("{\"version\": \"%s\", \"defaults\": \"no limit of tries, 50 to 250 ms apart; %s\"}\n",
+           redlock_version(),
            task.holds ? "node timeout 50 ms" : "node timeout 5 s instead of 50 ms");
     fflush(stdout);
     if (fgets(line, sizeof line, stdin) == NULL) return 1; /* nobody wants it any more */
