@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/record.h"
+#include "client/guarding/record.h"
 #include "inside.h"
 
 /* Of most nodes, and of the others. */

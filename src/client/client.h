@@ -10,14 +10,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "automode.h"
-#include "chains.h"
+#include "guarding/automode.h"
+#include "locks/chains.h"
 #include "core/core.h"
-#include "guard.h"
-#include "line.h"
+#include "guarding/guard.h"
+#include "locks/line.h"
 #include "net/net.h"
 #include "redlock.h"
-#include "renewals.h"
+#include "locks/renewals.h"
 
 /* A thread that blocks until something is done. Lives on that thread's stack. */
 struct waiter {
@@ -224,7 +224,7 @@ rl_mask client_ready(struct redlock_client *client, rl_ns now);
 int client_refusal(const struct redlock_client *client);
 int client_verdict(const struct redlock_client *client, unsigned node, int verdict);
 
-/* drive.c: who sleeps for whom */
+/* driver.c: who sleeps for whom */
 int client_enter(
     struct redlock_client *client); /* takes the mutex; FORKED without taking it, or OK */
 void client_leave(

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "client/chains.h"
+#include "client/locks/chains.h"
 
 enum { THINGS = 1000, LEAST = 8 };
 

@@ -12,7 +12,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "client/record.h"
+#include "client/guarding/record.h"
 #include "redlock.h"
 
 static uint64_t random_state = 1;

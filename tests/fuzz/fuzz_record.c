@@ -4,7 +4,7 @@
  * taken is within its limits, can be changed as the protocol does, and is the same when it is
  * written and read again.
  */
-#include "client/record.h"
+#include "client/guarding/record.h"
 
 #include "must.h"
 #include "redlock.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/record.h"
+#include "client/guarding/record.h"
 #include "must.h"
 #include "redlock.h"
 

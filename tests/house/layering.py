@@ -37,7 +37,7 @@ LAYERS = {
     "examples": {"include"},
 }
 # Of these, others see the seam and nothing else.
-SEAM = {"src/net": "src/net/net.h", "src/client": "src/client/record.h", "serve": "serve/serve.h"}
+SEAM = {"src/net": "src/net/net.h", "src/client": "src/client/guarding/record.h", "serve": "serve/serve.h"}
 # The one reader of requests, and a digest for scripts.
 SERVE_MAY = {("request.c", "hiredis/hiredis.h"), ("script_name.c", "openssl/evp.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client/client.h"
 
 enum { UP, ASLEEP, WOKEN };
 enum { YIELDS_MAX = 4, VAIN_MAX = 6 };

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "client.h"
+#include "client/client.h"
 
 /* How many are under way: found out as TCP does it, but by how long answers take, since one that is
  * late is in vain. Never so few that a client with a few locks is held back by nodes that fail for

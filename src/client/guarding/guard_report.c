@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "client.h"
+#include "client/client.h"
 
 static void recovering_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     int64_t left = guard_recovering_ms(guard, node);

@@ -3,7 +3,7 @@
  * Between the protocol's machines and the connections: an event goes in, its actions are carried
  * out, a node's answer comes back as the next event. One sample of the clock a step.
  */
-#include "client.h"
+#include "client/client.h"
 
 /* A renewal may come so much later, and at most so small a part of the interval, to go out together
  * with others. */

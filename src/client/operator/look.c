@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "client/client.h"
 
 /* ---- waiting until every node is connected or known to have failed ---- */
 

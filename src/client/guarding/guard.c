@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "client/client.h"
 
 /* A node that does not vote is looked at now and then: another agent may have brought it back, an
  * operator may have made its quorum. */

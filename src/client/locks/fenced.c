@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "client.h"
+#include "client/client.h"
 
 /* ---- stripes ---- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "client/client.h"
 
 enum { CHAINS_LEAST = 1024, CROWDS = 64 };
 #define LEASE_MIN (500 * RL_MS) /* so long a waiter who says nothing is believed to wait, ... */

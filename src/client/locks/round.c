@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "client/client.h"
 
 void round_fill_in(struct round *round, struct net_request *request) {
     const struct redlock_lock *lock = round->lock;

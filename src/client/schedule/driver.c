@@ -34,7 +34,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "client.h"
+#include "client/client.h"
 
 /* How long after the last caller left the service thread waits before it listens to the sockets
  * itself. */

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "client.h"
+#include "client/client.h"
 
 enum { POOL_KEEPS = 512 };
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "client.h"
+#include "client/client.h"
 
 enum { CHAINS_LEAST = 16 };
 

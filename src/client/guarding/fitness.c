@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "client.h"
+#include "client/client.h"
 #include "guard.h"
 
 #define EVERY (1000 * RL_MS)

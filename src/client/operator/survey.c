@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "abi/sized.h"
-#include "client.h"
+#include "client/client.h"
 
 /* Lives until the last node has answered, which may be after whoever asked has gone. */
 struct survey {
