@@ -2,13 +2,13 @@
  *
  * Opening, closing and asking a client.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "abi/sized.h"
-#include "client.h"
+#include "client/guarding/guarding.h"
+#include "client/locks/locks.h"
+#include "client/operator/operator.h"
 
 #define STRINGIFY(x) #x
 #define VERSION_TEXT(a, b, c) STRINGIFY(a) "." STRINGIFY(b) "." STRINGIFY(c)
@@ -17,41 +17,19 @@ const char *redlock_version(void) {
     return VERSION_TEXT(REDLOCK_VERSION_MAJOR, REDLOCK_VERSION_MINOR, REDLOCK_VERSION_PATCH);
 }
 
-const char *redlock_result_text(int result) {
-    switch (result) {
-#define TEXT(name, value, text)                                                                    \
-    case value: return text;
-        REDLOCK_RESULTS(TEXT)
-    default: return "unknown result";
-    }
-}
-
-const char *redlock_verdict_text(int verdict) {
-    switch (verdict) {
-        REDLOCK_VERDICTS(TEXT)
-#undef TEXT
-    default: return "unknown verdict";
-    }
-}
+/* ---- what the net calls ---- */
 
 static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
+    static void (*const answers[])(struct net_call * call, const struct net_reply *reply) = {
+        [CALL_VOTE] = lock_vote_reply,    [CALL_UNLOCK] = lock_unlock_reply,
+        [CALL_PEEK] = lock_peek_reply,    [CALL_LINE_LOOK] = line_reply,
+        [CALL_LINE_STAND] = line_reply,   [CALL_LINE_LEAVE] = line_reply,
+        [CALL_GUARD] = guard_reply,       [CALL_FITNESS] = fitness_reply,
+        [CALL_AUTOMODE] = automode_reply, [CALL_LOOK] = look_reply,
+        [CALL_SURVEY] = survey_reply,     [CALL_QUORUM] = quorum_reply,
+    };
     (void)context;
-    if (call->tag == CALL_LOOK)
-        look_reply(call, reply);
-    else if (call->tag == CALL_SURVEY)
-        survey_reply(call, reply);
-    else if (call->tag == CALL_GUARD)
-        guard_reply(call, reply);
-    else if (call->tag == CALL_FITNESS)
-        fitness_reply(call, reply);
-    else if (call->tag == CALL_AUTOMODE)
-        automode_reply(call, reply);
-    else if (call->tag == CALL_QUORUM)
-        quorum_reply(call, reply);
-    else if (call->tag >= CALL_LINE_LOOK)
-        line_reply(call, reply);
-    else
-        lock_reply(call, reply);
+    answers[call->tag](call, reply);
 }
 
 /* One server under two names would vote twice: found by its run_id once both are connected. */
@@ -61,16 +39,20 @@ static void on_node(void *context, unsigned node) {
     struct net_node_status status;
     net_node(client->net, node, net_now(client->net), &status);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
-    if (client->guard) guard_node_changed(client->guard, node);
-    if (client->automode && status.connected && status.quorum[0] != '\0')
-        automode_found(client->automode, node, status.quorum);
+    client->mode->node(client, node, &status);
     locks_check(client);
     gatherings_check(client);
 }
 
 static void on_changed(void *context, unsigned node) {
     struct redlock_client *client = context;
-    if (client->net && client->guard) guard_changed(client->guard, node);
+    if (client->net) client->mode->changed(client, node);
+}
+
+static void voters_changed(struct redlock_client *client) {
+    locks_resume(client);
+    locks_check(client);
+    gatherings_check(client);
 }
 
 static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
@@ -83,94 +65,50 @@ static void on_log(void *context, int level, const char *text) {
         client->options.log(client->options.log_context, (enum redlock_log_level)level, text);
 }
 
-void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format,
-                ...) {
-    if (!client->options.log || level > client->options.log_level) return;
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    on_log(client, (int)level, text);
-}
+/* ---- opening and closing ---- */
 
-rl_mask client_settled(struct redlock_client *client) {
-    return client->guard ? guard_settled(client->guard) : net_settled(client->net);
-}
-
-rl_mask client_ready(struct redlock_client *client, rl_ns now) {
-    rl_mask ready = net_ready(client->net, now);
-    if (client->automode && automode_refuses(client->automode)) return 0;
-    return client->guard ? ready & client->guard->intact : ready;
-}
-
-int client_refusal(const struct redlock_client *client) {
-    if (client->twice_listed) return REDLOCK_TWICE_LISTED;
-    if (client->automode && automode_refuses(client->automode)) return REDLOCK_GUARDED_NODES;
-    if (client->guard && client->guard->machine.other_quorum != 0) return REDLOCK_TWO_QUORUMS;
-    return REDLOCK_OK;
-}
-
-int client_verdict(const struct redlock_client *client, unsigned node, int verdict) {
-    if (client->automode && automode_names(client->automode, node)) return REDLOCK_VERDICT_GUARDED;
-    return client->guard ? guard_verdict(client->guard, node, verdict) : verdict;
-}
-
-/* Kinds are left over only where locks were: in a child after fork(2). */
 static void free_memory(struct redlock_client *client) {
-    pool_empty(&client->rounds);
-    pool_empty(&client->acquisitions);
-    renewals_free(client);
-    kinds_free(client);
-    guard_free(client->guard);
+    locks_free(client);
+    free(client->guard);
     free(client->automode);
-    lines_free(client);
     free(client->key_prefix);
     free(client);
 }
 
 static void client_destroy(struct redlock_client *client) {
-    pthread_cond_destroy(&client->service_cond);
-    pthread_cond_destroy(&client->told_cond);
-    pthread_mutex_destroy(&client->mutex);
+    schedule_destroy(&client->schedule);
     pthread_mutex_destroy(&client->reload_mutex);
     free_memory(client);
 }
 
-static struct redlock_client *client_create(const struct redlock_client_options *options) {
-    struct redlock_client *client = calloc(1, sizeof *client);
-    if (!client) return NULL;
-    client->options = *options;
-    client->told_last = &client->told_first;
-    renewals_init(client);
-    client->asleep_last = &client->asleep;
-    client->fork_generation = fork_generation();
-    pthread_mutex_init(&client->mutex, NULL);
-    pthread_mutex_init(&client->reload_mutex, NULL);
-    pthread_cond_init(&client->told_cond, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&client->service_cond, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+static bool open_rooms(struct redlock_client *client,
+                       const struct redlock_client_options *options) {
+    static const struct mode *const modes[] = {[REDLOCK_MODE_CLASSIC] = &mode_classic,
+                                               [REDLOCK_MODE_GUARDED] = &mode_guarded,
+                                               [REDLOCK_MODE_AUTO] = &mode_auto};
     if (options->key_prefix_bytes > 0) {
         client->key_prefix = malloc(options->key_prefix_bytes);
-        if (!client->key_prefix) {
-            client_destroy(client);
-            return NULL;
-        }
+        if (!client->key_prefix) return false;
         memcpy(client->key_prefix, options->key_prefix, options->key_prefix_bytes);
     }
     client->options.key_prefix = client->key_prefix;
-    if (options->mode == REDLOCK_MODE_GUARDED && !(client->guard = guard_new(client))) {
-        client_destroy(client);
-        return NULL;
-    }
-    if (options->mode == REDLOCK_MODE_AUTO && !(client->automode = automode_new(client))) {
-        client_destroy(client);
-        return NULL;
-    }
-    return client;
+    client->mode = modes[options->mode];
+    client->voters = (rl_mask)~0u;
+    return client->mode->open(client);
+}
+
+static struct redlock_client *client_create(const struct redlock_client_options *options) {
+    struct redlock_client *client = calloc(1, sizeof *client + locks_bytes);
+    if (!client) return NULL;
+    client->locks = (struct locks *)(void *)(client + 1);
+    locks_init(client);
+    client->options = *options;
+    client->voters_changed = voters_changed;
+    schedule_init(&client->schedule, locks_tell);
+    pthread_mutex_init(&client->reload_mutex, NULL);
+    if (open_rooms(client, options)) return client;
+    client_destroy(client);
+    return NULL;
 }
 
 static int connect_all(struct redlock_client *client, const char *nodes,
@@ -185,8 +123,8 @@ static int connect_all(struct redlock_client *client, const char *nodes,
         .tls_key_file = o->tls_key_file,
         .tls_server_name = o->tls_server_name,
         .log_level = o->log ? (int)o->log_level : -1,
-        .guarded = client->guard != NULL,
-        .asks_quorum = client->automode != NULL,
+        .guarded = client->mode->guarded,
+        .asks_quorum = client->mode->asks_quorum,
     };
     const struct net_handlers handlers = {.reply = on_reply,
                                           .node = on_node,
@@ -197,16 +135,16 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     struct net_error net_error = {0};
     int result = net_open(&client->net, &options, &handlers, &net_error);
     if (result != REDLOCK_OK) return fail(error, result, "%s", net_error.text);
+    client->schedule.net = client->net;
     client->nodes = net_nodes(client->net);
-    if (!rounds_reserve(client)) {
+    if (!locks_reserve(client)) {
         net_close(client->net, false);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");
     }
     struct net_node_status first;
     net_node(client->net, 0, net_now(client->net), &first);
     client->scheme = first.scheme; /* one that is not SET is of the only node */
-    if (client->guard) guard_start(client->guard);
-    if (client->automode) automode_start(client->automode);
+    client->mode->start(client);
     /* The caller's strings end with redlock_client_open(). */
     client->options.tls_ca_file = client->options.tls_cert_file = NULL;
     client->options.tls_key_file = client->options.tls_server_name = client->options.quorum = NULL;
@@ -227,7 +165,7 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
         client_destroy(client);
         return result;
     }
-    if (checked.service_thread && service_start(client) != REDLOCK_OK) {
+    if (checked.service_thread && service_start(&client->schedule) != REDLOCK_OK) {
         net_close(client->net, false);
         client_destroy(client);
         return fail(error, REDLOCK_SYSTEM,
@@ -240,15 +178,14 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
 int redlock_client_reload(struct redlock_client *client, struct redlock_error *error) {
     struct tls_context *fresh = NULL;
     struct net_error net_error = {0};
-    if (client->fork_generation != fork_generation())
+    if (schedule_is_forked(&client->schedule))
         return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
-    pthread_mutex_lock(
-        &client->reload_mutex); /* files may be slow: locks are not held up by that */
+    pthread_mutex_lock(&client->reload_mutex); /* files may be slow: locks do not wait for them */
     int result = net_read_tls(client->net, &fresh, &net_error);
     if (result == REDLOCK_OK) {
-        pthread_mutex_lock(&client->mutex);
+        pthread_mutex_lock(&client->schedule.mutex);
         net_use_tls(client->net, fresh);
-        pthread_mutex_unlock(&client->mutex);
+        pthread_mutex_unlock(&client->schedule.mutex);
     }
     pthread_mutex_unlock(&client->reload_mutex);
     return result == REDLOCK_OK ? REDLOCK_OK : fail(error, result, "%s", net_error.text);
@@ -259,7 +196,7 @@ static void drain(struct redlock_client *client) {
     rl_ns timeout =
         client->options.node_timeout_ms ? client->options.node_timeout_ms * RL_MS : 50 * RL_MS;
     rl_ns end = net_now(client->net) + timeout;
-    if (client->guard) guard_leave(client->guard);
+    client->mode->leave(client);
     net_flush(client->net);
     while (net_busy_writes(client->net) && net_now(client->net) < end) {
         struct net_batch batch;
@@ -271,17 +208,16 @@ static void drain(struct redlock_client *client) {
 
 void redlock_client_free(struct redlock_client *client) {
     if (!client) return;
-    bool forked = client->fork_generation != fork_generation();
+    bool forked = schedule_is_forked(&client->schedule);
     if (forked) {
         /* Another thread was in the middle of something when it forked: what it left half-changed
          * cannot be freed. */
-        if (pthread_mutex_trylock(&client->mutex) != 0) return;
+        if (pthread_mutex_trylock(&client->schedule.mutex) != 0) return;
     } else {
-        service_stop(client);
+        service_stop(&client->schedule);
         drain(client);
     }
-    if (client->guard) client->guard->closing = true;
-    if (client->automode) client->automode->closing = true;
+    client->closing = true;
     net_close(client->net, forked);
     if (forked) {
         /* Threads of the parent may have held the mutex: nothing of it can be destroyed here, only
@@ -289,7 +225,7 @@ void redlock_client_free(struct redlock_client *client) {
         free_memory(client);
         return;
     }
-    client_untell(client);
+    locks_untell(client);
     client_destroy(client);
 }
 
@@ -308,9 +244,8 @@ int redlock_client_node(struct redlock_client *client, size_t node,
     memcpy(seen.run_id, status.run_id, sizeof seen.run_id);
     memcpy(seen.version, status.version, sizeof seen.version);
     memcpy(seen.text, status.text, sizeof seen.text);
-    if (client->guard) guard_status(client->guard, (unsigned)node, &seen);
-    if (client->automode) automode_status(client->automode, (unsigned)node, &seen);
-    pthread_mutex_unlock(&client->mutex);
+    client->mode->status(client, (unsigned)node, &seen);
+    pthread_mutex_unlock(&client->schedule.mutex);
     sized_fill(out, out->size, &seen, sizeof seen);
     return REDLOCK_OK;
 }
@@ -324,21 +259,21 @@ int redlock_client_stats(struct redlock_client *client, struct redlock_stats *st
         net_node(client->net, i, net_now(client->net), &status);
         seen.reconnects += status.reconnects;
     }
-    pthread_mutex_unlock(&client->mutex);
+    pthread_mutex_unlock(&client->schedule.mutex);
     sized_fill(stats, stats->size, &seen, sizeof seen);
     return REDLOCK_OK;
 }
 
 int redlock_client_fd(struct redlock_client *client) {
     if (client_enter(client) != REDLOCK_OK) return -1;
-    int fd = client->service_runs ? -1 : net_fd(client->net);
+    int fd = client->schedule.service_runs ? -1 : net_fd(client->net);
     client_leave(client);
     return fd;
 }
 
 int redlock_process(struct redlock_client *client) {
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = client->service_runs ? REDLOCK_BAD_ARGUMENT : REDLOCK_OK;
+    int result = client->schedule.service_runs ? REDLOCK_BAD_ARGUMENT : REDLOCK_OK;
     if (result == REDLOCK_OK) net_process(client->net, NULL);
     client_leave_telling(client);
     return result;

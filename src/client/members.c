@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "abi/sized.h"
-#include "client.h"
+#include "client/guarding/guarding.h"
 
 /* Of the members that have not told who they are, which is not connected say, the URL tells. */
 static int node_of(const struct rl_guard *machine, const struct rl_member *member) {

@@ -2,23 +2,10 @@
  *
  * Defaults and limits. A value outside its range is refused with a sentence, never clipped.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "abi/sized.h"
-#include "client.h"
-
-int fail(struct redlock_error *error, int result, const char *format, ...) {
-    if (error) {
-        va_list args;
-        va_start(args, format);
-        error->result = result;
-        vsnprintf(error->text, sizeof error->text, format, args);
-        va_end(args);
-    }
-    return result;
-}
+#include "client/client.h"
 
 void redlock_client_options_fill(struct redlock_client_options *options, size_t size) {
     const struct redlock_client_options defaults = {

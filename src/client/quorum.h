@@ -8,7 +8,8 @@
 #ifndef RL_CLIENT_QUORUM_H
 #define RL_CLIENT_QUORUM_H
 
-#include "client.h"
+#include "client/guarding/guarding.h"
+#include "client/operator/operator.h"
 
 /* One node of the client, as it was last heard. */
 struct quorum_seat {

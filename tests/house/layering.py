@@ -19,7 +19,8 @@ CORE_SYMBOLS = {"memcpy", "memset", "memmove", "memcmp", "strcmp", "strlen", "__
 INSTRUMENTS = re.compile(r"^(__asan_|__ubsan_|__tsan_|__sanitizer_|__sancov_|__gcov_|__llvm_|__mem(cpy|set|move)_chk$)")
 # Sockets, clocks of the kernel's, TLS, the codec and URLs are known to src/net only.
 NET_ONLY = re.compile(r"^(sys/(socket|un|epoll|timerfd|eventfd)\.h|netinet/|arpa/|netdb\.h|poll\.h|hiredis/|openssl/|uriparser/)")
-# Of our own headers, each directory may include those of these directories.
+BELOW_ROOMS = {"src/abi", "src/core", "src/net", "src/client/schedule", "src/client/client.h", "include"}
+# Of our own headers, each directory may include those of these directories. A file belongs to the longest name that fits.
 LAYERS = {
     "src/core": {"src/core"},
     "src/node": {"src/core", "src/node", "include"},
@@ -28,16 +29,31 @@ LAYERS = {
     "src/abi": {"src/abi", "include"},
     # What a service puts before its resource: it knows no client and no server.
     "src/gate": {"src/abi", "src/gate", "include"},
-    "src/client": {"src/abi", "src/core", "src/net", "src/client", "include"},
+    # The client's rooms, from the lowest up. All share client.h, which knows no room but the schedule.
+    "src/client/schedule": {"src/core", "src/net", "src/client/schedule", "include"},
+    "src/client/client.h": {"src/core", "src/net", "src/client/schedule", "include"},
+    "src/client/guarding": {*BELOW_ROOMS, "src/client/guarding"},
+    "src/client/locks": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks"},
+    "src/client/operator": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator"},
+    "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator", "src/client"},
     # The world is another src/net: it sees the seams, and nothing of what is behind them.
     # And records are written by the client's codec, so that both speak of the same text.
-    "sim": {"src/core", "src/node", "src/net", "src/client", "sim", "include"},
+    "sim": {"src/core", "src/node", "src/net", "src/client/guarding", "sim", "include"},
     "serve": {"serve", "include"},
     "cli": {"cli", "serve", "include"},
     "examples": {"include"},
 }
 # Of these, others see the seam and nothing else.
-SEAM = {"src/net": "src/net/net.h", "src/client": "src/client/guarding/record.h", "serve": "serve/serve.h"}
+SEAM = {
+    "src/net": "src/net/net.h",
+    "serve": "serve/serve.h",
+    "src/client/schedule": "src/client/schedule/schedule.h",
+    "src/client/guarding": "src/client/guarding/guarding.h",
+    "src/client/locks": "src/client/locks/locks.h",
+    "src/client/operator": "src/client/operator/operator.h",
+}
+# Another seam for these.
+SEAM_FOR = {("sim", "src/client/guarding"): "src/client/guarding/record.h"}
 # The one reader of requests, and a digest for scripts.
 SERVE_MAY = {("request.c", "hiredis/hiredis.h"), ("script_name.c", "openssl/evp.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -60,7 +76,8 @@ def own_header(root, path, quote, name):
 
 
 def layer_of(name):
-    return next((layer for layer in [*LAYERS, "include"] if name.startswith(layer + "/")), None)
+    fitting = [layer for layer in [*LAYERS, "include"] if name == layer or name.startswith(layer + "/")]
+    return max(fitting, key=len, default=None)
 
 
 def judge_include(root, path, layer, quote, name):
@@ -68,7 +85,7 @@ def judge_include(root, path, layer, quote, name):
     if own is None:
         if layer == "src/core" and name not in CORE_HEADERS:
             return f"core includes <{name}>: freestanding headers, string.h and assert.h only"
-        if layer in ("src/client", "src/gate", "src/node") and NET_ONLY.match(name):
+        if layer.startswith(("src/client", "src/gate", "src/node")) and NET_ONLY.match(name):
             return f"only src/net may include <{name}>"
         # The gateway reads requests with the reader that the library has for replies; to the nodes it speaks through redlock.h.
         if layer == "serve" and re.match(r"^(hiredis|openssl|uriparser)/", name) and (path.name, name) not in SERVE_MAY:
@@ -81,20 +98,43 @@ def judge_include(root, path, layer, quote, name):
     other = layer_of(own)
     if other not in LAYERS[layer]:
         return f"{layer} must not know {own}"
-    if other in SEAM and other != layer and own != SEAM[other]:
-        return f"{layer} sees {other} through {SEAM[other]} only, not {own}"
+    seam = SEAM_FOR.get((layer, other), SEAM.get(other))
+    if seam and other != layer and own != seam:
+        return f"{layer} sees {other} through {seam} only, not {own}"
     return None
 
 
+def circle(knows):
+    """Layers of which each knows the next, and the last the first; None: there is no such circle."""
+    done = set()
+
+    def walk(layer, path):
+        if layer in path:
+            return [*path[path.index(layer):], layer]
+        if layer in done:
+            return None
+        found = next(filter(None, (walk(other, [*path, layer]) for other in sorted(knows.get(layer, ())))), None)
+        done.add(layer)
+        return found
+
+    return next(filter(None, (walk(layer, []) for layer in sorted(knows))), None)
+
+
 def check_includes(root):
-    wrong, seen = [], 0
-    for layer in LAYERS:
-        for path in sorted((root / layer).rglob("*.[ch]")):
-            seen += 1
-            for quote, name in includes(path):
-                verdict = judge_include(root, path, layer, quote, name)
-                if verdict:
-                    wrong.append(f"{path.relative_to(root)}: {verdict}")
+    wrong, seen, knows = [], 0, {}
+    paths = {path for layer in LAYERS for path in (root / layer).rglob("*.[ch]")}
+    for path in sorted(paths):
+        seen += 1
+        layer = layer_of(path.relative_to(root).as_posix())
+        for quote, name in includes(path):
+            verdict = judge_include(root, path, layer, quote, name)
+            if verdict:
+                wrong.append(f"{path.relative_to(root)}: {verdict}")
+            own = own_header(root, path, quote, name)
+            if own and layer_of(own) not in (layer, None):
+                knows.setdefault(layer, set()).add(layer_of(own))
+    if circle(knows):
+        wrong.append("a circle of includes: " + " -> ".join(circle(knows)))
     for quote, name in includes(root / "include/redlock.h"):
         if quote != "<" or name not in FREESTANDING:
             wrong.append(f"include/redlock.h: includes {name}, which its users may not have")

@@ -1,56 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "automode.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
+#include "guarding.h"
 
-#define EVERY (1000 * RL_MS)
+struct automode {
+    struct poll poll;
+    rl_mask found; /* nodes that carried a record; one is enough for the client's whole life */
+    char quorum[17];
+};
 
-static void ask(struct automode *automode) {
-    struct net *net = automode->client->net;
-    rl_ns now = net_now(net);
-    rl_mask nodes = net_ready(net, now);
-    for (unsigned i = 0; i < RL_NODES_MAX; i++)
-        if (automode->calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
-    rl_ns due = now + automode->client->options.connect_timeout_ms * RL_MS;
-    if (nodes) (void)net_send(net, nodes, &automode->request, automode->calls, due, now);
+bool automode_open(struct redlock_client *client) {
+    client->automode = calloc(1, sizeof *client->automode);
+    return client->automode != NULL;
 }
 
-static void on_timer(struct net_timer *timer) {
-    struct automode *automode = RL_CONTAINER(timer, struct automode, timer);
-    struct net *net = automode->client->net;
-    if (automode_refuses(automode)) return;
-    ask(automode);
-    net_timer_set(net, &automode->timer, net_now(net) + EVERY);
+void automode_start(struct redlock_client *client) {
+    const struct net_request question = {.op = NET_SURVEY, .question = NET_ASK_QUORUM};
+    poll_start(&client->automode->poll, client, &question, CALL_AUTOMODE, client->automode,
+               poll_ask);
 }
 
-struct automode *automode_new(struct redlock_client *client) {
-    struct automode *automode = calloc(1, sizeof *automode);
-    if (!automode) return NULL;
-    automode->client = client;
-    automode->timer.fire = on_timer;
-    automode->request = (struct net_request){.op = NET_SURVEY, .question = NET_ASK_QUORUM};
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
-        automode->calls[i].owner = automode;
-        automode->calls[i].tag = CALL_AUTOMODE;
-    }
-    return automode;
+static bool carries_record(const struct automode *automode, unsigned node) {
+    return (automode->found & rl_bit(node)) != 0;
 }
 
-void automode_start(struct automode *automode) {
-    struct net *net = automode->client->net;
-    net_timer_set(net, &automode->timer, net_now(net) + EVERY);
-}
-
-void automode_found(struct automode *automode, unsigned node, const char *quorum) {
-    if (automode->closing || automode_names(automode, node)) return;
-    struct redlock_client *client = automode->client;
-    struct net_node_status status;
-    net_node(client->net, node, net_now(client->net), &status);
-    if (!automode_refuses(automode)) {
+static void found(struct automode *automode, unsigned node, const char *quorum) {
+    struct redlock_client *client = automode->poll.client;
+    if (client->closing || carries_record(automode, node)) return;
+    if (automode->found == 0) {
+        struct net_node_status status;
+        net_node(client->net, node, net_now(client->net), &status);
         snprintf(automode->quorum, sizeof automode->quorum, "%s", quorum);
         client_log(
             client, REDLOCK_LOG_ERROR,
@@ -58,14 +39,22 @@ void automode_found(struct automode *automode, unsigned node, const char *quorum
             status.url, quorum);
     }
     automode->found |= rl_bit(node);
-    locks_check(client);
+    client->voters = 0;
+    client->refusal = REDLOCK_GUARDED_NODES;
+    net_timer_set(client->net, &automode->poll.timer, RL_NEVER);
+    client->voters_changed(client);
+}
+
+void automode_node(struct redlock_client *client, unsigned node,
+                   const struct net_node_status *status) {
+    if (status->connected && status->quorum[0] != '\0')
+        found(client->automode, node, status->quorum);
 }
 
 void automode_reply(struct net_call *call, const struct net_reply *reply) {
     struct automode *automode = call->owner;
     char quorum[17];
-    if (automode->closing || reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1)
-        return;
+    if (reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1) return;
     size_t bytes =
         reply->items[0].bytes < sizeof quorum - 1 ? reply->items[0].bytes : sizeof quorum - 1;
     for (size_t i = 0; i < bytes; i++) {
@@ -73,14 +62,18 @@ void automode_reply(struct net_call *call, const struct net_reply *reply) {
         quorum[i] = (char)(byte > ' ' && byte < 0x7f ? byte : '?');
     }
     quorum[bytes] = '\0';
-    automode_found(automode, call->node, quorum);
+    found(automode, call->node, quorum);
 }
 
-void automode_status(const struct automode *automode, unsigned node,
+int automode_verdict(const struct redlock_client *client, unsigned node, int verdict) {
+    return carries_record(client->automode, node) ? REDLOCK_VERDICT_GUARDED : verdict;
+}
+
+void automode_status(const struct redlock_client *client, unsigned node,
                      struct redlock_node_status *status) {
-    if (!automode_names(automode, node)) return;
+    if (!carries_record(client->automode, node)) return;
     status->verdict = REDLOCK_VERDICT_GUARDED;
     snprintf(status->text, sizeof status->text,
              "it belongs to the guarded quorum %s: choose the mode guarded, or classic by name",
-             automode->quorum);
+             client->automode->quorum);
 }

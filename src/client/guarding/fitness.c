@@ -1,47 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "fitness.h"
-
 #include <stdio.h>
 
-#include "client/client.h"
-#include "guard.h"
+#include "guarding.h"
 
-#define EVERY (1000 * RL_MS)
-
-static struct net *net_of(const struct fitness *fitness) { return fitness->guard->client->net; }
-
+/* The time is taken before the question goes out: an answer counts as older rather than newer. */
 void fitness_ask(struct fitness *fitness, rl_mask nodes) {
-    struct net *net = net_of(fitness);
-    rl_ns now = net_now(net);
-    for (unsigned i = 0; i < fitness->clocks.nodes; i++) {
-        if (fitness->calls[i].busy)
-            nodes &= (rl_mask)~rl_bit(i); /* its answer comes first as well */
-        if (nodes & rl_bit(i)) fitness->asked[i] = now;
-        if (nodes & rl_bit(i)) fitness->stale &= (rl_mask)~rl_bit(i);
-    }
-    rl_ns due = now + fitness->guard->client->options.connect_timeout_ms * RL_MS;
-    if (nodes) (void)net_send(net, nodes, &fitness->request, fitness->calls, due, now);
+    rl_ns now = net_now(fitness->poll.client->net);
+    rl_mask asked = poll_ask(&fitness->poll, nodes);
+    fitness->stale &= (rl_mask)~asked;
+    for (unsigned i = 0; asked >> i; i++)
+        if (asked & rl_bit(i)) fitness->asked[i] = now;
 }
 
-static void on_timer(struct net_timer *timer) {
-    struct fitness *fitness = RL_CONTAINER(timer, struct fitness, timer);
-    struct net *net = net_of(fitness);
-    fitness_ask(fitness, net_ready(net, net_now(net)));
-    net_timer_set(net, &fitness->timer, net_now(net) + EVERY);
+static rl_mask ask_again(struct poll *poll, rl_mask nodes) {
+    fitness_ask(RL_CONTAINER(poll, struct fitness, poll), nodes);
+    return nodes;
 }
 
 void fitness_start(struct fitness *fitness, struct guard *guard) {
     const struct redlock_client_options *options = &guard->client->options;
+    const struct net_request question = {.op = NET_STATE};
     fitness->guard = guard;
-    fitness->timer.fire = on_timer;
-    fitness->request = (struct net_request){.op = NET_STATE};
     rl_clocks_init(&fitness->clocks, guard->machine.nodes, options->drift_ppm,
                    options->drift_ms * RL_MS);
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
-        fitness->calls[i].owner = fitness;
-        fitness->calls[i].tag = CALL_FITNESS;
-    }
-    net_timer_set(net_of(fitness), &fitness->timer, net_now(net_of(fitness)) + EVERY);
+    poll_start(&fitness->poll, guard->client, &question, CALL_FITNESS, fitness, ask_again);
 }
 
 void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why,
@@ -62,7 +44,7 @@ void fitness_judge(const struct redlock_client *client, const struct net_state *
 
 static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us, rl_ns asked) {
     struct guard *guard = fitness->guard;
-    rl_ns now = net_now(net_of(fitness));
+    rl_ns now = net_now(guard->client->net);
     rl_clocks_sample(&fitness->clocks, node, &(struct rl_clock_sample){wall_us, asked, now});
     rl_mask stepped = rl_clocks_stepped(&fitness->clocks, guard->machine.votes_needed,
                                         rl_guard_quarantine(&guard->machine), now);
@@ -74,7 +56,7 @@ static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us,
 }
 
 void fitness_changed(struct fitness *fitness, unsigned node) {
-    if (fitness->calls[node].busy) fitness->stale |= rl_bit(node);
+    if (fitness->poll.calls[node].busy) fitness->stale |= rl_bit(node);
 }
 
 void fitness_reply(struct net_call *call, const struct net_reply *reply) {
@@ -82,7 +64,7 @@ void fitness_reply(struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = fitness->guard;
     const unsigned node = call->node;
     const rl_ns asked = fitness->asked[node]; /* what follows may ask anew */
-    if (guard->closing) return;
+    if (guard->client->closing) return;
     if (fitness->stale & rl_bit(node)) {
         fitness->stale &= (rl_mask)~rl_bit(node);
         if (reply->verdict == REDLOCK_VERDICT_GRANTED) fitness_ask(fitness, rl_bit(node));

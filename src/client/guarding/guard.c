@@ -4,13 +4,11 @@
  * one request of the machine's under way at most, on the connection that the votes use: so an
  * answer never overtakes what was asked before.
  */
-#include "guard.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
+#include "guarding.h"
 
 /* A node that does not vote is looked at now and then: another agent may have brought it back, an
  * operator may have made its quorum. */
@@ -27,10 +25,11 @@ static struct net *net_of(const struct guard *guard) { return guard->client->net
 static void on_timer(struct net_timer *timer);
 static void on_look(struct net_timer *timer);
 
-struct guard *guard_new(struct redlock_client *client) {
-    struct guard *guard = calloc(1, sizeof *guard);
-    if (!guard) return NULL;
+bool guard_open(struct redlock_client *client) {
+    struct guard *guard = client->guard = calloc(1, sizeof *guard);
+    if (!guard) return false;
     guard->client = client;
+    client->voters = 0;
     guard->timer.fire = on_timer;
     guard->look.fire = on_look;
     guard->read = (struct net_request){.op = NET_RECORD};
@@ -40,12 +39,13 @@ struct guard *guard_new(struct redlock_client *client) {
         guard->errands[i].tag = CALL_GUARD;
         guard->node[i].voided_at = INT64_MIN;
     }
-    return guard;
+    return true;
 }
 
-void guard_start(struct guard *guard) {
-    const struct redlock_client_options *options = &guard->client->options;
-    struct net *net = net_of(guard);
+void guard_start(struct redlock_client *client) {
+    struct guard *guard = client->guard;
+    const struct redlock_client_options *options = &client->options;
+    struct net *net = client->net;
     rl_guard_init(&guard->machine, net_nodes(net), options->drift_ppm, options->drift_ms * RL_MS);
     guard->machine.watch_only = !options->recover;
     guard->machine.pinned = options->quorum ? strtoull(options->quorum, NULL, 16) : 0;
@@ -53,12 +53,10 @@ void guard_start(struct guard *guard) {
         struct net_node_status status;
         net_node(net, i, net_now(net), &status);
         snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
-        guard->unread |= rl_bit(i);
+        client->unread |= rl_bit(i);
     }
     fitness_start(&guard->fitness, guard);
 }
-
-void guard_free(struct guard *guard) { free(guard); }
 
 /* ---- what the machine asks for ---- */
 
@@ -119,24 +117,27 @@ static void carry_out(struct guard *guard, const struct rl_guard_actions *action
 /* What the rest of the client asks for often. */
 static void note_standings(struct guard *guard) {
     bool look = false;
-    rl_ns now = net_now(net_of(guard));
+    struct redlock_client *client = guard->client;
+    rl_ns now = net_now(client->net);
     rl_mask voided = rl_guard_voided(&guard->machine);
     for (unsigned i = 0; i < guard->machine.nodes; i++)
         if ((guard->voided | voided) & rl_bit(i))
             guard->node[i].voided_at = now; /* until now, or from now on */
-    guard->intact = rl_guard_voters(&guard->machine);
+    client->voters = guard->intact = rl_guard_voters(&guard->machine);
+    client->refusal = guard->machine.other_quorum != 0 ? REDLOCK_TWO_QUORUMS : REDLOCK_OK;
     guard->voided = voided;
     guard->foreign = rl_guard_foreign(&guard->machine);
-    guard->unread = guard->reread = 0;
+    client->unread = guard->reread = 0;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
         bool unknown = node->standing == RL_STANDING_UNKNOWN,
              intact = node->standing == RL_STANDING_INTACT;
         if (intact) guard->nonces[i] = node->record.nonce;
         if (!intact && !unknown) guard->nonces[i] = 0;
-        if (unknown && guard->node[i].trouble == 0) guard->unread |= rl_bit(i);
+        bool unread = unknown && guard->node[i].trouble == 0;
+        if (unread) client->unread |= rl_bit(i);
         bool voted = guard->nonces[i] != 0 && rl_record_member(&guard->machine.quorum, node->id);
-        if (unknown && guard->node[i].trouble == 0 && node->up && voted) guard->reread |= rl_bit(i);
+        if (unread && node->up && voted) guard->reread |= rl_bit(i);
         /* Its wait covers whatever its clock did before. A node that is only behind does not
          * wait. */
         if (node->standing == RL_STANDING_RECOVERING) rl_clocks_acted_on(&guard->fitness.clocks, i);
@@ -168,13 +169,13 @@ static void step_once(struct guard *guard, struct rl_guard_event event) {
     bool watch_only = machine->watch_only;
     /* What is written needs random numbers; to look does not. */
     if (net_random(net, &event.random, sizeof event.random) != 0) machine->watch_only = true;
-    rl_mask unread = guard->unread;
+    rl_mask unread = guard->client->unread;
     if (!machine->decided) machine->unreachable = unreachable(net);
     rl_guard_step(machine, &event, net_now(net), &actions);
     machine->watch_only = watch_only;
     note_standings(guard);
     carry_out(guard, &actions);
-    if (actions.changed || unread != guard->unread) guard->changed = true;
+    if (actions.changed || unread != guard->client->unread) guard->changed = true;
 }
 
 static unsigned first_of(rl_mask mask) {
@@ -184,7 +185,7 @@ static unsigned first_of(rl_mask mask) {
 }
 
 static void step(struct guard *guard, struct rl_guard_event event) {
-    if (guard->closing) return;
+    if (guard->client->closing) return;
     guard->stepping = true;
     step_once(guard, event);
     while (guard->failed) {
@@ -198,9 +199,7 @@ static void step(struct guard *guard, struct rl_guard_event event) {
     if (!guard->changed) return;
     guard->changed = false;
     guard_report(guard);
-    fenced_check(guard->client);
-    locks_check(guard->client);
-    gatherings_check(guard->client);
+    guard->client->voters_changed(guard->client);
 }
 
 static void step_node(struct guard *guard, enum rl_guard_event_type type, unsigned node) {
@@ -223,9 +222,9 @@ static void on_look(struct net_timer *timer) {
 }
 
 void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce) {
-    /* Whoever is asked to read again because of another vote, or has read a newer record, has
-     * nothing to learn. */
-    if (!(guard->intact & rl_bit(node)) || guard->nonces[node] != nonce) return;
+    /* It is being read again because of another vote, or a newer record was read: nothing to
+     * learn. */
+    if (!(guard->client->voters & rl_bit(node)) || guard->nonces[node] != nonce) return;
     step_node(guard, RL_GUARD_DOUBT, node);
 }
 
@@ -250,14 +249,14 @@ void guard_stated(struct guard *guard, unsigned node, const struct net_state *st
                                         .suspect = state->may_evict});
 }
 
-void guard_changed(struct guard *guard, unsigned node) {
-    fitness_changed(&guard->fitness, node);
-    step_node(guard, RL_GUARD_CHANGED, node);
+void guard_changed(struct redlock_client *client, unsigned node) {
+    fitness_changed(&client->guard->fitness, node);
+    step_node(client->guard, RL_GUARD_CHANGED, node);
 }
 
 void guard_look(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_LOOK, node); }
 
-void guard_leave(struct guard *guard) { step_node(guard, RL_GUARD_LEAVE, 0); }
+void guard_leave(struct redlock_client *client) { step_node(client->guard, RL_GUARD_LEAVE, 0); }
 
 /* ---- nodes that come and go ---- */
 
@@ -280,14 +279,14 @@ static void came_up(struct guard *guard, unsigned node, const struct net_node_st
                     .type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
 }
 
-void guard_node_changed(struct guard *guard, unsigned node) {
+void guard_node(struct redlock_client *client, unsigned node,
+                const struct net_node_status *status) {
+    struct guard *guard = client->guard;
     struct guard_node *at = &guard->node[node];
-    struct net_node_status status;
-    net_node(net_of(guard), node, net_now(net_of(guard)), &status);
-    if (at->up && (!status.connected || status.reconnects != at->reconnects))
+    if (at->up && (!status->connected || status->reconnects != at->reconnects))
         went_down(guard, node);
-    if (!at->up && status.connected)
-        came_up(guard, node, &status);
+    if (!at->up && status->connected)
+        came_up(guard, node, status);
     else if (!at->up && !guard->machine.decided)
         step_node(guard, RL_GUARD_TICK, node);
     guard_report(guard);
@@ -332,7 +331,7 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = call->owner;
     unsigned node = call->node;
     struct rl_guard_event event;
-    if (guard->closing) return;
+    if (guard->client->closing) return;
     switch (call->request->op) {
     case NET_RECORD: event = record_event(guard, node, reply); break;
     case NET_RECORD_WRITE: event = written_event(reply); break;
@@ -352,12 +351,8 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
 
 /* ---- asking ---- */
 
-rl_mask guard_settled(const struct guard *guard) {
-    struct net *net = net_of(guard);
-    return net_settled(net) & (rl_mask) ~(net_ready(net, net_now(net)) & guard->unread);
-}
-
-int guard_verdict(const struct guard *guard, unsigned node, int verdict) {
+int guard_verdict(const struct redlock_client *client, unsigned node, int verdict) {
+    const struct guard *guard = client->guard;
     if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
     switch (guard->machine.node[node].standing) {
     case RL_STANDING_INTACT:

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "client/client.h"
+#include "guarding.h"
 
 static void recovering_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     int64_t left = guard_recovering_ms(guard, node);
@@ -45,7 +45,8 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
             id);
 }
 
-void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {
+/* One sentence about a node that does not vote and what to do; "" where there is nothing to say. */
+static void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     const struct guard_node *at = &guard->node[node];
     text[0] = '\0';
     switch (guard->machine.node[node].standing) {
@@ -76,10 +77,12 @@ void guard_text(const struct guard *guard, unsigned node, char *text, size_t siz
     }
 }
 
-void guard_status(const struct guard *guard, unsigned node, struct redlock_node_status *status) {
+void guard_status(const struct redlock_client *client, unsigned node,
+                  struct redlock_node_status *status) {
+    const struct guard *guard = client->guard;
     uint64_t id = guard->machine.node[node].id;
     bool connected = status->verdict == REDLOCK_VERDICT_GRANTED;
-    status->verdict = guard_verdict(guard, node, status->verdict);
+    status->verdict = guard_verdict(client, node, status->verdict);
     status->recovering_ms =
         status->verdict == REDLOCK_VERDICT_RECOVERING ? guard_recovering_ms(guard, node) : 0;
     if (connected) guard_text(guard, node, status->text, sizeof status->text);
@@ -134,7 +137,8 @@ static void report_list(struct guard *guard) {
 
 /* While nodes are still asked, what one of them is may yet turn out. */
 void guard_report(struct guard *guard) {
-    if (guard->closing || guard_settled(guard) != rl_all(guard->machine.nodes)) return;
+    struct redlock_client *client = guard->client;
+    if (client->closing || client_settled(client) != rl_all(client->nodes)) return;
     for (unsigned i = 0; i < guard->machine.nodes; i++) report_node(guard, i);
     if (guard->machine.known) report_list(guard);
 }

@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "client/client.h"
+#include "client/guarding/guarding.h"
+#include "lock.h"
 
 /* ---- stripes ---- */
 
@@ -50,16 +51,6 @@ bool fenced_keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
 
 /* ---- requests ---- */
 
-size_t fenced_bytes(unsigned nodes) {
-    return (1 + nodes) * sizeof(struct net_request) + nodes * sizeof(uint64_t);
-}
-
-void fenced_round_new(struct round *round, unsigned nodes) {
-    round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
-    round->again = round->repair + 1;
-    round->nonces = (uint64_t *)(void *)(round->again + nodes);
-}
-
 static void carry_fences(struct net_request *request, const struct round *round) {
     request->nonces = round->nonces;
     request->stripes = round->lock->stripes;
@@ -69,8 +60,11 @@ static void carry_fences(struct net_request *request, const struct round *round)
 /* Each request keeps the nonces and the fence that it went out with: it may be encoded again while
  * it is under way. A repair is the classic SET: it proves nothing about the fences, the next
  * extension does. */
-void fenced_round(struct round *round) {
+void fenced_round_carry(struct round *round) {
     unsigned nodes = round->lock->kind->terms.nodes;
+    round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
+    round->again = round->repair + 1;
+    round->nonces = (uint64_t *)(void *)(round->again + nodes);
     memset(round->nonces, 0, nodes * sizeof round->nonces[0]);
     *round->repair = round->acquire;
     round->repair->nonces = NULL; /* of its last use */
@@ -96,8 +90,9 @@ static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_requ
 }
 
 static bool still_votes(const struct redlock_lock *lock, unsigned node) {
-    const struct guard *guard = lock->client->guard;
-    return (guard->intact & rl_bit(node)) && guard->nonces[node] == lock->round->nonces[node];
+    const struct redlock_client *client = lock->client;
+    return (client->voters & rl_bit(node)) &&
+           client->guard->nonces[node] == lock->round->nonces[node];
 }
 
 static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence,
@@ -121,20 +116,20 @@ static bool park(struct redlock_lock *lock, unsigned node);
 /* A lease must not last longer than a node that recovers waits, whatever the quorum's ttl_max was
  * when the lock began. */
 static void send_extension(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
-    const struct guard *guard = lock->client->guard;
+    const rl_mask voters = lock->client->voters;
     fenced_unpark(lock);
     lock->round->extend.fence = lock->fence;
-    if (guard_ttl_too_long(guard, lock->round->extend.ttl_ms)) {
+    if (guard_ttl_too_long(lock->client->guard, lock->round->extend.ttl_ms)) {
         lock->unsent |= actions->extend;
         return;
     }
-    send_votes(lock, actions->extend & guard->intact, &lock->round->extend, now);
-    rl_mask waits = actions->extend & (rl_mask)~guard->intact;
+    send_votes(lock, actions->extend & voters, &lock->round->extend, now);
+    rl_mask waits = actions->extend & (rl_mask)~voters;
     for (unsigned i = 0; waits >> i; i++)
         if ((waits & rl_bit(i)) && !park(lock, i)) lock->unsent |= rl_bit(i);
 }
 
-void fenced_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+void fenced_send_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct round *round = lock->round;
     if (actions->acquire) {
         round->acquire.fence = actions->fence;
@@ -175,14 +170,14 @@ void fenced_won(struct redlock_lock *lock) {
 /* ---- answers ---- */
 
 /* Also from a node that the lock does not wait for any more. */
-void fenced_heard(struct redlock_lock *lock, const struct round *round, const struct net_call *call,
-                  const struct net_reply *reply) {
-    struct guard *guard = lock->client->guard;
-    if (call->tag != CALL_VOTE || guard->closing) return;
+static void hear(const struct round *round, const struct net_call *call,
+                 const struct net_reply *reply) {
+    struct guard *guard = round->lock->client->guard;
+    if (round->lock->client->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
-    /* That the fence was not raised does not say whether it is higher or gone. Whoever raises it
-     * again hears; whoever wins without this node asks nobody, and it would never be brought
-     * back. */
+    /* That the fence was not raised does not say whether it is higher or gone. A lock that
+     * raises it again hears; one that wins without this node does not ask, and the node would never
+     * be brought back. */
     bool untold = reply->verdict == REDLOCK_VERDICT_STALE && call->request->op == NET_ACQUIRE;
     if (untold) guard_look(guard, call->node);
     if (reply->verdict == REDLOCK_VERDICT_RECOVERING)
@@ -208,10 +203,10 @@ static bool park(struct redlock_lock *lock, unsigned node) {
     lock->parked_t1 = lock->lease.round_t1;
     lock->verdicts[node] = REDLOCK_VERDICT_RECOVERING;
     if (lock->parked_at) return true;
-    lock->parked_next = client->parked;
-    lock->parked_at = &client->parked;
+    lock->parked_next = client->locks->parked;
+    lock->parked_at = &client->locks->parked;
     if (lock->parked_next) lock->parked_next->parked_at = &lock->parked_next;
-    client->parked = lock;
+    client->locks->parked = lock;
     return true;
 }
 
@@ -252,9 +247,9 @@ static void resume(struct redlock_lock *lock) {
         lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
 }
 
-void fenced_check(struct redlock_client *client) {
+void locks_resume(struct redlock_client *client) {
     struct redlock_lock *next;
-    for (struct redlock_lock *lock = client->parked; lock; lock = next) {
+    for (struct redlock_lock *lock = client->locks->parked; lock; lock = next) {
         next = lock->parked_next; /* a step of one lock unparks no other */
         if (same_round(lock))
             resume(lock);
@@ -266,8 +261,8 @@ void fenced_check(struct redlock_client *client) {
 /* A vote behind a push says nothing: the node's data may have gone back to what they were earlier,
  * under the same record. The key is ours there, as it says; whether that counts is asked again when
  * the record was read. */
-int fenced_verdict(const struct redlock_lock *lock, const struct net_call *call, int verdict) {
-    bool votes = call->tag == CALL_VOTE && call->request->nonces != NULL;
+static int believed(const struct redlock_lock *lock, const struct net_call *call, int verdict) {
+    bool votes = call->request->nonces != NULL;
     if (!votes || verdict != REDLOCK_VERDICT_GRANTED ||
         !guard_is_unread(lock->client->guard, call->node))
         return verdict;
@@ -276,17 +271,38 @@ int fenced_verdict(const struct redlock_lock *lock, const struct net_call *call,
                                                 : REDLOCK_VERDICT_RECOVERING;
 }
 
-bool fenced_vote(struct redlock_lock *lock, const struct net_call *call, int verdict, int64_t fence,
-                 struct rl_event *event) {
+void fenced_answer(struct round *round, const struct net_call *call,
+                   const struct net_reply *reply) {
+    struct redlock_lock *lock = round->lock;
     enum net_op op = call->request->op;
+    hear(round, call, reply);
+    if (lock->round != round || lock->phase == PHASE_FREE) return;
+    int verdict = believed(lock, call, reply->verdict);
+    struct rl_event event = vote_event(lock, call, verdict);
     if (verdict == REDLOCK_VERDICT_STALE) {
-        event->vote = RL_VOTE_STALE;
-        event->fence = fence;
+        event.vote = RL_VOTE_STALE;
+        event.fence = reply->fence;
     }
-    if (verdict != REDLOCK_VERDICT_RECOVERING) return true;
-    if (op == NET_RAISE)
-        event->vote = RL_VOTE_STALE; /* the key is there, as it was when that was said last */
-    if (op != NET_EXTEND || !park(lock, call->node)) return true;
-    resume(lock); /* it may have been read again already, for another lock */
-    return false;
+    if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_RAISE)
+        event.vote = RL_VOTE_STALE; /* the key is there, as it was when that was said last */
+    if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_EXTEND && park(lock, call->node))
+        resume(lock); /* it may have been read again already, for another lock */
+    else
+        lock_step(lock, event);
+}
+
+/* ---- the caller's extensions, and tokens from elsewhere ---- */
+
+/* Renewals of the lock's own TTL follow. */
+int fenced_may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
+    int64_t own_ms = lock->kind->options.ttl_ms, longest_ms = ttl_ms > own_ms ? ttl_ms : own_ms;
+    if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
+    if (guard_ttl_too_long(lock->client->guard, longest_ms)) return REDLOCK_TTL_MAX_EXCEEDED;
+    return REDLOCK_OK;
+}
+
+int fenced_adopt(struct redlock_lock *lock, int64_t fence) {
+    if (!guard_fence_plausible(lock->client->guard, fence)) return REDLOCK_BAD_ARGUMENT;
+    lock->fence = fence;
+    return REDLOCK_OK;
 }

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "client/client.h"
+#include "lock.h"
 
 enum { CHAINS_LEAST = 16 };
 
@@ -27,8 +27,8 @@ static struct rl_terms terms_of(const struct redlock_client *client,
     return (struct rl_terms){
         .nodes = (uint8_t)client->nodes,
         .quorum = (uint8_t)rl_quorum(client->nodes),
-        .guarded = client->guard != NULL,
-        .confirm = client->guard && client->options.confirm,
+        .guarded = client->mode->guarded,
+        .confirm = client->options.confirm != 0,
         .ttl = options->ttl_ms * RL_MS,
         .drift_ppm = client->options.drift_ppm,
         .drift_fixed = client->options.drift_ms * RL_MS,
@@ -82,40 +82,40 @@ static uint32_t hash_of(const struct redlock_lock_options *o) {
 static struct kind *kind_in(struct redlock_client *client,
                             const struct redlock_lock_options *options) {
     uint32_t hash = hash_of(options);
-    for (struct chained *thing = chains_first(&client->kinds, hash); thing;
+    for (struct chained *thing = chains_first(&client->locks->kinds, hash); thing;
          thing = chains_next(thing)) {
         struct kind *kind = RL_CONTAINER(thing, struct kind, by_options);
         if (same(&kind->options, options)) return kind;
     }
     struct kind *kind = kind_new(client, options);
-    if (kind && chains_add(&client->kinds, &kind->by_options, hash, CHAINS_LEAST)) return kind;
+    if (kind && chains_add(&client->locks->kinds, &kind->by_options, hash, CHAINS_LEAST))
+        return kind;
     free(kind);
     return NULL;
 }
 
 struct kind *kind_of(struct redlock_client *client, const struct redlock_lock_options *options) {
-    struct kind *kind = client->kind_last;
+    struct kind *kind = client->locks->kind_last;
     if (!kind || !same(&kind->options, options)) kind = kind_in(client, options);
     if (!kind) return NULL;
-    client->kind_last = kind;
+    client->locks->kind_last = kind;
     kind->locks++;
     return kind;
 }
 
 void kind_drop(struct redlock_client *client, struct kind *kind) {
     if (--kind->locks > 0) return;
-    if (client->kind_last == kind) client->kind_last = NULL;
-    chains_remove(&client->kinds, &kind->by_options);
+    if (client->locks->kind_last == kind) client->locks->kind_last = NULL;
+    chains_remove(&client->locks->kinds, &kind->by_options);
     free(kind);
 }
 
-void kinds_free(struct redlock_client *client) {
-    for (uint32_t i = 0; i < client->kinds.chains; i++) {
-        for (struct chained *thing = client->kinds.chain[i], *next; thing; thing = next) {
+void kinds_free(struct locks *locks) {
+    for (uint32_t i = 0; i < locks->kinds.chains; i++) {
+        for (struct chained *thing = locks->kinds.chain[i], *next; thing; thing = next) {
             next = thing->next;
             free(RL_CONTAINER(thing, struct kind, by_options));
         }
     }
-    chains_free(&client->kinds);
-    client->kind_last = NULL;
+    chains_free(&locks->kinds);
 }

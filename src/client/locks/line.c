@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "line.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
+#include "lock.h"
 
 enum { CHAINS_LEAST = 1024, CROWDS = 64 };
 #define LEASE_MIN (500 * RL_MS) /* so long a waiter who says nothing is believed to wait, ... */
@@ -108,8 +106,9 @@ static struct line *line_of(const struct net_call *call) {
 }
 
 static struct line *open_line(struct redlock_client *client, struct net_bytes key) {
-    if (!client->lines && !(client->lines = calloc(1, sizeof *client->lines))) return NULL;
-    struct lines *lines = client->lines;
+    struct lines *lines = client->locks->lines;
+    if (!lines) lines = client->locks->lines = calloc(1, sizeof *lines);
+    if (!lines) return NULL;
     uint32_t hash = hash_of(key);
     struct line *line = find(lines, key, hash);
     if (line || !(line = line_new(client, key))) return line;
@@ -120,21 +119,20 @@ static struct line *open_line(struct redlock_client *client, struct net_bytes ke
 
 static void close_line(struct line *line) {
     if (line->first || line->busy > 0) return;
-    chains_remove(&line->client->lines->by_key, &line->by_key);
+    chains_remove(&line->client->locks->lines->by_key, &line->by_key);
     free(line);
 }
 
-void lines_free(struct redlock_client *client) {
-    struct lines *lines = client->lines;
-    for (uint32_t i = 0; lines && i < lines->by_key.chains; i++) {
+void lines_free(struct lines *lines) {
+    if (!lines) return;
+    for (uint32_t i = 0; i < lines->by_key.chains; i++) {
         for (struct chained *thing = lines->by_key.chain[i], *next; thing; thing = next) {
             next = thing->next;
             free(RL_CONTAINER(thing, struct line, by_key));
         }
     }
-    if (lines) chains_free(&lines->by_key);
+    chains_free(&lines->by_key);
     free(lines);
-    client->lines = NULL;
 }
 
 /* ---- asking ---- */
@@ -152,7 +150,7 @@ static void send_calls(struct line *line, rl_mask nodes, struct net_request *req
  * with the key's. */
 static rl_mask keeper(const struct line *line, rl_ns now) {
     struct redlock_client *client = line->client;
-    rl_mask may = client_ready(client, now) & (rl_mask)~client->lines->refused;
+    rl_mask may = client_ready(client, now) & (rl_mask)~client->locks->lines->refused;
     uint32_t best = 0;
     rl_mask keeper = 0;
     for (unsigned i = 0; i < client->nodes; i++) {
@@ -213,7 +211,7 @@ static void join(struct redlock_lock *lock, struct line *line, rl_ns now) {
     place->at = line->last;
     *line->last = lock;
     line->last = &place->next;
-    if (client->lines->waiting++ == 0) net_watch(client->net, true);
+    if (client->locks->lines->waiting++ == 0) net_watch(client->net, true);
 }
 
 static bool waits(struct redlock_lock *lock) {
@@ -239,7 +237,7 @@ void line_leave(struct redlock_lock *lock) {
     if (was_first && line->stood) leave_nodes(line, line->stood, now);
     if (was_first && line->first)
         net_timer_set(client->net, &line->first->timer, now); /* its turn, but not from in here */
-    if (--client->lines->waiting == 0) net_watch(client->net, false);
+    if (--client->locks->lines->waiting == 0) net_watch(client->net, false);
     close_line(line);
 }
 
@@ -250,7 +248,7 @@ static bool is_crowded(const struct lines *lines, uint32_t hash, rl_ns now) {
 }
 
 static void note_crowd(struct line *line, int64_t remaining) {
-    struct lines *lines = line->client->lines;
+    struct lines *lines = line->client->locks->lines;
     uint32_t at = line->by_key.hash % CROWDS;
     if (remaining == 0 && lines->crowd[at].hash != line->by_key.hash) return;
     lines->crowd[at].hash = line->by_key.hash;
@@ -262,11 +260,11 @@ static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     struct redlock_client *client = lock->client;
     rl_ns released = lock->lease.unlocking_since;
     bool soon = released != 0 && now - released < SOON;
-    if (!soon || (client->lines && now - client->lines->asked < ASK_EVERY)) return;
+    if (!soon || (client->locks->lines && now - client->locks->lines->asked < ASK_EVERY)) return;
     struct net_bytes waiter = net_waiter(client->net);
     struct line *line = waiter.data ? open_line(client, lock->keys[0]) : NULL;
     if (!line) return;
-    client->lines->asked = now;
+    client->locks->lines->asked = now;
     line->leave.token = waiter;
     line->leave.passes = false;
     send_calls(line, keeper(line, now), &line->leave, line->calls + 2 * client->nodes, now);
@@ -282,7 +280,7 @@ void line_begin(struct redlock_lock *lock, bool may_wait, struct rl_event *start
     if (!may_wait || !can_wait(lock)) return;
     rl_ns now = net_now(lock->client->net);
     ask_for_crowd(lock, now);
-    struct lines *lines = lock->client->lines;
+    struct lines *lines = lock->client->locks->lines;
     if (!lines) return;
     uint32_t hash = hash_of(lock->keys[0]);
     struct line *line = find(lines, lock->keys[0], hash);
@@ -295,8 +293,7 @@ void line_begin(struct redlock_lock *lock, bool may_wait, struct rl_event *start
 void line_event(struct redlock_lock *lock, struct rl_event *event) {
     const struct redlock_client *client = lock->client;
     if (!waits(lock)) return;
-    event->watched = net_watched(client->net);
-    if (client->guard) event->watched &= client->guard->intact;
+    event->watched = net_watched(client->net) & client->voters;
     event->behind = place_of(lock)->line->first != lock;
 }
 
@@ -326,7 +323,7 @@ static void tell_first(struct line *line, struct rl_event event) {
 }
 
 void line_released(struct redlock_lock *lock, rl_mask nodes) {
-    struct lines *lines = lock->client->lines;
+    struct lines *lines = lock->client->locks->lines;
     if (!lines || lines->waiting == 0 || lock->keys_count != 1) return;
     struct line *line = find(lines, lock->keys[0], hash_of(lock->keys[0]));
     if (!line) return;
@@ -339,7 +336,7 @@ void line_released(struct redlock_lock *lock, rl_mask nodes) {
 }
 
 static void tell_all_of(struct redlock_client *client, unsigned node) {
-    struct chains *chains = &client->lines->by_key;
+    struct chains *chains = &client->locks->lines->by_key;
     chains->walked = true;
     for (uint32_t i = 0; i < chains->chains; i++) {
         for (struct chained *thing = chains->chain[i], *next; thing; thing = next) {
@@ -356,7 +353,7 @@ static void tell_all_of(struct redlock_client *client, unsigned node) {
 }
 
 void line_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank) {
-    struct lines *lines = client->lines;
+    struct lines *lines = client->locks->lines;
     if (!lines) return;
     if (!key.data) {
         lines->refused &= (rl_mask)~rl_bit(node); /* it may be another server by now */
@@ -391,7 +388,7 @@ static void stood(struct line *line, const struct net_call *call, const struct n
     line->standing = line->outdated = false;
     if (!told) line->stood &= (rl_mask)~rl_bit(call->node);
     if (reply->verdict == REDLOCK_VERDICT_NOPERM) {
-        client->lines->refused |= rl_bit(call->node);
+        client->locks->lines->refused |= rl_bit(call->node);
         client_log(client, REDLOCK_LOG_INFO, "waiting: a node keeps no line of those who wait: %s",
                    redlock_verdict_text(reply->verdict));
     }

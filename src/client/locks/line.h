@@ -14,7 +14,6 @@
 
 struct line;
 struct lines;
-struct redlock_client;
 struct redlock_lock;
 
 /* Of an acquisition. */
@@ -35,8 +34,6 @@ void line_leave(struct redlock_lock *lock);
 /* Nodes are about to get a release: who waits here is not told of it by them. */
 void line_released(struct redlock_lock *lock, rl_mask nodes);
 
-void line_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank);
-void line_reply(struct net_call *call, const struct net_reply *reply);
-void lines_free(struct redlock_client *client);
+void lines_free(struct lines *lines); /* NULL: nothing */
 
 #endif

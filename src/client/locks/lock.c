@@ -5,7 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
+#include "client/guarding/guarding.h"
+#include "lock.h"
+
+/* ---- this room's part of a client ---- */
+
+const size_t locks_bytes = sizeof(struct locks);
+
+void locks_init(struct redlock_client *client) {
+    client->locks->client = client;
+    renewals_init(&client->locks->renewals);
+}
+
+/* Kinds are left over only where locks were: in a child after fork(2). */
+void locks_free(struct redlock_client *client) {
+    struct locks *locks = client->locks;
+    pool_empty(&locks->rounds);
+    pool_empty(&locks->acquisitions);
+    renewals_free(&locks->renewals);
+    kinds_free(locks);
+    lines_free(locks->lines);
+}
 
 /* ---- making and freeing ---- */
 
@@ -57,7 +77,7 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client,
                                        const struct redlock_lock_options *options) {
     size_t prefix = client->options.key_prefix_bytes, bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
-    size_t stripes = client->guard ? count : 0;
+    size_t stripes = client->mode->guarded ? count : 0;
     size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
     struct redlock_lock *lock =
         calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
@@ -89,7 +109,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (!client || !resources || !out)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "redlock_lock_new: client, resource and lock must be given");
-    if (client->fork_generation != fork_generation())
+    if (schedule_is_forked(&client->schedule))
         return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
@@ -99,13 +119,13 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
             "under scheme=setnx a lock is on one resource, as its pattern knows it: make one lock for each");
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
-    if (client->guard && !fenced_keys_valid(lock, error)) {
+    if (!client->mode->keys_valid(lock, error)) {
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
-    pthread_mutex_lock(&client->mutex);
+    pthread_mutex_lock(&client->schedule.mutex);
     lock->kind = kind_of(client, &checked);
-    pthread_mutex_unlock(&client->mutex);
+    pthread_mutex_unlock(&client->schedule.mutex);
     if (!lock->kind) {
         free(lock);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
@@ -151,7 +171,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     }
     forget(lock);
     lock_drop_round(lock);
-    client_hush(client, lock);
+    schedule_hush(&client->schedule, &lock->told);
     lock_unref(lock);
     client_leave(client);
 }
@@ -168,7 +188,7 @@ static int await(struct redlock_client *client, struct op *op) {
         struct waiter waiter;
         waiter_init(&waiter);
         op->waiter = &waiter;
-        return client_await(client, &waiter);
+        return schedule_await(&client->schedule, &waiter);
     }
     int result = op->result;
     *op = (struct op){0};
@@ -212,13 +232,8 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
-    if (lock->client->guard) {
-        /* Its renewals follow, of the lock's own TTL. */
-        int64_t longest_ms =
-            ttl_ms > lock->kind->options.ttl_ms ? ttl_ms : lock->kind->options.ttl_ms;
-        if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
-        if (guard_ttl_too_long(lock->client->guard, longest_ms)) return REDLOCK_TTL_MAX_EXCEEDED;
-    }
+    int refusal = lock->client->mode->may_extend(lock, ttl_ms);
+    if (refusal != REDLOCK_OK) return refusal;
     op_begin(&lock->extension, done, context);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
     return REDLOCK_OK;
@@ -314,12 +329,11 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
-    if (result == REDLOCK_OK && client->guard && !guard_fence_plausible(client->guard, fence))
-        result = REDLOCK_BAD_ARGUMENT;
+    if (result == REDLOCK_OK) result = client->mode->adopt(lock, fence);
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
-        lock->fence = fence;
-        lease_begin(lock, 0, rl_all(client->nodes));
+        lease_init(lock);
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_START, .asked = rl_all(client->nodes)});
         lock_rest(lock);
     }
     client_leave(client);
@@ -360,7 +374,7 @@ enum redlock_state redlock_lock_state(struct redlock_lock *lock) {
         state = REDLOCK_STATE_RELEASING;
     else if (lock->phase == PHASE_LEASED)
         state = leased[lock->lease.state];
-    pthread_mutex_unlock(&lock->client->mutex);
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
     return state;
 }
 
@@ -368,7 +382,7 @@ static rl_ns validity(struct redlock_lock *lock, rl_ns *now) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     *now = net_now(lock->client->net);
     rl_ns left = lock->phase == PHASE_LEASED ? rl_lease_validity(&lock->lease, *now) : 0;
-    pthread_mutex_unlock(&lock->client->mutex);
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
     return left;
 }
 
@@ -387,16 +401,16 @@ struct redlock_bytes redlock_token(struct redlock_lock *lock) {
     struct redlock_bytes token = {NULL, 0};
     if (client_enter(lock->client) != REDLOCK_OK) return token;
     if (lock->phase == PHASE_LEASED) token = (struct redlock_bytes){lock->token, lock->token_bytes};
-    pthread_mutex_unlock(&lock->client->mutex);
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
     return token;
 }
 
 int64_t redlock_fence(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
-    bool held = lock->client->guard && lock->phase == PHASE_LEASED &&
+    bool held = lock->phase == PHASE_LEASED &&
                 rl_lease_validity(&lock->lease, net_now(lock->client->net)) > 0;
     int64_t fence = held ? lock->fence : 0;
-    pthread_mutex_unlock(&lock->client->mutex);
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
     return fence;
 }
 
@@ -404,6 +418,6 @@ size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) 
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     size_t nodes = lock->kind->terms.nodes;
     for (size_t i = 0; i < nodes && i < count; i++) verdicts[i] = lock->verdicts[i];
-    pthread_mutex_unlock(&lock->client->mutex);
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
     return nodes;
 }

@@ -2,7 +2,7 @@
  *
  * Many locks, each by itself: what they send to a node goes out together.
  */
-#include "client/client.h"
+#include "lock.h"
 
 /* So many are under way at once, and when half of them are done the next follow: a node that were
  * asked for a hundred thousand at once would answer the last of them late. */

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "client/client.h"
+#include "lock.h"
 
 enum { POOL_KEEPS = 512 };
 

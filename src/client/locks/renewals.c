@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "renewals.h"
-
 #include <stdlib.h>
 
-#include "client/client.h"
+#include "lock.h"
 
 /* How many are under way: found out as TCP does it, but by how long answers take, since one that is
  * late is in vain. Never so few that a client with a few locks is held back by nodes that fail for
@@ -13,7 +11,9 @@ enum { SOON = 4, SLOW = 2 }; /* parts of the node timeout */
 enum { ROOM_FIRST = 256 };
 #define TELL_EVERY (10000 * RL_MS)
 
-static struct renewals *of(const struct redlock_lock *lock) { return &lock->client->renewals; }
+static struct renewals *of(const struct redlock_lock *lock) {
+    return &lock->client->locks->renewals;
+}
 static rl_ns lost_at(const struct redlock_lock *lock) {
     return lock->lease.validity_end - lock->lease.rules.lost_margin;
 }
@@ -143,8 +143,8 @@ static void count_held(struct redlock_lock *lock) {
 static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
     double sum = 0;
     *held = 0;
-    for (uint32_t i = 0; i < client->kinds.chains; i++) {
-        for (struct chained *thing = client->kinds.chain[i]; thing; thing = thing->next) {
+    for (uint32_t i = 0; i < client->locks->kinds.chains; i++) {
+        for (struct chained *thing = client->locks->kinds.chain[i]; thing; thing = thing->next) {
             const struct kind *kind = RL_CONTAINER(thing, struct kind, by_options);
             if (kind->held > 0)
                 sum += (double)kind->held * 1e3 / (double)kind->options.renew_interval_ms;
@@ -155,7 +155,7 @@ static double needed_per_s(const struct redlock_client *client, uint64_t *held) 
 }
 
 static void tell_overload(struct redlock_client *client, rl_ns now) {
-    struct renewals *renewals = &client->renewals;
+    struct renewals *renewals = &client->locks->renewals;
     uint64_t held;
     double needed = needed_per_s(client, &held);
     rl_ns busy =
@@ -177,7 +177,7 @@ static void tell_overload(struct redlock_client *client, rl_ns now) {
 /* The one that is lost first has lost a quarter already of the time that was left when its renewal
  * was due. */
 static void check_lateness(struct redlock_client *client, rl_ns now) {
-    const struct renewals *renewals = &client->renewals;
+    const struct renewals *renewals = &client->locks->renewals;
     if (renewals->count == 0 || (renewals->told_at != 0 && now - renewals->told_at < TELL_EVERY))
         return;
     const struct redlock_lock *first = renewals->due[0];
@@ -191,8 +191,8 @@ static void check_lateness(struct redlock_client *client, rl_ns now) {
 /* ---- */
 
 static void on_room(struct net_timer *timer) {
-    struct redlock_client *client = RL_CONTAINER(timer, struct redlock_client, renewals.timer);
-    struct renewals *renewals = &client->renewals;
+    struct renewals *renewals = RL_CONTAINER(timer, struct renewals, timer);
+    struct redlock_client *client = RL_CONTAINER(renewals, struct locks, renewals)->client;
     renewals->awake = false;
     check_lateness(client, net_now(client->net));
     while (renewals->count > 0 && renewals->under_way < renewals->window) {
@@ -205,12 +205,12 @@ static void on_room(struct net_timer *timer) {
     }
 }
 
-void renewals_init(struct redlock_client *client) {
-    client->renewals = (struct renewals){
+void renewals_init(struct renewals *renewals) {
+    *renewals = (struct renewals){
         .window = WINDOW_FIRST, .threshold = WINDOW_MAX, .timer = {.fire = on_room}};
 }
 
-void renewals_free(struct redlock_client *client) { free(client->renewals.due); }
+void renewals_free(struct renewals *renewals) { free(renewals->due); }
 
 /* Without a majority to ask a renewal fails at once, and need not wait for that; but where the
  * others are only late, it would fail for nothing. */

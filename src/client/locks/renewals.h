@@ -13,7 +13,6 @@
 #include "core/core.h"
 #include "net/net.h"
 
-struct redlock_client;
 struct redlock_lock;
 
 struct renewals {
@@ -32,8 +31,8 @@ struct renewals {
     bool awake;             /* it is set */
 };
 
-void renewals_init(struct redlock_client *client);
-void renewals_free(struct redlock_client *client);
+void renewals_init(struct renewals *renewals);
+void renewals_free(struct renewals *renewals);
 /* Before a lease's step: whether a renewal that is due must wait. */
 void renewals_event(struct redlock_lock *lock, struct rl_event *event);
 /* After it. */

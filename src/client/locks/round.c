@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
+#include "lock.h"
 
 void round_fill_in(struct round *round, struct net_request *request) {
     const struct redlock_lock *lock = round->lock;
@@ -18,8 +18,9 @@ void round_fill_in(struct round *round, struct net_request *request) {
 }
 
 static size_t round_bytes(const struct redlock_client *client) {
-    size_t fenced = client->guard ? fenced_bytes(client->nodes) : 0;
-    return sizeof(struct round) + 3 * client->nodes * sizeof(struct net_call) + fenced;
+    const struct mode *mode = client->mode;
+    size_t each = 3 * sizeof(struct net_call) + mode->round_bytes_each;
+    return sizeof(struct round) + mode->round_bytes + client->nodes * each;
 }
 
 /* What stays the same however often it is used. */
@@ -36,12 +37,11 @@ static void prepare(struct round *round, const struct redlock_client *client) {
     round->release.op = NET_RELEASE;
     round->peek.op = NET_PEEK;
     round->repair = &round->acquire;
-    if (client->guard) fenced_round_new(round, nodes);
 }
 
-bool rounds_reserve(struct redlock_client *client) {
+bool locks_reserve(struct redlock_client *client) {
     struct round *round = calloc(1, round_bytes(client));
-    if (round) pool_give(&client->rounds, round);
+    if (round) pool_give(&client->locks->rounds, round);
     return round != NULL;
 }
 
@@ -49,8 +49,8 @@ static struct round *round_new(struct redlock_lock *lock, size_t token_bytes, bo
     struct redlock_client *client = lock->client;
     bool fits = token_bytes <= ROUND_TOKEN_BYTES;
     size_t bytes = round_bytes(client);
-    struct round *round =
-        fits ? pool_take(&client->rounds, bytes, release ? 0 : 1) : calloc(1, bytes + token_bytes);
+    struct round *round = fits ? pool_take(&client->locks->rounds, bytes, release ? 0 : 1)
+                               : calloc(1, bytes + token_bytes);
     if (!round) return NULL;
     if (!round->calls[0].owner) prepare(round, client);
     round->token = fits ? round->own_token : (unsigned char *)round + bytes;
@@ -65,7 +65,7 @@ void round_unref(struct round *round) {
     if (--round->refs > 0) return;
     struct redlock_lock *lock = round->lock;
     if (round->token == round->own_token)
-        pool_give(&lock->client->rounds, round);
+        pool_give(&lock->client->locks->rounds, round);
     else
         free(round);
     lock_unref(lock);
@@ -87,7 +87,7 @@ void lock_rest(struct redlock_lock *lock) {
 
 unsigned char *lock_own_token(struct redlock_lock *lock) {
     unsigned char *at = (unsigned char *)(lock->keys + lock->keys_count);
-    if (lock->client->guard) at += lock->keys_count * sizeof lock->stripes[0];
+    if (lock->client->mode->guarded) at += lock->keys_count * sizeof lock->stripes[0];
     for (unsigned i = 0; i < lock->keys_count; i++) at += lock->keys[i].bytes;
     return at + lock->owner_bytes;
 }
@@ -143,7 +143,7 @@ static void carry_token(struct round *round) {
     memcpy(round->token, lock->token, lock->token_bytes);
     round_fill_in(round, &round->acquire);
     round_fill_in(round, &round->release);
-    if (lock->client->guard) fenced_round(round);
+    lock->client->mode->round_carry(round);
 }
 
 struct round *round_of(struct redlock_lock *lock, bool release) {

@@ -3,7 +3,7 @@
  * Between the protocol's machines and the connections: an event goes in, its actions are carried
  * out, a node's answer comes back as the next event. One sample of the clock a step.
  */
-#include "client/client.h"
+#include "lock.h"
 
 /* A renewal may come so much later, and at most so small a part of the interval, to go out together
  * with others. */
@@ -113,12 +113,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->peek) round_fill_in(round, &round->peek);
     if (actions->extend) round_fill_in(round, &round->extend);
     if (actions->extend) round->extend.ttl_ms = (actions->extend_ttl + RL_MS - 1) / RL_MS;
-    if (lock->client->guard) {
-        fenced_votes(lock, actions, now);
-    } else {
-        lock_send(lock, actions->acquire | actions->repair, &round->acquire, round->calls, now);
-        lock_send(lock, actions->extend, &round->extend, round->calls, now);
-    }
+    lock->client->mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
     unsigned nodes = lock->kind->terms.nodes;
@@ -127,40 +122,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->release && lock->phase == PHASE_RELEASING) line_released(lock, actions->release);
 }
 
-void op_finish(struct redlock_lock *lock, struct op *op, int result) {
-    if (!op->active) return;
-    if (op->waiter) { /* its thread need not come back here for the result */
-        struct waiter *waiter = op->waiter;
-        if (op->context) *(int *)op->context = result; /* many.c's */
-        if (result != REDLOCK_OK) waiter->result = result;
-        *op = (struct op){0};
-        if (++waiter->finished >= waiter->wanted) waiter_finish(waiter);
-        return;
-    }
-    op->active = false;
-    op->finished = true;
-    op->result = result;
-    if (op->done) client_tell(lock->client, lock);
-}
-
-static void notice(struct redlock_lock *lock, unsigned notices) {
-    static const struct {
-        enum rl_notice notice;
-        enum redlock_change change;
-    } map[] = {{RL_NOTICE_RENEWED, REDLOCK_CHANGE_RENEWED},
-               {RL_NOTICE_UNSURE, REDLOCK_CHANGE_UNSURE},
-               {RL_NOTICE_SURE, REDLOCK_CHANGE_SURE},
-               {RL_NOTICE_LOST, REDLOCK_CHANGE_LOST}};
-    if (notices & RL_NOTICE_LOST) lock->client->stats.lost++;
-    if (notices & RL_NOTICE_RENEWED) lock->client->stats.extensions++;
-    if (notices & RL_NOTICE_UNSURE) lock->client->stats.extensions_failed++;
-    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
-        if (notices & (unsigned)map[i].notice) lock->changes |= (uint8_t)(1u << map[i].change);
-    }
-    if (lock->changes && lock->on_change) client_tell(lock->client, lock);
-}
-
-void lease_begin(struct redlock_lock *lock, rl_ns validity_end, rl_mask asked) {
+void lease_init(struct redlock_lock *lock) {
     const struct redlock_lock_options *o = &lock->kind->options;
     const struct rl_lease_rules rules = {
         .renew_every = o->renew ? o->renew_interval_ms * RL_MS : 0,
@@ -170,8 +132,6 @@ void lease_begin(struct redlock_lock *lock, rl_ns validity_end, rl_mask asked) {
     };
     rl_lease_init(&lock->lease, &lock->kind->terms, &rules);
     lock->phase = PHASE_LEASED;
-    lock_step(lock, (struct rl_event){
-                        .type = RL_EVENT_START, .validity_end = validity_end, .asked = asked});
 }
 
 static void count_votes(struct redlock_lock *lock) {
@@ -182,23 +142,27 @@ static void count_votes(struct redlock_lock *lock) {
     stats->votes_lost += rl_count(tally->failed);
 }
 
-static void acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome) {
+/* True: won, and the lease begins with this event. */
+static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
+                             struct rl_event *start) {
     line_leave(lock);
     if (outcome == RL_OUTCOME_OK) {
-        rl_ns validity_end = lock->acquisition->machine.attempt.validity_end;
-        rl_mask asked = lock->acquisition->machine.attempt.tally.asked;
+        const struct rl_attempt *attempt = &lock->acquisition->machine.attempt;
+        *start = (struct rl_event){.type = RL_EVENT_START,
+                                   .validity_end = attempt->validity_end,
+                                   .asked = attempt->tally.asked};
         lock->client->stats.acquired++;
-        if (lock->client->guard) fenced_won(lock);
+        lock->client->mode->won(lock);
         acquiring_remove(lock);
-        lease_begin(lock, validity_end, asked);
-        op_finish(lock, &lock->op, REDLOCK_OK);
-        return;
+        lease_init(lock);
+        return true;
     }
     acquiring_remove(lock);
     lock->phase = PHASE_FREE;
     lock_drop_round(lock);
     op_finish(lock, &lock->op,
               lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome));
+    return false;
 }
 
 static void release_over(struct redlock_lock *lock, enum rl_outcome outcome) {
@@ -226,7 +190,7 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
     net_timer_move(lock->client->net, &lock->timer, actions->wake_at,
                    may_come_late(lock, actions->wake_at));
     if (lock->phase == PHASE_ACQUIRING) line_carry_out(lock, actions, now);
-    notice(lock, actions->notices);
+    lock_notice(lock, actions->notices);
     if (actions->extend_outcome != RL_OUTCOME_NONE) {
         if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
         if (actions->extend_outcome == RL_OUTCOME_OK)
@@ -235,11 +199,6 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
             lock->client->stats.extensions_failed++;
         op_finish(lock, &lock->extension, result_of(actions->extend_outcome));
     }
-    if (actions->outcome == RL_OUTCOME_NONE) return;
-    if (lock->phase == PHASE_ACQUIRING)
-        acquisition_over(lock, actions->outcome);
-    else
-        release_over(lock, actions->outcome);
 }
 
 static void step_acquire(struct redlock_lock *lock, const struct rl_event *event, rl_ns now,
@@ -270,12 +229,13 @@ static void step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns 
         verdicts_open(lock, event->ready, now);
 }
 
-static void step_once(struct redlock_lock *lock, struct rl_event *event) {
+/* The machine's answer to an event, carried out. Returns the outcome. */
+static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event) {
     struct redlock_client *client = lock->client;
     rl_ns now = net_now(client->net);
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
-    if (client->guard) fenced_event(lock, event);
+    client->mode->event(lock, event);
     line_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
@@ -284,6 +244,18 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
     else
         step_lease(lock, event, now, &actions);
     carry_out(lock, &actions, now);
+    return actions.outcome;
+}
+
+static void step_once(struct redlock_lock *lock, struct rl_event *event) {
+    enum rl_outcome outcome = advance(lock, event);
+    if (outcome == RL_OUTCOME_NONE) return;
+    if (lock->phase != PHASE_ACQUIRING) {
+        release_over(lock, outcome);
+    } else if (acquisition_over(lock, outcome, event)) {
+        advance(lock, event);
+        op_finish(lock, &lock->op, REDLOCK_OK);
+    }
 }
 
 static unsigned first_of(rl_mask mask) {
@@ -322,16 +294,14 @@ static void tell_unsent(struct redlock_lock *lock) {
 
 /* Sends that failed at once are told to the machine as votes, one after the other and not from
  * within its own step. */
-static void step(struct redlock_lock *lock, struct rl_event *event) {
+void lock_step(struct redlock_lock *lock, struct rl_event event) {
     lock->refs++;
-    step_once(lock, event);
+    step_once(lock, &event);
     bool untold =
         lock->unsent || lock->unsent_release || lock->abort_result != REDLOCK_OK || lock->unranked;
     if (untold && !lock->stepping) tell_unsent(lock);
     lock_unref(lock);
 }
-
-void lock_step(struct redlock_lock *lock, struct rl_event event) { step(lock, &event); }
 
 /* ---- answers ---- */
 
@@ -345,13 +315,13 @@ static enum rl_vote vote_of(int verdict) {
 }
 
 /* Verdicts are those of the last round. Of a lost attempt, a vote that comes in while its keys are
- * cleaned up is told, unless the node was late already. */
-static bool reportable(const struct redlock_lock *lock, const struct net_call *call) {
-    if (lock->phase == PHASE_RELEASING) return call->tag == CALL_UNLOCK;
-    if (call->tag != CALL_VOTE) return false;
+ * cleaned up is reported, unless the node was late already. */
+struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict) {
     bool lost = lock->phase == PHASE_ACQUIRING &&
                 lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
-    return !lost || lock->verdicts[call->node] == REDLOCK_VERDICT_NONE;
+    bool reported = lost && lock->verdicts[call->node] != REDLOCK_VERDICT_NONE;
+    if (lock->phase != PHASE_RELEASING && !reported) set_verdict(lock, call->node, verdict);
+    return (struct rl_event){.type = RL_EVENT_VOTE, .node = call->node, .vote = vote_of(verdict)};
 }
 
 /* A key without a TTL does not say when it ends; one with a TTL beyond any lock's is no lock (and
@@ -362,38 +332,43 @@ static bool tells_end(const struct net_reply *reply) {
            reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
 
-static void answer(struct redlock_lock *lock, const struct net_call *call,
-                   const struct net_reply *reply) {
-    int verdict = lock->client->guard ? fenced_verdict(lock, call, reply->verdict) : reply->verdict;
-    struct rl_event event = {.node = call->node, .vote = vote_of(verdict)};
-    switch ((enum call_tag)call->tag) {
-    case CALL_VOTE: event.type = RL_EVENT_VOTE; break;
-    case CALL_UNLOCK: event.type = RL_EVENT_UNLOCKED; break;
-    case CALL_PEEK:
-        event.type = RL_EVENT_HINT;
-        if (lock->phase != PHASE_ACQUIRING || !tells_end(reply)) return;
-        event.remaining = reply->remaining_ms * RL_MS;
-        break;
-    default: return;
-    }
-    if (lock->phase == PHASE_FREE) return;
-    if (reportable(lock, call)) set_verdict(lock, call->node, verdict);
-    if (lock->client->guard && call->tag == CALL_VOTE &&
-        !fenced_vote(lock, call, verdict, reply->fence, &event))
-        return;
-    step(lock, &event);
-}
-
-void lock_reply(struct net_call *call, const struct net_reply *reply) {
-    struct round *round = call->owner;
+/* After any answer: its round may be needed no longer. */
+static void call_done(struct round *round) {
     struct redlock_lock *lock = round->lock;
-    if (call->tag == CALL_VOTE) round->voting &= (rl_mask)~rl_bit(call->node);
-    if (lock->client->guard) fenced_heard(lock, round, call, reply);
-    if (lock->round == round) answer(lock, call, reply);
     lock->refs++;
     round_unref(round);
     lock_rest(lock);
     lock_unref(lock);
+}
+
+void lock_vote_reply(struct net_call *call, const struct net_reply *reply) {
+    struct round *round = call->owner;
+    round->voting &= (rl_mask)~rl_bit(call->node);
+    round->lock->client->mode->answer(round, call, reply);
+    call_done(round);
+}
+
+void lock_unlock_reply(struct net_call *call, const struct net_reply *reply) {
+    struct round *round = call->owner;
+    struct redlock_lock *lock = round->lock;
+    if (lock->round == round && lock->phase != PHASE_FREE) {
+        if (lock->phase == PHASE_RELEASING) set_verdict(lock, call->node, reply->verdict);
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_UNLOCKED,
+                                          .node = call->node,
+                                          .vote = vote_of(reply->verdict)});
+    }
+    call_done(round);
+}
+
+void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
+    struct round *round = call->owner;
+    struct redlock_lock *lock = round->lock;
+    if (lock->round == round && lock->phase == PHASE_ACQUIRING && tells_end(reply))
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
+                                          .node = call->node,
+                                          .vote = vote_of(reply->verdict),
+                                          .remaining = reply->remaining_ms * RL_MS});
+    call_done(round);
 }
 
 static void on_timer(struct net_timer *timer) {
@@ -407,14 +382,15 @@ void lock_timer_init(struct redlock_lock *lock) { lock->timer.fire = on_timer; }
 
 bool acquiring_add(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
-    struct acquisition *acquisition = pool_take(&client->acquisitions, sizeof *acquisition, 0);
+    struct acquisition *acquisition =
+        pool_take(&client->locks->acquisitions, sizeof *acquisition, 0);
     if (!acquisition) return false;
     acquisition->lock = lock;
     acquisition->place = (struct place){0};
-    acquisition->next = client->acquiring;
-    acquisition->at = &client->acquiring;
+    acquisition->next = client->locks->acquiring;
+    acquisition->at = &client->locks->acquiring;
     if (acquisition->next) acquisition->next->at = &acquisition->next;
-    client->acquiring = acquisition;
+    client->locks->acquiring = acquisition;
     lock->acquisition = acquisition;
     return true;
 }
@@ -425,19 +401,20 @@ void acquiring_remove(struct redlock_lock *lock) {
     *acquisition->at = acquisition->next;
     if (acquisition->next) acquisition->next->at = acquisition->at;
     lock->acquisition = NULL;
-    pool_give(&lock->client->acquisitions, acquisition);
+    pool_give(&lock->client->locks->acquisitions, acquisition);
 }
 
 void locks_check(struct redlock_client *client) {
     struct acquisition *next;
-    for (struct acquisition *acquisition = client->acquiring; acquisition; acquisition = next) {
+    for (struct acquisition *acquisition = client->locks->acquiring; acquisition;
+         acquisition = next) {
         struct redlock_lock *lock = acquisition->lock;
         next = acquisition->next; /* a step ends at most the acquisition of its own lock */
         int refusal = client_refusal(client);
         if (refusal != REDLOCK_OK) {
             lock->abort_result = refusal;
             lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
-        } else if (acquisition->machine.state == RL_ACQUIRE_GATHERING || client->guard) {
+        } else if (acquisition->machine.state == RL_ACQUIRE_GATHERING || client->mode->guarded) {
             lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
         }
     }

@@ -6,23 +6,16 @@
 #include <string.h>
 
 #include "abi/sized.h"
-#include "client/client.h"
+#include "client/guarding/guarding.h"
+#include "inquiry.h"
+#include "operator.h"
 
-/* Lives until the last node has answered, which may be after whoever asked has gone. */
 struct survey {
-    unsigned refs; /* the asker's, one for each busy call */
-    struct redlock_client *client;
-    unsigned pending;
-    struct waiter *waiter; /* NULL: the asker has gone */
-    struct net_timer timer;
+    struct inquiry inquiry;
     struct redlock_server seen[REDLOCK_NODES_MAX];
     struct net_request requests[NET_QUESTIONS];
     struct net_call calls[NET_QUESTIONS][REDLOCK_NODES_MAX];
 };
-
-static void survey_unref(struct survey *survey) {
-    if (--survey->refs == 0) free(survey);
-}
 
 static struct redlock_server unknown(void) {
     return (struct redlock_server){.verdict = REDLOCK_VERDICT_NONE,
@@ -77,7 +70,8 @@ static int yes_or_no(struct net_bytes bytes) {
     return equals(bytes, "yes") ? 1 : equals(bytes, "no") ? 0 : -1;
 }
 
-struct net_bytes info_field(struct net_bytes info, const char *field) {
+/* INFO's value of "field:value" at the beginning of a line; {NULL, 0} when absent. */
+static struct net_bytes info_field(struct net_bytes info, const char *field) {
     const char *at = info.data, *end = at + info.bytes;
     size_t length = strlen(field);
     while (at < end) {
@@ -171,7 +165,8 @@ static void read_config(struct redlock_server *seen, enum net_question question,
     }
 }
 
-int64_t survey_clock_us(const struct net_reply *reply) {
+/* Of TIME's answer; -1: it is none. */
+static int64_t clock_us(const struct net_reply *reply) {
     if (reply->items_count != 2) return -1;
     int64_t seconds = number_of(reply->items[0]), us = number_of(reply->items[1]);
     bool sound = seconds >= 0 && seconds < INT64_MAX / 1000000 - 1 && us >= 0 && us < 1000000;
@@ -188,7 +183,7 @@ static void take_answer(struct redlock_server *seen, enum net_question question,
     if (question == NET_ASK_QUORUM) {
         if (reply->items_count == 1) copy_text(reply->items[0], seen->quorum, sizeof seen->quorum);
     } else if (question == NET_ASK_TIME)
-        seen->clock_us = survey_clock_us(reply);
+        seen->clock_us = clock_us(reply);
     else if (question <= NET_ASK_INFO_CLIENTS && reply->items_count == 1)
         read_info(seen, question, reply->items[0]);
     else if (reply->items_count == 2)
@@ -209,7 +204,7 @@ void survey_reply(struct net_call *call, const struct net_reply *reply) {
     bool refused =
         reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
     if (question == NET_ASK_TIME && (told || refused))
-        seen->answered_ns = net_now(survey->client->net);
+        seen->answered_ns = net_now(survey->inquiry.client->net);
     if (told) take_answer(seen, question, reply);
     if (question == NET_ASK_QUORUM)
         refused = !told; /* whatever lies under that key says nothing of the server */
@@ -219,31 +214,18 @@ void survey_reply(struct net_call *call, const struct net_reply *reply) {
         seen->verdict = reply->verdict;
     else if (seen->verdict == REDLOCK_VERDICT_NONE)
         seen->verdict = REDLOCK_VERDICT_GRANTED;
-    survey->pending--;
-    if (survey->pending == 0 && survey->waiter) waiter_finish(survey->waiter);
-    survey_unref(survey);
-}
-
-static void survey_late(struct net_timer *timer) {
-    struct survey *survey = RL_CONTAINER(timer, struct survey, timer);
-    if (survey->waiter) waiter_finish(survey->waiter);
+    inquiry_answered(&survey->inquiry, false);
 }
 
 static struct survey *survey_new(struct redlock_client *client) {
     struct survey *survey = calloc(1, sizeof *survey);
     if (!survey) return NULL;
-    survey->refs = 1;
-    survey->client = client;
-    survey->timer.fire = survey_late;
+    inquiry_init(&survey->inquiry, client, survey->calls[0], NET_QUESTIONS * REDLOCK_NODES_MAX,
+                 CALL_SURVEY);
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) survey->seen[i] = unknown();
-    for (unsigned q = 0; q < NET_QUESTIONS; q++) {
+    for (unsigned q = 0; q < NET_QUESTIONS; q++)
         survey->requests[q] =
             (struct net_request){.op = NET_SURVEY, .question = (enum net_question)q};
-        for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
-            survey->calls[q][i].owner = survey;
-            survey->calls[q][i].tag = CALL_SURVEY;
-        }
-    }
     return survey;
 }
 
@@ -259,7 +241,7 @@ static int stale_of(const struct rl_guard_node *node) {
 
 /* Some may have answered to the first questions and not to the last: what they told stays. */
 static void settle_verdicts(struct survey *survey) {
-    struct redlock_client *client = survey->client;
+    struct redlock_client *client = survey->inquiry.client;
     for (unsigned i = 0; i < client->nodes; i++) {
         struct redlock_server *seen = &survey->seen[i];
         struct net_node_status status;
@@ -280,25 +262,15 @@ static void settle_verdicts(struct survey *survey) {
 
 /* The mutex is held. TIME goes first, so that its round trip has nothing else in it. */
 static void survey_ask(struct survey *survey, rl_mask nodes, unsigned questions) {
-    struct redlock_client *client = survey->client;
-    struct waiter waiter;
-    waiter_init(&waiter);
+    struct redlock_client *client = survey->inquiry.client;
     rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
     for (unsigned q = 0; q < questions; q++) {
         rl_mask taken =
-            net_send(client->net, nodes, &survey->requests[q], survey->calls[q], until, now);
-        survey->pending += rl_count(taken);
-        survey->refs += rl_count(taken);
+            inquiry_send(&survey->inquiry, nodes, &survey->requests[q], survey->calls[q], until);
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
             if (taken & rl_bit(i)) survey->seen[i].asked_ns = now;
     }
-    if (survey->pending > 0) {
-        survey->waiter = &waiter;
-        net_timer_set(client->net, &survey->timer, until);
-        client_wait(client, &waiter);
-        net_timer_set(client->net, &survey->timer, RL_NEVER);
-        survey->waiter = NULL;
-    }
+    inquiry_wait(&survey->inquiry);
     settle_verdicts(survey);
 }
 
@@ -320,7 +292,7 @@ int redlock_survey(struct redlock_client *client, enum redlock_survey_what what,
                        sizeof survey->seen[i]);
             told += survey->seen[i].verdict == REDLOCK_VERDICT_GRANTED;
         }
-        survey_unref(survey);
+        inquiry_unref(&survey->inquiry);
     }
     client_leave_telling(client);
     if (!survey) return REDLOCK_NO_MEMORY;

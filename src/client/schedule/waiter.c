@@ -6,8 +6,8 @@
  * the word changes first, and of the waiter the waking thread uses no more than the address.
  *
  * A driver mostly wakes several. So the first 32 sleep on one futex, the bell, each with a bit of
- * its own, its bed, and one system call wakes those that are meant. Those who find no bed sleep on
- * their own words.
+ * its own, its slot, and one system call wakes those that are meant. Those that find no slot sleep
+ * on their own words.
  *
  * To sleep and be woken costs two system calls and, where a processor has nothing else to do, its
  * waking up: for a few callers on one client that was most of what their turns took beside the
@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/client.h"
+#include "turn.h"
 
 enum { UP, ASLEEP, WOKEN };
 enum { YIELDS_MAX = 4, VAIN_MAX = 6 };
@@ -94,7 +94,7 @@ static void rest(struct sleepers *sleepers, rl_ns from, rl_ns now, rl_ns late) {
 
 /* True: woken already. */
 static bool woken_while_others_run(struct waiter *waiter) {
-    struct sleepers *sleepers = &waiter->client->sleepers;
+    struct sleepers *sleepers = &waiter->schedule->sleepers;
     rl_ns from = monotonic_now();
     if (!may_yield(sleepers, from)) return false;
     bool woken = false;
@@ -110,15 +110,15 @@ static bool woken_while_others_run(struct waiter *waiter) {
 }
 
 void waiter_lie_down(struct waiter *waiter) {
-    struct sleepers *sleepers = &waiter->client->sleepers;
-    unsigned vacant = ~sleepers->beds;
-    waiter->bed = vacant & -vacant; /* the lowest */
-    sleepers->beds |= waiter->bed;
+    struct sleepers *sleepers = &waiter->schedule->sleepers;
+    unsigned vacant = ~sleepers->slots;
+    waiter->slot = vacant & -vacant; /* the lowest */
+    sleepers->slots |= waiter->slot;
     atomic_store(&waiter->word, UP);
 }
 
-/* Whoever has the bed next may be woken in vain, and looks at its own word then. */
-void waiter_get_up(struct waiter *waiter) { waiter->client->sleepers.beds &= ~waiter->bed; }
+/* The next thread with this slot may be woken in vain, and looks at its own word then. */
+void waiter_get_up(struct waiter *waiter) { waiter->schedule->sleepers.slots &= ~waiter->slot; }
 
 bool waiter_sleep(struct waiter *waiter, rl_ns span) {
     unsigned up = UP;
@@ -126,8 +126,8 @@ bool waiter_sleep(struct waiter *waiter, rl_ns span) {
     atomic_compare_exchange_strong(&waiter->word, &up, ASLEEP);
     const rl_ns until = span == RL_NEVER ? 0 : monotonic_now() + span;
     const struct span at = {(long)(until / 1000000000), (long)(until % 1000000000)};
-    atomic_uint *on = waiter->bed ? &waiter->client->sleepers.bell : &waiter->word;
-    const unsigned bits = waiter->bed ? waiter->bed : FUTEX_BITSET_MATCH_ANY;
+    atomic_uint *on = waiter->slot ? &waiter->schedule->sleepers.bell : &waiter->word;
+    const unsigned bits = waiter->slot ? waiter->slot : FUTEX_BITSET_MATCH_ANY;
     for (;;) {
         unsigned seen = atomic_load(on); /* first: a ring after this is not slept through */
         if (atomic_load(&waiter->word) == WOKEN) return true;
@@ -136,20 +136,20 @@ bool waiter_sleep(struct waiter *waiter, rl_ns span) {
     }
 }
 
-void waiters_wake(struct redlock_client *client, struct waiter *first) {
+void waiters_wake(struct schedule *schedule, struct waiter *first) {
     const rl_ns now = first ? monotonic_now() : 0;
     unsigned bits = 0;
     while (first) {
         struct waiter *waiter = first;
         atomic_uint *word = &waiter->word;
-        unsigned bed = waiter->bed;
+        unsigned slot = waiter->slot;
         first = waiter->next;
         waiter->woken_at = now;
         if (atomic_exchange(word, WOKEN) != ASLEEP) continue;
-        if (!bed) futex(word, FUTEX_WAKE_BITSET, 1, NULL, FUTEX_BITSET_MATCH_ANY);
-        bits |= bed;
+        if (!slot) futex(word, FUTEX_WAKE_BITSET, 1, NULL, FUTEX_BITSET_MATCH_ANY);
+        bits |= slot;
     }
     if (!bits) return;
-    atomic_fetch_add(&client->sleepers.bell, 1);
-    futex(&client->sleepers.bell, FUTEX_WAKE_BITSET, INT_MAX, NULL, bits);
+    atomic_fetch_add(&schedule->sleepers.bell, 1);
+    futex(&schedule->sleepers.bell, FUTEX_WAKE_BITSET, INT_MAX, NULL, bits);
 }

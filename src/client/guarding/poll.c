@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "guarding.h"
+
+#define EVERY (1000 * RL_MS)
+
+static void on_timer(struct net_timer *timer) {
+    struct poll *poll = RL_CONTAINER(timer, struct poll, timer);
+    struct net *net = poll->client->net;
+    poll->ask(poll, net_ready(net, net_now(net)));
+    net_timer_set(net, &poll->timer, net_now(net) + EVERY);
+}
+
+void poll_start(struct poll *poll, struct redlock_client *client, const struct net_request *request,
+                enum call_tag tag, void *owner, rl_mask (*ask)(struct poll *poll, rl_mask nodes)) {
+    *poll =
+        (struct poll){.client = client, .ask = ask, .timer.fire = on_timer, .request = *request};
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        poll->calls[i].owner = owner;
+        poll->calls[i].tag = (uint8_t)tag;
+    }
+    net_timer_set(client->net, &poll->timer, net_now(client->net) + EVERY);
+}
+
+rl_mask poll_ask(struct poll *poll, rl_mask nodes) {
+    struct net *net = poll->client->net;
+    rl_ns now = net_now(net), due = now + poll->client->options.connect_timeout_ms * RL_MS;
+    for (unsigned i = 0; i < RL_NODES_MAX; i++)
+        if (poll->calls[i].busy) nodes &= (rl_mask)~rl_bit(i); /* its answer comes first as well */
+    if (nodes) (void)net_send(net, nodes, &poll->request, poll->calls, due, now);
+    return nodes;
+}

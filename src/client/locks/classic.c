@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Locks of the modes classic and auto: a vote is what the node answered.
+ */
+#include "lock.h"
+
+void classic_send_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+    struct round *round = lock->round;
+    lock_send(lock, actions->acquire | actions->repair, &round->acquire, round->calls, now);
+    lock_send(lock, actions->extend, &round->extend, round->calls, now);
+}
+
+void classic_answer(struct round *round, const struct net_call *call,
+                    const struct net_reply *reply) {
+    struct redlock_lock *lock = round->lock;
+    if (lock->round != round || lock->phase == PHASE_FREE) return;
+    lock_step(lock, vote_event(lock, call, reply->verdict));
+}

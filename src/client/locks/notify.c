@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a lock's user hears of it: the results of operations, and changes of what is held.
+ */
+#include "lock.h"
+
+static struct redlock_lock *lock_of(struct told *told) {
+    return RL_CONTAINER(told, struct redlock_lock, told);
+}
+
+static void tell_later(struct redlock_lock *lock) {
+    if (lock->freed) return;
+    if (!schedule_is_queued(&lock->told)) lock->refs++;
+    schedule_tell(&lock->client->schedule, &lock->told);
+}
+
+void op_finish(struct redlock_lock *lock, struct op *op, int result) {
+    if (!op->active) return;
+    if (op->waiter) { /* its thread need not come back here for the result */
+        struct waiter *waiter = op->waiter;
+        if (op->context) *(int *)op->context = result; /* many.c's */
+        if (result != REDLOCK_OK) waiter->result = result;
+        *op = (struct op){0};
+        if (++waiter->finished >= waiter->wanted) waiter_finish(waiter);
+        return;
+    }
+    op->active = false;
+    op->finished = true;
+    op->result = result;
+    if (op->done) tell_later(lock);
+}
+
+void lock_notice(struct redlock_lock *lock, unsigned notices) {
+    static const struct {
+        enum rl_notice notice;
+        enum redlock_change change;
+    } map[] = {{RL_NOTICE_RENEWED, REDLOCK_CHANGE_RENEWED},
+               {RL_NOTICE_UNSURE, REDLOCK_CHANGE_UNSURE},
+               {RL_NOTICE_SURE, REDLOCK_CHANGE_SURE},
+               {RL_NOTICE_LOST, REDLOCK_CHANGE_LOST}};
+    if (notices & RL_NOTICE_LOST) lock->client->stats.lost++;
+    if (notices & RL_NOTICE_RENEWED) lock->client->stats.extensions++;
+    if (notices & RL_NOTICE_UNSURE) lock->client->stats.extensions_failed++;
+    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
+        if (notices & (unsigned)map[i].notice) lock->changes |= (uint8_t)(1u << map[i].change);
+    }
+    if (lock->changes && lock->on_change) tell_later(lock);
+}
+
+/* ---- callbacks ---- */
+
+static redlock_done_fn *take_done(struct op *op, void **context, int *result) {
+    if (!op->finished || !op->done) return NULL; /* a blocked thread fetches its own */
+    redlock_done_fn *done = op->done;
+    *context = op->context;
+    *result = op->result;
+    *op = (struct op){0};
+    return done;
+}
+
+/* In the order in which the things happened, outside the mutex. */
+static void run_callbacks(struct redlock_lock *lock) {
+    static const enum redlock_change order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE,
+                                                REDLOCK_CHANGE_RENEWED, REDLOCK_CHANGE_LOST};
+    unsigned changes = lock->changes;
+    lock->changes = 0;
+    void *context[2] = {NULL, NULL};
+    int result[2] = {0, 0};
+    redlock_done_fn *done[2] = {take_done(&lock->extension, &context[0], &result[0]),
+                                take_done(&lock->op, &context[1], &result[1])};
+    schedule_out(&lock->client->schedule, &lock->told);
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if ((changes & (1u << order[i])) && lock->on_change && !atomic_load(&lock->freed))
+            lock->on_change(lock->on_change_context, lock, order[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (done[i] && !atomic_load(&lock->freed)) done[i](context[i], lock, result[i]);
+    }
+    schedule_in(&lock->client->schedule);
+}
+
+void locks_tell(struct told *told) {
+    struct redlock_lock *lock = lock_of(told);
+    if (!lock->freed) run_callbacks(lock);
+    lock_unref(lock);
+}
+
+void locks_untell(struct redlock_client *client) {
+    for (struct told *told; (told = schedule_next_told(&client->schedule));)
+        lock_unref(lock_of(told));
+}
+
+/* ---- operations of other rooms ---- */
+
+int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
+    if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    lock->op = (struct op){.active = true, .done = done, .context = context};
+    lock->refs++;
+    return REDLOCK_OK;
+}
+
+struct redlock_client *lock_client(const struct redlock_lock *lock) {
+    return lock->client;
+}
+
+bool lock_is_freed(const struct redlock_lock *lock) { return atomic_load(&lock->freed); }
+
+void lock_give_back(struct redlock_lock *lock, int result) {
+    if (!lock->freed) op_finish(lock, &lock->op, result);
+    lock_unref(lock);
+}
+
+const struct net_bytes *lock_key(const struct redlock_lock *lock) {
+    return lock->keys_count == 1 ? &lock->keys[0] : NULL;
+}
+
+rl_ns lock_node_timeout(const struct redlock_lock *lock) { return lock->kind->terms.node_timeout; }

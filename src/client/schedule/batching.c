@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Requests of many threads go out together. Callers that were answered in one turn of the driver's
+ * are mostly back with their next calls within microseconds. If each of them sent its own request,
+ * every node would be written to, and would read and answer, once for each. So they are counted
+ * when they are answered, and a caller that comes back before the last of them leaves its request
+ * in the buffers and sleeps. The last one flushes for all, and drives. So N threads cost the
+ * sockets and the nodes no more than N requests of one event loop; on top of that are N - 1 sleeps
+ * and wakings in each turn, which blocking threads cannot do without. A single thread is always the
+ * last one.
+ *
+ * Not all come back: they have a lock now, and work to do under it. The first caller that holds
+ * something back is the flush leader. It sleeps for a short while only, and then flushes and
+ * drives. Each time that happens the next turns are flushed at once, twice as many as the time
+ * before, until callers are seen to come back together again: so threads that go their own ways are
+ * hardly ever delayed.
+ */
+#include "turn.h"
+
+/* Callers that were answered together are waited for this long. */
+#define PATIENCE (RL_MS * 15 / 100)
+#define PATIENCE_EACH (RL_MS * 25 / 1000)
+#define PATIENCE_MAX RL_MS
+enum { BACKOFF_MAX = 256, BACKOFF_OF_FEW = 4 };
+
+void push_out(struct schedule *schedule) {
+    schedule->held_back = false;
+    schedule->flush_leader = NULL;
+    net_flush(schedule->net);
+}
+
+rl_ns patience(const struct schedule *schedule) {
+    rl_ns span = PATIENCE + schedule->group * PATIENCE_EACH;
+    return span < PATIENCE_MAX ? span : PATIENCE_MAX;
+}
+
+/* Who waited did so in vain: the next turns are spared that, and more of them each time. If only
+ * few of many were missed, it was worth while, unless it happens again and again. */
+void not_back_in_time(struct schedule *schedule) {
+    bool few = schedule->returning * 4 <= schedule->group;
+    schedule->returning = 0;
+    if (schedule->group < 2) return;
+    schedule->backoff = few ? schedule->backoff + 1 : 2 * schedule->backoff + 1;
+    if (schedule->backoff > BACKOFF_MAX) schedule->backoff = BACKOFF_MAX;
+    if (!few || schedule->backoff >= BACKOFF_OF_FEW) schedule->spared = schedule->backoff;
+}
+
+void expect_back(struct schedule *schedule) {
+    if (schedule->finishes == 0) return;
+    rl_ns now = net_now(schedule->net);
+    if (schedule->returning > 0 && now - schedule->returning_since > patience(schedule))
+        not_back_in_time(schedule);
+    schedule->returning += schedule->finishes;
+    schedule->group = schedule->returning;
+    schedule->returning_since = now;
+    schedule->finishes = 0;
+    if (schedule->spared > 0) schedule->spared--;
+}
+
+/* A caller is back. True: others will be, and the last one sends for all. */
+bool hold_back(struct schedule *schedule) {
+    if (schedule->returning == 0) return false;
+    if (net_now(schedule->net) - schedule->returning_since > patience(schedule)) {
+        not_back_in_time(schedule);
+        return false;
+    }
+    if (--schedule->returning > 0) return schedule->spared == 0;
+    if (schedule->group > 1) schedule->backoff /= 2;
+    return false;
+}

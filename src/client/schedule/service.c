@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The service thread: it drives when no caller does, and runs callbacks.
+ */
+#include <signal.h>
+#include <time.h>
+
+#include "turn.h"
+
+/* After the last caller left, the service thread waits this long before it listens to the sockets
+ * itself. */
+#define LINGER (5 * RL_MS)
+
+/* The service thread is on its condition variable, or in net_wait(), where only a kick reaches it.
+ * A caller that took over drains the kick, often before the thread has seen it, and then it sleeps
+ * on, until a time that is no longer true. So a caller kicks once more when it leaves and nobody
+ * drains after it; and it does not sleep while there are callbacks to run (driver.c). */
+void wake_service(struct schedule *schedule) {
+    if (schedule->service_sleeps)
+        net_kick(schedule->net);
+    else
+        pthread_cond_signal(&schedule->service_cond);
+}
+
+static void linger(struct schedule *schedule) {
+    rl_ns now = net_now(schedule->net);
+    rl_ns span = LINGER;
+    rl_ns next = net_next_timer(schedule->net);
+    if (schedule->driver == DRIVER_NONE && next < now + span) span = next > now ? next - now : 0;
+    if (span == 0) return;
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_nsec += (long)span;
+    at.tv_sec += at.tv_nsec / 1000000000;
+    at.tv_nsec %= 1000000000;
+    schedule->service_until = now + span;
+    pthread_cond_timedwait(&schedule->service_cond, &schedule->mutex, &at);
+    schedule->service_until = INT64_MIN;
+}
+
+static void *serve(void *argument) {
+    struct schedule *schedule = argument;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&schedule->mutex);
+    while (!schedule->stopping) {
+        tell_all(schedule);
+        wake_now(schedule);
+        if (schedule->stopping) break;
+        if (schedule->driver == DRIVER_CALLER && seen == schedule->drives) {
+            schedule->service_parked = true;
+            pthread_cond_wait(&schedule->service_cond, &schedule->mutex);
+            schedule->service_parked = false;
+        } else if (schedule->driver == DRIVER_CALLER ||
+                   (seen != schedule->drives &&
+                    net_next_timer(schedule->net) > net_now(schedule->net))) {
+            seen =
+                schedule->drives; /* a caller drives: this thread would sleep on when it is done */
+            linger(schedule);
+        } else {
+            drive_once(schedule, DRIVER_SERVICE);
+            if (schedule->driver != DRIVER_SERVICE) continue;
+            schedule->driver = DRIVER_NONE;
+            wake_successor(schedule);
+        }
+    }
+    pthread_mutex_unlock(&schedule->mutex);
+    return NULL;
+}
+
+int service_start(struct schedule *schedule) {
+    sigset_t all, before;
+    sigfillset(&all); /* signals are the program's: none is handled on our thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    schedule->service_runs = true;
+    schedule->service_until = INT64_MIN;
+    int failed = pthread_create(&schedule->service, NULL, serve, schedule);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) schedule->service_runs = false;
+    return failed ? REDLOCK_SYSTEM : REDLOCK_OK;
+}
+
+void service_stop(struct schedule *schedule) {
+    if (!schedule->service_runs) return;
+    pthread_mutex_lock(&schedule->mutex);
+    schedule->stopping = true;
+    net_kick(schedule->net);
+    pthread_cond_signal(&schedule->service_cond);
+    pthread_mutex_unlock(&schedule->mutex);
+    pthread_join(schedule->service, NULL);
+    schedule->service_runs = false;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * In words, for people: results, the log, and why a call failed.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "client/client.h"
+
+const char *redlock_result_text(int result) {
+    switch (result) {
+#define TEXT(name, value, text)                                                                    \
+    case value: return text;
+        REDLOCK_RESULTS(TEXT)
+    default: return "unknown result";
+    }
+}
+
+const char *redlock_verdict_text(int verdict) {
+    switch (verdict) {
+        REDLOCK_VERDICTS(TEXT)
+#undef TEXT
+    default: return "unknown verdict";
+    }
+}
+
+void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format,
+                ...) {
+    if (!client->options.log || level > client->options.log_level) return;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    client->options.log(client->options.log_context, level, text);
+}
+
+int fail(struct redlock_error *error, int result, const char *format, ...) {
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        error->result = result;
+        vsnprintf(error->text, sizeof error->text, format, args);
+        va_end(args);
+    }
+    return result;
+}
