@@ -36,17 +36,16 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
 static void on_node(void *context, unsigned node) {
     struct redlock_client *client = context;
     if (!client->net) return; /* still inside net_open() */
-    struct net_node_status status;
-    net_node(client->net, node, net_now(client->net), &status);
+    struct net_node_status status = client_status(client, node);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
-    client->mode->node(client, node, &status);
+    client->node_mode->node(client, node, &status);
     locks_check(client);
     gatherings_check(client);
 }
 
 static void on_changed(void *context, unsigned node) {
     struct redlock_client *client = context;
-    if (client->net) client->mode->changed(client, node);
+    if (client->net) guard_changed(client, node);
 }
 
 static void voters_changed(struct redlock_client *client) {
@@ -71,7 +70,6 @@ static void free_memory(struct redlock_client *client) {
     locks_free(client);
     free(client->guard);
     free(client->automode);
-    free(client->key_prefix);
     free(client);
 }
 
@@ -81,34 +79,29 @@ static void client_destroy(struct redlock_client *client) {
     free_memory(client);
 }
 
-static bool open_rooms(struct redlock_client *client,
-                       const struct redlock_client_options *options) {
-    static const struct mode *const modes[] = {[REDLOCK_MODE_CLASSIC] = &mode_classic,
-                                               [REDLOCK_MODE_GUARDED] = &mode_guarded,
-                                               [REDLOCK_MODE_AUTO] = &mode_auto};
-    if (options->key_prefix_bytes > 0) {
-        client->key_prefix = malloc(options->key_prefix_bytes);
-        if (!client->key_prefix) return false;
-        memcpy(client->key_prefix, options->key_prefix, options->key_prefix_bytes);
-    }
-    client->options.key_prefix = client->key_prefix;
-    client->mode = modes[options->mode];
-    client->voters = (rl_mask)~0u;
-    return client->mode->open(client);
-}
-
 static struct redlock_client *client_create(const struct redlock_client_options *options) {
-    struct redlock_client *client = calloc(1, sizeof *client + locks_bytes);
+    static const struct {
+        const struct node_mode *nodes;
+        const struct lock_mode *locks;
+    } modes[] = {[REDLOCK_MODE_CLASSIC] = {&classic_nodes, &classic_locks},
+                 [REDLOCK_MODE_GUARDED] = {&guarded_nodes, &guarded_locks},
+                 [REDLOCK_MODE_AUTO] = {&auto_nodes, &classic_locks}};
+    size_t prefix = options->key_prefix_bytes;
+    struct redlock_client *client = calloc(1, sizeof *client + locks_bytes + prefix);
     if (!client) return NULL;
     client->locks = (struct locks *)(void *)(client + 1);
-    locks_init(client);
+    client->key_prefix = (char *)client->locks + locks_bytes;
+    if (prefix) memcpy(client->key_prefix, options->key_prefix, prefix);
     client->options = *options;
+    client->options.key_prefix = client->key_prefix;
+    client->node_mode = modes[options->mode].nodes;
+    client->lock_mode = modes[options->mode].locks;
+    client->voters = (rl_mask)~0u;
     client->voters_changed = voters_changed;
     schedule_init(&client->schedule, locks_tell);
     pthread_mutex_init(&client->reload_mutex, NULL);
-    if (open_rooms(client, options)) return client;
-    client_destroy(client);
-    return NULL;
+    locks_init(client);
+    return client;
 }
 
 static int connect_all(struct redlock_client *client, const char *nodes,
@@ -123,8 +116,8 @@ static int connect_all(struct redlock_client *client, const char *nodes,
         .tls_key_file = o->tls_key_file,
         .tls_server_name = o->tls_server_name,
         .log_level = o->log ? (int)o->log_level : -1,
-        .guarded = client->mode->guarded,
-        .asks_quorum = client->mode->asks_quorum,
+        .guarded = client->lock_mode->fenced,
+        .asks_quorum = o->mode == REDLOCK_MODE_AUTO,
     };
     const struct net_handlers handlers = {.reply = on_reply,
                                           .node = on_node,
@@ -137,14 +130,14 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     if (result != REDLOCK_OK) return fail(error, result, "%s", net_error.text);
     client->schedule.net = client->net;
     client->nodes = net_nodes(client->net);
-    if (!locks_reserve(client)) {
-        net_close(client->net, false);
+    if (!locks_reserve(client) || !client->node_mode->start(client)) {
+        struct net *net = client->net;
+        client->net = NULL; /* handlers do nothing then */
+        net_close(net, false);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");
     }
-    struct net_node_status first;
-    net_node(client->net, 0, net_now(client->net), &first);
+    struct net_node_status first = client_status(client, 0);
     client->scheme = first.scheme; /* one that is not SET is of the only node */
-    client->mode->start(client);
     /* The caller's strings end with redlock_client_open(). */
     client->options.tls_ca_file = client->options.tls_cert_file = NULL;
     client->options.tls_key_file = client->options.tls_server_name = client->options.quorum = NULL;
@@ -196,7 +189,7 @@ static void drain(struct redlock_client *client) {
     rl_ns timeout =
         client->options.node_timeout_ms ? client->options.node_timeout_ms * RL_MS : 50 * RL_MS;
     rl_ns end = net_now(client->net) + timeout;
-    client->mode->leave(client);
+    client->node_mode->leave(client);
     net_flush(client->net);
     while (net_busy_writes(client->net) && net_now(client->net) < end) {
         struct net_batch batch;
@@ -235,8 +228,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
                         struct redlock_node_status *out) {
     if (node >= client->nodes || !out || out->size < FIRST_NODE_STATUS) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct net_node_status status;
-    net_node(client->net, (unsigned)node, net_now(client->net), &status);
+    struct net_node_status status = client_status(client, (unsigned)node);
     struct redlock_node_status seen = {.url = status.url,
                                        .verdict = status.verdict,
                                        .uses_transactions = status.uses_transactions,
@@ -244,7 +236,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
     memcpy(seen.run_id, status.run_id, sizeof seen.run_id);
     memcpy(seen.version, status.version, sizeof seen.version);
     memcpy(seen.text, status.text, sizeof seen.text);
-    client->mode->status(client, (unsigned)node, &seen);
+    client->node_mode->status(client, (unsigned)node, &seen);
     pthread_mutex_unlock(&client->schedule.mutex);
     sized_fill(out, out->size, &seen, sizeof seen);
     return REDLOCK_OK;
@@ -255,8 +247,7 @@ int redlock_client_stats(struct redlock_client *client, struct redlock_stats *st
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct redlock_stats seen = client->stats;
     for (unsigned i = 0; i < client->nodes; i++) {
-        struct net_node_status status;
-        net_node(client->net, i, net_now(client->net), &status);
+        struct net_node_status status = client_status(client, i);
         seen.reconnects += status.reconnects;
     }
     pthread_mutex_unlock(&client->schedule.mutex);

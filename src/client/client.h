@@ -17,31 +17,25 @@
 
 struct round;
 
-/* What the modes do differently, a table for each (modes.c). */
-struct mode {
-    bool guarded; /* locks have fences, each key a stripe */
-    bool asks_quorum;
-
-    /* ---- nodes ---- */
-
-    bool (*open)(struct redlock_client *client);  /* false: no memory */
-    void (*start)(struct redlock_client *client); /* the net is open */
+/* What the modes do differently, a table for each: of nodes (guarding.h), ... */
+struct node_mode {
+    bool (*start)(struct redlock_client *client); /* the net is open; false: no memory */
     /* A node came or went. */
     void (*node)(struct redlock_client *client, unsigned node,
                  const struct net_node_status *status);
-    /* Its record, or all its data, may have changed. */
-    void (*changed)(struct redlock_client *client, unsigned node);
     /* The node's verdict, given the net's. */
     int (*verdict)(const struct redlock_client *client, unsigned node, int verdict);
     /* On top of the net's. */
     void (*status)(const struct redlock_client *client, unsigned node,
                    struct redlock_node_status *status);
     void (*leave)(struct redlock_client *client); /* the client ends; the net is still open */
+};
 
-    /* ---- locks ---- */
-
+/* ... and of locks (locks.h). */
+struct lock_mode {
+    bool fenced;                          /* locks have fences, each key a stripe */
+    size_t round_bytes, round_bytes_each; /* that a round takes more, and that for each node */
     bool (*keys_valid)(struct redlock_lock *lock, struct redlock_error *error);
-    size_t round_bytes, round_bytes_each;     /* that a round takes more, and that for each node */
     void (*round_carry)(struct round *round); /* its requests are for another token now */
     void (*event)(struct redlock_lock *lock, struct rl_event *event); /* before each step */
     void (*send_votes)(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
@@ -51,14 +45,14 @@ struct mode {
     int (*may_extend)(const struct redlock_lock *lock, int64_t ttl_ms); /* OK, or why not */
     int (*adopt)(struct redlock_lock *lock, int64_t fence);             /* OK, or why not */
 };
-extern const struct mode mode_classic, mode_auto, mode_guarded;
 
 struct redlock_client {
     struct schedule schedule;
     pthread_mutex_t reload_mutex; /* one redlock_client_reload() at a time; taken before the
                                      schedule's */
     struct redlock_client_options options;
-    const struct mode *mode;
+    const struct node_mode *node_mode;
+    const struct lock_mode *lock_mode;
     char *key_prefix;
     struct net *net;
     unsigned nodes;
@@ -85,7 +79,9 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
                   const struct redlock_lock_options *from, struct redlock_error *error);
 /* words.c */
 int fail(struct redlock_error *error, int result, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4))); /* returns the result */
+bool bad_argument(struct redlock_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* BAD_ARGUMENT; returns false */
 
 void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format,
                 ...) __attribute__((format(printf, 3, 4)));
@@ -100,12 +96,17 @@ static inline rl_mask client_settled(struct redlock_client *client) {
 static inline rl_mask client_ready(struct redlock_client *client, rl_ns now) {
     return net_ready(client->net, now) & client->voters;
 }
+static inline struct net_node_status client_status(struct redlock_client *client, unsigned node) {
+    struct net_node_status status;
+    net_node(client->net, node, net_now(client->net), &status);
+    return status;
+}
 /* OK; or why no lock is taken by this client, however many nodes would grant it. */
 static inline int client_refusal(const struct redlock_client *client) {
     return client->twice_listed ? REDLOCK_TWICE_LISTED : client->refusal;
 }
 static inline int client_verdict(const struct redlock_client *client, unsigned node, int verdict) {
-    return client->mode->verdict(client, node, verdict);
+    return client->node_mode->verdict(client, node, verdict);
 }
 
 /* schedule.h says what these do. */
@@ -121,6 +122,9 @@ static inline void client_leave_telling(struct redlock_client *client) {
 static inline void client_wait(struct redlock_client *client, struct waiter *waiter) {
     schedule_wait(&client->schedule, waiter);
 }
+
+/* The first node of a mask that is not empty. */
+static inline unsigned first_of(rl_mask mask) { return (unsigned)__builtin_ctz(mask); }
 
 /* call->tag: whose call it is. client.c has a function for each. */
 enum call_tag {

@@ -36,27 +36,25 @@ void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size
 static bool in_range(struct redlock_error *error, const char *name, int64_t value, int64_t least,
                      int64_t most) {
     if (value >= least && value <= most) return true;
-    fail(error, REDLOCK_BAD_ARGUMENT, "%s is %lld; it must be between %lld and %lld", name,
-         (long long)value, (long long)least, (long long)most);
-    return false;
+    return bad_argument(error, "%s is %lld; it must be between %lld and %lld", name,
+                        (long long)value, (long long)least, (long long)most);
 }
 
 static bool quorum_id_valid(const char *id, struct redlock_error *error) {
     if (!id || (strspn(id, "0123456789abcdef") == 16 && id[16] == '\0' && strspn(id, "0") < 16))
         return true;
-    fail(error, REDLOCK_BAD_ARGUMENT,
-         "quorum is '%.40s'; an id has 16 hex digits, and redlock quorum status prints it", id);
-    return false;
+    return bad_argument(
+        error, "quorum is '%.40s'; an id has 16 hex digits, and redlock quorum status prints it",
+        id);
 }
 
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
                     struct redlock_error *error) {
     redlock_client_options_init(to);
-    if (from && !sized_take(to, sizeof *to, from, FIRST_CLIENT_OPTIONS)) {
-        fail(error, REDLOCK_BAD_ARGUMENT,
-             "client options of an unknown size: fill them with redlock_client_options_init()");
-        return false;
-    }
+    if (from && !sized_take(to, sizeof *to, from, FIRST_CLIENT_OPTIONS))
+        return bad_argument(
+            error,
+            "client options of an unknown size: fill them with redlock_client_options_init()");
     if (!in_range(error, "node_timeout_ms", to->node_timeout_ms, 0, 60000)) return false;
     if (!in_range(error, "connect_timeout_ms", to->connect_timeout_ms, 1, 600000)) return false;
     if (!in_range(error, "stall_timeout_ms", to->stall_timeout_ms, 10, 600000)) return false;
@@ -64,11 +62,9 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
     if (!in_range(error, "drift_ms", to->drift_ms, 0, 60000)) return false;
     if (to->key_prefix && to->key_prefix_bytes == 0) to->key_prefix_bytes = strlen(to->key_prefix);
     if (!to->key_prefix) to->key_prefix_bytes = 0;
-    if (to->key_prefix_bytes >= REDLOCK_RESOURCE_BYTES_MAX) {
-        fail(error, REDLOCK_BAD_ARGUMENT, "the key prefix is longer than %d bytes",
-             REDLOCK_RESOURCE_BYTES_MAX - 1);
-        return false;
-    }
+    if (to->key_prefix_bytes >= REDLOCK_RESOURCE_BYTES_MAX)
+        return bad_argument(error, "the key prefix is longer than %d bytes",
+                            REDLOCK_RESOURCE_BYTES_MAX - 1);
     if (!in_range(error, "mode", to->mode, REDLOCK_MODE_CLASSIC, REDLOCK_MODE_AUTO)) return false;
     if (!in_range(error, "confirm", to->confirm, 0, 1) ||
         !in_range(error, "recover", to->recover, 0, 1))
@@ -76,16 +72,12 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
     if (!in_range(error, "allow_replicas", to->allow_replicas, 0, 1) ||
         !quorum_id_valid(to->quorum, error))
         return false;
-    if (to->confirm && to->mode != REDLOCK_MODE_GUARDED) {
-        fail(error, REDLOCK_BAD_ARGUMENT,
-             "confirm orders fencing tokens, which only guarded mode has: set mode too");
-        return false;
-    }
-    if (!to->tls_cert_file != !to->tls_key_file) {
-        fail(error, REDLOCK_BAD_ARGUMENT,
-             "a TLS client certificate needs both tls_cert_file and tls_key_file");
-        return false;
-    }
+    if (to->confirm && to->mode != REDLOCK_MODE_GUARDED)
+        return bad_argument(
+            error, "confirm orders fencing tokens, which only guarded mode has: set mode too");
+    if (!to->tls_cert_file != !to->tls_key_file)
+        return bad_argument(error,
+                            "a TLS client certificate needs both tls_cert_file and tls_key_file");
     return true;
 }
 
@@ -93,19 +85,16 @@ static bool owner_valid(struct redlock_lock_options *to, struct redlock_error *e
     if (to->owner && to->owner_bytes == 0) to->owner_bytes = strlen(to->owner);
     if (!to->owner) to->owner_bytes = 0;
     if (to->owner_bytes <= REDLOCK_OWNER_BYTES_MAX) return true;
-    fail(error, REDLOCK_BAD_ARGUMENT, "the owner has %zu bytes; at most %d are kept in the token",
-         to->owner_bytes, REDLOCK_OWNER_BYTES_MAX);
-    return false;
+    return bad_argument(error, "the owner has %zu bytes; at most %d are kept in the token",
+                        to->owner_bytes, REDLOCK_OWNER_BYTES_MAX);
 }
 
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
                   const struct redlock_lock_options *from, struct redlock_error *error) {
     redlock_lock_options_init(to);
-    if (from && !sized_take(to, sizeof *to, from, FIRST_LOCK_OPTIONS)) {
-        fail(error, REDLOCK_BAD_ARGUMENT,
-             "lock options of an unknown size: fill them with redlock_lock_options_init()");
-        return false;
-    }
+    if (from && !sized_take(to, sizeof *to, from, FIRST_LOCK_OPTIONS))
+        return bad_argument(
+            error, "lock options of an unknown size: fill them with redlock_lock_options_init()");
     if (!in_range(error, "ttl_ms", to->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX))
         return false;
     if (!in_range(error, "validity_ms_min", to->validity_ms_min, 0, to->ttl_ms - 1)) return false;
@@ -120,22 +109,18 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
         return false;
     if (!in_range(error, "retry_delay_ms_min", to->retry_delay_ms_min, 0, to->retry_delay_ms_max))
         return false;
-    if (client->options.node_timeout_ms >= to->ttl_ms) {
-        fail(
-            error, REDLOCK_BAD_ARGUMENT,
+    if (client->options.node_timeout_ms >= to->ttl_ms)
+        return bad_argument(
+            error,
             "the node timeout (%lld ms) must be far below the TTL (%lld ms): shorten the one or lengthen the other",
             (long long)client->options.node_timeout_ms, (long long)to->ttl_ms);
-        return false;
-    }
     int64_t drift_ms = to->ttl_ms * client->options.drift_ppm / 1000000 + client->options.drift_ms;
     int64_t wanted_ms =
         to->validity_ms_min > to->lost_margin_ms ? to->validity_ms_min : to->lost_margin_ms + 1;
-    if (drift_ms + wanted_ms >= to->ttl_ms) {
-        fail(
-            error, REDLOCK_BAD_ARGUMENT,
+    if (drift_ms + wanted_ms >= to->ttl_ms)
+        return bad_argument(
+            error,
             "a TTL of %lld ms leaves no validity: drift takes %lld ms, and validity_ms_min and lost_margin_ms ask for %lld ms",
             (long long)to->ttl_ms, (long long)drift_ms, (long long)wanted_ms);
-        return false;
-    }
     return owner_valid(to, error);
 }

@@ -35,13 +35,24 @@ void client_log(struct redlock_client *client, enum redlock_log_level level, con
     client->options.log(client->options.log_context, level, text);
 }
 
+static void explain(struct redlock_error *error, int result, const char *format, va_list args) {
+    if (!error) return;
+    error->result = result;
+    vsnprintf(error->text, sizeof error->text, format, args);
+}
+
 int fail(struct redlock_error *error, int result, const char *format, ...) {
-    if (error) {
-        va_list args;
-        va_start(args, format);
-        error->result = result;
-        vsnprintf(error->text, sizeof error->text, format, args);
-        va_end(args);
-    }
+    va_list args;
+    va_start(args, format);
+    explain(error, result, format, args);
+    va_end(args);
     return result;
+}
+
+bool bad_argument(struct redlock_error *error, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    explain(error, REDLOCK_BAD_ARGUMENT, format, args);
+    va_end(args);
+    return false;
 }

@@ -40,7 +40,7 @@ static void what_was_added_is_found_until_removed(void **state) {
     for (unsigned i = 1; i < THINGS; i += 2) chains_remove(&chains, &things[i]);
     assert_int_equal(chains.count, 0);
     for (unsigned i = 0; i < THINGS; i++) assert_null(chains_first(&chains, hash_of(i)));
-    chains_free(&chains);
+    chains_free(&chains, NULL);
 }
 
 static void it_grows_with_what_is_in_it(void **state) {
@@ -50,7 +50,7 @@ static void it_grows_with_what_is_in_it(void **state) {
     assert_int_equal(chains.chains, LEAST);
     add(&chains, 1, THINGS);
     assert_in_range(chains.chains, THINGS / 4, THINGS * 2);
-    chains_free(&chains);
+    chains_free(&chains, NULL);
 }
 
 /* Things are added in the middle of it: all that were there before are seen once. */
@@ -75,7 +75,7 @@ static void a_walk_sees_each_once(void **state) {
     for (unsigned i = 0; i < THINGS; i++) assert_in_range(seen[i], 0, 1);
     add(&chains, added, added + 1);
     assert_true(chains.chains > LEAST);
-    chains_free(&chains);
+    chains_free(&chains, NULL);
 }
 
 int main(void) {

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Mode auto, and the mode classic, which needs nothing.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +14,12 @@ struct automode {
     char quorum[17];
 };
 
-bool automode_open(struct redlock_client *client) {
-    client->automode = calloc(1, sizeof *client->automode);
-    return client->automode != NULL;
-}
-
-void automode_start(struct redlock_client *client) {
+static bool start(struct redlock_client *client) {
     const struct net_request question = {.op = NET_SURVEY, .question = NET_ASK_QUORUM};
-    poll_start(&client->automode->poll, client, &question, CALL_AUTOMODE, client->automode,
-               poll_ask);
+    struct automode *automode = client->automode = calloc(1, sizeof *automode);
+    if (!automode) return false;
+    poll_start(&automode->poll, client, &question, CALL_AUTOMODE, automode, poll_ask);
+    return true;
 }
 
 static bool carries_record(const struct automode *automode, unsigned node) {
@@ -30,8 +30,7 @@ static void found(struct automode *automode, unsigned node, const char *quorum) 
     struct redlock_client *client = automode->poll.client;
     if (client->closing || carries_record(automode, node)) return;
     if (automode->found == 0) {
-        struct net_node_status status;
-        net_node(client->net, node, net_now(client->net), &status);
+        struct net_node_status status = client_status(client, node);
         snprintf(automode->quorum, sizeof automode->quorum, "%s", quorum);
         client_log(
             client, REDLOCK_LOG_ERROR,
@@ -45,8 +44,8 @@ static void found(struct automode *automode, unsigned node, const char *quorum) 
     client->voters_changed(client);
 }
 
-void automode_node(struct redlock_client *client, unsigned node,
-                   const struct net_node_status *status) {
+static void came_or_went(struct redlock_client *client, unsigned node,
+                         const struct net_node_status *status) {
     if (status->connected && status->quorum[0] != '\0')
         found(client->automode, node, status->quorum);
 }
@@ -65,15 +64,51 @@ void automode_reply(struct net_call *call, const struct net_reply *reply) {
     found(automode, call->node, quorum);
 }
 
-int automode_verdict(const struct redlock_client *client, unsigned node, int verdict) {
+static int verdict_of(const struct redlock_client *client, unsigned node, int verdict) {
     return carries_record(client->automode, node) ? REDLOCK_VERDICT_GUARDED : verdict;
 }
 
-void automode_status(const struct redlock_client *client, unsigned node,
-                     struct redlock_node_status *status) {
+static void status_of(const struct redlock_client *client, unsigned node,
+                      struct redlock_node_status *status) {
     if (!carries_record(client->automode, node)) return;
     status->verdict = REDLOCK_VERDICT_GUARDED;
     snprintf(status->text, sizeof status->text,
              "it belongs to the guarded quorum %s: choose the mode guarded, or classic by name",
              client->automode->quorum);
 }
+
+static void leave(struct redlock_client *client) { (void)client; }
+
+const struct node_mode auto_nodes = {.start = start,
+                                     .node = came_or_went,
+                                     .verdict = verdict_of,
+                                     .status = status_of,
+                                     .leave = leave};
+
+/* ---- classic ---- */
+
+static bool no_start(struct redlock_client *client) {
+    (void)client;
+    return true;
+}
+
+static void no_node(struct redlock_client *client, unsigned node,
+                    const struct net_node_status *status) {
+    (void)client, (void)node, (void)status;
+}
+
+static int same_verdict(const struct redlock_client *client, unsigned node, int verdict) {
+    (void)client, (void)node;
+    return verdict;
+}
+
+static void no_status(const struct redlock_client *client, unsigned node,
+                      struct redlock_node_status *status) {
+    (void)client, (void)node, (void)status;
+}
+
+const struct node_mode classic_nodes = {.start = no_start,
+                                        .node = no_node,
+                                        .verdict = same_verdict,
+                                        .status = no_status,
+                                        .leave = leave};

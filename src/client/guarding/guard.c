@@ -25,37 +25,29 @@ static struct net *net_of(const struct guard *guard) { return guard->client->net
 static void on_timer(struct net_timer *timer);
 static void on_look(struct net_timer *timer);
 
-bool guard_open(struct redlock_client *client) {
+static bool start(struct redlock_client *client) {
+    const struct redlock_client_options *options = &client->options;
     struct guard *guard = client->guard = calloc(1, sizeof *guard);
     if (!guard) return false;
     guard->client = client;
-    client->voters = 0;
     guard->timer.fire = on_timer;
     guard->look.fire = on_look;
     guard->read = (struct net_request){.op = NET_RECORD};
     guard->fences = (struct net_request){.op = NET_FENCES, .nonces = guard->nonces};
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+    rl_guard_init(&guard->machine, client->nodes, options->drift_ppm, options->drift_ms * RL_MS);
+    guard->machine.watch_only = !options->recover;
+    guard->machine.pinned = options->quorum ? strtoull(options->quorum, NULL, 16) : 0;
+    for (unsigned i = 0; i < client->nodes; i++) {
+        struct net_node_status status = client_status(client, i);
+        snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
         guard->errands[i].owner = guard;
         guard->errands[i].tag = CALL_GUARD;
         guard->node[i].voided_at = INT64_MIN;
     }
-    return true;
-}
-
-void guard_start(struct redlock_client *client) {
-    struct guard *guard = client->guard;
-    const struct redlock_client_options *options = &client->options;
-    struct net *net = client->net;
-    rl_guard_init(&guard->machine, net_nodes(net), options->drift_ppm, options->drift_ms * RL_MS);
-    guard->machine.watch_only = !options->recover;
-    guard->machine.pinned = options->quorum ? strtoull(options->quorum, NULL, 16) : 0;
-    for (unsigned i = 0; i < guard->machine.nodes; i++) {
-        struct net_node_status status;
-        net_node(net, i, net_now(net), &status);
-        snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
-        client->unread |= rl_bit(i);
-    }
+    client->voters = 0;
+    client->unread = rl_all(client->nodes);
     fitness_start(&guard->fitness, guard);
+    return true;
 }
 
 /* ---- what the machine asks for ---- */
@@ -152,13 +144,10 @@ static void note_standings(struct guard *guard) {
 }
 
 /* Settled and not connected. One that is connected already is news to the machine perhaps. */
-static rl_mask unreachable(struct net *net) {
-    rl_mask nodes = net_settled(net);
-    for (unsigned i = 0; i < net_nodes(net); i++) {
-        struct net_node_status status;
-        net_node(net, i, net_now(net), &status);
-        if (status.connected) nodes &= (rl_mask)~rl_bit(i);
-    }
+static rl_mask unreachable(struct redlock_client *client) {
+    rl_mask nodes = net_settled(client->net);
+    for (unsigned i = 0; i < client->nodes; i++)
+        if (client_status(client, i).connected) nodes &= (rl_mask)~rl_bit(i);
     return nodes;
 }
 
@@ -170,18 +159,12 @@ static void step_once(struct guard *guard, struct rl_guard_event event) {
     /* What is written needs random numbers; to look does not. */
     if (net_random(net, &event.random, sizeof event.random) != 0) machine->watch_only = true;
     rl_mask unread = guard->client->unread;
-    if (!machine->decided) machine->unreachable = unreachable(net);
+    if (!machine->decided) machine->unreachable = unreachable(guard->client);
     rl_guard_step(machine, &event, net_now(net), &actions);
     machine->watch_only = watch_only;
     note_standings(guard);
     carry_out(guard, &actions);
     if (actions.changed || unread != guard->client->unread) guard->changed = true;
-}
-
-static unsigned first_of(rl_mask mask) {
-    unsigned node = 0;
-    while (!(mask & rl_bit(node))) node++;
-    return node;
 }
 
 static void step(struct guard *guard, struct rl_guard_event event) {
@@ -229,8 +212,7 @@ void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce) {
 }
 
 void guard_jumped(struct guard *guard, unsigned node) {
-    struct net_node_status status;
-    net_node(net_of(guard), node, net_now(net_of(guard)), &status);
+    struct net_node_status status = client_status(guard->client, node);
     client_log(
         guard->client, REDLOCK_LOG_WARNING,
         "%s: its wall clock moved forward alone, so locks may have ended there too early: see to its time service",
@@ -256,7 +238,9 @@ void guard_changed(struct redlock_client *client, unsigned node) {
 
 void guard_look(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_LOOK, node); }
 
-void guard_leave(struct redlock_client *client) { step_node(client->guard, RL_GUARD_LEAVE, 0); }
+/* What was waited for nodes that recover is handed on, or short-lived clients would never bring one
+ * back. No code needs the answers: before the net is closed, client->closing is set. */
+static void leave(struct redlock_client *client) { step_node(client->guard, RL_GUARD_LEAVE, 0); }
 
 /* ---- nodes that come and go ---- */
 
@@ -279,8 +263,8 @@ static void came_up(struct guard *guard, unsigned node, const struct net_node_st
                     .type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
 }
 
-void guard_node(struct redlock_client *client, unsigned node,
-                const struct net_node_status *status) {
+static void came_or_went(struct redlock_client *client, unsigned node,
+                         const struct net_node_status *status) {
     struct guard *guard = client->guard;
     struct guard_node *at = &guard->node[node];
     if (at->up && (!status->connected || status->reconnects != at->reconnects))
@@ -312,37 +296,27 @@ static struct rl_guard_event record_event(struct guard *guard, unsigned node,
     return event;
 }
 
-static struct rl_guard_event written_event(const struct net_reply *reply) {
-    bool told =
-        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_DENIED;
-    return (struct rl_guard_event){.type = told ? RL_GUARD_WRITTEN : RL_GUARD_FAILED,
-                                   .done = reply->verdict == REDLOCK_VERDICT_GRANTED};
-}
-
-static struct rl_guard_event fences_event(const struct net_reply *reply) {
-    bool told =
-        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_RECOVERING;
-    return (struct rl_guard_event){
-        .type = told ? RL_GUARD_FENCES : RL_GUARD_FAILED,
-        .fences = reply->verdict == REDLOCK_VERDICT_GRANTED ? reply->fences : NULL};
-}
-
 void guard_reply(struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = call->owner;
-    unsigned node = call->node;
-    struct rl_guard_event event;
+    const unsigned node = call->node;
+    const int verdict = reply->verdict;
+    bool granted = verdict == REDLOCK_VERDICT_GRANTED;
+    struct rl_guard_event event = {.type = RL_GUARD_FAILED};
     if (guard->client->closing) return;
-    switch (call->request->op) {
-    case NET_RECORD: event = record_event(guard, node, reply); break;
-    case NET_RECORD_WRITE: event = written_event(reply); break;
-    default: event = fences_event(reply); break;
+    if (call->request->op == NET_RECORD) {
+        event = record_event(guard, node, reply);
+    } else if (call->request->op == NET_RECORD_WRITE) {
+        if (granted || verdict == REDLOCK_VERDICT_DENIED) event.type = RL_GUARD_WRITTEN;
+        event.done = granted;
+    } else {
+        if (granted || verdict == REDLOCK_VERDICT_RECOVERING) event.type = RL_GUARD_FENCES;
+        event.fences = granted ? reply->fences : NULL;
     }
     event.node = (uint8_t)node;
-    bool answered =
-        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
+    bool answered = granted || verdict == REDLOCK_VERDICT_ABSENT;
     guard->node[node].trouble = event.type != RL_GUARD_FAILED ? 0
                                 : answered                    ? REDLOCK_VERDICT_ERROR
-                                                              : reply->verdict;
+                                                              : verdict;
     if (guard->stepping) /* a connection that was given up within a step */
         guard->failed |= rl_bit(node);
     else
@@ -351,7 +325,7 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
 
 /* ---- asking ---- */
 
-int guard_verdict(const struct redlock_client *client, unsigned node, int verdict) {
+static int verdict_of(const struct redlock_client *client, unsigned node, int verdict) {
     const struct guard *guard = client->guard;
     if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
     switch (guard->machine.node[node].standing) {
@@ -415,3 +389,9 @@ void guard_proposed_fence(struct guard *guard, int64_t fence) {
 void guard_saw_fence(struct guard *guard, int64_t fence) {
     if (fence > guard->fence_seen && fence < FENCE_OF_NO_CLOCK) guard->fence_seen = fence;
 }
+
+const struct node_mode guarded_nodes = {.start = start,
+                                        .node = came_or_went,
+                                        .verdict = verdict_of,
+                                        .status = guard_status,
+                                        .leave = leave};

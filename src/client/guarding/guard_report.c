@@ -82,7 +82,7 @@ void guard_status(const struct redlock_client *client, unsigned node,
     const struct guard *guard = client->guard;
     uint64_t id = guard->machine.node[node].id;
     bool connected = status->verdict == REDLOCK_VERDICT_GRANTED;
-    status->verdict = guard_verdict(client, node, status->verdict);
+    status->verdict = client_verdict(client, node, status->verdict);
     status->recovering_ms =
         status->verdict == REDLOCK_VERDICT_RECOVERING ? guard_recovering_ms(guard, node) : 0;
     if (connected) guard_text(guard, node, status->text, sizeof status->text);

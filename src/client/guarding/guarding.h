@@ -89,20 +89,11 @@ struct guard {
     struct rl_record heard; /* the record that was just read */
 };
 
-/* The mode's operations. */
-bool guard_open(struct redlock_client *client);
-void guard_start(struct redlock_client *client);
-void guard_node(struct redlock_client *client, unsigned node, const struct net_node_status *status);
-/* What it says counts again when its record and what it says of itself were read anew. */
-void guard_changed(struct redlock_client *client, unsigned node);
-int guard_verdict(const struct redlock_client *client, unsigned node, int verdict);
-void guard_status(const struct redlock_client *client, unsigned node,
-                  struct redlock_node_status *status);
-/* The client ends: what was waited for nodes that recover is handed on, or short-lived clients
- * would never bring one back. Nobody needs the answers; before the net is closed, client->closing
- * is set. */
-void guard_leave(struct redlock_client *client);
+extern const struct node_mode classic_nodes, auto_nodes, guarded_nodes;
 
+/* The server has pushed: what a node says counts again when its record and what it says of itself
+ * were read anew. */
+void guard_changed(struct redlock_client *client, unsigned node);
 void guard_reply(struct net_call *call, const struct net_reply *reply);
 /* A vote that went out under this nonce says that there are no fences of that name. */
 void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce);
@@ -119,6 +110,8 @@ int64_t guard_recovering_ms(const struct guard *guard,
                             unsigned node); /* -1: nobody can tell; 0: it does not recover */
 /* Into the log: whose standing has changed, and whether the list lacks members. */
 void guard_report(struct guard *guard);
+void guard_status(const struct redlock_client *client, unsigned node,
+                  struct redlock_node_status *status);
 /* Connected, and its record must be read before a vote of it counts. */
 bool guard_is_unread(const struct guard *guard, unsigned node);
 /* Nodes that were voided at `since` or after it, for however short a time. */
@@ -144,14 +137,6 @@ void guard_proposed_fence(struct guard *guard,
  * be made while clients are connected. */
 
 void automode_reply(struct net_call *call, const struct net_reply *reply);
-/* The mode's operations. */
-bool automode_open(struct redlock_client *client);
-void automode_start(struct redlock_client *client);
-void automode_node(struct redlock_client *client, unsigned node,
-                   const struct net_node_status *status);
-int automode_verdict(const struct redlock_client *client, unsigned node, int verdict);
-void automode_status(const struct redlock_client *client, unsigned node,
-                     struct redlock_node_status *status);
 
 /* ---- gather.c ---- */
 

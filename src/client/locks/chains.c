@@ -59,7 +59,13 @@ struct chained *chains_next(const struct chained *thing) {
     return of_hash(thing->next, thing->hash);
 }
 
-void chains_free(struct chains *chains) {
+void chains_free(struct chains *chains, void (*end)(void *thing)) {
+    for (uint32_t i = 0; end && i < chains->chains; i++) {
+        for (struct chained *thing = chains->chain[i], *next; thing; thing = next) {
+            next = thing->next;
+            end(thing);
+        }
+    }
     free(chains->chain);
     *chains = (struct chains){0};
 }

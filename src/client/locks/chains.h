@@ -30,7 +30,7 @@ void chains_remove(struct chains *chains, struct chained *thing);
 /* Those of one hash; NULL: no more. */
 struct chained *chains_first(const struct chains *chains, uint32_t hash);
 struct chained *chains_next(const struct chained *thing);
-/* Forgets all that is in it. */
-void chains_free(struct chains *chains);
+/* `end`: free(), for instance; NULL: the things stay. */
+void chains_free(struct chains *chains, void (*end)(void *thing));
 
 #endif

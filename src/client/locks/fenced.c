@@ -35,15 +35,15 @@ static bool begins_with(struct net_bytes key, const char *text) {
     return key.bytes >= bytes && memcmp(key.data, text, bytes) == 0;
 }
 
-bool fenced_keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
+static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
     for (size_t i = 0; i < lock->keys_count; i++) {
         struct net_bytes key = lock->keys[i];
         bool record = key.bytes == strlen(NET_KEY_RECORD) && begins_with(key, NET_KEY_RECORD);
         if (!record && !begins_with(key, NET_KEY_FENCES)) continue;
-        fail(error, REDLOCK_BAD_ARGUMENT,
-             "%s and what begins with %s are guarded mode's own keys: choose another resource",
-             NET_KEY_RECORD, NET_KEY_FENCES);
-        return false;
+        return bad_argument(
+            error,
+            "%s and what begins with %s are guarded mode's own keys: choose another resource",
+            NET_KEY_RECORD, NET_KEY_FENCES);
     }
     find_stripes(lock);
     return true;
@@ -60,7 +60,7 @@ static void carry_fences(struct net_request *request, const struct round *round)
 /* Each request keeps the nonces and the fence that it went out with: it may be encoded again while
  * it is under way. A repair is the classic SET: it proves nothing about the fences, the next
  * extension does. */
-void fenced_round_carry(struct round *round) {
+static void round_carry(struct round *round) {
     unsigned nodes = round->lock->kind->terms.nodes;
     round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
     round->again = round->repair + 1;
@@ -129,7 +129,7 @@ static void send_extension(struct redlock_lock *lock, const struct rl_actions *a
         if ((waits & rl_bit(i)) && !park(lock, i)) lock->unsent |= rl_bit(i);
 }
 
-void fenced_send_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct round *round = lock->round;
     if (actions->acquire) {
         round->acquire.fence = actions->fence;
@@ -144,7 +144,7 @@ void fenced_send_votes(struct redlock_lock *lock, const struct rl_actions *actio
 
 /* ---- steps ---- */
 
-void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
+static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->kind->terms.quorum = (uint8_t)guard->machine.votes_needed;
     /* An extension goes also to a node whose record is being read anew: as soon as that was
@@ -162,7 +162,7 @@ void fenced_event(struct redlock_lock *lock, struct rl_event *event) {
         lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
 }
 
-void fenced_won(struct redlock_lock *lock) {
+static void won(struct redlock_lock *lock) {
     lock->fence = lock->acquisition->machine.attempt.fence;
     guard_saw_fence(lock->client->guard, lock->fence);
 }
@@ -271,7 +271,7 @@ static int believed(const struct redlock_lock *lock, const struct net_call *call
                                                 : REDLOCK_VERDICT_RECOVERING;
 }
 
-void fenced_answer(struct round *round, const struct net_call *call,
+static void answer(struct round *round, const struct net_call *call,
                    const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
     enum net_op op = call->request->op;
@@ -294,15 +294,29 @@ void fenced_answer(struct round *round, const struct net_call *call,
 /* ---- the caller's extensions, and tokens from elsewhere ---- */
 
 /* Renewals of the lock's own TTL follow. */
-int fenced_may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
+static int may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
     int64_t own_ms = lock->kind->options.ttl_ms, longest_ms = ttl_ms > own_ms ? ttl_ms : own_ms;
     if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
     if (guard_ttl_too_long(lock->client->guard, longest_ms)) return REDLOCK_TTL_MAX_EXCEEDED;
     return REDLOCK_OK;
 }
 
-int fenced_adopt(struct redlock_lock *lock, int64_t fence) {
+static int adopt(struct redlock_lock *lock, int64_t fence) {
     if (!guard_fence_plausible(lock->client->guard, fence)) return REDLOCK_BAD_ARGUMENT;
     lock->fence = fence;
     return REDLOCK_OK;
 }
+
+const struct lock_mode guarded_locks = {
+    .fenced = true,
+    .round_bytes = sizeof(struct net_request),                         /* repair, ... */
+    .round_bytes_each = sizeof(struct net_request) + sizeof(uint64_t), /* ... again, nonces */
+    .keys_valid = keys_valid,
+    .round_carry = round_carry,
+    .event = prepare_event,
+    .send_votes = send_all_votes,
+    .won = won,
+    .answer = answer,
+    .may_extend = may_extend,
+    .adopt = adopt,
+};

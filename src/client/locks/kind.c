@@ -4,6 +4,7 @@
  * a hundred thousand locks of it. But it may have a kind for each lock, too.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock.h"
 
@@ -27,7 +28,7 @@ static struct rl_terms terms_of(const struct redlock_client *client,
     return (struct rl_terms){
         .nodes = (uint8_t)client->nodes,
         .quorum = (uint8_t)rl_quorum(client->nodes),
-        .guarded = client->mode->guarded,
+        .guarded = client->lock_mode->fenced,
         .confirm = client->options.confirm != 0,
         .ttl = options->ttl_ms * RL_MS,
         .drift_ppm = client->options.drift_ppm,
@@ -37,14 +38,28 @@ static struct rl_terms terms_of(const struct redlock_client *client,
     };
 }
 
+enum { OPTIONS = 10 };
+
 /* Field by field: what lies between them is whatever the caller's stack held. */
+static void values_of(const struct redlock_lock_options *o, int64_t values[OPTIONS]) {
+    const int64_t all[OPTIONS] = {o->ttl_ms,
+                                  o->validity_ms_min,
+                                  o->renew,
+                                  o->renew_interval_ms,
+                                  o->hold_ms_max,
+                                  o->renew_count_max,
+                                  o->lost_margin_ms,
+                                  o->retry_count_max,
+                                  o->retry_delay_ms_min,
+                                  o->retry_delay_ms_max};
+    memcpy(values, all, sizeof all);
+}
+
 static bool same(const struct redlock_lock_options *a, const struct redlock_lock_options *b) {
-    return a->ttl_ms == b->ttl_ms && a->validity_ms_min == b->validity_ms_min &&
-           a->renew == b->renew && a->renew_interval_ms == b->renew_interval_ms &&
-           a->hold_ms_max == b->hold_ms_max && a->renew_count_max == b->renew_count_max &&
-           a->lost_margin_ms == b->lost_margin_ms && a->retry_count_max == b->retry_count_max &&
-           a->retry_delay_ms_min == b->retry_delay_ms_min &&
-           a->retry_delay_ms_max == b->retry_delay_ms_max;
+    int64_t of_a[OPTIONS], of_b[OPTIONS];
+    values_of(a, of_a);
+    values_of(b, of_b);
+    return memcmp(of_a, of_b, sizeof of_a) == 0;
 }
 
 static struct kind *kind_new(struct redlock_client *client,
@@ -60,20 +75,12 @@ static struct kind *kind_new(struct redlock_client *client,
     return kind;
 }
 
-static uint32_t hash_of(const struct redlock_lock_options *o) {
-    const uint64_t values[] = {(uint64_t)o->ttl_ms,
-                               (uint64_t)o->validity_ms_min,
-                               (uint64_t)o->renew,
-                               (uint64_t)o->renew_interval_ms,
-                               (uint64_t)o->hold_ms_max,
-                               (uint64_t)o->renew_count_max,
-                               (uint64_t)o->lost_margin_ms,
-                               (uint64_t)o->retry_count_max,
-                               (uint64_t)o->retry_delay_ms_min,
-                               (uint64_t)o->retry_delay_ms_max};
+static uint32_t hash_of(const struct redlock_lock_options *options) {
+    int64_t values[OPTIONS];
     uint64_t hash = 0;
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        hash = (hash ^ values[i]) * 0x9e3779b97f4a7c15u; /* 2^64 by the golden ratio */
+    values_of(options, values);
+    for (size_t i = 0; i < OPTIONS; i++) {
+        hash = (hash ^ (uint64_t)values[i]) * 0x9e3779b97f4a7c15u; /* 2^64 by the golden ratio */
         hash ^= hash >> 32;
     }
     return (uint32_t)hash;
@@ -108,14 +115,4 @@ void kind_drop(struct redlock_client *client, struct kind *kind) {
     if (client->locks->kind_last == kind) client->locks->kind_last = NULL;
     chains_remove(&client->locks->kinds, &kind->by_options);
     free(kind);
-}
-
-void kinds_free(struct locks *locks) {
-    for (uint32_t i = 0; i < locks->kinds.chains; i++) {
-        for (struct chained *thing = locks->kinds.chain[i], *next; thing; thing = next) {
-            next = thing->next;
-            free(RL_CONTAINER(thing, struct kind, by_options));
-        }
-    }
-    chains_free(&locks->kinds);
 }

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Those of one client that wait for the same key stand in a line: the first one contends, for all
+ * of them. On the nodes the client has one place in the key's line of all clients. See
+ * docs/waiting.md.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,14 +129,7 @@ static void close_line(struct line *line) {
 }
 
 void lines_free(struct lines *lines) {
-    if (!lines) return;
-    for (uint32_t i = 0; i < lines->by_key.chains; i++) {
-        for (struct chained *thing = lines->by_key.chain[i], *next; thing; thing = next) {
-            next = thing->next;
-            free(RL_CONTAINER(thing, struct line, by_key));
-        }
-    }
-    chains_free(&lines->by_key);
+    if (lines) chains_free(&lines->by_key, free);
     free(lines);
 }
 
@@ -314,7 +312,7 @@ void line_carry_out(struct redlock_lock *lock, const struct rl_actions *actions,
 
 /* ---- hearing ---- */
 
-/* The first in line is told; the line stays at least until he has heard. */
+/* The line stays at least until close_line(). */
 static void tell_first(struct line *line, struct rl_event event) {
     if (!line->first || line->first->phase != PHASE_ACQUIRING) return;
     line->busy++;
@@ -327,11 +325,9 @@ void line_released(struct redlock_lock *lock, rl_mask nodes) {
     if (!lines || lines->waiting == 0 || lock->keys_count != 1) return;
     struct line *line = find(lines, lock->keys[0], hash_of(lock->keys[0]));
     if (!line) return;
-    line->busy++;
     for (unsigned i = 0; i < lock->client->nodes; i++)
         if (nodes & rl_bit(i))
             tell_first(line, (struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)i});
-    line->busy--;
     close_line(line);
 }
 
@@ -341,10 +337,8 @@ static void tell_all_of(struct redlock_client *client, unsigned node) {
     for (uint32_t i = 0; i < chains->chains; i++) {
         for (struct chained *thing = chains->chain[i], *next; thing; thing = next) {
             struct line *line = RL_CONTAINER(thing, struct line, by_key);
-            line->busy++;
             tell_first(line, (struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)node});
             tell_first(line, (struct rl_event){.type = RL_EVENT_NODES});
-            line->busy--;
             next = thing->next;
             close_line(line);
         }
@@ -366,9 +360,7 @@ void line_wake(struct redlock_client *client, unsigned node, struct net_bytes ke
     if (rank >= 0 && rank < line->told) line->told = rank;
     struct rl_event event = {
         .type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK, .node = (uint8_t)node, .rank = rank};
-    line->busy++;
     tell_first(line, event);
-    line->busy--;
     close_line(line);
 }
 

@@ -22,8 +22,8 @@ void locks_free(struct redlock_client *client) {
     struct locks *locks = client->locks;
     pool_empty(&locks->rounds);
     pool_empty(&locks->acquisitions);
-    renewals_free(&locks->renewals);
-    kinds_free(locks);
+    free(locks->renewals.due);
+    chains_free(&locks->kinds, free);
     lines_free(locks->lines);
 }
 
@@ -39,33 +39,25 @@ void lock_unref(struct redlock_lock *lock) {
 static bool resources_valid(const struct redlock_client *client,
                             const struct redlock_bytes *resources, size_t count,
                             struct redlock_error *error) {
-    if (count < 1 || count > REDLOCK_RESOURCES_MAX) {
-        fail(error, REDLOCK_BAD_ARGUMENT, "a lock is on 1 to %d resources, not on %zu",
-             REDLOCK_RESOURCES_MAX, count);
-        return false;
-    }
+    if (count < 1 || count > REDLOCK_RESOURCES_MAX)
+        return bad_argument(error, "a lock is on 1 to %d resources, not on %zu",
+                            REDLOCK_RESOURCES_MAX, count);
     for (size_t i = 0; i < count; i++) {
-        if (!resources[i].data || resources[i].bytes == 0) {
-            fail(error, REDLOCK_BAD_ARGUMENT,
-                 "the resource is empty: give it a name of 1 to %d bytes",
-                 REDLOCK_RESOURCE_BYTES_MAX);
-            return false;
-        }
+        if (!resources[i].data || resources[i].bytes == 0)
+            return bad_argument(error, "the resource is empty: give it a name of 1 to %d bytes",
+                                REDLOCK_RESOURCE_BYTES_MAX);
         size_t most = REDLOCK_RESOURCE_BYTES_MAX -
                       client->options.key_prefix_bytes; /* no sum: it could wrap */
-        if (resources[i].bytes > most) {
-            fail(error, REDLOCK_BAD_ARGUMENT,
-                 "the resource has %zu bytes; at most %zu are allowed (%d with prefix)",
-                 resources[i].bytes, most, REDLOCK_RESOURCE_BYTES_MAX);
-            return false;
-        }
+        if (resources[i].bytes > most)
+            return bad_argument(
+                error, "the resource has %zu bytes; at most %zu are allowed (%d with prefix)",
+                resources[i].bytes, most, REDLOCK_RESOURCE_BYTES_MAX);
         for (size_t j = 0; j < i; j++) {
             if (resources[i].bytes == resources[j].bytes &&
-                memcmp(resources[i].data, resources[j].data, resources[i].bytes) == 0) {
-                fail(error, REDLOCK_BAD_ARGUMENT,
-                     "resource %zu is the same as resource %zu: name each once", i + 1, j + 1);
-                return false;
-            }
+                memcmp(resources[i].data, resources[j].data, resources[i].bytes) == 0)
+                return bad_argument(error,
+                                    "resource %zu is the same as resource %zu: name each once",
+                                    i + 1, j + 1);
         }
     }
     return true;
@@ -77,7 +69,7 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client,
                                        const struct redlock_lock_options *options) {
     size_t prefix = client->options.key_prefix_bytes, bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
-    size_t stripes = client->mode->guarded ? count : 0;
+    size_t stripes = client->lock_mode->fenced ? count : 0;
     size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
     struct redlock_lock *lock =
         calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
@@ -119,7 +111,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
             "under scheme=setnx a lock is on one resource, as its pattern knows it: make one lock for each");
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
-    if (!client->mode->keys_valid(lock, error)) {
+    if (!client->lock_mode->keys_valid(lock, error)) {
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
@@ -182,20 +174,6 @@ static void op_begin(struct op *op, redlock_done_fn *done, void *context) {
     *op = (struct op){.active = true, .done = done, .context = context};
 }
 
-/* Turns a started operation into a blocking one. The mutex is held; it is given back. */
-static int await(struct redlock_client *client, struct op *op) {
-    if (op->active) {
-        struct waiter waiter;
-        waiter_init(&waiter);
-        op->waiter = &waiter;
-        return schedule_await(&client->schedule, &waiter);
-    }
-    int result = op->result;
-    *op = (struct op){0};
-    client_leave_telling(client);
-    return result;
-}
-
 int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
                   void *context) {
     struct redlock_client *client = lock->client;
@@ -232,7 +210,7 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
-    int refusal = lock->client->mode->may_extend(lock, ttl_ms);
+    int refusal = lock->client->lock_mode->may_extend(lock, ttl_ms);
     if (refusal != REDLOCK_OK) return refusal;
     op_begin(&lock->extension, done, context);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
@@ -249,17 +227,6 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
     return REDLOCK_OK;
 }
 
-int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
-    struct redlock_client *client = lock->client;
-    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = acquire_begin(lock, wait_ms, NULL, NULL);
-    if (result == REDLOCK_OK) return await(client, &lock->op);
-    client_leave(client);
-    return result;
-}
-
-int redlock_try(struct redlock_lock *lock) { return redlock_acquire(lock, 0); }
-
 /* Who takes over a token has often just opened the client: the first round waits for the nodes, as
  * acquiring does. */
 void gather_for_adopted(struct redlock_lock *lock) {
@@ -267,53 +234,70 @@ void gather_for_adopted(struct redlock_lock *lock) {
         gather(lock->client, gather_until(lock->client));
 }
 
-int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
+enum verb { ACQUIRE, EXTEND, RELEASE };
+
+static int begin(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
+                 void *context) {
+    if (verb == ACQUIRE) return acquire_begin(lock, ms, done, context);
+    if (verb == EXTEND) return extend_begin(lock, ms, done, context);
+    return release_begin(lock, done, context);
+}
+
+/* Blocks until the operation has ended. */
+static int finish(struct redlock_lock *lock, enum verb verb, int64_t ms) {
     struct redlock_client *client = lock->client;
+    struct op *op = verb == EXTEND ? &lock->extension : &lock->op;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    gather_for_adopted(lock);
-    int result = extend_begin(lock, ttl_ms, NULL, NULL);
-    if (result == REDLOCK_OK) return await(client, &lock->extension);
-    client_leave(client);
+    if (verb != ACQUIRE) gather_for_adopted(lock);
+    int result = begin(lock, verb, ms, NULL, NULL);
+    if (result != REDLOCK_OK) {
+        client_leave(client);
+    } else if (op->active) {
+        struct waiter waiter;
+        waiter_init(&waiter);
+        op->waiter = &waiter;
+        return schedule_await(&client->schedule, &waiter);
+    } else {
+        result = op->result;
+        *op = (struct op){0};
+        client_leave_telling(client);
+    }
     return result;
 }
 
-int redlock_release(struct redlock_lock *lock) {
-    struct redlock_client *client = lock->client;
-    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    gather_for_adopted(lock);
-    int result = release_begin(lock, NULL, NULL);
-    if (result == REDLOCK_OK) return await(client, &lock->op);
-    client_leave(client);
+static int start(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
+                 void *context) {
+    if (!done) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
+    int result = begin(lock, verb, ms, done, context);
+    client_leave(lock->client);
     return result;
 }
+
+int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
+    return finish(lock, ACQUIRE, wait_ms);
+}
+
+int redlock_try(struct redlock_lock *lock) { return finish(lock, ACQUIRE, 0); }
+
+int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
+    return finish(lock, EXTEND, ttl_ms);
+}
+
+int redlock_release(struct redlock_lock *lock) { return finish(lock, RELEASE, 0); }
 
 int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
                           void *context) {
-    struct redlock_client *client = lock->client;
-    if (!done) return REDLOCK_BAD_ARGUMENT;
-    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = acquire_begin(lock, wait_ms, done, context);
-    client_leave(client);
-    return result;
+    return start(lock, ACQUIRE, wait_ms, done, context);
 }
 
 int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
                          void *context) {
-    struct redlock_client *client = lock->client;
-    if (!done) return REDLOCK_BAD_ARGUMENT;
-    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = extend_begin(lock, ttl_ms, done, context);
-    client_leave(client);
-    return result;
+    return start(lock, EXTEND, ttl_ms, done, context);
 }
 
 int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
-    struct redlock_client *client = lock->client;
-    if (!done) return REDLOCK_BAD_ARGUMENT;
-    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = release_begin(lock, done, context);
-    client_leave(client);
-    return result;
+    return start(lock, RELEASE, 0, done, context);
 }
 
 void redlock_cancel(struct redlock_lock *lock) {
@@ -329,7 +313,7 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
-    if (result == REDLOCK_OK) result = client->mode->adopt(lock, fence);
+    if (result == REDLOCK_OK) result = client->lock_mode->adopt(lock, fence);
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
         lease_init(lock);

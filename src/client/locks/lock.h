@@ -9,14 +9,28 @@
 #include <stdatomic.h>
 
 #include "chains.h"
-#include "line.h"
 #include "locks.h"
-#include "renewals.h"
 
 /* Freed memory of one size, kept for the next that needs it. */
 struct pool {
     void *first;
     unsigned count;
+};
+
+struct renewals {
+    struct redlock_lock **due; /* a heap of those that wait: no lock is lost before its parent */
+    uint32_t count, room;
+    const struct redlock_lock *picked; /* its turn is now */
+    unsigned under_way;
+    unsigned window,
+        threshold;    /* so many may be; to which it grows fast, since above it was once too wide */
+    unsigned won;     /* since it grew last */
+    rl_ns cut_at;     /* when it was cut last */
+    rl_ns busy_since; /* some wait since then, ... */
+    uint64_t done_since;    /* ... and so many were renewed meanwhile */
+    rl_ns told_at;          /* that they do not keep up; 0: never */
+    struct net_timer timer; /* there is room for one that waits */
+    bool awake;             /* it is set */
 };
 
 /* This room's part of a client. */
@@ -60,6 +74,13 @@ struct round {
     uint64_t *nonces; /* guarded, by node: under which it was asked last */
     struct net_call
         calls[]; /* nodes votes, nodes unlocks, nodes peeks; then `repair`, `again` and `nonces` */
+};
+
+/* Of an acquisition. */
+struct place {
+    struct line *line; /* where it waits; NULL: it does not */
+    struct redlock_lock *next, **at;
+    rl_ns since;
 };
 
 /* What a lock needs only until it is taken. */
@@ -136,7 +157,7 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
 /* Who takes over a token has often just opened the client: its first round waits for the nodes. */
 void gather_for_adopted(struct redlock_lock *lock);
 
-/* pool.c: memory that is needed again and again */
+/* round.c */
 /* Zeroed when it is new; NULL: no memory. So many stay for others. */
 void *pool_take(struct pool *pool, size_t bytes, unsigned reserve);
 void pool_give(struct pool *pool, void *memory);
@@ -146,7 +167,6 @@ void pool_empty(struct pool *pool);
 struct kind *kind_of(struct redlock_client *client,
                      const struct redlock_lock_options *options); /* NULL: no memory */
 void kind_drop(struct redlock_client *client, struct kind *kind);
-void kinds_free(struct locks *locks);
 
 /* round.c */
 /* Its own, or one with its token; NULL: no memory. The one in reserve is for a release. */
@@ -181,6 +201,29 @@ void lock_timer_init(struct redlock_lock *lock);
 void lease_init(struct redlock_lock *lock);
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);
+
+/* line.c */
+/* Before an acquisition starts: whether it goes behind others, of this process or of the others. */
+void line_begin(struct redlock_lock *lock, bool may_wait, struct rl_event *start);
+/* Of each of its events. */
+void line_event(struct redlock_lock *lock, struct rl_event *event);
+/* After each of its steps. */
+void line_carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
+/* It waits no longer. */
+void line_leave(struct redlock_lock *lock);
+/* Nodes are about to get a release: who waits here is not told of it by them. */
+void line_released(struct redlock_lock *lock, rl_mask nodes);
+
+void lines_free(struct lines *lines); /* NULL: nothing */
+
+/* renewals.c */
+void renewals_init(struct renewals *renewals);
+/* Before a lease's step: whether a renewal that is due must wait. */
+void renewals_event(struct redlock_lock *lock, struct rl_event *event);
+/* After it. */
+void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
+/* It is nobody's lease any more. */
+void renewals_forget(struct redlock_lock *lock);
 
 /* fenced.c */
 void fenced_unpark(struct redlock_lock *lock);

@@ -39,20 +39,6 @@ void line_reply(struct net_call *call, const struct net_reply *reply);
 /* As handlers.wake() in net.h. */
 void line_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank);
 
-/* The modes' operations: classic.c, fenced.c. */
-void classic_send_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
-void classic_answer(struct round *round, const struct net_call *call,
-                    const struct net_reply *reply);
-
-bool fenced_keys_valid(struct redlock_lock *lock, struct redlock_error *error);
-#define FENCED_ROUND_BYTES sizeof(struct net_request)
-#define FENCED_ROUND_BYTES_EACH (sizeof(struct net_request) + sizeof(uint64_t))
-void fenced_round_carry(struct round *round);
-void fenced_event(struct redlock_lock *lock, struct rl_event *event);
-void fenced_send_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
-void fenced_won(struct redlock_lock *lock);
-void fenced_answer(struct round *round, const struct net_call *call, const struct net_reply *reply);
-int fenced_may_extend(const struct redlock_lock *lock, int64_t ttl_ms);
-int fenced_adopt(struct redlock_lock *lock, int64_t fence);
+extern const struct lock_mode classic_locks, guarded_locks;
 
 #endif

@@ -127,34 +127,19 @@ static int wait_for_all(const struct many *many) {
 
 int redlock_acquire_many(struct redlock_lock *const *locks, size_t count, int64_t wait_ms,
                          int *results) {
-    const struct many many = {
-        .locks = locks, .count = count, .results = results, .wait_ms = wait_ms};
-    return wait_for_all(&many);
+    return wait_for_all(&(struct many){locks, count, results, false, wait_ms, NULL, NULL});
 }
 
 int redlock_release_many(struct redlock_lock *const *locks, size_t count, int *results) {
-    const struct many many = {.locks = locks, .count = count, .results = results, .release = true};
-    return wait_for_all(&many);
+    return wait_for_all(&(struct many){locks, count, results, true, 0, NULL, NULL});
 }
 
 int redlock_acquire_many_start(struct redlock_lock *const *locks, size_t count, int64_t wait_ms,
                                int *results, redlock_done_fn *done, void *context) {
-    const struct many many = {.locks = locks,
-                              .count = count,
-                              .results = results,
-                              .wait_ms = wait_ms,
-                              .done = done,
-                              .context = context};
-    return start(&many);
+    return start(&(struct many){locks, count, results, false, wait_ms, done, context});
 }
 
 int redlock_release_many_start(struct redlock_lock *const *locks, size_t count, int *results,
                                redlock_done_fn *done, void *context) {
-    const struct many many = {.locks = locks,
-                              .count = count,
-                              .results = results,
-                              .release = true,
-                              .done = done,
-                              .context = context};
-    return start(&many);
+    return start(&(struct many){locks, count, results, true, 0, done, context});
 }

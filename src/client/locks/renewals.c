@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Renewals that are due, and which of them go first. No more are under way at once than the nodes
+ * answer in time: a late answer is a renewal that was done in vain. The others wait, and that of
+ * the lock that is lost first goes first. While there is room for all, none waits.
+ */
 #include <stdlib.h>
 
 #include "lock.h"
@@ -209,8 +214,6 @@ void renewals_init(struct renewals *renewals) {
     *renewals = (struct renewals){
         .window = WINDOW_FIRST, .threshold = WINDOW_MAX, .timer = {.fire = on_room}};
 }
-
-void renewals_free(struct renewals *renewals) { free(renewals->due); }
 
 /* Without a majority to ask a renewal fails at once, and need not wait for that; but where the
  * others are only late, it would fail for nothing. */

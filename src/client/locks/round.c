@@ -8,6 +8,49 @@
 
 #include "lock.h"
 
+/* ---- pools ----
+ *
+ * Memory that is needed again and again: what a lock needs while something is under way, it gives
+ * back when it is at rest, and the next takes it over as it was. A few stay, so that what acquiring
+ * took is there for releasing; the rest of a burst is freed. The last of them may be in reserve:
+ * then only who asks for it takes it. */
+
+enum { POOL_KEEPS = 512 };
+
+struct spare {
+    struct spare *next;
+};
+
+void *pool_take(struct pool *pool, size_t bytes, unsigned reserve) {
+    struct spare *spare = pool->first;
+    if (pool->count <= reserve) return calloc(1, bytes);
+    pool->first = spare->next;
+    pool->count--;
+    spare->next = NULL;
+    return spare;
+}
+
+void pool_give(struct pool *pool, void *memory) {
+    struct spare *spare = memory;
+    if (pool->count == POOL_KEEPS) {
+        free(memory);
+        return;
+    }
+    spare->next = pool->first;
+    pool->first = spare;
+    pool->count++;
+}
+
+void pool_empty(struct pool *pool) {
+    for (struct spare *spare = pool->first, *next; spare; spare = next) {
+        next = spare->next;
+        free(spare);
+    }
+    *pool = (struct pool){NULL, 0};
+}
+
+/* ---- rounds ---- */
+
 void round_fill_in(struct round *round, struct net_request *request) {
     const struct redlock_lock *lock = round->lock;
     request->keys = lock->keys;
@@ -18,7 +61,7 @@ void round_fill_in(struct round *round, struct net_request *request) {
 }
 
 static size_t round_bytes(const struct redlock_client *client) {
-    const struct mode *mode = client->mode;
+    const struct lock_mode *mode = client->lock_mode;
     size_t each = 3 * sizeof(struct net_call) + mode->round_bytes_each;
     return sizeof(struct round) + mode->round_bytes + client->nodes * each;
 }
@@ -87,7 +130,7 @@ void lock_rest(struct redlock_lock *lock) {
 
 unsigned char *lock_own_token(struct redlock_lock *lock) {
     unsigned char *at = (unsigned char *)(lock->keys + lock->keys_count);
-    if (lock->client->mode->guarded) at += lock->keys_count * sizeof lock->stripes[0];
+    if (lock->client->lock_mode->fenced) at += lock->keys_count * sizeof lock->stripes[0];
     for (unsigned i = 0; i < lock->keys_count; i++) at += lock->keys[i].bytes;
     return at + lock->owner_bytes;
 }
@@ -143,7 +186,7 @@ static void carry_token(struct round *round) {
     memcpy(round->token, lock->token, lock->token_bytes);
     round_fill_in(round, &round->acquire);
     round_fill_in(round, &round->release);
-    lock->client->mode->round_carry(round);
+    lock->client->lock_mode->round_carry(round);
 }
 
 struct round *round_of(struct redlock_lock *lock, bool release) {

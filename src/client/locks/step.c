@@ -113,7 +113,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->peek) round_fill_in(round, &round->peek);
     if (actions->extend) round_fill_in(round, &round->extend);
     if (actions->extend) round->extend.ttl_ms = (actions->extend_ttl + RL_MS - 1) / RL_MS;
-    lock->client->mode->send_votes(lock, actions, now);
+    lock->client->lock_mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
     unsigned nodes = lock->kind->terms.nodes;
@@ -152,7 +152,7 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                                    .validity_end = attempt->validity_end,
                                    .asked = attempt->tally.asked};
         lock->client->stats.acquired++;
-        lock->client->mode->won(lock);
+        lock->client->lock_mode->won(lock);
         acquiring_remove(lock);
         lease_init(lock);
         return true;
@@ -235,7 +235,7 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     rl_ns now = net_now(client->net);
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
-    client->mode->event(lock, event);
+    client->lock_mode->event(lock, event);
     line_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
@@ -256,12 +256,6 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
         advance(lock, event);
         op_finish(lock, &lock->op, REDLOCK_OK);
     }
-}
-
-static unsigned first_of(rl_mask mask) {
-    unsigned node = 0;
-    while (!(mask & rl_bit(node))) node++;
-    return node;
 }
 
 static void tell_unsent(struct redlock_lock *lock) {
@@ -344,7 +338,7 @@ static void call_done(struct round *round) {
 void lock_vote_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     round->voting &= (rl_mask)~rl_bit(call->node);
-    round->lock->client->mode->answer(round, call, reply);
+    round->lock->client->lock_mode->answer(round, call, reply);
     call_done(round);
 }
 
@@ -414,7 +408,8 @@ void locks_check(struct redlock_client *client) {
         if (refusal != REDLOCK_OK) {
             lock->abort_result = refusal;
             lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
-        } else if (acquisition->machine.state == RL_ACQUIRE_GATHERING || client->mode->guarded) {
+        } else if (acquisition->machine.state == RL_ACQUIRE_GATHERING ||
+                   client->lock_mode->fenced) {
             lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
         }
     }

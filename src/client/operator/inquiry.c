@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "inquiry.h"
+#include "operator.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,6 @@
 
 #include "client/guarding/guarding.h"
 #include "client/locks/locks.h"
-#include "inquiry.h"
 #include "operator.h"
 
 /* ---- one question to some nodes ---- */
@@ -69,8 +68,7 @@ static void look_end(struct look *look) {
     net_timer_set(client->net, &look->inquiry.timer, RL_NEVER);
     for (unsigned i = 0; i < client->nodes; i++) {
         if (look->seen[i].answered) continue;
-        struct net_node_status status;
-        net_node(client->net, i, net_now(client->net), &status);
+        struct net_node_status status = client_status(client, i);
         int silent = look->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
         look->seen[i].view.verdict =
             status.verdict == REDLOCK_VERDICT_GRANTED ? silent : status.verdict;

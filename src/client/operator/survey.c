@@ -7,7 +7,6 @@
 
 #include "abi/sized.h"
 #include "client/guarding/guarding.h"
-#include "inquiry.h"
 #include "operator.h"
 
 struct survey {
@@ -244,8 +243,7 @@ static void settle_verdicts(struct survey *survey) {
     struct redlock_client *client = survey->inquiry.client;
     for (unsigned i = 0; i < client->nodes; i++) {
         struct redlock_server *seen = &survey->seen[i];
-        struct net_node_status status;
-        net_node(client->net, i, net_now(client->net), &status);
+        struct net_node_status status = client_status(client, i);
         if (seen->verdict == REDLOCK_VERDICT_NONE)
             seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT
                                                                       : status.verdict;

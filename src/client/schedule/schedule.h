@@ -107,7 +107,7 @@ void schedule_wait(struct schedule *schedule, struct waiter *waiter);
 /* The same, but gives the mutex back: the result. */
 int schedule_await(struct schedule *schedule, struct waiter *waiter);
 
-/* ---- callbacks.c ---- */
+/* ---- service.c ---- */
 
 /* Callbacks of it are due. With a service thread they run there alone; without one, in a thread
  * that leaves the library. */
@@ -118,8 +118,6 @@ struct told *schedule_next_told(struct schedule *schedule); /* takes it out; NUL
 void schedule_hush(struct schedule *schedule, const struct told *told);
 void schedule_out(struct schedule *schedule, struct told *told); /* gives the mutex back */
 void schedule_in(struct schedule *schedule);
-
-/* ---- service.c ---- */
 
 int service_start(struct schedule *schedule); /* OK, or SYSTEM. Without the mutex */
 void service_stop(struct schedule *schedule); /* returns when it has ended. Without the mutex */

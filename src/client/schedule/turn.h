@@ -22,10 +22,8 @@ void not_back_in_time(struct schedule *schedule);
 void expect_back(struct schedule *schedule);
 bool hold_back(struct schedule *schedule);
 
-/* callbacks.c */
-void tell_all(struct schedule *schedule);
-
 /* service.c */
+void tell_all(struct schedule *schedule);
 void wake_service(struct schedule *schedule);
 
 /* waiter.c: a thread's sleep */
