@@ -122,7 +122,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
         free(lock);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     }
-    lock_timer_init(lock);
+    lock->timer.fire = lock_on_timer;
     *out = lock;
     return REDLOCK_OK;
 }
@@ -227,8 +227,8 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
     return REDLOCK_OK;
 }
 
-/* Who takes over a token has often just opened the client: the first round waits for the nodes, as
- * acquiring does. */
+/* A program that takes over a token has often just opened the client: the first round waits for the
+ * nodes, as acquiring does. */
 void gather_for_adopted(struct redlock_lock *lock) {
     if (lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE)
         gather(lock->client, gather_until(lock->client));

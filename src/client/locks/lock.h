@@ -154,7 +154,7 @@ _Static_assert(REDLOCK_RESOURCES_MAX <= UINT8_MAX && REDLOCK_OWNER_BYTES_MAX <= 
 void lock_unref(struct redlock_lock *lock);
 int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context);
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context);
-/* Who takes over a token has often just opened the client: its first round waits for the nodes. */
+/* Of a lock that took over a token: its first round waits for the nodes. */
 void gather_for_adopted(struct redlock_lock *lock);
 
 /* round.c */
@@ -162,13 +162,6 @@ void gather_for_adopted(struct redlock_lock *lock);
 void *pool_take(struct pool *pool, size_t bytes, unsigned reserve);
 void pool_give(struct pool *pool, void *memory);
 void pool_empty(struct pool *pool);
-
-/* kind.c */
-struct kind *kind_of(struct redlock_client *client,
-                     const struct redlock_lock_options *options); /* NULL: no memory */
-void kind_drop(struct redlock_client *client, struct kind *kind);
-
-/* round.c */
 /* Its own, or one with its token; NULL: no memory. The one in reserve is for a release. */
 struct round *round_of(struct redlock_lock *lock, bool release);
 int lock_fresh_round(struct redlock_lock *lock, const void *token,
@@ -187,7 +180,12 @@ static inline struct net_call *peek_calls(struct round *round, unsigned nodes) {
     return &round->calls[2 * nodes];
 }
 
-/* notify.c: what those who wait for a lock hear of it */
+/* kind.c */
+struct kind *kind_of(struct redlock_client *client,
+                     const struct redlock_lock_options *options); /* NULL: no memory */
+void kind_drop(struct redlock_client *client, struct kind *kind);
+
+/* notify.c: what a lock's user hears of it */
 void op_finish(struct redlock_lock *lock, struct op *op, int result); /* nothing if not active */
 void lock_notice(struct redlock_lock *lock, unsigned notices);        /* enum rl_notice, ored */
 
@@ -197,7 +195,7 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
                struct net_call *calls, rl_ns now);
 /* The event that the answer to a vote is; what the lock reports of its node is noted. */
 struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict);
-void lock_timer_init(struct redlock_lock *lock);
+void lock_on_timer(struct net_timer *timer); /* the lock's */
 void lease_init(struct redlock_lock *lock);
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);

@@ -24,8 +24,8 @@ void locks_resume(struct redlock_client *client);
 struct redlock_client *lock_client(const struct redlock_lock *lock);
 /* An operation of another room's on a free lock: OK, and lock_give_back() follows once; or BUSY. */
 int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context);
-bool lock_is_freed(
-    const struct redlock_lock *lock); /* by the user: whose memory is not used then */
+/* By the user, whose memory must not be used then. */
+bool lock_is_freed(const struct redlock_lock *lock);
 void lock_give_back(struct redlock_lock *lock, int result);
 /* Its whole key, prefix included; NULL: it has several. */
 const struct net_bytes *lock_key(const struct redlock_lock *lock);

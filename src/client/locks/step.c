@@ -365,12 +365,10 @@ void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
     call_done(round);
 }
 
-static void on_timer(struct net_timer *timer) {
+void lock_on_timer(struct net_timer *timer) {
     struct redlock_lock *lock = RL_CONTAINER(timer, struct redlock_lock, timer);
     if (lock->phase != PHASE_FREE) lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
 }
-
-void lock_timer_init(struct redlock_lock *lock) { lock->timer.fire = on_timer; }
 
 /* ---- acquisitions hear of nodes that come and go ---- */
 

@@ -34,8 +34,8 @@ rl_ns patience(const struct schedule *schedule) {
     return span < PATIENCE_MAX ? span : PATIENCE_MAX;
 }
 
-/* Who waited did so in vain: the next turns are spared that, and more of them each time. If only
- * few of many were missed, it was worth while, unless it happens again and again. */
+/* The wait was in vain: the next turns skip it, more of them each time. If only a few of many were
+ * missed, the wait was worth it, unless that happens again and again. */
 void not_back_in_time(struct schedule *schedule) {
     bool few = schedule->returning * 4 <= schedule->group;
     schedule->returning = 0;
@@ -57,7 +57,7 @@ void expect_back(struct schedule *schedule) {
     if (schedule->spared > 0) schedule->spared--;
 }
 
-/* A caller is back. True: others will be, and the last one sends for all. */
+/* A caller is back. True: others are expected, and the last one sends for all. */
 bool hold_back(struct schedule *schedule) {
     if (schedule->returning == 0) return false;
     if (net_now(schedule->net) - schedule->returning_since > patience(schedule)) {
