@@ -190,7 +190,7 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
     net_timer_move(lock->client->net, &lock->timer, actions->wake_at,
                    may_come_late(lock, actions->wake_at));
     if (lock->phase == PHASE_ACQUIRING) line_carry_out(lock, actions, now);
-    lock_notice(lock, actions->notices);
+    if (actions->notices) lock_notice(lock, actions->notices);
     if (actions->extend_outcome != RL_OUTCOME_NONE) {
         if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
         if (actions->extend_outcome == RL_OUTCOME_OK)
@@ -248,14 +248,16 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
 }
 
 static void step_once(struct redlock_lock *lock, struct rl_event *event) {
-    enum rl_outcome outcome = advance(lock, event);
-    if (outcome == RL_OUTCOME_NONE) return;
-    if (lock->phase != PHASE_ACQUIRING) {
-        release_over(lock, outcome);
-    } else if (acquisition_over(lock, outcome, event)) {
-        advance(lock, event);
-        op_finish(lock, &lock->op, REDLOCK_OK);
+    bool won = false;
+    for (enum rl_outcome outcome; (outcome = advance(lock, event)) != RL_OUTCOME_NONE;) {
+        if (lock->phase != PHASE_ACQUIRING) {
+            release_over(lock, outcome);
+            return;
+        }
+        if (!acquisition_over(lock, outcome, event)) return;
+        won = true;
     }
+    if (won) op_finish(lock, &lock->op, REDLOCK_OK);
 }
 
 static void tell_unsent(struct redlock_lock *lock) {
