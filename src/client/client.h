@@ -215,8 +215,8 @@ int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* client.c */
-void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format,
-                ...) __attribute__((format(printf, 3, 4)));
+void client_log(struct redlock_client *client, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* As net_settled(), net_ready() and net_node() say, and guarded, the node's standing. */
 rl_mask client_settled(struct redlock_client *client);
 rl_mask client_ready(struct redlock_client *client, rl_ns now);

@@ -352,8 +352,8 @@ static redlock_done_fn *take_done(struct op *op, void **context, int *result) {
 
 /* Runs one lock's callbacks outside the mutex, in the order in which the things happened. */
 static void tell(struct redlock_client *client, struct redlock_lock *lock) {
-    static const enum redlock_change order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE,
-                                                REDLOCK_CHANGE_RENEWED, REDLOCK_CHANGE_LOST};
+    static const int order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE, REDLOCK_CHANGE_RENEWED,
+                                REDLOCK_CHANGE_LOST};
     unsigned changes = lock->changes;
     lock->changes = 0;
     void *context[2] = {NULL, NULL};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "redlock/admin.h"
 
 /* ---- waiting until every node is connected or known to have failed ---- */
 

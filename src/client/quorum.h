@@ -9,6 +9,7 @@
 #define RL_CLIENT_QUORUM_H
 
 #include "client.h"
+#include "redlock/admin.h"
 
 /* One node of the client, as it was last heard. */
 struct quorum_seat {

@@ -146,7 +146,7 @@ void op_finish(struct redlock_lock *lock, struct op *op, int result) {
 static void notice(struct redlock_lock *lock, unsigned notices) {
     static const struct {
         enum rl_notice notice;
-        enum redlock_change change;
+        int change;
     } map[] = {{RL_NOTICE_RENEWED, REDLOCK_CHANGE_RENEWED},
                {RL_NOTICE_UNSURE, REDLOCK_CHANGE_UNSURE},
                {RL_NOTICE_SURE, REDLOCK_CHANGE_SURE},
