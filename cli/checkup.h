@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <redlock.h>
+#include <redlock/admin.h>
 
 #include "membership.h"
 #include "session.h"

@@ -202,19 +202,26 @@ void diagnostics_never_wait(void) {
     pthread_mutex_unlock(&queue.mutex);
 }
 
+static bool takes_output(void) {
+    struct pollfd poller = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&poller, 1, 0) == 1 && (poller.revents & POLLOUT) != 0;
+}
+
+/* No progress alone does not show that nobody reads: on a busy machine the writer may not have run
+ * yet. */
 void diagnostics_flush(void) {
     pthread_mutex_lock(&queue.mutex);
     const int64_t end = monotonic_ns() + FLUSH_MAX;
     for (bool goes_on = queue.running; goes_on && queue.used > 0;) {
         const int64_t until = monotonic_ns() + NO_READER_AFTER;
-        goes_on = wait_until_progress(until < end ? until : end);
+        goes_on = wait_until_progress(until < end ? until : end) ||
+                  (takes_output() && monotonic_ns() < end);
     }
     pthread_mutex_unlock(&queue.mutex);
 }
 
 void diagnostics_write_from_handler(const char *text, size_t bytes) {
-    struct pollfd poller = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (poll(&poller, 1, 0) != 1 || (poller.revents & POLLOUT) == 0) return;
+    if (!takes_output()) return;
     ssize_t written = write(STDERR_FILENO, text, bytes);
     (void)written; /* nothing better can be done when standard error itself is gone */
 }

@@ -24,8 +24,8 @@ void diagnostics_write(const char *text, size_t bytes);
 void diagnostics_write_passing(const char *text, size_t bytes);
 /* From here on no caller waits: the process renews locks, or serves clients. */
 void diagnostics_never_wait(void);
-/* Waits until all is written. A descriptor that takes nothing for 300 ms has no reader; 3 s are the
- * most in any case. exit(3) does this; call it before _exit(2) and exec(2). */
+/* Waits until all is written, for at most 3 s. A descriptor that is full and takes nothing for
+ * 300 ms has no reader. exit(3) does this; call it before _exit(2) and exec(2). */
 void diagnostics_flush(void);
 /* For signal handlers: past the queue, and only if it can be written at once. */
 void diagnostics_write_from_handler(const char *text, size_t bytes);

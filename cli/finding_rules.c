@@ -435,7 +435,7 @@ static const char *unlisted_member(const struct checkup *checkup) {
  * enough there. */
 static void judge_membership(const struct checkup *checkup, struct findings *findings) {
     const struct membership *membership = &checkup->membership;
-    const struct redlock_quorum *quorum = &membership->quorum;
+    const struct redlock_quorum_status *quorum = &membership->quorum;
     const char *unlisted = unlisted_member(checkup);
     if (membership->state == MEMBERSHIP_LOST) {
         ERROR(

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <redlock.h>
+#include <redlock/fence.h>
 
 #include "commands.h"
 #include "draft.h"

@@ -123,7 +123,7 @@ static void on_lost(struct holder *holder) {
     }
 }
 
-static void on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
+static void on_change(void *context, struct redlock_lock *lock, int change) {
     struct holder *holder = context;
     switch (change) {
     case REDLOCK_CHANGE_SURE:

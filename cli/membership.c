@@ -17,7 +17,7 @@ bool is_intact(const struct redlock_member *member) {
     return member->verdict == REDLOCK_VERDICT_GRANTED;
 }
 
-static enum membership_state state_of(const struct redlock_quorum *quorum, bool enough) {
+static enum membership_state state_of(const struct redlock_quorum_status *quorum, bool enough) {
     if (!quorum->known) return MEMBERSHIP_ABSENT;
     if (!enough) return MEMBERSHIP_LOST;
     return quorum->intact == quorum->members ? MEMBERSHIP_INTACT : MEMBERSHIP_DEGRADED;
@@ -29,7 +29,7 @@ static int look(struct session *session, struct membership *membership) {
         membership->members[i].size = sizeof membership->members[i];
     int result = redlock_quorum_look(session->client, &membership->quorum, membership->members,
                                      REDLOCK_NODES_MAX);
-    const struct redlock_quorum *quorum = &membership->quorum;
+    const struct redlock_quorum_status *quorum = &membership->quorum;
     membership->state = state_of(quorum, quorum->intact >= quorum->votes_needed);
     return result == REDLOCK_NO_QUORUM ? REDLOCK_OK : result;
 }
@@ -225,7 +225,7 @@ static void print_rows(struct session *session, const struct membership *members
 }
 
 static void print_state(const struct membership *membership, FILE *out) {
-    const struct redlock_quorum *quorum = &membership->quorum;
+    const struct redlock_quorum_status *quorum = &membership->quorum;
     const char *are = quorum->intact == 1 ? "is" : "are";
     switch (membership->state) {
     case MEMBERSHIP_INTACT:
@@ -257,7 +257,7 @@ static void print_state(const struct membership *membership, FILE *out) {
 
 void membership_print(struct session *session, const struct membership *membership, FILE *out) {
     char most[64];
-    const struct redlock_quorum *quorum = &membership->quorum;
+    const struct redlock_quorum_status *quorum = &membership->quorum;
     if (quorum->known) {
         fprintf(out, "quorum %s, epoch %u, ttl_max %s\n", quorum->id, quorum->epoch,
                 duration_text(most, sizeof most, quorum->ttl_ms_max));
@@ -281,7 +281,7 @@ static json_t *standing_json(const char *url, int verdict, int64_t recovering_ms
 
 json_t *membership_json(struct session *session, const struct membership *membership) {
     static const char *const states[] = {"intact", "degraded", "no-quorum", "no-record"};
-    const struct redlock_quorum *quorum = &membership->quorum;
+    const struct redlock_quorum_status *quorum = &membership->quorum;
     json_t *object = json_object(), *members = json_array(), *others = json_array();
     json_object_set_new(object, "state", json_string(states[membership->state]));
     json_object_set_new(object, "id", quorum->known ? json_string(quorum->id) : json_null());

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include <redlock.h>
+#include <redlock/admin.h>
 
 #include "session.h"
 
@@ -23,7 +23,7 @@ enum membership_state {
 
 struct membership {
     enum membership_state state;
-    struct redlock_quorum quorum;
+    struct redlock_quorum_status quorum;
     struct redlock_member members[REDLOCK_NODES_MAX];
 };
 

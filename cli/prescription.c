@@ -190,7 +190,7 @@ static json_t *finding_json(const struct checkup *checkup, const struct finding 
 }
 
 static json_t *membership_head(const struct membership *membership) {
-    const struct redlock_quorum *quorum = &membership->quorum;
+    const struct redlock_quorum_status *quorum = &membership->quorum;
     json_t *object = json_object();
     json_object_set_new(object, "id", text_json(quorum->id));
     json_object_set_new(object, "epoch", json_integer(quorum->epoch));
@@ -203,7 +203,7 @@ static json_t *membership_head(const struct membership *membership) {
 
 void prescription_json(const struct checkup *checkup, const struct findings *findings) {
     json_t *object = json_object(), *nodes = json_array(), *list = json_array();
-    const struct redlock_quorum *quorum = &checkup->membership.quorum;
+    const struct redlock_quorum_status *quorum = &checkup->membership.quorum;
     const size_t needed =
         checkup->guarded && quorum->known ? quorum->votes_needed : quorum_of(checkup->count);
     json_object_set_new(object, "fit", json_boolean(findings->errors == 0));

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <redlock/admin.h>
+
 #include "boottime.h"
 #include "duration.h"
 #include "message.h"
@@ -145,7 +147,7 @@ static int wait_ready(struct servers *servers, bool (*cancelled)(void *context),
 }
 
 static int read_quorum_id(struct servers *servers, struct redlock_client *client) {
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     int result = redlock_quorum_look(client, &quorum, members, REDLOCK_NODES_MAX);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <redlock/admin.h>
+
 #include "boottime.h"
 #include "duration.h"
 #include "exit_codes.h"
@@ -15,7 +17,7 @@
 
 size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
 
-static void log_line(void *context, enum redlock_log_level level, const char *text) {
+static void log_line(void *context, int level, const char *text) {
     (void)context;
     (void)level;
     complain("%s", text);
@@ -259,7 +261,7 @@ static bool report_nodes(struct session *session, const int *verdicts, size_t co
 
 /* A TTL is the caller's word, wherever it stands; how long the quorum allows is the servers'. */
 static void report_ttl_max(struct session *session) {
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     char most[64], wanted[64];
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
@@ -281,7 +283,7 @@ static bool any_verdict(struct session *session, int verdict) {
 }
 
 static bool names_two_quorums(struct session *session) {
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     return redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX) ==

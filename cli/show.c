@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <redlock/admin.h>
+
 #include "commands.h"
 #include "duration.h"
 #include "exit_codes.h"

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <redlock.h>
+#include <redlock/admin.h>
 
 #include "boottime.h"
 #include "child.h"

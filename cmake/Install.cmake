@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS redlock-sim redlock-serve redlock-script RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
-install(FILES ${PROJECT_SOURCE_DIR}/include/redlock.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set_target_properties(redlock_shared PROPERTIES EXPORT_NAME redlock)
 set_target_properties(redlock_static PROPERTIES EXPORT_NAME static)

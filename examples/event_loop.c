@@ -47,7 +47,7 @@ static void on_acquired(void *context, struct redlock_lock *lock, int result) {
 }
 
 /* Comes before validity ends: the work must stop now, not when the keys are gone. */
-static void on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
+static void on_change(void *context, struct redlock_lock *lock, int change) {
     (void)lock;
     if (change == REDLOCK_CHANGE_RENEWED) puts("renewed");
     if (change == REDLOCK_CHANGE_LOST) {

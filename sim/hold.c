@@ -39,7 +39,7 @@ void hold_write_until(const struct hold *hold, enum history_kind kind) {
 }
 /* ---- what the library tells ------------------------------------------------------------------ */
 
-void hold_on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
+void hold_on_change(void *context, struct redlock_lock *lock, int change) {
     const struct hold *hold = context;
     (void)lock;
     switch (change) {
@@ -107,7 +107,7 @@ void hold_acquire(struct hold *hold, int64_t wait_ms) {
 }
 
 static bool leased(const struct hold *hold) {
-    enum redlock_state state = redlock_lock_state(hold->lock);
+    int state = redlock_lock_state(hold->lock);
     return state == REDLOCK_STATE_HELD || state == REDLOCK_STATE_UNSURE ||
            state == REDLOCK_STATE_LOST;
 }

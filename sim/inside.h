@@ -342,7 +342,7 @@ void holds_acquire(struct world *world, unsigned client, unsigned resources, int
 void holds_release(struct world *world, unsigned client, unsigned resources);
 void hold_write_until(const struct hold *hold,
                       enum history_kind kind); /* a record that says when validity ends */
-void hold_on_change(void *context, struct redlock_lock *lock, enum redlock_change change);
+void hold_on_change(void *context, struct redlock_lock *lock, int change);
 
 /* update.c */
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);

@@ -96,7 +96,7 @@ static bool watch(void *context, unsigned done) {
     return !held->given_up;
 }
 
-static void on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
+static void on_change(void *context, struct redlock_lock *lock, int change) {
     struct held *held = context;
     (void)lock;
     if (change == REDLOCK_CHANGE_RENEWED) held->renewed++;

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <redlock/admin.h>
+
 #include "bench.h"
 #include "exit_codes.h"
 #include "message.h"

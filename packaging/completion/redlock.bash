@@ -2,13 +2,13 @@
 # bash completion for redlock(1)
 # shellcheck shell=bash
 
-# The options are asked from the program itself, so that they are those of the version installed.
+# It asks the program itself for the options, so they match the installed version.
 _redlock_options() {
     redlock help "$1" 2>/dev/null | sed -n 's/^ *\(-., \)\{0,1\}\(--[a-z-]*\).*/\2/p'
 }
 
 _redlock_word_of_command() {
-    # After `run RESOURCE` or `up` comes a command line of its own.
+    # After `run RESOURCE` or `up`, another command line follows.
     local i words=0 skip=0
     for ((i = 2; i < COMP_CWORD; i++)); do
         if ((skip)); then

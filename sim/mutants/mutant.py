@@ -14,7 +14,8 @@
 
 More old/new pairs, and more files, may follow. A sentence goes on in lines that begin with two spaces.
 
-As a program: mutant.py MUTANT SOURCE_DIR OUT_DIR writes OUT_DIR/NAME.c for each file.
+As a program: mutant.py MUTANT SOURCE_DIR OUT_DIR writes OUT_DIR/NAME.c for each file; mutant.py --check SOURCE_DIR looks whether
+all that are here can be made.
 """
 import pathlib
 import re
@@ -86,7 +87,21 @@ class Mutant:
         return texts
 
 
+def check(source_dir):
+    mutants = sorted(pathlib.Path(__file__).parent.glob("*.mutant"))
+    mistakes = []
+    for path in mutants:
+        try:
+            Mutant(path).apply(source_dir)
+        except (Mistake, OSError) as mistake:
+            mistakes.append(str(mistake))
+    print("\n".join([*mistakes, f"{len(mutants)} mutants, {len(mistakes)} that do not apply"]))
+    return 1 if mistakes or not mutants else 0
+
+
 def main():
+    if sys.argv[1] == "--check":
+        sys.exit(check(sys.argv[2]))
     mutant_file, source_dir, out_dir = sys.argv[1:]
     try:
         texts = Mutant(mutant_file).apply(source_dir)

@@ -61,7 +61,7 @@ static void on_wake(void *context, unsigned node, struct net_bytes key, int rank
 static void on_log(void *context, int level, const char *text) {
     struct redlock_client *client = context;
     if (client->options.log && level <= (int)client->options.log_level)
-        client->options.log(client->options.log_context, (enum redlock_log_level)level, text);
+        client->options.log(client->options.log_context, level, text);
 }
 
 /* ---- opening and closing ---- */

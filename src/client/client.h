@@ -83,8 +83,8 @@ int fail(struct redlock_error *error, int result, const char *format, ...)
 bool bad_argument(struct redlock_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* BAD_ARGUMENT; returns false */
 
-void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format,
-                ...) __attribute__((format(printf, 3, 4)));
+void client_log(struct redlock_client *client, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* As net_settled() says, and the mode knows what the node is. */
 static inline rl_mask client_settled(struct redlock_client *client) {

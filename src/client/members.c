@@ -53,11 +53,11 @@ static bool names_two_quorums(const struct rl_guard *machine) {
 }
 
 /* The mutex is held. */
-static int look_at_all(struct redlock_client *client, struct redlock_quorum *quorum,
+static int look_at_all(struct redlock_client *client, struct redlock_quorum_status *quorum,
                        struct redlock_member *members, size_t count) {
     const struct rl_guard *machine = &client->guard->machine;
     const struct rl_record *record = &machine->quorum;
-    struct redlock_quorum seen = {.known = machine->known};
+    struct redlock_quorum_status seen = {.known = machine->known};
     if (machine->known) {
         if (count < record->members_count) return REDLOCK_BAD_ARGUMENT;
         id_text(seen.id, record->quorum_id);
@@ -78,7 +78,7 @@ static int look_at_all(struct redlock_client *client, struct redlock_quorum *quo
     return machine->decided && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
-int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum *quorum,
+int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum_status *quorum,
                         struct redlock_member *members, size_t count) {
     if (!quorum || (!members && count > 0) || !client->guard) return REDLOCK_BAD_ARGUMENT;
     if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER))

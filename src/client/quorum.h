@@ -8,6 +8,7 @@
 #ifndef RL_CLIENT_QUORUM_H
 #define RL_CLIENT_QUORUM_H
 
+#include "redlock/admin.h"
 #include "client/guarding/guarding.h"
 #include "client/operator/operator.h"
 

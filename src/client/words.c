@@ -24,8 +24,7 @@ const char *redlock_verdict_text(int verdict) {
     }
 }
 
-void client_log(struct redlock_client *client, enum redlock_log_level level, const char *format,
-                ...) {
+void client_log(struct redlock_client *client, int level, const char *format, ...) {
     if (!client->options.log || level > client->options.log_level) return;
     char text[512];
     va_list args;

@@ -13,7 +13,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <redlock.h>
+#include <redlock/fence.h>
 
 #include "abi/sized.h"
 #include "gate/bucket.h"

@@ -86,9 +86,9 @@ static int take_db(const struct parse *parse, const char *text, size_t bytes, st
 }
 
 static int take_scheme(const struct parse *parse, const char *text, size_t bytes, struct url *url) {
-    for (unsigned char scheme = REDLOCK_SCHEME_SETNX; scheme <= REDLOCK_SCHEME_SETNX_MS; scheme++)
+    for (int scheme = REDLOCK_SCHEME_SETNX; scheme <= REDLOCK_SCHEME_SETNX_MS; scheme++)
         if (strlen(schemes[scheme]) == bytes && memcmp(schemes[scheme], text, bytes) == 0) {
-            url->scheme = scheme;
+            url->scheme = (unsigned char)scheme;
             return REDLOCK_OK;
         }
     return refuse(parse, "scheme is setnx or setnx-ms, as in ?scheme=setnx");

@@ -24,6 +24,15 @@ enum { LINES = 20000 };
 
 static int reader = -1, kept = -1;
 
+/* The writer's write(2) (-Wl,--wrap=write), which a busy machine does not run at once. */
+static unsigned write_delay_ms;
+ssize_t __real_write(int fd, const void *data, size_t bytes);
+ssize_t __wrap_write(int fd, const void *data, size_t bytes);
+ssize_t __wrap_write(int fd, const void *data, size_t bytes) {
+    if (fd == STDERR_FILENO && write_delay_ms > 0) poll(NULL, 0, (int)write_delay_ms);
+    return __real_write(fd, data, bytes);
+}
+
 static double now_ms(void) {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
@@ -241,6 +250,20 @@ static void test_stream(void **state) {
     assert_string_equal(line, "two lines");
 }
 
+/* Nothing was written for 300 ms, but the pipe has room: that is no sign that nobody reads. */
+static void test_a_late_writer_loses_nothing(void **state) {
+    char line[100];
+    (void)state;
+    write_delay_ms = 700;
+    complain("late");
+    diagnostics_flush();
+    write_delay_ms = 0;
+    struct pollfd poller = {.fd = reader, .events = POLLIN};
+    assert_int_equal(poll(&poller, 1, 0), 1);
+    read_line(line, sizeof line);
+    assert_string_equal(line, "redlock: late");
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_pipe, close_pipe)
     const struct CMUnitTest tests[] = {
@@ -250,6 +273,7 @@ int main(void) {
         TEST(test_nobody_reads),
         TEST(test_the_count_stands_where_lines_are_missing),
         TEST(test_flush_gives_up),
+        TEST(test_a_late_writer_loses_nothing),
         TEST(test_fork),
         TEST(test_closed_reader),
         TEST(test_never_waits), /* from here on, for the whole process */

@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-#include "redlock.h"
+#include "redlock/admin.h"
+#include "redlock/fence.h"
 
 enum {
     CLIENT_OPTIONS = 128,
@@ -206,7 +207,7 @@ static const struct result_kind results[] = {
     {"node status", ask_node, NODE_STATUS, sizeof(struct redlock_node_status), 1, REDLOCK_OK},
     {"stats", ask_stats, STATS, sizeof(struct redlock_stats), 1, REDLOCK_OK},
     {"survey", ask_survey, SERVER, sizeof(struct redlock_server), 3, REDLOCK_NO_QUORUM},
-    {"quorum", ask_quorum, QUORUM, sizeof(struct redlock_quorum), 1, REDLOCK_NO_QUORUM},
+    {"quorum", ask_quorum, QUORUM, sizeof(struct redlock_quorum_status), 1, REDLOCK_NO_QUORUM},
 };
 
 static void results_of_any_release(void **state) {
@@ -250,7 +251,7 @@ static void elements_of_two_sizes(void **state) {
     unsigned char *into = room(size, 3);
     memcpy(into + 2 * size, &other, sizeof other);
     assert_int_equal(ask_survey(client, into), REDLOCK_BAD_ARGUMENT);
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     size = sizeof(struct redlock_member);
     into = room(size, 3);
     assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "must.h"
-#include "redlock.h"
+#include "redlock/fence.h"
 
 enum { BLOCK = 4096, HEADER = 40, BUCKET = sizeof(struct gate_bucket), BUCKETS_MAX = 64 };
 enum {

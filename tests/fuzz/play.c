@@ -13,7 +13,7 @@
 
 #include "client/guarding/record.h"
 #include "must.h"
-#include "redlock.h"
+#include "redlock/admin.h"
 
 struct play_real play_real;
 
@@ -550,7 +550,7 @@ static void survey(void) {
 /* The second member; NULL: there is none. */
 static const struct redlock_member *look_at_quorum(void) {
     static struct redlock_member members[REDLOCK_NODES_MAX];
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++)
         members[i] = (struct redlock_member){.size = sizeof members[i]};
     (void)!redlock_quorum_look(world.client, &quorum, members, REDLOCK_NODES_MAX);

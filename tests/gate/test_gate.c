@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <redlock.h>
+#include <redlock/fence.h>
 
 static struct redlock_fence_gate *gate_for(size_t resources) {
     struct redlock_fence_gate_options options;

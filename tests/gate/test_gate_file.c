@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <redlock.h>
+#include <redlock/fence.h>
 
 #include "gate/bucket.h"
 

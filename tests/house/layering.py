@@ -135,9 +135,13 @@ def check_includes(root):
                 knows.setdefault(layer, set()).add(layer_of(own))
     if circle(knows):
         wrong.append("a circle of includes: " + " -> ".join(circle(knows)))
-    for quote, name in includes(root / "include/redlock.h"):
-        if quote != "<" or name not in FREESTANDING:
-            wrong.append(f"include/redlock.h: includes {name}, which its users may not have")
+    public = [root / "include/redlock.h", *sorted((root / "include/redlock").glob("*.h"))]
+    for path in public:
+        for quote, name in includes(path):
+            if quote == '"' and (path.parent / name).resolve() in public:
+                continue
+            if quote != "<" or name not in FREESTANDING | {"string.h"}:
+                wrong.append(f"{path.relative_to(root)}: includes {name}, which its users may not have")
     if not seen:
         wrong.append(f"{root}: no sources found")
     return wrong

@@ -9,7 +9,8 @@ import tempfile
 
 CHECKER = pathlib.Path(__file__).with_name("layering.py")
 HEALTHY = {
-    "include/redlock.h": "#include <stdint.h>\n",
+    "include/redlock.h": '#include <string.h>\n#include "redlock/base.h"\n',
+    "include/redlock/base.h": "#include <stdint.h>\n",
     "src/core/core.h": "#include <stdint.h>\nint rl_sum(int *n);\n",
     "src/core/sum.c": '#include "core/core.h"\n#include <string.h>\nint rl_sum(int *n) { int a[64]; memcpy(a, n, sizeof a); return a[*n]; }\n',
     "src/gate/gate.c": "#include <redlock.h>\n#include <pthread.h>\n",
@@ -75,6 +76,7 @@ PLANTED = [
     ("serve/request.c", '#include "core/core.h"', "serve must not know src/core/core.h"),
     ("serve/request.c", '#include "../cli/main.h"', "serve must not know cli/main.h"),
     ("src/client/client.c", '#include "../../serve/serve.h"', "src/client must not know serve/serve.h"),
+    ("include/redlock/base.h", "#include <stdio.h>", "include/redlock/base.h: includes stdio.h"),
     ("include/redlock.h", "#include <hiredis/hiredis.h>", "include/redlock.h: includes hiredis/hiredis.h"),
 ]
 

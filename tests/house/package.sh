@@ -61,17 +61,17 @@ cat > "$scratch/consumer/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.22)
 project(consumer C)
 if(STATIC)
-  find_package(redlock 0.1 REQUIRED COMPONENTS static)
+  find_package(redlock ${WANTED} REQUIRED COMPONENTS static)
   set(library redlock::static)
 else()
-  find_package(redlock 0.1 REQUIRED)
+  find_package(redlock ${WANTED} REQUIRED)
   set(library redlock::redlock)
 endif()
 add_executable(consumer ../consumer.c)
 target_link_libraries(consumer PRIVATE ${library})
 CMAKE
 for static in OFF ON; do
-    if ! { cmake -G Ninja -S "$scratch/consumer" -B "$scratch/cmake-$static" -DSTATIC=$static \
+    if ! { cmake -G Ninja -S "$scratch/consumer" -B "$scratch/cmake-$static" -DSTATIC=$static "-DWANTED=${version%.*}" \
         -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_C_FLAGS="${flags[*]}" \
         && cmake --build "$scratch/cmake-$static"; } > "$scratch/cmake.log" 2>&1; then
         cat "$scratch/cmake.log"

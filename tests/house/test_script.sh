@@ -14,10 +14,30 @@ cat > "$scratch/bin/cmake" <<'SH'
 #!/bin/sh
 echo "cmake $*" >> "$SCRATCH/calls"
 case "$*" in *"$CMAKE_FAILS_AT"*) [ -n "$CMAKE_FAILS_AT" ] && { echo "error: planted"; exit 1; } ;; esac
+while [ $# -gt 0 ]; do
+    [ "$1" = -B ] && echo "[]" > "$2/compile_commands.json"
+    shift
+done
 exit 0
+SH
+cat > "$scratch/bin/clang-tidy" <<'SH'
+#!/bin/sh
+[ "$1" = --version ] && echo "clang version $TIDY_VERSION.0.6" && exit 0
+echo "clang-tidy $*" >> "$SCRATCH/calls"
+exit "$TIDY_STATUS"
 SH
 cat > "$scratch/bin/ctest" <<'SH'
 #!/bin/sh
+case "$*" in
+*--show-only*)
+    echo '{"tests": ['
+    for name in model.a model.b model.c model.d; do
+        echo "{\"name\": \"$name\", \"properties\": [{\"name\": \"LABELS\", \"value\": [\"model\", \"one-in-4\"]}]},"
+    done
+    echo '{"name": "core.all"}]'"$AFTER_LIST"
+    exit 0
+    ;;
+esac
 echo "ctest $*" >> "$SCRATCH/calls"
 while [ $# -gt 0 ]; do
     [ "$1" = --output-junit ] && out=$2
@@ -28,7 +48,8 @@ set -- $CTEST_COUNTS
 printf '<testsuite name="x"\n\ttests="%s"\n\tfailures="%s"\n\tdisabled="0"\n\tskipped="%s"\n>\n' "$1" "$2" "$3" > "$out"
 exit "$CTEST_STATUS"
 SH
-chmod +x "$scratch/bin/cmake" "$scratch/bin/ctest"
+chmod +x "$scratch"/bin/*
+export TIDY_VERSION=14 TIDY_STATUS=0 AFTER_LIST="}"
 
 failures=0
 # try WHAT STATUS LAST-LINE CMAKE_FAILS_AT CTEST_COUNTS CTEST_STATUS [OPTION...]
@@ -44,20 +65,41 @@ try() {
     fi
 }
 
-try "all well" 0 "40 passed, 0 failed" "" "10 0 0" 0
-builds=$(grep -c '^cmake --build' "$scratch/calls")
-[ "$builds" -eq 5 ] || { echo "all well: $builds builds, not 5"; failures=$((failures + 1)); }
-try "skipped is not passed" 0 "32 passed, 0 failed, 8 skipped" "" "10 0 2" 0
-try "a test fails" 1 "36 passed, 4 failed" "" "10 1 0" 8
+# called WHAT TIMES PATTERN: so many calls are as the pattern says.
+called() {
+    local times
+    times=$(grep -cE -- "$3" "$scratch/calls" || true)
+    [ "$times" -eq "$2" ] || { echo "$1: $times calls of '$3', not $2"; failures=$((failures + 1)); }
+}
+
+try "all well" 0 "41 passed, 0 failed" "" "10 0 0" 0 --share 6
+called "all well" 5 '^cmake --build'
+called "a share" 4 '^ctest .* -E \^\(model\[\.\]a\|model\[\.\]b\|model\[\.\]d\)\$'
+called "a share" 1 '^cmake .*-DREDLOCK_MUTANTS_SHARE=2/4'
+REDLOCK_TEST_SHARE=5 try "the share by the environment" 0 "41 passed, 0 failed" "" "10 0 0" 0
+called "the share by the environment" 4 ' -E \^\(model\[\.\]a\|model\[\.\]c\|model\[\.\]d\)\$'
+try "the share by the commit" 0 "41 passed, 0 failed" "" "10 0 0" 0
+called "the share by the commit" 4 ' -E '
+try "all of them" 0 "41 passed, 0 failed" "" "10 0 0" 0 --all
+called "all of them" 4 '^ctest '
+called "all of them" 0 ' -E '
+called "all of them" 1 '^cmake .*-DREDLOCK_MUTANTS_SHARE=all'
+AFTER_LIST="" try "the list of tests cannot be read" 1 "1 passed, 4 failed" "" "10 0 0" 0
+TIDY_STATUS=1 try "clang-tidy finds something" 1 "40 passed, 1 failed" "" "10 0 0" 0
+TIDY_VERSION=15 try "another clang-tidy" 0 "40 passed, 0 failed, 1 skipped" "" "10 0 0" 0
+called "another clang-tidy" 0 '^clang-tidy '
+try "skipped is not passed" 0 "33 passed, 0 failed, 8 skipped" "" "10 0 2" 0
+try "a test fails" 1 "37 passed, 4 failed" "" "10 1 0" 8
 try "quick: a test fails" 1 "9 passed, 1 failed" "" "10 1 0" 8 --quick
-try "ctest fails and counts nothing" 1 "40 passed, 4 failed" "" "10 0 0" 1
-try "ctest dies" 1 "0 passed, 4 failed" "" "" 1
-try "ctest says well and writes no counts" 1 "0 passed, 4 failed" "" "" 0
-try "gcc build fails" 1 "30 passed, 1 failed" "--build $scratch/build/ci-gcc" "10 0 0" 0
+try "ctest fails and counts nothing" 1 "41 passed, 4 failed" "" "10 0 0" 1
+try "ctest dies" 1 "1 passed, 4 failed" "" "" 1
+try "ctest says well and writes no counts" 1 "1 passed, 4 failed" "" "" 0
+try "gcc build fails" 1 "31 passed, 1 failed" "--build $scratch/build/ci-gcc" "10 0 0" 0
 try "clang build fails" 1 "40 passed, 1 failed" "--build $scratch/build/ci-clang" "10 0 0" 0
-try "asan does not configure" 1 "30 passed, 1 failed" "--preset asan" "10 0 0" 0
-try "tsan build fails" 1 "30 passed, 1 failed" "--build $scratch/build/tsan" "10 0 0" 0
-try "fuzz targets do not build" 1 "30 passed, 1 failed" "--build $scratch/build/fuzz" "10 0 0" 0
+try "asan does not configure" 1 "31 passed, 1 failed" "--preset asan" "10 0 0" 0
+try "tsan build fails" 1 "31 passed, 1 failed" "--build $scratch/build/tsan" "10 0 0" 0
+try "fuzz targets do not build" 1 "31 passed, 1 failed" "--build $scratch/build/fuzz" "10 0 0" 0
+try "bad share" 64 "scripts/test: --share takes a number" "" "10 0 0" 0 --share x
 try "bad number" 64 "scripts/test: -j takes a number, at least 1" "" "10 0 0" 0 -j none
 try "no number" 64 "scripts/test: -j takes a number, at least 1" "" "10 0 0" 0 -j
 exit $((failures > 0))

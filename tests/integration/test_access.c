@@ -16,7 +16,7 @@ static void command(struct server *server, const char *text) {
     freeReplyObject(reply);
 }
 
-static void collect_log(void *context, enum redlock_log_level level, const char *text) {
+static void collect_log(void *context, int level, const char *text) {
     char *all = context;
     (void)level;
     size_t used = strlen(all);

@@ -51,7 +51,7 @@ static void start_scriptless(void) {
     }
 }
 
-static void count_lost(void *context, enum redlock_log_level level, const char *text) {
+static void count_lost(void *context, int level, const char *text) {
     (void)context, (void)text;
     if (level <= REDLOCK_LOG_WARNING || strstr(text, "second connection"))
         atomic_fetch_add(&connections_lost, 1);

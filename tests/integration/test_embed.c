@@ -175,7 +175,7 @@ static void looking_without_blocking(void **state) {
     redlock_client_free(client);
 }
 
-static void free_on_lost(void *context, struct redlock_lock *lock, enum redlock_change change) {
+static void free_on_lost(void *context, struct redlock_lock *lock, int change) {
     if (change != REDLOCK_CHANGE_LOST) return;
     redlock_lock_free(lock);
     (*(atomic_int *)context)++;

@@ -672,7 +672,7 @@ static void servers_without_a_record_do_not_vote(void **state) {
     servers_start(&fresh, 3);
     struct redlock_client *client = open_guarded(&fresh);
     struct redlock_lock *lock = guarded_lock(client, "none");
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     int verdicts[3];
     assert_result(redlock_try(lock), REDLOCK_NO_QUORUM);
     redlock_verdicts(lock, verdicts, 3);
@@ -693,7 +693,7 @@ struct lines {
     char text[4096];
 };
 
-static void keep_line(void *context, enum redlock_log_level level, const char *text) {
+static void keep_line(void *context, int level, const char *text) {
     struct lines *lines = context;
     size_t used = strlen(lines->text);
     if (level <= REDLOCK_LOG_WARNING)
@@ -703,7 +703,7 @@ static void keep_line(void *context, enum redlock_log_level level, const char *t
 static void quorum_id(const char *urls, char id[17]) {
     const struct redlock_client_options options = guarded_options();
     struct redlock_client *client = open_guarded_at(urls, &options);
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     for (int i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     assert_result(redlock_quorum_look(client, &quorum, members, REDLOCK_NODES_MAX), REDLOCK_OK);
@@ -716,7 +716,7 @@ static void members_of_a_newer_program(void **state) {
     (void)state;
     const struct redlock_client_options options = guarded_options();
     struct redlock_client *client = open_guarded_at(five.urls, &options);
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[5];
     struct {
         struct redlock_member known;
@@ -803,7 +803,7 @@ static void the_quorum_is_that_of_the_records(void **state) {
         struct redlock_lock *lock = guarded_lock(client, "listed");
         assert_result(redlock_try(lock), listed == 3 ? REDLOCK_OK : REDLOCK_NO_QUORUM);
 
-        struct redlock_quorum quorum = {.size = sizeof quorum};
+        struct redlock_quorum_status quorum = {.size = sizeof quorum};
         struct redlock_member members[5];
         for (int i = 0; i < 5; i++) members[i] = (struct redlock_member){.size = sizeof members[i]};
         assert_result(redlock_quorum_look(client, &quorum, members, 4), REDLOCK_BAD_ARGUMENT);

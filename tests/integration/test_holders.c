@@ -19,7 +19,7 @@ struct holder {
 };
 
 /* What it says, one letter each: 'h'eld, and what on_change tells. */
-static void say_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
+static void say_change(void *context, struct redlock_lock *lock, int change) {
     static const char letters[] = {[REDLOCK_CHANGE_RENEWED] = 'r',
                                    [REDLOCK_CHANGE_UNSURE] = 'u',
                                    [REDLOCK_CHANGE_SURE] = 's',

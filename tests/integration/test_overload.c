@@ -151,7 +151,7 @@ static struct redlock_stats stats_of(struct redlock_client *client) {
     return stats;
 }
 
-static void on_change(void *context, struct redlock_lock *lock, enum redlock_change change) {
+static void on_change(void *context, struct redlock_lock *lock, int change) {
     struct watch *watch = context;
     (void)lock;
     if (change == REDLOCK_CHANGE_RENEWED) watch->renewed++;
@@ -159,7 +159,7 @@ static void on_change(void *context, struct redlock_lock *lock, enum redlock_cha
     if (watch->lost++ == 0) watch->overloads_at_loss = (unsigned)stats_of(watch->client).overloads;
 }
 
-static void on_log(void *context, enum redlock_log_level level, const char *text) {
+static void on_log(void *context, int level, const char *text) {
     struct watch *watch = context;
     if (level == REDLOCK_LOG_WARNING && strstr(text, "renewals do not keep up")) watch->warnings++;
 }

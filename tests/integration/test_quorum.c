@@ -88,7 +88,7 @@ static void init(struct redlock_client *client, int never_used) {
 
 struct seen {
     int result;
-    struct redlock_quorum quorum;
+    struct redlock_quorum_status quorum;
     struct redlock_member members[REDLOCK_NODES_MAX];
 };
 

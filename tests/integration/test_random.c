@@ -70,7 +70,7 @@ static void test_quorum_init(void **state) {
 
 /* With a quorum that is there, as the test before made it. */
 static void test_quorum_change(void **state) {
-    struct redlock_quorum quorum = {.size = sizeof quorum};
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     struct redlock_quorum_options options;
     struct redlock_error error = {0};

@@ -19,8 +19,7 @@ static void arguments_are_checked(void **state) {
     size_all(surveys, 3);
     assert_result(redlock_survey(client, REDLOCK_SURVEY_ALL, surveys, 2), REDLOCK_BAD_ARGUMENT);
     assert_result(redlock_survey(client, REDLOCK_SURVEY_ALL, NULL, 3), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_survey(client, (enum redlock_survey_what)0, surveys, 3),
-                  REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_survey(client, 0, surveys, 3), REDLOCK_BAD_ARGUMENT);
     surveys[2].size = 8;
     assert_result(redlock_survey(client, REDLOCK_SURVEY_ALL, surveys, 3), REDLOCK_BAD_ARGUMENT);
     redlock_client_free(client);

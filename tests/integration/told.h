@@ -15,7 +15,7 @@ struct told {
     _Atomic double first[REDLOCK_CHANGE_LOST + 1], last[REDLOCK_CHANGE_LOST + 1];
 };
 
-static inline void tell(void *context, struct redlock_lock *lock, enum redlock_change change) {
+static inline void tell(void *context, struct redlock_lock *lock, int change) {
     struct told *told = context;
     (void)lock;
     told->last[change] = now_ms();

@@ -17,30 +17,47 @@ target_compile_options(sim_queue PRIVATE -UNDEBUG)
 add_test(NAME sim.queue COMMAND sim_queue $<TARGET_FILE:stepclock>)
 set_tests_properties(sim.queue PROPERTIES TIMEOUT 120)
 
-# What CI promises: 20,000 seeds within three minutes. Under sanitizers each takes ten times as long.
+# 20,000 seeds in four shares, each by one job: so several run at a time, and scripts/test runs one of them for each
+# commit. Under sanitizers each seed takes ten times as long.
 set(seeds 20000)
 if(REDLOCK_SANITIZE)
   set(seeds 2000)
 endif()
-add_test(NAME sim.classic COMMAND redlock-sim --seeds ${seeds})
-set_tests_properties(sim.classic PROPERTIES TIMEOUT 180 PROCESSORS 2)
+# explore NAME SEEDS OPTION...
+function(explore name seeds)
+  math(EXPR each "${seeds} / 4")
+  foreach(share 1 2 3 4)
+    math(EXPR start "(${share} - 1) * ${each} + 1")
+    add_test(NAME ${name}.${share} COMMAND redlock-sim ${ARGN} --start ${start} --seeds ${each} --jobs 1)
+    set_tests_properties(${name}.${share} PROPERTIES TIMEOUT 300)
+    busy(50 ${name}.${share})
+    sampled(4 ${name}.${share})
+  endforeach()
+endfunction()
+explore(sim.classic ${seeds})
 
 # Guarded mode, with every fault that there is; then with the data of more than a minority lost at a time, where nothing need
 # be granted any more, but whatever is must be right.
 math(EXPR guarded_seeds "${seeds} / 4")
-add_test(NAME sim.guarded COMMAND redlock-sim --mode guarded --seeds ${guarded_seeds})
-add_test(NAME sim.guarded.data-loss COMMAND redlock-sim --mode guarded --break data-loss --seeds ${guarded_seeds})
-set_tests_properties(sim.guarded sim.guarded.data-loss PROPERTIES TIMEOUT 300 PROCESSORS 2)
+explore(sim.guarded ${guarded_seeds} --mode guarded)
+explore(sim.guarded.data-loss ${guarded_seeds} --mode guarded --break data-loss)
 
 foreach(assumption data-loss clock-step pause-write mixed-config)
   add_test(NAME sim.break.${assumption}
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/breaks.py ${sim_program} ${assumption})
 endforeach()
 
-# The same seeds, the same bytes: this build, and (compilers) two others, against the hashes that are checked in.
+# The same seeds, the same bytes: this build, and (compilers) others, against the hashes that are checked in.
 add_test(NAME sim.hashes COMMAND ${CMAKE_CURRENT_LIST_DIR}/hashes.sh ${sim_program})
-add_test(NAME sim.compilers COMMAND ${CMAKE_CURRENT_LIST_DIR}/compilers.sh ${PROJECT_SOURCE_DIR})
-set_tests_properties(sim.compilers PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 PROCESSORS 2)
+foreach(compiler gcc clang)
+  foreach(type Debug Release)
+    add_test(NAME sim.compilers.${compiler}.${type}
+      COMMAND ${CMAKE_CURRENT_LIST_DIR}/compilers.sh ${PROJECT_SOURCE_DIR} ${compiler} ${type})
+    set_tests_properties(sim.compilers.${compiler}.${type} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+    busy(20 sim.compilers.${compiler}.${type})
+    sampled(4 sim.compilers.${compiler}.${type})
+  endforeach()
+endforeach()
 
 add_test(NAME sim.command_line COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/command_line.py ${sim_program})
 add_test(NAME sim.symbols COMMAND ${CMAKE_CURRENT_LIST_DIR}/symbols.sh $<TARGET_FILE:redlock_sim>)

@@ -19,3 +19,5 @@ add_test(NAME sim.pictures
 add_test(NAME sim.pictures_in_browser
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/browser.py $<TARGET_FILE:redlock-sim>)
 set_tests_properties(sim.pictures_in_browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+sampled(4 sim.pictures_in_browser)
+busy(20 sim.pictures_in_browser)

@@ -16,7 +16,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "redlock.h"
+#include "redlock/admin.h"
 #include "servers.h"
 
 #define assert_result(expression, expected)                                                        \

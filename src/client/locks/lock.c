@@ -344,14 +344,14 @@ int redlock_lock_disown(struct redlock_lock *lock) {
 
 /* ---- asking ---- */
 
-enum redlock_state redlock_lock_state(struct redlock_lock *lock) {
-    static const enum redlock_state leased[] = {
+int redlock_lock_state(struct redlock_lock *lock) {
+    static const int leased[] = {
         [RL_LEASE_NONE] = REDLOCK_STATE_FREE,           [RL_LEASE_HELD] = REDLOCK_STATE_HELD,
         [RL_LEASE_UNSURE] = REDLOCK_STATE_UNSURE,       [RL_LEASE_LOST] = REDLOCK_STATE_LOST,
         [RL_LEASE_RELEASING] = REDLOCK_STATE_RELEASING, [RL_LEASE_RELEASED] = REDLOCK_STATE_FREE,
     };
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_STATE_FREE;
-    enum redlock_state state = REDLOCK_STATE_FREE;
+    int state = REDLOCK_STATE_FREE;
     if (lock->phase == PHASE_ACQUIRING)
         state = REDLOCK_STATE_ACQUIRING;
     else if (lock->phase == PHASE_RELEASING)

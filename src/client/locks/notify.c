@@ -33,7 +33,7 @@ void op_finish(struct redlock_lock *lock, struct op *op, int result) {
 void lock_notice(struct redlock_lock *lock, unsigned notices) {
     static const struct {
         enum rl_notice notice;
-        enum redlock_change change;
+        int change;
     } map[] = {{RL_NOTICE_RENEWED, REDLOCK_CHANGE_RENEWED},
                {RL_NOTICE_UNSURE, REDLOCK_CHANGE_UNSURE},
                {RL_NOTICE_SURE, REDLOCK_CHANGE_SURE},
@@ -60,8 +60,8 @@ static redlock_done_fn *take_done(struct op *op, void **context, int *result) {
 
 /* In the order in which the things happened, outside the mutex. */
 static void run_callbacks(struct redlock_lock *lock) {
-    static const enum redlock_change order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE,
-                                                REDLOCK_CHANGE_RENEWED, REDLOCK_CHANGE_LOST};
+    static const int order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE, REDLOCK_CHANGE_RENEWED,
+                                REDLOCK_CHANGE_LOST};
     unsigned changes = lock->changes;
     lock->changes = 0;
     void *context[2] = {NULL, NULL};

@@ -5,6 +5,7 @@
 #ifndef RL_CLIENT_OPERATOR_H
 #define RL_CLIENT_OPERATOR_H
 
+#include "redlock/admin.h"
 #include "client/client.h"
 
 /* ---- inquiry.c ----

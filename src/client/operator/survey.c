@@ -272,8 +272,8 @@ static void survey_ask(struct survey *survey, rl_mask nodes, unsigned questions)
     settle_verdicts(survey);
 }
 
-int redlock_survey(struct redlock_client *client, enum redlock_survey_what what,
-                   struct redlock_server *surveys, size_t count) {
+int redlock_survey(struct redlock_client *client, int what, struct redlock_server *surveys,
+                   size_t count) {
     if (what != REDLOCK_SURVEY_CLOCK && what != REDLOCK_SURVEY_ALL) return REDLOCK_BAD_ARGUMENT;
     if (!surveys || count < client->nodes ||
         !sized_array_fits(surveys, client->nodes, FIRST_SERVER))

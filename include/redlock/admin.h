@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * For the people who run the servers: which locks exist, what each server reports about itself,
+ * and the quorum of guarded mode. A program that only takes locks needs redlock.h alone. Times,
+ * threads, memory and struct sizes are as redlock.h describes.
+ */
+#ifndef REDLOCK_ADMIN_H
+#define REDLOCK_ADMIN_H
+
+#include <string.h>
+
+#include "../redlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- listing ------------------------------------------------------------------------------ */
+
+/* `resource`, without the key prefix, is valid during the call. Must not call the library. */
+typedef void redlock_resource_fn(void *context, const void *resource, size_t bytes);
+/* Calls `each` for every string key with a TTL and the client's prefix, on any node. The same
+ * resource may come more than once. Reads by SCAN: it finds every key that exists from beginning to
+ * end. A node whose SCAN does not end is left out, with the verdict PROTOCOL. OK, NO_QUORUM,
+ * BAD_ARGUMENT, NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client,
+                                                redlock_resource_fn *each, void *context);
+
+/* ---- servers ------------------------------------------------------------------------------ */
+
+enum redlock_role { REDLOCK_ROLE_UNKNOWN = 0, REDLOCK_ROLE_MASTER = 1, REDLOCK_ROLE_REPLICA = 2 };
+
+/* What the user may not ask, or the server does not know. Bits. */
+enum redlock_survey_refused {
+    REDLOCK_SURVEY_NO_TIME = 1,
+    REDLOCK_SURVEY_NO_INFO = 2,  /* at least one section of INFO */
+    REDLOCK_SURVEY_NO_CONFIG = 4 /* at least one key of CONFIG GET */
+};
+
+/* What redlock_survey() asks for. */
+enum redlock_survey_what {
+    REDLOCK_SURVEY_CLOCK = 1, /* TIME alone: the clock and the round trip */
+    REDLOCK_SURVEY_ALL = 2    /* the whole struct; 15 short commands in one round trip */
+};
+
+/* How a guarded node differs from its record. Bits. A node with such a difference recovers, because
+ * its data may lack locks. */
+enum redlock_stale {
+    REDLOCK_STALE_PROCESS = 1,     /* another server process: it was restarted */
+    REDLOCK_STALE_REPLICATION = 2, /* another replication id: it was a replica in between, or has
+                                      got one */
+    REDLOCK_STALE_EVICTED = 4      /* another number of evicted keys */
+};
+
+/* What one server reports. A number that is unknown is -1, a text that is unknown is "". No field
+ * holds a secret. */
+struct redlock_server {
+    size_t size;            /* set by _init() */
+    int verdict;            /* enum redlock_verdict. GRANTED: the node answers; else why not */
+    int refused;            /* enum redlock_survey_refused, bits */
+    int64_t asked_ns;       /* when TIME was sent, in nanoseconds of our CLOCK_BOOTTIME ... */
+    int64_t answered_ns;    /* ... and when its reply arrived; the difference is the round trip */
+    int64_t clock_us;       /* the server's wall clock between the two, microseconds since 1970 */
+    char server[16];        /* "redis" or "valkey" */
+    char version[16];       /* its own version */
+    char redis_version[16]; /* the version of Redis that it is compatible with */
+    char run_id[41];
+    int64_t uptime_s;         /* seconds since the server process began */
+    int role;                 /* enum redlock_role */
+    int replicas;             /* connected to this server */
+    int loading;              /* 1: it is still reading its data */
+    int writes_refused;       /* 1: its last write to disk failed, so it refuses writes (MISCONF) */
+    int64_t memory_bytes;     /* in use */
+    int64_t memory_bytes_max; /* maxmemory; 0: no limit */
+    char eviction[24];        /* maxmemory-policy */
+    int append_only;          /* 1: it writes an append-only file ... */
+    char append_fsync[12];    /* ... and flushes it to disk "always", "everysec" or "no" */
+    int snapshots;            /* 1: it saves snapshots from time to time (save) */
+    int64_t clients;          /* connected */
+    int64_t clients_max;
+    int protected_mode; /* 1: on */
+    char bind[128];     /* the configured addresses, separated by spaces; cut to what fits */
+    int bind_known;     /* 1: `bind` was read. Then "" means no TCP at all, or, before version 7,
+                           every address */
+    int64_t tcp_port;   /* with TLS or without; 0: Unix socket only */
+    char quorum[17];    /* the quorum id in its record; "": it has no record, or did not say */
+    int announces;      /* guarded. 1: the server notifies this connection of a loss of its data
+                           before any later vote. 0: it does not (an old server, or the user lacks
+                           permission): the guarantee is weaker, see docs/guarded.md */
+    int stale;          /* guarded. enum redlock_stale, bits; 0: the node is as its record says;
+                           -1: it has no record, or the record was not read */
+};
+static inline void redlock_server_init(struct redlock_server *server) {
+    memset(server, 0, sizeof *server);
+    server->size = sizeof *server;
+}
+
+/* Asks every connected node once, on the existing connections. surveys[i] is node i; each element
+ * is initialised by redlock_server_init(); `count` is at least redlock_client_nodes(). `what` is
+ * enum redlock_survey_what. What a node does not report stays unknown. Changes nothing and asks for
+ * no password. Waits for at most the connect timeout. The answers are for people: no lock depends
+ * on them. OK: a majority answered. NO_QUORUM (the elements are filled as well), BAD_ARGUMENT,
+ * NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client, int what,
+                                                  struct redlock_server *surveys, size_t count);
+
+/* ---- the quorum of guarded mode ----------------------------------------------------------- */
+
+#define REDLOCK_QUORUM_TTL_MS_MAX 60000 /* ttl_ms_max of a new quorum if none is given */
+
+/* What the records on the nodes say. */
+struct redlock_quorum_status {
+    size_t size; /* set by _init() */
+    int known;   /* 1: a record was found; 0: every other field is 0 */
+    char id[17];
+    uint32_t epoch;     /* counts changes of membership, from 1 */
+    int settled;        /* 0: the last change is not complete; the next change completes it first */
+    int64_t ttl_ms_max; /* no lock lasts longer between renewals; a node that lost its data waits
+                           this long before it votes */
+    size_t members, intact, votes_needed;
+};
+static inline void redlock_quorum_status_init(struct redlock_quorum_status *quorum) {
+    memset(quorum, 0, sizeof *quorum);
+    quorum->size = sizeof *quorum;
+}
+
+/* The i-th member of the quorum, whichever node of this client it is. */
+struct redlock_member {
+    size_t size; /* set by _init() */
+    char id[17];
+    char url[256];         /* as it was initialised or added, without the password */
+    int node;              /* which node of this client; -1: not listed, or unknown */
+    int verdict;           /* enum redlock_verdict. GRANTED: intact; RECOVERING; FOREIGN; else why
+                              the node cannot be asked */
+    int64_t recovering_ms; /* as in struct redlock_node_status */
+};
+static inline void redlock_member_init(struct redlock_member *member) {
+    memset(member, 0, sizeof *member);
+    member->size = sizeof *member;
+}
+
+/* Reads the quorum. Waits for the nodes as an acquisition does. Each element of `members` is
+ * initialised by redlock_member_init(). OK: a majority of the members is intact. NO_QUORUM
+ * (everything is filled as well). TWO_QUORUMS: the listed nodes belong to two quorums and none is
+ * pinned; what is filled describes the quorum that this client chose, if it chose one.
+ * BAD_ARGUMENT (`count` is below the number of members; a classic client), NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_look(struct redlock_client *client,
+                                                       struct redlock_quorum_status *quorum,
+                                                       struct redlock_member *members,
+                                                       size_t count);
+
+/* Called about once a second during an operator's command: what it does, and how many milliseconds
+ * are left (-1: unknown). `text` is valid during the call. Must not call the library. */
+typedef void redlock_progress_fn(void *context, const char *text, int64_t left_ms);
+
+struct redlock_quorum_options {
+    size_t size;         /* set by _init() */
+    int64_t ttl_ms_max;  /* init: the quorum's, 10 to 86400000. 0, the default: not given */
+    int64_t fence_floor; /* init: fencing tokens begin above this, above the wall clock in
+                            microseconds, and above every fence found; 0 */
+    int never_used;      /* init. 1: you assert that these servers never held a lock, so that they
+                            vote at once; 0 */
+    redlock_progress_fn *progress; /* NULL: no reports */
+    void *progress_context;
+    int64_t ttl_ms_max_before; /* init: the longest ttl_ms_max that these servers are known to have
+                                  had, from a configuration for example; init waits at least that
+                                  long. 0, the default: unknown */
+};
+/* Writes the defaults into a struct of `size` bytes. Call _init() instead. */
+REDLOCK_API void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size);
+static inline void redlock_quorum_options_init(struct redlock_quorum_options *options) {
+    redlock_quorum_options_fill(options, sizeof *options);
+}
+
+/* The operator's commands. Each of them blocks. It may be interrupted at any moment, by the end of
+ * the process for example; run it again then. On failure *error, which may be NULL, names the node
+ * and the cure. */
+
+/* Writes records on all nodes of this client. All of them must be reachable and fit. Unless
+ * never_used, init then waits until every lock that may be held there has ended: for the longest of
+ * ttl_ms_max, ttl_ms_max_before and the ttl_ms_max of every record on the nodes, of any quorum. If
+ * none of these is known, init returns BAD_ARGUMENT and writes nothing, because the lost quorum may
+ * have had any. The quorum's ttl_ms_max is the option's, else the longest known, else (never_used)
+ * REDLOCK_QUORUM_TTL_MS_MAX.
+ * Over existing records init works only if fewer than a majority is intact: by calling it you
+ * assert that the data of a majority is lost. It then keeps the quorum's id and tokens.
+ * OK; NO_QUORUM: a node cannot be reached, or is not fit; CONFLICT: a majority is intact, or
+ * another change came first; TWO_QUORUMS: a node belongs to another quorum than the pinned one, or
+ * than the other nodes (records of an init that never completed are taken over); BAD_ARGUMENT;
+ * TWICE_LISTED; NO_MEMORY; FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_init(struct redlock_client *client,
+                                                       const struct redlock_quorum_options *options,
+                                                       struct redlock_error *error);
+/* Adds the client's node `node`, which is listed next to the members. It votes after it has waited
+ * for ttl_ms_max, as a node that lost its data does. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_add(struct redlock_client *client, size_t node,
+                                                      const struct redlock_quorum_options *options,
+                                                      struct redlock_error *error);
+/* Removes the member `id` (16 hex digits). Add and remove first complete an interrupted change; if
+ * that was a different change, they return CONFLICT afterwards. They return when their change is
+ * settled. An added node may still be recovering then; any client with `recover` on brings it back.
+ * Results as redlock_quorum_init(). */
+REDLOCK_API REDLOCK_MUST_CHECK int
+redlock_quorum_remove(struct redlock_client *client, const char *id,
+                      const struct redlock_quorum_options *options, struct redlock_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
