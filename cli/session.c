@@ -117,10 +117,8 @@ static void client_options(const struct session *session, struct redlock_client_
     options->quorum = session->quorum;
     options->allow_replicas = session->allow_replicas;
     options->recover = !settings->only_looks;
-    if (settings->verbose) {
-        options->log = log_line;
-        options->log_level = REDLOCK_LOG_INFO;
-    }
+    if (settings->verbose || getenv("REDLOCK_TRACE") != NULL) options->log = log_line;
+    options->log_level = settings->verbose ? REDLOCK_LOG_INFO : REDLOCK_LOG_ERROR;
 }
 
 int session_open(struct session *session, const struct settings *settings) {

@@ -130,6 +130,9 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     if (result != REDLOCK_OK) return fail(error, result, "%s", net_error.text);
     client->schedule.net = client->net;
     client->nodes = net_nodes(client->net);
+    const char *trace = secure_getenv("REDLOCK_TRACE");
+    client->traced = o->log && trace && strcmp(trace, "1") == 0;
+    client->opened_at = net_now(client->net);
     if (!locks_reserve(client) || !client->node_mode->start(client)) {
         struct net *net = client->net;
         client->net = NULL; /* handlers do nothing then */

@@ -58,6 +58,8 @@ struct redlock_client {
     unsigned nodes;
     uint8_t scheme; /* enum redlock_scheme, of all nodes */
     bool twice_listed, closing;
+    bool traced;     /* REDLOCK_TRACE=1: each step of a lock is logged, ... */
+    rl_ns opened_at; /* ... with times from here on */
     struct redlock_stats stats;
 
     /* What the mode knows of the nodes. */

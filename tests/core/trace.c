@@ -99,29 +99,13 @@ static void given(struct play *play, char *words) {
 
 /* ---- what the machines did, as text ---- */
 
-static void tell_send(struct play *play, rl_mask mask, const char *what) {
-    if (mask == 0) return;
-    text_add(&play->text, "    -> ");
-    text_nodes(&play->text, mask);
-    text_add(&play->text, " %s\n", what);
-}
-
-static void tell_validity(struct play *play) {
-    text_add(&play->text, ", validity ");
-    text_ms(&play->text, rl_lease_validity(&play->lease, play->now));
-    text_add(&play->text, "\n");
-}
-
-static void tell_notices(struct play *play, unsigned notices) {
-    if (notices & RL_NOTICE_RENEWED) text_add(&play->text, "    == renewed"), tell_validity(play);
-    if (notices & RL_NOTICE_UNSURE) text_add(&play->text, "    !! unsure"), tell_validity(play);
-    if (notices & RL_NOTICE_SURE) text_add(&play->text, "    == sure again"), tell_validity(play);
-    if (notices & RL_NOTICE_LOST) {
-        rl_ns left = play->lease.validity_end - play->now;
-        text_add(&play->text, "    !! lost, ");
-        text_ms(&play->text, left < 0 ? -left : left);
-        text_add(&play->text, left < 0 ? " after validity ended\n" : " before validity ends\n");
-    }
+static struct trace_context context_of(const struct play *play) {
+    return (struct trace_context){
+        .tries = play->acquire.tries,
+        .guarded = play->terms.guarded,
+        .validity = play->leased ? rl_lease_validity(&play->lease, play->now) : 0,
+        .left = play->lease.validity_end - play->now,
+    };
 }
 
 static void tell_state(struct play *play) {
@@ -130,12 +114,7 @@ static void tell_state(struct play *play) {
     if (state == play->told_state && play->wake_at == play->told_wake_at) return;
     play->told_state = state;
     play->told_wake_at = play->wake_at;
-    text_add(&play->text, "    .. %s", state);
-    if (play->wake_at != RL_NEVER) {
-        text_add(&play->text, ", wake at ");
-        text_ms(&play->text, play->wake_at);
-    }
-    text_add(&play->text, "\n");
+    trace_state(&play->text, state, play->wake_at);
 }
 
 static void owe(struct play *play, const struct rl_actions *actions) {
@@ -152,32 +131,12 @@ static void owe(struct play *play, const struct rl_actions *actions) {
 }
 
 static void tell(struct play *play, const struct rl_actions *actions) {
-    char what[64];
-    int n = snprintf(what, sizeof what, "SET (try %u)", (unsigned)play->acquire.tries);
-    if (play->terms.guarded)
-        snprintf(what + n, sizeof what - (size_t)n, ", fence %lld", (long long)actions->fence);
+    const struct trace_context context = context_of(play);
     if (actions->acquire != 0 && !actions->fresh_token)
         wrong(play, "a try without a fresh token", NULL);
-    tell_send(play, actions->acquire, what);
-    snprintf(what, sizeof what, "raise the fence to %lld", (long long)actions->fence);
-    tell_send(play, actions->raise, what);
-    snprintf(what, sizeof what, "are key and fence %lld still there?", (long long)actions->fence);
-    tell_send(play, actions->confirm, what);
-    struct text ttl = {.used = 0};
-    text_ms(&ttl, actions->extend_ttl);
-    snprintf(what, sizeof what, "PEXPIRE %.32s, if ours", ttl.data);
-    tell_send(play, actions->extend, what);
-    tell_send(play, actions->repair, "SET again, same token");
-    tell_send(play, actions->release, "DEL, if ours");
-    tell_send(play, actions->peek, "PTTL");
+    trace_actions(&play->text, actions, &context);
     owe(play, actions);
     play->wake_at = actions->wake_at;
-    tell_notices(play, actions->notices);
-    if (actions->extend_outcome == RL_OUTCOME_OK)
-        text_add(&play->text, "    == extended"), tell_validity(play);
-    else if (actions->extend_outcome != RL_OUTCOME_NONE)
-        text_add(&play->text, "    == not extended: %s\n",
-                 rl_outcome_name(actions->extend_outcome));
 }
 
 /* ---- the machines ---- */
@@ -219,7 +178,8 @@ static void step_acquire(struct play *play, struct rl_event *event) {
                              .asked = attempt->tally.asked};
     play->leased = true;
     rl_lease_step(&play->lease, &start, play->now, &actions);
-    tell_validity(play);
+    const struct trace_context context = context_of(play);
+    trace_validity(&play->text, &context);
     tell(play, &actions);
 }
 

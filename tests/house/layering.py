@@ -27,13 +27,15 @@ LAYERS = {
     "src/net": {"src/core", "src/node", "src/net", "include"},
     # The sizes of the public structs.
     "src/abi": {"src/abi", "include"},
+    # The words of traces: no I/O but into memory.
+    "src/trace": {"src/core", "src/trace"},
     # What a service puts before its resource: it knows no client and no server.
     "src/gate": {"src/abi", "src/gate", "include"},
     # The client's rooms, from the lowest up. All share client.h, which knows no room but the schedule.
     "src/client/schedule": {"src/core", "src/net", "src/client/schedule", "include"},
     "src/client/client.h": {"src/core", "src/net", "src/client/schedule", "include"},
     "src/client/guarding": {*BELOW_ROOMS, "src/client/guarding"},
-    "src/client/locks": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks"},
+    "src/client/locks": {*BELOW_ROOMS, "src/trace", "src/client/guarding", "src/client/locks"},
     "src/client/operator": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator"},
     "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator", "src/client"},
     # The world is another src/net: it sees the seams, and nothing of what is behind them.

@@ -157,6 +157,10 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
 /* Of a lock that took over a token: its first round waits for the nodes. */
 void gather_for_adopted(struct redlock_lock *lock);
 
+/* trace.c: what one step did. Only for a client that is traced */
+void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,
+                const struct rl_actions *actions, rl_ns now);
+
 /* round.c */
 /* Zeroed when it is new; NULL: no memory. So many stay for others. */
 void *pool_take(struct pool *pool, size_t bytes, unsigned reserve);

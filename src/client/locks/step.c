@@ -243,6 +243,7 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
         step_acquire(lock, event, now, &actions);
     else
         step_lease(lock, event, now, &actions);
+    if (client->traced) lock_trace(lock, event, &actions, now);
     carry_out(lock, &actions, now);
     return actions.outcome;
 }
