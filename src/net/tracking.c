@@ -44,7 +44,7 @@ static struct call_queue take_calls(struct node *node) {
 static void close_watch(struct node *node) {
     timers_set(&node->net->timers, &node->watch.retry, RL_NEVER);
     if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
-    node->watch.backoff = 0;
+    node->watch.backoff.pause = 0;
 }
 
 static void unwatch_fired(struct net_timer *timer) {

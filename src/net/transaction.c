@@ -81,7 +81,7 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
 void transaction_add(struct node *node, struct net_call *call) {
     call->order = node->sent;
     push(&node->tx, call);
-    node_awaits(node->net, call->due);
+    policy_awaits(&node->net->policy, call->due);
     conn_watch_calls(&node->aux);
 }
 
@@ -89,7 +89,7 @@ struct call_queue transaction_take_all(struct node *node) {
     struct call_queue all = node->tx.calls;
     bag_clear(&node->tx.keys);
     memset(&node->tx, 0, sizeof(node->tx));
-    node_changed(node->net);
+    policy_changed(&node->net->policy);
     return all;
 }
 
@@ -99,7 +99,7 @@ void transaction_lost(struct node *node, int verdict) {
     struct net_call *call;
     rl_ns now = net_now(node->net);
     while ((call = calls_pop(&all))) {
-        bool stays = call->request->op == NET_RELEASE && call->keep_until > now;
+        bool stays = policy_keeps(call, now);
         if (stays)
             push(&node->tx, call);
         else
@@ -215,7 +215,7 @@ static void begin_unwatch(struct node *node, int verdict) {
 static void finish(struct node *node, const struct net_reply *reply) {
     struct net_reply answer = *reply;
     struct net_call *call = pop(&node->tx);
-    call_taken(node);
+    policy_taken(&node->net->policy, node->index);
     enter(node, TX_IDLE);
     node->tx.tries = 0;
     transaction_pump(node);
@@ -420,8 +420,8 @@ void transaction_pump(struct node *node) {
         return;
     if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;
-    call_start_again(first, net_now(node->net));
-    node_changed(node->net);
+    policy_start_again(first, net_now(node->net));
+    policy_changed(&node->net->policy);
     if (command_needs_script(first->request))
         begin_check(node);
     else

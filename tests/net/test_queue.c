@@ -11,7 +11,8 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "net/conn.h"
+#include "net/bag.h"
+#include "policy/queue.h"
 
 static uint64_t random_state = 7;
 static unsigned draw(unsigned below) {
