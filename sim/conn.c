@@ -71,12 +71,12 @@ static void conn_start(struct conn *conn) {
 }
 
 /* 16 random bits are enough here. */
-static void plan_retry(struct conn *conn) {
+void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer) {
     struct net *net = conn->net;
     unsigned char random[2] = {0};
     (void)net_random(net, random, sizeof(random));
     uint32_t bits = (uint32_t)random[0] << 16 | (uint32_t)random[1] << 24;
-    net_timer_set(net, &conn->retry, net_now(net) + backoff_next(&policy_at(conn)->backoff, bits));
+    net_timer_set(net, timer, net_now(net) + backoff_next(backoff, bits));
 }
 
 void conn_leave(struct conn *conn, int verdict, const char *text) {
@@ -97,7 +97,7 @@ void conn_fail(struct conn *conn, int verdict) {
     net_timer_set(net, &conn->deadline, RL_NEVER);
     conn->state = CONN_DOWN;
     conn->leaving = 0;
-    plan_retry(conn);
+    conn_pause(conn, &policy_at(conn)->backoff, &conn->retry);
     struct call_queue lost = conn->calls;
     conn->calls = (struct call_queue){.head = NULL};
     policy_down(&net->policy, conn->slot, verdict);

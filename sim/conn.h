@@ -10,7 +10,6 @@
 #include "policy/policy.h"
 
 enum conn_state { CONN_DOWN, CONN_CONNECTING, CONN_READY };
-enum conn_tracks { TRACKS_NOT, TRACKS_ASKED, TRACKS_LIVE }; /* whether the node tells of changes */
 
 struct conn {
     struct net *net;
@@ -23,7 +22,7 @@ struct conn {
     struct messages in, out;
     struct call_queue calls;
     struct net_timer deadline, retry, keep;
-    enum conn_tracks tracks;
+    bool watch_asked; /* the node is being asked to notify of changes */
     struct net_timer track_again;
     bool announces;  /* the node: changes of its record and data, among its answers */
     uint64_t quorum; /* of the node's record, as its handshake said; 0: none */
@@ -38,7 +37,6 @@ struct net {
     struct conn *unread_first, **unread_last;
     bool pending, closing, abandoned;
     bool asks_quorum;
-    bool watching; /* somebody waits */
     struct net_timer unwatch;
     uint32_t waiter_number;
     char waiter[9];
@@ -62,6 +60,7 @@ void conn_fail(struct conn *conn, int verdict);
 void conn_record(const struct conn *conn, enum history_kind kind, int64_t value);
 void conn_post(struct conn *conn, struct net_call *call);
 void conn_leave(struct conn *conn, int verdict, const char *text); /* by the next net_process() */
+void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer);
 void conn_watch_kept(struct conn *conn); /* arms the timer for kept releases */
 void messages_drop(struct world *world, struct messages *queue);
 

@@ -228,11 +228,13 @@ void conn_free_forked(struct conn *conn) {
 
 static void plan_retry(struct conn *conn) {
     struct net *net = net_of(conn);
-    bool main = conn->kind == CONN_MAIN;
+    struct policy_node *policy = policy_of(conn->node);
+    struct backoff *backoff = conn->kind == CONN_MAIN    ? &policy->backoff
+                              : conn->kind == CONN_WATCH ? &policy->watch_backoff
+                                                         : &conn->backoff;
     uint32_t random = 0;
     if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX;
-    rl_ns pause = backoff_next(main ? &policy_of(conn->node)->backoff : &conn->backoff, random);
-    timers_set(&net->timers, &conn->retry, net_now(net) + pause);
+    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
 }
 
 void conn_fail(struct conn *conn, int verdict, const char *text) {

@@ -65,7 +65,7 @@ struct conn {
     struct net_timer deadline; /* before READY: the connect timeout. Then: when the oldest call is
                                   overdue, or stalled */
     struct net_timer retry;
-    struct backoff backoff;                   /* of a main connection: the policy's */
+    struct backoff backoff;                   /* of a CONN_AUX: the others' are the policy's */
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* replies the handshake waits for */
     unsigned step, steps_count;
     bool scripting_refused; /* found by the handshake, and so are the next */
@@ -105,8 +105,6 @@ struct transaction {
 /* See tracking.c. */
 enum { WAITER_BYTES = 16, TRACKING_STEPS = 3 };
 struct tracking {
-    bool live;         /* the node tells of changes */
-    bool refused;      /* it will not, as long as this connection lasts */
     uint64_t id, told; /* of the connection that hears; and the one that the node was told of */
     struct net_request request;
 };
@@ -148,7 +146,6 @@ struct net {
     bool pending;                  /* net_process() has work that no event announces */
     bool resolving; /* some connection waits for its addresses, or some question is under way */
     bool closing;
-    bool watching;            /* somebody waits */
     struct net_timer unwatch; /* when nobody has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
@@ -249,8 +246,10 @@ void tracking_message(struct conn *conn);
 /* On which connection NET_WATCH goes; NULL: on none. */
 struct conn *tracking_way(struct node *node);
 void tracking_down(struct node *node, const char *text);
-/* The calls that are lost with it; to be failed when nothing of the node is between two states. */
-struct call_queue tracking_main_down(struct node *node);
+/* The calls that are lost with it, to be failed when nothing of the node is between two states; and
+ * whether tracking_lost() is to be called then. */
+struct call_queue tracking_main_down(struct node *node, bool *was_live);
+void tracking_lost(struct node *node, const char *text);
 void tracking_pump(struct node *node);
 void tracking_answered(struct net *net, const struct net_call *call, const struct net_reply *reply);
 void tracking_init(struct net *net);

@@ -54,7 +54,7 @@ void node_up(struct conn *conn) {
     struct net *net = node->net;
     if (conn->kind == CONN_MAIN && is_twice_listed(conn)) return;
     conn->state = CONN_READY;
-    conn->backoff.pause = 0;
+    if (conn->kind == CONN_AUX) conn->backoff.pause = 0;
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
     if (conn->kind == CONN_WATCH) tracking_up(node);
     if (conn->kind != CONN_MAIN) return;
@@ -84,7 +84,8 @@ static void main_down(struct node *node, int verdict, const char *text) {
     if (node->aux.state != CONN_DOWN) conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff.pause = 0;
-    looks = tracking_main_down(node);
+    bool was_live;
+    looks = tracking_main_down(node, &was_live);
     node->main.calls = (struct call_queue){.head = NULL};
     node->answered = node->sent;
     transactions = transaction_take_all(node);
@@ -92,6 +93,7 @@ static void main_down(struct node *node, int verdict, const char *text) {
     node_lose_calls(node, &lost,
                     verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
     node_lose_calls(node, &looks, REDLOCK_VERDICT_DISCONNECTED);
+    if (was_live) tracking_lost(node, "the other connection is down");
 }
 
 void node_down(struct conn *conn, int verdict, const char *text) {

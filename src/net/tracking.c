@@ -27,7 +27,6 @@
 #include "node/scripts.h"
 
 #define INVALIDATE "__redis__:invalidate"
-#define LINGER (10000 * RL_MS) /* whoever waits again soon finds the connections open */
 
 #define NODE_OF(timer_or_conn, member)                                                             \
     ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
@@ -44,16 +43,15 @@ static struct call_queue take_calls(struct node *node) {
 static void close_watch(struct node *node) {
     timers_set(&node->net->timers, &node->watch.retry, RL_NEVER);
     if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
-    node->watch.backoff.pause = 0;
 }
 
 static void unwatch_fired(struct net_timer *timer) {
     struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, unwatch));
-    for (unsigned i = 0; i < net->nodes && !net->watching; i++) {
+    if (!policy_watch_end(&net->policy)) return;
+    for (unsigned i = 0; i < net->nodes && !net->policy.watching; i++) {
         struct node *node = &net->node[i];
         struct call_queue lost = take_calls(node);
         close_watch(node);
-        node->tracking.live = false;
         node->tracking.id = node->tracking.told = 0;
         node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED); /* whose owner may wait again */
     }
@@ -72,23 +70,16 @@ static bool draw_waiter(struct net *net) {
 }
 
 void net_watch(struct net *net, bool on) {
-    if (on == net->watching || net->closing) return;
+    struct policy *policy = &net->policy;
+    if (on == policy->watching || net->closing) return;
     if (on && !draw_waiter(net)) return;
-    net->watching = on;
-    timers_set(&net->timers, &net->unwatch, on ? RL_NEVER : net_now(net) + LINGER);
-    bool missing = false;
-    for (unsigned i = 0; i < net->nodes; i++) missing = missing || !net->node[i].tracking.live;
-    if (!on || !missing) return;
+    timers_set(&net->timers, &net->unwatch, policy_watch(policy, on, on ? 0 : net_now(net)));
+    if (!on || policy_watched(policy) == rl_all(net->nodes)) return;
     net->pending = true; /* connections are opened by net_process() */
     net_kick(net);
 }
 
-rl_mask net_watched(struct net *net) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < net->nodes && net->watching; i++)
-        if (net->node[i].tracking.live) mask |= rl_bit(i);
-    return mask;
-}
+rl_mask net_watched(struct net *net) { return policy_watched(&net->policy); }
 
 struct net_bytes net_waiter(struct net *net) {
     if (!draw_waiter(net)) return (struct net_bytes){NULL, 0};
@@ -105,12 +96,13 @@ static void tell_any(struct node *node) {
     tell(node->net, node->index, (struct net_bytes){NULL, 0}, -1);
 }
 
-static void refuse(struct node *node, const char *what, struct net_bytes error) {
+/* A refusal that may pass is not worth a word. */
+static void refuse(struct node *node, const char *what, int verdict, struct net_bytes error) {
+    if (!policy_watch_refused(&node->net->policy, node->index, verdict)) return;
     const char *end = memmem(error.data, error.bytes, ", with args", 11);
     int bytes = (int)(end ? (size_t)(end - (const char *)error.data) : error.bytes);
     net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text,
             what, bytes < 110 ? bytes : 110, (const char *)error.data);
-    node->tracking.refused = true;
 }
 
 bool tracking_subscribe(struct conn *conn) {
@@ -135,8 +127,7 @@ bool tracking_handshake(struct conn *conn) {
 
 void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
-    bool passes = verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR;
-    if (!passes) refuse(conn->node, what, *error);
+    refuse(conn->node, what, verdict, *error);
     conn_fail(conn, verdict, "cannot be told of changes");
 }
 
@@ -173,59 +164,56 @@ void tracking_answered(struct net *net, const struct net_call *call,
                    call->request->cursor == tracking->id;
     if (!current || net->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        tracking->live = true;
+        policy_watch_live(&net->policy, node->index);
         tell_any(node);
     } else if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED) {
-        refuse(node, "CLIENT TRACKING", (struct net_bytes){"", 0});
+        refuse(node, "CLIENT TRACKING", reply->verdict, (struct net_bytes){"", 0});
         conn_break(&node->watch, reply->verdict, "cannot be told of changes");
     }
 }
 
 void tracking_up(struct node *node) {
     if (!node->main.announces) return; /* send_track() comes first */
-    node->tracking.live = true;
+    policy_watch_live(&node->net->policy, node->index);
     tell_any(node);
 }
 
 struct conn *tracking_way(struct node *node) {
     if (!node->main.announces) return &node->main;
-    return node->tracking.live && !node->watch.broken ? &node->watch : NULL;
+    return policy_of(node)->watch_live && !node->watch.broken ? &node->watch : NULL;
 }
 
 void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
     struct conn *watch = &node->watch;
-    bool can = node->main.state == CONN_READY && !node->main.broken && !node->uses_transactions;
-    if (!node->net->watching || !can || tracking->refused) return;
+    if (node->uses_transactions || !policy_wants_watch(&node->net->policy, node->index)) return;
     if (watch->state == CONN_DOWN && watch->retry.index == 0) conn_start(watch);
     bool redirects = watch->state == CONN_READY && !node->main.announces;
     if (redirects && tracking->told != tracking->id) send_track(node);
 }
 
-/* What was told meanwhile is lost. */
-static void is_down(struct node *node, const char *text) {
-    struct tracking *tracking = &node->tracking;
-    bool was_live = tracking->live;
-    tracking->live = false;
-    tracking->id = tracking->told = 0;
-    if (!was_live) return;
+void tracking_lost(struct node *node, const char *text) {
     net_log(node->net, REDLOCK_LOG_DEBUG, "%s: the connection that tells of changes: %s",
             node->url.text, text);
     tell_any(node);
 }
 
-void tracking_down(struct node *node, const char *text) {
-    struct call_queue lost = take_calls(node);
-    is_down(node, text);
-    node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED);
+static struct call_queue is_down(struct node *node, bool *was_live) {
+    *was_live = policy_watch_lost(&node->net->policy, node->index);
+    node->tracking.id = node->tracking.told = 0;
+    return take_calls(node);
 }
 
-struct call_queue tracking_main_down(struct node *node) {
-    struct call_queue lost = take_calls(node);
+void tracking_down(struct node *node, const char *text) {
+    bool was_live;
+    struct call_queue lost = is_down(node, &was_live);
+    node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED);
+    if (was_live) tracking_lost(node, text);
+}
+
+struct call_queue tracking_main_down(struct node *node, bool *was_live) {
     close_watch(node);
-    node->tracking.refused = false; /* the next server behind this address is asked anew */
-    is_down(node, "the other connection is down");
-    return lost;
+    return is_down(node, was_live);
 }
 
 /* ---- what is told ---- */

@@ -140,6 +140,8 @@ void policy_down(struct policy *policy, unsigned node, int verdict) {
     at->up = at->leaving = false;
     at->verdict = verdict;
     at->writes = 0;
+    at->watch_refused = false; /* the next server behind this address is asked anew */
+    at->watch_backoff.pause = 0;
     policy_changed(policy);
 }
 
@@ -243,4 +245,49 @@ void policy_put_back(struct policy *policy, unsigned node, struct net_call *call
     if (!call->next) at->kept.tail = call;
     look_for(at, call);
     policy_changed(policy);
+}
+
+/* ---- being notified of changes ---- */
+
+rl_ns policy_watch(struct policy *policy, bool on, rl_ns now) {
+    policy->watching = on;
+    return on ? RL_NEVER : now + WATCH_LINGER;
+}
+
+bool policy_watch_end(struct policy *policy) {
+    for (unsigned i = 0; i < policy->nodes && !policy->watching; i++) {
+        policy->node[i].watch_live = false;
+        policy->node[i].watch_backoff.pause = 0;
+    }
+    return !policy->watching;
+}
+
+bool policy_wants_watch(const struct policy *policy, unsigned node) {
+    const struct policy_node *at = &policy->node[node];
+    bool asked_in_vain = at->watch_live || at->watch_refused;
+    return policy->watching && at->up && !at->leaving && !asked_in_vain;
+}
+
+rl_mask policy_watched(const struct policy *policy) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < policy->nodes && policy->watching; i++)
+        if (policy->node[i].watch_live) mask |= rl_bit(i);
+    return mask;
+}
+
+void policy_watch_live(struct policy *policy, unsigned node) {
+    policy->node[node].watch_live = true;
+    policy->node[node].watch_backoff.pause = 0;
+}
+
+bool policy_watch_lost(struct policy *policy, unsigned node) {
+    bool was_live = policy->node[node].watch_live;
+    policy->node[node].watch_live = false;
+    return was_live;
+}
+
+bool policy_watch_refused(struct policy *policy, unsigned node, int verdict) {
+    bool for_good = verdict == REDLOCK_VERDICT_NOPERM || verdict == REDLOCK_VERDICT_ERROR;
+    if (for_good) policy->node[node].watch_refused = true;
+    return for_good;
 }

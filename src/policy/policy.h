@@ -51,10 +51,15 @@ struct policy_node {
     rl_ns refused_pause; /* how long the pause after the last policy_refuse() was at most */
     uint64_t reconnects;
     char run_id[41]; /* of the server when it was last connected; "": not known */
+    /* While somebody waits. */
+    bool watch_live;    /* the node notifies of changes */
+    bool watch_refused; /* it will not, as long as this connection lasts */
+    struct backoff watch_backoff;
 };
 
 struct policy {
     unsigned nodes;
+    bool watching;          /* somebody waits */
     rl_mask ready, settled; /* as long as nothing changes until ... */
     rl_ns known_until;      /* ... then; INT64_MIN: to be found anew */
     struct policy_node node[RL_NODES_MAX];
@@ -109,7 +114,8 @@ rl_mask policy_listed_again(const struct policy *policy, unsigned node, const ch
 void policy_up(struct policy *policy, unsigned node, const char *run_id, rl_ns now);
 /* The connection is to be given up: nothing more is sent on it until it is down. */
 void policy_leave(struct policy *policy, unsigned node);
-/* The connection is down, or could not be made. `calls` is empty then. */
+/* The connection is down, or could not be made. `calls` is empty then. Whether the node notified of
+ * changes is policy_watch_lost(). */
 void policy_down(struct policy *policy, unsigned node, int verdict);
 /* The server is refused by those above us, and the next connection most likely reaches it again: so
  * the pause grows although each connection comes up. The verdict is set at once, so that going down
@@ -185,5 +191,28 @@ void policy_put_back(struct policy *policy, unsigned node, struct net_call *call
 static inline void policy_start_again(struct net_call *call, rl_ns now) {
     if (call->due < now) call->due = now - 1;
 }
+
+/* ---- being notified of changes, while somebody waits ---- */
+
+/* A caller that waits again soon finds the nodes still notifying. */
+#define WATCH_LINGER (10000 * RL_MS)
+
+/* Somebody waits, or nobody does any more. When policy_watch_end() is to be called: RL_NEVER, or
+ * WATCH_LINGER from now. */
+rl_ns policy_watch(struct policy *policy, bool on, rl_ns now);
+/* Nobody has waited for a while: no node notifies any longer. False: somebody waits again. */
+bool policy_watch_end(struct policy *policy);
+/* The node is to be asked to notify (the owner knows whether it is being asked already, or pauses
+ * by `watch_backoff`). */
+bool policy_wants_watch(const struct policy *policy, unsigned node);
+/* Nodes that notify: they take WATCH. */
+rl_mask policy_watched(const struct policy *policy);
+/* It notifies from now on; what has changed before is not known. */
+void policy_watch_live(struct policy *policy, unsigned node);
+/* It does not notify any more: true when it did, so that what has changed meanwhile is lost. */
+bool policy_watch_lost(struct policy *policy, unsigned node);
+/* It was asked, and answered with `verdict`. True: it is not asked again as long as the connection
+ * lasts, and is waited for by polling; else after a pause. */
+bool policy_watch_refused(struct policy *policy, unsigned node, int verdict);
 
 #endif
