@@ -91,7 +91,7 @@ rl_mask policy_busy_writes(const struct policy *policy) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < policy->nodes; i++) {
         const struct policy_node *at = &policy->node[i];
-        bool waits_for_memory = at->kept.head && at->up;
+        bool waits_for_memory = at->kept.head && at->up && !at->leaving;
         if (at->writes > 0 || waits_for_memory || has_write(at->turn)) mask |= rl_bit(i);
     }
     return mask;
@@ -158,6 +158,31 @@ bool policy_refuse(struct policy *policy, unsigned node, int verdict, rl_ns now)
 }
 
 /* ---- calls ---- */
+
+void policy_asked(struct policy *policy, struct call_queue *calls, struct net_call *call) {
+    call->op = (uint8_t)call->request->op;
+    policy->node[call->node].writes += net_op_is_write((enum net_op)call->op);
+    calls_await(calls, call);
+    policy_awaits(policy, call->due);
+}
+
+struct net_call *policy_answered(struct policy *policy, struct call_queue *calls) {
+    struct net_call *call = calls_pop(calls);
+    if (!call) return NULL;
+    policy->node[call->node].writes -= net_op_is_write((enum net_op)call->op);
+    policy_taken(policy, call->node);
+    return call;
+}
+
+int policy_verdict(const struct net_call *call, int verdict) {
+    bool not_found = verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_DENIED;
+    if (not_found && (call->state & CALL_SENT_BEFORE)) return REDLOCK_VERDICT_DISCONNECTED;
+    return verdict;
+}
+
+void policy_start_again(struct net_call *call, rl_ns now) {
+    if (call->due < now) call->due = now - 1;
+}
 
 bool policy_is_stalled(const struct net_call *first, rl_ns now, rl_ns stall_timeout) {
     return first && now >= first->due + stall_timeout;

@@ -135,32 +135,13 @@ static inline bool policy_takes(const struct policy *policy, unsigned node) {
 }
 
 /* A call was sent: it is appended to `calls`, which are the node's. */
-static inline void policy_asked(struct policy *policy, struct call_queue *calls,
-                                struct net_call *call) {
-    call->op = (uint8_t)call->request->op;
-    policy->node[call->node].writes += net_op_is_write((enum net_op)call->op);
-    calls_await(calls, call);
-    policy_awaits(policy, call->due);
-}
-
+void policy_asked(struct policy *policy, struct call_queue *calls, struct net_call *call);
 /* The first of them is answered. NULL: there is none. */
-static inline struct net_call *policy_answered(struct policy *policy, struct call_queue *calls) {
-    struct net_call *call = calls_pop(calls);
-    if (!call) return NULL;
-    policy->node[call->node].writes -= net_op_is_write((enum net_op)call->op);
-    policy_taken(policy, call->node);
-    return call;
-}
-
+struct net_call *policy_answered(struct policy *policy, struct call_queue *calls);
 /* What an answer means: a key that a release does not find the second time may have been deleted by
  * its own first time, and another's may have come since. Such an answer says nothing of whether the
  * key was ours. */
-static inline int policy_verdict(const struct net_call *call, int verdict) {
-    bool not_found = verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_DENIED;
-    return not_found && (call->state & CALL_SENT_BEFORE) ? (int)REDLOCK_VERDICT_DISCONNECTED
-                                                         : verdict;
-}
-
+int policy_verdict(const struct net_call *call, int verdict);
 /* When the first call awaited on a connection (NULL: none) is looked at next; `armed` is when it
  * will be by now, or RL_NEVER. Lazily: it is not moved with each answer, but looks again when it
  * comes. */
@@ -188,9 +169,7 @@ void policy_put_back(struct policy *policy, unsigned node, struct net_call *call
 /* A call that is sent later than it was meant to be: overdue from the start if it is overdue, so
  * that no SET is sent before the answer; but the time to stall begins anew, or a release that has
  * waited for long would end each new connection at once. */
-static inline void policy_start_again(struct net_call *call, rl_ns now) {
-    if (call->due < now) call->due = now - 1;
-}
+void policy_start_again(struct net_call *call, rl_ns now);
 
 /* ---- being notified of changes, while somebody waits ---- */
 
