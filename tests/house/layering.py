@@ -44,7 +44,7 @@ LAYERS = {
 }
 # What the simulator has no use for: its memory never fails, and its nodes run scripts, so that nothing waits its turn for
 # a transaction.
-NOT_SIMULATED = {"policy_put_back", "policy_keeps", "calls_push"}
+NOT_SIMULATED = {"policy_put_back", "policy_keeps", "policy_start_again", "calls_push"}
 # Of these, others see the seam and nothing else.
 SEAM = {"src/net": "src/net/net.h", "src/client": "src/client/record.h", "serve": "serve/serve.h"}
 # The one reader of requests, and a digest for scripts.
