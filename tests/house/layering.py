@@ -44,7 +44,7 @@ LAYERS = {
 }
 # What the simulator has no use for: its memory never fails, and its nodes run scripts, so that nothing waits its turn for
 # a transaction.
-NOT_SIMULATED = {"policy_put_back", "policy_keeps", "policy_start_again", "calls_push"}
+NOT_SIMULATED = {"policy_put_back", "policy_keeps", "policy_start_again"}
 # Of these, others see the seam and nothing else.
 SEAM = {"src/net": "src/net/net.h", "src/client": "src/client/record.h", "serve": "serve/serve.h"}
 # The one reader of requests, and a digest for scripts.
@@ -125,7 +125,8 @@ def check_symbols(objects):
 
 def check_decisions(policy, net, sim):
     """What the simulator judges is what ships only where both ask the same functions."""
-    decisions = symbols(policy, "--defined-only")
+    # Queues are only where calls are; who asks for them depends on what the compiler has inlined.
+    decisions = {name for name in symbols(policy, "--defined-only") if not name.startswith("calls_")}
     asked, judged = (symbols(objects, "--undefined-only") & decisions for objects in (net, sim))
     wrong = [f"src/net asks {name}(), and the simulator does not" for name in sorted(asked - judged - NOT_SIMULATED)]
     return wrong if asked else ["src/net asks src/policy nothing"]
