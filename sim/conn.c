@@ -179,16 +179,17 @@ void conn_post(struct conn *conn, struct net_call *call) {
     message->op = (uint8_t)request->op;
     message->ttl_ms = request->ttl_ms;
     /* By value, as bytes on the wire are: the token may be another's before this arrives. */
-    if (net_op_is_write(request->op) || request->op == NET_RAISE || request->op == NET_CONFIRM)
+    if (net_op_is(request->op, NET_OP_TOKEN))
         message->token = token_number(&world->tokens, request->token);
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {
         int resource = resource_of_key(request, i);
         assert(resource >= 0 && i < WORLD_RESOURCES_MAX);
         message->keys[message->keys_count++] = (uint8_t)resource;
     }
-    if (request->op >= NET_WATCH)
+    enum net_subject subject = net_op_subject(request->op);
+    if (subject == NET_OF_WAITERS)
         post_waiting(conn, request, message);
-    else if (request->nonces || request->op >= NET_SURVEY)
+    else if (request->nonces || subject == NET_OF_SERVER || subject == NET_OF_RECORD)
         post_guarded(conn, request, message);
     messages_push(&conn->out, message);
     policy_asked(&conn->net->policy, &conn->calls, call);

@@ -64,7 +64,7 @@ static bool send_one(struct conn *conn, struct net_call *call) {
         conn_post(conn, call);
         return true;
     }
-    if (call->request->op != NET_RELEASE) return false;
+    if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
     policy_keep(policy, conn->slot, call);
     conn_watch_kept(conn);
     return true;

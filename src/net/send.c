@@ -193,7 +193,7 @@ static bool send_one(struct node *node, struct net_call *call, const struct buff
     bool can_post = policy_takes(&node->net->policy, node->index) &&
                     (encoded || goes_by_transaction(node, call->request));
     if (can_post && post(node, call, encoded)) return true;
-    if (call->request->op != NET_RELEASE) return false;
+    if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
     keep(node, call);
     /* With the connection up, only memory failed. */
     if (node->main.state == CONN_READY) node_retry_memory(node);
@@ -210,11 +210,11 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
     assert(net->guarded || !command_is_guarded(request));
     buffer_clear(&net->scratch);
     bool encoded = command_encode(request, 0, false, &net->scratch, NET_WIRE_BYTES_MAX, &nonce_at);
+    const bool kept = net_op_is(request->op, NET_OP_KEPT);
     struct node *node = net->node;
     for (unsigned i = 0, count = net->nodes; i < count; i++, node++) {
         struct net_call *call = &calls[i];
-        if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !policy_takes(&net->policy, i)))
-            continue;
+        if (!(nodes & rl_bit(i)) || !(kept || policy_takes(&net->policy, i))) continue;
         assert(!call->busy);
         if (call->busy)
             continue; /* in the queue a second time, it would cut off what lies between */
@@ -247,7 +247,7 @@ static inline struct net_call *take_first(struct conn *conn) {
 static void send_whole(struct conn *conn) {
     struct node *node = conn->node;
     struct net_call *call = take_first(conn);
-    bool release = call->request->op == NET_RELEASE;
+    bool release = net_op_is(call->request->op, NET_OP_KEPT);
     size_t nonce_at;
     if (!release && owner_has_another(conn, call)) {
         call_failed(node->net, call, REDLOCK_VERDICT_ERROR);

@@ -16,7 +16,6 @@
  * SET that is denied and a release that finds nothing change no key; so a client hears of itself
  * only where it was granted something, and does not keep itself awake.
  */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,71 +294,4 @@ void tracking_push(struct conn *conn) {
                reader->slots[3].type == REPLY_STRING) {
         take_rank(conn, reader->bytes[3]);
     }
-}
-
-/* ---- requests and answers ---- */
-
-static bool encode_track(const struct net_request *request, struct words *words, struct buffer *out,
-                         size_t limit) {
-    words_begin(words, "CLIENT");
-    words_text(words, "TRACKING");
-    words_text(words, "ON");
-    words_text(words, "REDIRECT");
-    words_number(words, request->cursor);
-    words_text(words, "OPTIN");
-    words_text(words, "NOLOOP");
-    return words_end(words, out, limit);
-}
-
-static bool encode_watch(const struct net_request *request, struct words *words, struct buffer *out,
-                         size_t limit) {
-    for (size_t i = 0; i < request->keys_count; i++) {
-        words_begin(words, "CLIENT");
-        words_text(words, "CACHING");
-        words_text(words, "YES");
-        if (!words_end(words, out, limit)) return false;
-        words_begin(words, "PTTL");
-        words_bytes(words, request->keys[i]);
-        if (!words_end(words, out, limit)) return false;
-    }
-    return true;
-}
-
-static bool encode_line(const struct net_request *request, bool whole, struct words *words,
-                        struct buffer *out, size_t limit) {
-    const struct node_script_text *script = &node_scripts[NODE_WAITING];
-    const struct net_bytes *line = &request->keys[0];
-    const size_t prefix = sizeof(NET_KEY_WAITING) - 1;
-    assert(request->keys_count == 2 && line->bytes > prefix);
-    words_begin(words, whole ? "EVAL" : "EVALSHA");
-    words_bytes(words, whole ? (struct net_bytes){script->text, script->bytes}
-                             : (struct net_bytes){script->sha1, 40});
-    words_number(words, 2);
-    words_bytes(words, request->keys[0]);
-    words_bytes(words, request->keys[1]);
-    words_bytes(words, request->token);
-    words_number(words, request->op == NET_STAND ? (uint64_t)request->ttl_ms : 0);
-    words_number(words, request->age_us > 0 ? (uint64_t)request->age_us : 0);
-    words_number(words, RL_WAITING_ARMED);
-    words_text(words, NET_CHANNEL_WAKE);
-    words_bytes(words, (struct net_bytes){(const char *)line->data + prefix, line->bytes - prefix});
-    words_number(words, request->passes ? 1 : 0);
-    return words_end(words, out, limit);
-}
-
-bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words,
-                     struct buffer *out, size_t limit) {
-    if (request->op == NET_TRACK) return encode_track(request, words, out, limit);
-    if (request->op == NET_WATCH) return encode_watch(request, words, out, limit);
-    return encode_line(request, whole_script, words, out, limit);
-}
-
-bool tracking_answer(const struct net_request *request, const struct reader *reader,
-                     struct net_reply *answer) {
-    const struct reply_slot *slot = &reader->slots[0];
-    answer->verdict = REDLOCK_VERDICT_GRANTED;
-    if (request->op == NET_TRACK || request->op == NET_WATCH)
-        return reader_is_status(reader, 0, "OK");
-    answer->count = slot->integer;
-    return slot->type == REPLY_INTEGER && slot->integer >= 0;
 }

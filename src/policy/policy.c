@@ -159,13 +159,6 @@ bool policy_refuse(struct policy *policy, unsigned node, int verdict, rl_ns now)
 
 /* ---- calls ---- */
 
-void policy_asked(struct policy *policy, struct call_queue *calls, struct net_call *call) {
-    call->op = (uint8_t)call->request->op;
-    policy->node[call->node].writes += net_op_is_write((enum net_op)call->op);
-    calls_await(calls, call);
-    policy_awaits(policy, call->due);
-}
-
 struct net_call *policy_answered(struct policy *policy, struct call_queue *calls) {
     struct net_call *call = calls_pop(calls);
     if (!call) return NULL;
@@ -216,7 +209,7 @@ static void look_for(struct policy_node *at, const struct net_call *call) {
 }
 
 bool policy_keeps(const struct net_call *call, rl_ns now) {
-    return call->request->op == NET_RELEASE && call->keep_until > now;
+    return net_op_is(call->request->op, NET_OP_KEPT) && call->keep_until > now;
 }
 
 void policy_keep(struct policy *policy, unsigned node, struct net_call *call) {

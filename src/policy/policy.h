@@ -135,7 +135,13 @@ static inline bool policy_takes(const struct policy *policy, unsigned node) {
 }
 
 /* A call was sent: it is appended to `calls`, which are the node's. */
-void policy_asked(struct policy *policy, struct call_queue *calls, struct net_call *call);
+static inline void policy_asked(struct policy *policy, struct call_queue *calls,
+                                struct net_call *call) {
+    call->op = (uint8_t)call->request->op;
+    if (net_op_is_write((enum net_op)call->op)) policy->node[call->node].writes++;
+    calls_await(calls, call);
+    policy_awaits(policy, call->due);
+}
 /* The first of them is answered. NULL: there is none. */
 struct net_call *policy_answered(struct policy *policy, struct call_queue *calls);
 /* What an answer means: a key that a release does not find the second time may have been deleted by

@@ -12,45 +12,12 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "policy/ops.h"
 
 struct net_bytes {
     const void *data;
     size_t bytes;
 };
-
-enum net_op {
-    NET_ACQUIRE, /* one key: SET key token NX PX ttl. Several: all or nothing (a script, or
-                    WATCH/MULTI) */
-    NET_EXTEND,  /* compare-and-pexpire on all keys; never shortens */
-    NET_RELEASE, /* compare-and-delete of each key */
-    NET_PEEK,    /* PTTL of the key that ends last */
-    NET_LOOK,    /* first key: its first bytes and PTTL */
-    NET_SCAN,    /* keys under a prefix: SCAN cursor MATCH prefix* */
-    NET_SURVEY,  /* no keys; one question about the server itself */
-    NET_STATE,   /* no keys; GRANTED with `state`: what a vote rests on besides the node's record */
-    /* Guarded only. ACQUIRE and EXTEND of a guarded request carry the fence too: see struct
-     * net_request. */
-    NET_RAISE, /* the fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there
-                */
-    NET_CONFIRM, /* GRANTED: each key still holds the token and each stripe's fence is at least the
-                    request's; else STALE */
-    NET_RECORD,  /* the node's record: GRANTED with `items`, field and value in turn; ABSENT */
-    NET_RECORD_WRITE, /* GRANTED: written; DENIED: its nonce is not the expected one */
-    NET_FENCES,       /* all fences of the nonce (`was_kept`: the kept ones): GRANTED with `fences`;
-                         RECOVERING: there are none of that name; PROTOCOL: one of them is not a
-                         fence */
-    /* While somebody waits (net_watch()). */
-    NET_WATCH, /* as PEEK, and of the next change of these keys handlers.wake() tells */
-    NET_TRACK, /* net's own */
-    NET_STAND, /* two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: stand in line under
-                  the token for ttl_ms, `age_us` before now; GRANTED with `count`, how many are
-                  before us */
-    NET_LEAVE  /* the same keys and token: stand there no longer; GRANTED with `count`, how many
-                  still do */
-};
-static inline bool net_op_is_write(enum net_op op) {
-    return op <= NET_RELEASE;
-} /* one that leaves or takes a key */
 
 /* The names of guarded mode's own keys; the nonce is written as 16 hex digits. */
 #define NET_KEY_RECORD "redlock:node"
