@@ -120,15 +120,15 @@ void conn_start(struct conn *conn) {
     timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
     conn->address = conn->addresses.count = 0;
     conn->state = CONN_RESOLVING;
-    net->resolving = true;
     if (!reader_open(&conn->reader)) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
     } else if (url->kind == URL_UNIX) {
         connect_unix(conn);
     } else if (resolve_numeric(url->host, url->port, &conn->addresses)) {
         try_address(conn, EHOSTUNREACH);
-    } else if (!lookup_begin(conn->node)) {
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
+    } else {
+        net->resolving = true;
+        if (!lookup_begin(conn->node)) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "core/mix.h"
 #include "net/bag.h"
 #include "net/buffer.h"
 #include "net/net.h"
@@ -27,6 +28,11 @@
 #define NET_MEMORY_RETRY (10 * RL_MS)
 
 struct node;
+
+/* A key as a number, for a bag. */
+static inline uint64_t key_hash(struct net_bytes key) {
+    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes);
+}
 
 enum conn_kind {
     CONN_KICK = 0,

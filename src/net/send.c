@@ -107,21 +107,20 @@ static bool goes_by_transaction(struct node *node, const struct net_request *req
 
 static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
 
-SELDOM static void count_call(struct conn *conn, const struct net_call *call) {
+/* What a call is counted by: bag_add() or bag_remove(). */
+typedef void bag_fn(struct bag *bag, uint64_t number);
+
+SELDOM static void each_number(struct conn *conn, const struct net_call *call, bag_fn *fn) {
     if (conn->kind != CONN_WATCH) {
-        bag_add(&conn->counted, owner_of(call));
+        fn(&conn->counted, owner_of(call));
         return;
     }
     for (size_t i = 0; i < call->request->keys_count; i++)
-        bag_add(&conn->counted,
-                bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+        fn(&conn->counted, key_hash(call->request->keys[i]));
 }
 
 SELDOM static void uncount_call(struct conn *conn, const struct net_call *call) {
-    if (conn->kind != CONN_WATCH) bag_remove(&conn->counted, owner_of(call));
-    for (size_t i = 0; conn->kind == CONN_WATCH && i < call->request->keys_count; i++)
-        bag_remove(&conn->counted,
-                   bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+    each_number(conn, call, bag_remove);
     if (conn->counted_until == call) conn_stop_counting(conn);
 }
 
@@ -134,7 +133,7 @@ bool conn_counts(struct conn *conn) {
     if (!conn->counted_until && conn->calls.head) {
         conn->counted_until = conn->calls.tail;
         for (const struct net_call *call = conn->calls.head; call; call = call->next)
-            count_call(conn, call);
+            each_number(conn, call, bag_add);
     }
     return bag_is_whole(&conn->counted);
 }
@@ -151,7 +150,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     if (command_is_plain(call->request)) state |= CALL_PLAIN;
     if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
-    if (conn->counted_until) count_call(conn, call);
+    if (conn->counted_until) each_number(conn, call, bag_add);
     policy_asked(&node->net->policy, &conn->calls, call);
     if (conn->kind == CONN_MAIN) node->sent++;
     if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_watch_calls(conn);

@@ -234,7 +234,7 @@ static bool is_same(struct net_bytes one, struct net_bytes other) {
 /* Two keys of one hash only cost a hint. */
 static bool is_counted(const struct conn *conn, struct net_bytes key) {
     const struct net_call *first = conn->calls.head;
-    uint32_t times = bag_times(&conn->counted, bag_hash(key.data, key.bytes)), answered = 0;
+    uint32_t times = bag_times(&conn->counted, key_hash(key)), answered = 0;
     for (size_t i = 0; i < conn->replies / 2; i++)
         if (is_same(first->request->keys[i], key)) answered++;
     return times > answered;

@@ -39,10 +39,8 @@ static bool share_a_key(const struct net_request *a, const struct net_request *b
  * keys of one hash only make a request wait that need not. */
 enum { FEW_WAITING = 16 };
 
-static uint64_t hash_of(struct net_bytes key) { return bag_hash(key.data, key.bytes); }
-
 static void note_keys(struct transaction *tx, const struct net_request *request) {
-    for (size_t i = 0; i < request->keys_count; i++) bag_add(&tx->keys, hash_of(request->keys[i]));
+    for (size_t i = 0; i < request->keys_count; i++) bag_add(&tx->keys, key_hash(request->keys[i]));
 }
 
 static bool keeps_hashes(const struct transaction *tx) { return tx->keys.slots_count > 0; }
@@ -57,7 +55,7 @@ static struct net_call *pop(struct transaction *tx) {
     struct net_call *call = calls_pop(&tx->calls);
     const struct net_request *request = call->request;
     for (size_t i = 0; i < request->keys_count && keeps_hashes(tx); i++)
-        bag_remove(&tx->keys, hash_of(request->keys[i]));
+        bag_remove(&tx->keys, key_hash(request->keys[i]));
     if (--tx->waiting == 0) bag_clear(&tx->keys);
     return call;
 }
@@ -70,7 +68,7 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
             note_keys(tx, call->request);
     if (keeps_hashes(tx) && bag_is_whole(&tx->keys)) {
         for (size_t i = 0; i < request->keys_count; i++)
-            if (bag_times(&tx->keys, hash_of(request->keys[i])) > 0) return true;
+            if (bag_times(&tx->keys, key_hash(request->keys[i])) > 0) return true;
         return false;
     }
     for (const struct net_call *call = tx->calls.head; call; call = call->next)
