@@ -10,14 +10,15 @@
 
 #define WRITTEN(words, number, repeated, first, second)                                            \
     {                                                                                              \
-        .text = words, .script = NODE_SCRIPTS_ALL, .replies = number, .each = repeated, .shape = { \
+        .text = (words), .script = NODE_SCRIPTS_ALL, .replies = (number), .each = (repeated),      \
+        .shape = {                                                                                 \
             SHAPE_##first,                                                                         \
             SHAPE_##second                                                                         \
         }                                                                                          \
     }
 #define RUN(name, more, words, meaning, first)                                                     \
     {                                                                                              \
-        .text = words, .verdicts = meaning, .script = NODE_##name, .more_keys = more,              \
+        .text = (words), .verdicts = (meaning), .script = NODE_##name, .more_keys = (more),        \
         .replies = 1, .shape = {                                                                   \
             SHAPE_##first,                                                                         \
             SHAPE_##first                                                                          \
@@ -30,6 +31,8 @@
 #define SCRIPT_ANSWERS(name, more, text, first) RUN(name, more, text, NULL, first)
 #define OWN_SCRIPT(name, verdicts) RUN(name, 0, NULL, verdicts, VERDICTS)
 
-#define ROW(name, subject, flags, forms) [NET_##name] = forms,
+/* A row is in braces already. */
+#define ROW(name, subject, flags, forms)                                                           \
+    [NET_##name] = forms, /* NOLINT(bugprone-macro-parentheses) */
 
 const struct form forms[NET_OPS_COUNT][4] = {NET_OPS(ROW)};

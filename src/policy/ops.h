@@ -106,8 +106,8 @@ enum {
 
 #define NET_OP_NUMBER(name, subject, flags, forms) NET_##name,
 enum net_op { NET_OPS(NET_OP_NUMBER) };
-#define NET_OP_ONE_MORE(name, subject, flags, forms) +1
-enum { NET_OPS_COUNT = 0 NET_OPS(NET_OP_ONE_MORE) };
+#define NET_OP_BYTE(name, subject, flags, forms) 0,
+enum { NET_OPS_COUNT = sizeof((const char[]){NET_OPS(NET_OP_BYTE)}) };
 
 enum net_subject { NET_OF_LOCKS, NET_OF_LOOKS, NET_OF_SERVER, NET_OF_RECORD, NET_OF_WAITERS };
 
