@@ -7,17 +7,9 @@
 #define SIM_CONN_H
 
 #include "inside.h"
-
-enum {
-    CALL_SENT_BEFORE = 1
-}; /* net_call.state: a release whose answer was lost with its connection */
+#include "policy/policy.h"
 
 enum conn_state { CONN_DOWN, CONN_CONNECTING, CONN_READY };
-enum conn_tracks { TRACKS_NOT, TRACKS_ASKED, TRACKS_LIVE }; /* whether the node tells of changes */
-
-struct calls {
-    struct net_call *head, *tail;
-};
 
 struct conn {
     struct net *net;
@@ -25,19 +17,12 @@ struct conn {
     unsigned slot;
     enum conn_state state;
     bool unread;
-    int leaving;      /* a verdict for which it is to be given up (another entry of the list is this
-                         server); 0: not */
-    uint32_t process; /* of the server, as its handshake told */
-    char run_id[41], text[160];
+    int leaving; /* the verdict for which it is to be given up; 0: it is not */
+    char text[160];
     struct messages in, out;
-    struct calls calls, kept;
-    unsigned writes; /* net_op_is_write() among the calls */
+    struct call_queue calls;
     struct net_timer deadline, retry, keep;
-    rl_ns backoff;
-    bool failed, was_ready, told_ready, told_settled;
-    int verdict;
-    uint64_t reconnects;
-    enum conn_tracks tracks;
+    bool watch_asked; /* the node is being asked to notify of changes */
     struct net_timer track_again;
     bool announces;  /* the node: changes of its record and data, among its answers */
     uint64_t quorum; /* of the node's record, as its handshake said; 0: none */
@@ -52,15 +37,18 @@ struct net {
     struct conn *unread_first, **unread_last;
     bool pending, closing, abandoned;
     bool asks_quorum;
-    bool watching; /* somebody waits */
     struct net_timer unwatch;
     uint32_t waiter_number;
     char waiter[9];
+    struct policy policy; /* its node[i] is of conn[i] */
     struct conn conn[RL_NODES_MAX];
 };
 
 static inline struct actor *actor_of(const struct net *net) {
     return &net->world->actor[net->client];
+}
+static inline struct policy_node *policy_at(const struct conn *conn) {
+    return &conn->net->policy.node[conn->slot];
 }
 static inline struct link *link_at(const struct conn *conn) {
     return &actor_of(conn->net)->link[conn->slot];
@@ -71,11 +59,9 @@ void conn_up(struct conn *conn, const struct message *welcome);
 void conn_fail(struct conn *conn, int verdict);
 void conn_record(const struct conn *conn, enum history_kind kind, int64_t value);
 void conn_post(struct conn *conn, struct net_call *call);
-void conn_keep(struct conn *conn,
-               struct net_call *call);        /* a release, until the connection is up */
-void conn_tell(struct conn *conn, rl_ns now); /* what has changed of its standing */
-bool conn_is_ready(const struct conn *conn, rl_ns now);
-bool conn_is_settled(const struct conn *conn);
+void conn_leave(struct conn *conn, int verdict, const char *text); /* by the next net_process() */
+void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer);
+void conn_watch_kept(struct conn *conn); /* arms the timer for kept releases */
 void messages_drop(struct world *world, struct messages *queue);
 
 /* watch.c */
@@ -85,10 +71,7 @@ void watch_answered(struct conn *conn, const struct message *answer);
 void watch_hear(struct conn *conn, const struct message *hint);
 void watch_down(struct conn *conn);
 
-struct net_call *calls_pop(struct calls *queue);
-void calls_append(struct calls *queue, struct calls *more);
-bool call_is_write(const struct net_call *call);
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
-void calls_fail(struct net *net, struct calls *queue, int verdict);
+void calls_fail(struct net *net, struct call_queue *queue, int verdict);
 
 #endif

@@ -16,8 +16,7 @@
 int draw_text_width(const char *text, int font) { return (int)strlen(text) * font * 58 / 100; }
 
 bool draw_message(const struct history_record *record) {
-    return record->message != 0 &&
-           (record->op == NET_ACQUIRE || record->op == NET_EXTEND || record->op == NET_RELEASE);
+    return record->message != 0 && net_op_is_write(record->op);
 }
 
 bool draw_wake(const struct history_record *record) {

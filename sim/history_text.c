@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "history.h"
+#include "policy/ops.h"
 #include "redlock.h"
 
 struct line {
@@ -36,9 +37,9 @@ static void put_ms(struct line *line, const char *before, rl_ns ns, int width) {
 }
 
 static const char *op_name(unsigned op) {
-    static const char *const names[] = {
-        "ACQUIRE", "EXTEND", "RELEASE",      "PEEK",   "LOOK",  "SCAN",  "SURVEY", "STATE", "RAISE",
-        "CONFIRM", "RECORD", "RECORD_WRITE", "FENCES", "WATCH", "TRACK", "STAND",  "LEAVE"};
+#define NAME(name, subject, flags, forms) #name,
+    static const char *const names[] = {NET_OPS(NAME)};
+#undef NAME
     return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";
 }
 

@@ -59,12 +59,14 @@ static void fire_timers(struct net *net) {
 /* ---- sending ---- */
 
 static bool send_one(struct conn *conn, struct net_call *call) {
-    if (conn->state == CONN_READY && !conn->leaving && !conn->kept.head) {
+    struct policy *policy = &conn->net->policy;
+    if (policy_takes(policy, conn->slot)) {
         conn_post(conn, call);
         return true;
     }
-    if (call->request->op != NET_RELEASE) return false;
-    conn_keep(conn, call);
+    if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
+    policy_keep(policy, conn->slot, call);
+    conn_watch_kept(conn);
     return true;
 }
 
@@ -112,7 +114,7 @@ void net_receive(struct net *net, struct message *message) {
 
 static void take_answer(struct conn *conn, const struct message *answer) {
     struct net *net = conn->net;
-    struct net_call *call = calls_pop(&conn->calls);
+    struct net_call *call = policy_answered(&net->policy, &conn->calls);
     struct net_bytes items[BODY_WORDS];
     struct net_bytes value = token_bytes(&net->world->tokens, answer->value);
     struct net_reply reply = {.verdict = answer->verdict,
@@ -138,7 +140,6 @@ static void take_answer(struct conn *conn, const struct message *answer) {
         reply.state = &state;
         reply.items_count = 0;
     }
-    conn->writes -= call_is_write(call);
     world_write_message(net->world, HISTORY_ANSWERED, answer);
     call_done(net, call, &reply);
 }
@@ -191,7 +192,10 @@ void net_process(struct net *net, const struct net_batch *batch) {
     fire_timers(net);
     for (unsigned i = 0; i < net->nodes; i++)
         if (net->conn[i].leaving) conn_fail(&net->conn[i], net->conn[i].leaving);
-    for (unsigned i = 0; i < net->nodes; i++) conn_tell(&net->conn[i], net_now(net));
+    for (unsigned i = 0; i < net->nodes; i++) {
+        if (policy_reports(&net->policy, i, net_now(net)))
+            net->handlers.node(net->handlers.context, i);
+    }
     for (unsigned i = 0; i < net->nodes; i++) watch_pump(&net->conn[i]);
     net_flush(net);
 }
@@ -215,6 +219,7 @@ int net_open(struct net **out, const struct net_options *options,
     net->nodes = world->actor[world->opening].slots;
     net->asks_quorum = options->asks_quorum;
     net->unread_last = &net->unread_first;
+    policy_init(&net->policy, net->nodes);
     for (unsigned i = 0; i < net->nodes; i++) {
         conn_init(&net->conn[i], net, i);
         link_at(&net->conn[i])->guarded = options->guarded;
@@ -252,9 +257,10 @@ void net_close(struct net *net, bool forked) {
         messages_drop(net->world, &conn->in);
         messages_drop(net->world, &conn->out);
         if (forked) continue;
-        struct calls all = conn->calls;
-        conn->calls = (struct calls){NULL, NULL};
-        calls_append(&all, &conn->kept);
+        struct call_queue all = conn->calls;
+        conn->calls = (struct call_queue){.head = NULL};
+        policy_down(&net->policy, i, REDLOCK_VERDICT_DISCONNECTED);
+        calls_append(&all, &policy_at(conn)->kept);
         calls_fail(net, &all, REDLOCK_VERDICT_DISCONNECTED);
     }
     free(net);
@@ -278,26 +284,13 @@ int64_t net_wall_us(struct net *net) { return (actor_of(net)->wall + net_now(net
 
 unsigned net_nodes(const struct net *net) { return net->nodes; }
 
-rl_mask net_ready(struct net *net, rl_ns now) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < net->nodes; i++)
-        if (conn_is_ready(&net->conn[i], now)) mask |= rl_bit(i);
-    return mask;
-}
+rl_mask net_ready(struct net *net, rl_ns now) { return policy_ready(&net->policy, now); }
 
-rl_mask net_settled(struct net *net) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < net->nodes; i++)
-        if (conn_is_settled(&net->conn[i])) mask |= rl_bit(i);
-    return mask;
-}
+rl_mask net_settled(struct net *net) { return policy_settled(&net->policy); }
 
-/* Whoever is gone waits for nothing. */
+/* A client that is gone waits for nothing. */
 rl_mask net_busy_writes(struct net *net) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < net->nodes && !net->abandoned; i++)
-        if (net->conn[i].writes > 0) mask |= rl_bit(i);
-    return mask;
+    return net->abandoned ? 0 : policy_busy_writes(&net->policy);
 }
 
 void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status *status) {
@@ -307,16 +300,15 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
                                        "redis://n13", "redis://n14", "redis://n15"};
     assert(node < net->nodes);
     const struct conn *conn = &net->conn[node];
+    const struct policy_node *policy = policy_at(conn);
     memset(status, 0, sizeof(*status));
     status->url = urls[link_at(conn)->node];
-    status->verdict = conn->verdict;
-    if (conn->state == CONN_READY && !conn_is_ready(conn, now))
-        status->verdict = REDLOCK_VERDICT_TIMEOUT;
-    status->connected = conn->state == CONN_READY;
-    status->reconnects = conn->reconnects;
+    status->verdict = policy_shown_verdict(&net->policy, node, now);
+    status->connected = policy->up && !policy->leaving;
+    status->reconnects = policy->reconnects;
     memcpy(status->text, conn->text, sizeof(status->text));
     if (conn->state != CONN_READY) return;
-    memcpy(status->run_id, conn->run_id, sizeof(status->run_id));
+    memcpy(status->run_id, policy->run_id, sizeof(status->run_id));
     status->announces = conn->announces;
     if (conn->quorum)
         snprintf(status->quorum, sizeof(status->quorum), "%016llx",
@@ -326,10 +318,9 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
 /* Given up by the next net_process(): no handler runs in here. */
 void net_reconnect(struct net *net, unsigned node, int verdict, const char *text) {
     struct conn *conn = &net->conn[node];
-    if (conn->state != CONN_READY || conn->leaving) return;
-    conn->leaving = verdict;
+    if (!policy_refuse(&net->policy, node, verdict, net_now(net))) return;
     snprintf(conn->text, sizeof(conn->text), "%s", text);
-    net->pending = true;
+    if (conn->state != CONN_DOWN) conn_leave(conn, verdict, text);
 }
 
 void net_kick(struct net *net) { net->pending = true; }

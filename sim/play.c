@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mix.h"
 #include "memory.h"
 
 enum { LAST_ROUNDS = 2 }; /* how often each client takes each lock once the faults are over */
@@ -435,13 +436,12 @@ void player_play(struct player *player, const struct plan *plan, const struct pl
 }
 
 uint64_t player_hash(const struct player *player) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = RL_FNV_BASIS;
     char line[256];
     for (size_t i = 0; i < player->history.count; i++) {
         history_print(&player->history.records[i], line, sizeof(line));
-        for (const char *at = line; *at; at++)
-            hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-        hash = (hash ^ '\n') * UINT64_C(0x100000001b3);
+        hash = rl_fnv1a(hash, line, strlen(line));
+        hash = rl_fnv1a(hash, "\n", 1);
     }
     return hash;
 }

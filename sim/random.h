@@ -10,17 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/mix.h"
+
 struct random {
     uint64_t state;
 };
 
-/* splitmix64 */
-static inline uint64_t random_next(struct random *random) {
-    uint64_t z = random->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+static inline uint64_t random_next(struct random *random) { return rl_splitmix64(&random->state); }
 
 static inline struct random random_named(uint64_t seed, uint64_t name) {
     struct random mix = {seed};

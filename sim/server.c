@@ -172,12 +172,10 @@ static bool would_change(struct server *server, const struct message *request) {
 static int refusal(struct server *server, const struct message *request) {
     int mode = server_mode(server);
     if (mode == REDLOCK_VERDICT_GRANTED || refuses_all(mode)) return mode;
-    if (request->op == NET_ACQUIRE || request->op == NET_RAISE || request->op == NET_RECORD_WRITE)
-        return mode;
-    if (request->op == NET_STAND || (request->op == NET_LEAVE && mode != REDLOCK_VERDICT_OOM))
-        return mode;
+    bool out_of_memory = mode == REDLOCK_VERDICT_OOM;
+    if (net_op_is(request->op, NET_OP_GROWS | (out_of_memory ? 0 : NET_OP_CHANGES))) return mode;
     if (!net_op_is_write(request->op)) return REDLOCK_VERDICT_GRANTED;
-    if (mode == REDLOCK_VERDICT_OOM && !request->guarded) return REDLOCK_VERDICT_GRANTED;
+    if (out_of_memory && !request->guarded) return REDLOCK_VERDICT_GRANTED;
     return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
 }
 
@@ -222,22 +220,31 @@ static void scan_op(struct server *server, struct message *request) {
     request->verdict = REDLOCK_VERDICT_GRANTED;
 }
 
+static void serve(struct server *server, struct message *request) {
+    switch (net_op_subject(request->op)) {
+    case NET_OF_LOCKS: write_op(server, request); break;
+    case NET_OF_LOOKS:
+        if (request->op == NET_SCAN)
+            scan_op(server, request);
+        else
+            server_read(server, request);
+        break;
+    case NET_OF_SERVER:
+    case NET_OF_RECORD: server_guard_serve(server, request); break;
+    case NET_OF_WAITERS: tell_serve(server, request); break;
+    }
+}
+
 static void execute(struct server *server, struct message *request) {
     int refused = refusal(server, request);
     request->remaining_ms = -2;
     server->world->serving = link_of(server->world, request);
     if (refused != REDLOCK_VERDICT_GRANTED)
         request->verdict = (int16_t)refused;
-    else if (request->op >= NET_WATCH)
-        tell_serve(server, request);
-    else if (request->guarded || request->op >= NET_SURVEY)
+    else if (request->guarded)
         server_guard_serve(server, request);
-    else if (net_op_is_write(request->op))
-        write_op(server, request);
-    else if (request->op == NET_SCAN)
-        scan_op(server, request);
     else
-        server_read(server, request);
+        serve(server, request);
     server->world->serving = NULL;
     if (request->part != PART_FIRST) world_write_message(server->world, HISTORY_ARRIVED, request);
 }

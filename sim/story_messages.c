@@ -15,8 +15,6 @@
 #define PROMPT (20 * RL_MS)
 #define TOGETHER (5 * RL_MS)
 
-static bool is_write(int op) { return op == NET_ACQUIRE || op == NET_EXTEND || op == NET_RELEASE; }
-
 static const char *what(int op) {
     return op == NET_ACQUIRE ? "request" : op == NET_EXTEND ? "extension" : "release";
 }
@@ -132,7 +130,7 @@ static bool drops_with_it(struct story *story, size_t index) {
         const struct history_record *record = &history->records[i];
         if (record->kind != HISTORY_DROPPED || record->client != gone->client) continue;
         story->told[i] = 1;
-        any = any || is_write(record->op);
+        any = any || net_op_is_write(record->op);
     }
     return any;
 }
@@ -248,7 +246,7 @@ void story_message_event(struct story *story, size_t index) {
         tell_woken(story, index);
         return;
     }
-    if (!is_write(record->op)) return;
+    if (!net_op_is_write(record->op)) return;
     switch (record->kind) {
     case HISTORY_SENT: tell_sent(story, index); break;
     case HISTORY_DROPPED: tell_dropped(story, index); break;

@@ -9,10 +9,7 @@
 #include "inside.h"
 
 static uint64_t hash_of(struct net_bytes bytes) {
-    const unsigned char *at = bytes.data;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < bytes.bytes; i++) hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return rl_fnv1a(RL_FNV_BASIS, bytes.data, bytes.bytes);
 }
 
 struct net_bytes token_bytes(const struct tokens *tokens, uint32_t number) {

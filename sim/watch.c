@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Being told of changes, as its client sees it: the rules of src/net/tracking.c, with the second
+ * Being notified of changes, as its client sees it: by the rules of src/policy, with the second
  * connection to a node and the request that names it in one message. A world whose nodes do not
- * tell is one before Redis 6.0.
+ * notify is one before Redis 6.0.
  */
 #include <stdio.h>
 
 #include "conn.h"
-
-#define LINGER (10000 * RL_MS)
-#define RETRY (200 * RL_MS)
 
 #define NET_OF(timer, member) ((struct net *)(void *)((char *)(timer)-offsetof(struct net, member)))
 
@@ -41,12 +38,12 @@ void watch_hear(struct conn *conn, const struct message *hint) {
 
 static void forget(struct conn *conn) {
     net_timer_set(conn->net, &conn->track_again, RL_NEVER);
-    conn->tracks = TRACKS_NOT;
+    conn->watch_asked = false;
 }
 
 static void unwatch_fired(struct net_timer *timer) {
     struct net *net = NET_OF(timer, unwatch);
-    if (net->watching) return;
+    if (!policy_watch_end(&net->policy)) return;
     for (unsigned i = 0; i < net->nodes; i++) {
         forget(&net->conn[i]);
         link_at(&net->conn[i])->tracks = 0; /* nobody is at the other end any more */
@@ -62,18 +59,12 @@ void watch_init(struct net *net) {
 }
 
 void net_watch(struct net *net, bool on) {
-    if (on == net->watching || net->closing || !tells(net)) return;
-    net->watching = on;
-    net_timer_set(net, &net->unwatch, on ? RL_NEVER : net_now(net) + LINGER);
+    if (on == net->policy.watching || net->closing || !tells(net)) return;
+    net_timer_set(net, &net->unwatch, policy_watch(&net->policy, on, net_now(net)));
     if (on) net->pending = true; /* asked for by net_process() */
 }
 
-rl_mask net_watched(struct net *net) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < net->nodes && net->watching; i++)
-        if (net->conn[i].tracks == TRACKS_LIVE) mask |= rl_bit(i);
-    return mask;
-}
+rl_mask net_watched(struct net *net) { return policy_watched(&net->policy); }
 
 /* Each process is a waiter of its own. */
 static void name_waiter(struct net *net) {
@@ -93,31 +84,30 @@ uint32_t net_waiter_number(const struct net *net) { return net->waiter_number; }
 
 void watch_pump(struct conn *conn) {
     struct net *net = conn->net;
-    bool can = conn->state == CONN_READY && !conn->leaving && conn->track_again.index == 0;
-    if (!net->watching || !can || conn->tracks != TRACKS_NOT || net->closing) return;
+    if (conn->watch_asked || conn->track_again.index != 0 || net->closing) return;
+    if (!policy_wants_watch(&net->policy, conn->slot)) return;
     struct message *track = message_new(net->world);
     track->what = MESSAGE_TRACK;
     track->client = (uint8_t)net->client;
     track->slot = (uint8_t)conn->slot;
-    conn->tracks = TRACKS_ASKED;
+    conn->watch_asked = true;
     messages_push(&conn->out, track);
 }
 
 void watch_answered(struct conn *conn, const struct message *answer) {
     struct net *net = conn->net;
-    if (conn->tracks != TRACKS_ASKED) return;
+    if (!conn->watch_asked) return;
+    conn->watch_asked = false;
     if (answer->verdict == REDLOCK_VERDICT_GRANTED) {
-        conn->tracks = TRACKS_LIVE;
+        policy_watch_live(&net->policy, conn->slot);
         hear_any(conn);
-        return;
+    } else if (!policy_watch_refused(&net->policy, conn->slot, answer->verdict)) {
+        conn_pause(conn, &policy_at(conn)->watch_backoff, &conn->track_again);
     }
-    conn->tracks = TRACKS_NOT;
-    net_timer_set(net, &conn->track_again, net_now(net) + RETRY);
 }
 
 /* What was told meanwhile may be lost. */
 void watch_down(struct conn *conn) {
-    bool was_live = conn->tracks == TRACKS_LIVE;
     forget(conn);
-    if (was_live) hear_any(conn);
+    if (policy_watch_lost(&conn->net->policy, conn->slot)) hear_any(conn);
 }

@@ -8,6 +8,7 @@
  * tie for ever.
  */
 #include "core/core.h"
+#include "core/mix.h"
 
 #include <assert.h>
 #include <string.h>
@@ -67,13 +68,8 @@ static void end(struct rl_acquire *acquire, enum rl_outcome outcome, rl_ns now,
     move(acquire, outcome == RL_OUTCOME_OK ? RL_ACQUIRE_WON : RL_ACQUIRE_OVER, now);
 }
 
-/* splitmix64: small, and good enough to keep clients from moving in step. */
-static uint64_t draw(struct rl_acquire *acquire) {
-    uint64_t z = acquire->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+/* Good enough to keep clients from moving in step. */
+static uint64_t draw(struct rl_acquire *acquire) { return rl_splitmix64(&acquire->random); }
 
 static rl_ns draw_between(struct rl_acquire *acquire, rl_ns low, rl_ns high) {
     return low + (rl_ns)(draw(acquire) % ((uint64_t)(high - low) + 1));

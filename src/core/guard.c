@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/mix.h"
 #include "core/standing.h"
 
 #define RETRY_PAUSE (100 * RL_MS)
@@ -28,12 +29,9 @@ void rl_guard_init(struct rl_guard *guard, unsigned nodes, uint32_t drift_ppm, r
         guard->node[i].reconnect_at = guard->node[i].reclaim_at = RL_NEVER;
 }
 
-/* splitmix64, seeded anew by every event. */
+/* Seeded anew by every event. */
 static uint64_t draw(struct rl_guard *guard) {
-    uint64_t z = guard->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
+    uint64_t z = rl_splitmix64(&guard->random);
     return z ? z : 1;
 }
 

@@ -11,6 +11,7 @@
  * (nobody keeps one for us) the rank is guessed anew each time, which is a random delay.
  */
 #include "core/core.h"
+#include "core/mix.h"
 
 #include <assert.h>
 #include <string.h>
@@ -25,12 +26,7 @@
 #define YOUNG_PART 4   /* younger than this part of our own TTL */
 #define LOSSES_MAX 5
 
-static uint64_t draw(struct rl_waiting *waiting) {
-    uint64_t z = waiting->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+static uint64_t draw(struct rl_waiting *waiting) { return rl_splitmix64(&waiting->random); }
 
 static rl_ns draw_between(struct rl_waiting *waiting, rl_ns low, rl_ns high) {
     return low + (rl_ns)(draw(waiting) % ((uint64_t)(high - low) + 1));

@@ -10,6 +10,7 @@
 
 #include "core/guard.h"
 #include "net/command.h"
+#include "net/form.h"
 #include "net/info.h"
 #include "net/setnx.h"
 #include "net/verdict.h"
@@ -25,16 +26,17 @@ static bool answer_set(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
-static bool answer_script(const struct net_request *request, const struct reader *reader,
-                          struct net_reply *answer) {
-    if (reader->slots[0].type != REPLY_INTEGER) return false;
-    switch (reader->slots[0].integer) {
-    case 1: answer->verdict = REDLOCK_VERDICT_GRANTED; return true;
-    case 0:
-        answer->verdict =
-            request->op == NET_ACQUIRE ? REDLOCK_VERDICT_DENIED : REDLOCK_VERDICT_ABSENT;
-        return true;
-    case -1: answer->verdict = REDLOCK_VERDICT_DENIED; return request->op != NET_ACQUIRE;
+/* A script's integer, by what the table says of it. */
+static bool answer_verdict(const char verdicts[4], const struct reader *reader,
+                           struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    if (slot->type != REPLY_INTEGER || slot->integer < -2 || slot->integer > 1) return false;
+    switch (verdicts[slot->integer + 2]) {
+    case 'G': answer->verdict = REDLOCK_VERDICT_GRANTED; return true;
+    case 'D': answer->verdict = REDLOCK_VERDICT_DENIED; return true;
+    case 'A': answer->verdict = REDLOCK_VERDICT_ABSENT; return true;
+    case 'S': answer->verdict = REDLOCK_VERDICT_STALE; return true;
+    case 'R': answer->verdict = REDLOCK_VERDICT_RECOVERING; return true;
     default: return false;
     }
 }
@@ -45,35 +47,6 @@ static bool answer_zadd(const struct reader *reader, struct net_reply *answer) {
     if (slot->type != REPLY_INTEGER || slot->integer < 0 || slot->integer > 1) return false;
     answer->verdict = slot->integer == 1 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_STALE;
     return true;
-}
-
-static bool answer_guarded_script(enum net_op op, const struct reader *reader,
-                                  struct net_reply *answer) {
-    static const struct {
-        enum net_op op;
-        int64_t integer;
-        int verdict;
-    } table[] = {
-        {NET_ACQUIRE, 1, REDLOCK_VERDICT_GRANTED},
-        {NET_ACQUIRE, 0, REDLOCK_VERDICT_DENIED},
-        {NET_ACQUIRE, -1, REDLOCK_VERDICT_STALE},
-        {NET_EXTEND, 1, REDLOCK_VERDICT_GRANTED},
-        {NET_EXTEND, 0, REDLOCK_VERDICT_ABSENT},
-        {NET_EXTEND, -1, REDLOCK_VERDICT_DENIED},
-        {NET_EXTEND, -2, REDLOCK_VERDICT_RECOVERING},
-        {NET_CONFIRM, 1, REDLOCK_VERDICT_GRANTED},
-        {NET_CONFIRM, 0, REDLOCK_VERDICT_STALE},
-        {NET_CONFIRM, -2, REDLOCK_VERDICT_RECOVERING},
-        {NET_RECORD_WRITE, 1, REDLOCK_VERDICT_GRANTED},
-        {NET_RECORD_WRITE, 0, REDLOCK_VERDICT_DENIED},
-    };
-    if (reader->slots[0].type != REPLY_INTEGER) return false;
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (table[i].op != op || table[i].integer != reader->slots[0].integer) continue;
-        answer->verdict = table[i].verdict;
-        return true;
-    }
-    return false;
 }
 
 /* What it was not raised to is lower than what stands in the way. */
@@ -108,8 +81,7 @@ static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_re
     return true;
 }
 
-static bool answer_look(unsigned nth, const struct reader *reader, struct net_reply *answer) {
-    if (nth == 0) return answer_pttl(0, reader, answer);
+static bool answer_value(const struct reader *reader, struct net_reply *answer) {
     if (reader->slots[0].type != REPLY_STRING) return false;
     answer->value = reader->bytes[0];
     answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
@@ -218,51 +190,54 @@ static bool answer_survey(enum net_question question, const struct reader *reade
     return true;
 }
 
-static bool answer_state(unsigned nth, const struct reader *reader, struct net_state *state,
-                         struct net_reply *answer) {
+static bool answer_state(unsigned nth, unsigned replies, const struct reader *reader,
+                         struct net_state *state, struct net_reply *answer) {
     bool sound;
     if (!state || !state_answer(nth, reader, state, &sound)) return false;
     answer->verdict = sound ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_PROTOCOL;
-    answer->state = nth + 1 == STATE_COMMANDS ? state : NULL;
+    answer->state = nth + 1 == replies ? state : NULL;
     return true;
 }
 
-static bool answer_acquire(const struct net_request *request, unsigned nth,
-                           const struct reader *reader, struct net_reply *answer) {
-    if (request->keys_count == 1)
-        return nth == 0 ? answer_set(reader, answer) : answer_zadd(reader, answer);
-    return request->nonces ? answer_guarded_script(NET_ACQUIRE, reader, answer)
-                           : answer_script(request, reader, answer);
+/* The first reply to a WATCH. */
+static bool answer_ok(const struct reader *reader, struct net_reply *answer) {
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    return reader_is_status(reader, 0, "OK");
+}
+
+static bool answer_count(const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    answer->count = slot->integer;
+    return slot->type == REPLY_INTEGER && slot->integer >= 0;
+}
+
+/* The scripts of scheme=setnx answer as the classic ones do. */
+static bool answer_setnx(const struct net_request *request, unsigned nth,
+                         const struct reader *reader, struct net_reply *answer) {
+    if (!net_op_is_write(request->op)) return setnx_answer(request, nth, reader, answer);
+    return answer_verdict(forms[request->op][1].verdicts, reader, answer);
 }
 
 static bool answer_right(const struct net_request *request, unsigned nth,
                          const struct reader *reader, struct answer_room room,
                          struct net_reply *answer) {
-    if (setnx_speaks(request))
-        return net_op_is_write(request->op) ? answer_script(request, reader, answer)
-                                            : setnx_answer(request, nth, reader, answer);
-    switch (request->op) {
-    case NET_ACQUIRE: return answer_acquire(request, nth, reader, answer);
-    case NET_EXTEND:
-        return request->nonces ? answer_guarded_script(NET_EXTEND, reader, answer)
-                               : answer_script(request, reader, answer);
-    case NET_RELEASE: return answer_script(request, reader, answer);
-    case NET_PEEK: return answer_pttl(nth, reader, answer);
-    case NET_LOOK: return answer_look(nth, reader, answer);
-    case NET_SCAN: return answer_scan(reader, answer);
-    case NET_SURVEY: return answer_survey(request->question, reader, answer);
-    case NET_STATE: return answer_state(nth, reader, room.state, answer);
-    case NET_RAISE: return answer_raise(request, reader, answer);
-    case NET_CONFIRM:
-    case NET_RECORD_WRITE: return answer_guarded_script(request->op, reader, answer);
-    case NET_RECORD: return answer_record(reader, answer);
-    case NET_FENCES: return answer_fences(reader, room.fences, answer);
-    case NET_WATCH:
-        return nth % 2 == 0 ? tracking_answer(request, reader, answer)
-                            : answer_pttl(nth / 2, reader, answer);
-    case NET_TRACK:
-    case NET_STAND:
-    case NET_LEAVE: return tracking_answer(request, reader, answer);
+    if (setnx_speaks(request)) return answer_setnx(request, nth, reader, answer);
+    const struct form *form = form_of(request);
+    switch ((enum shape)form->shape[nth % 2]) {
+    case SHAPE_SET: return answer_set(reader, answer);
+    case SHAPE_RAISED: return answer_zadd(reader, answer);
+    case SHAPE_VERDICTS: return answer_verdict(form->verdicts, reader, answer);
+    case SHAPE_RAISE: return answer_raise(request, reader, answer);
+    case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
+    case SHAPE_VALUE: return answer_value(reader, answer);
+    case SHAPE_SCAN: return answer_scan(reader, answer);
+    case SHAPE_SURVEY: return answer_survey(request->question, reader, answer);
+    case SHAPE_STATE: return answer_state(nth, form->replies, reader, room.state, answer);
+    case SHAPE_RECORD: return answer_record(reader, answer);
+    case SHAPE_FENCES: return answer_fences(reader, room.fences, answer);
+    case SHAPE_OK: return answer_ok(reader, answer);
+    case SHAPE_COUNT: return answer_count(reader, answer);
     }
     return false;
 }

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "core/mix.h"
+
 enum { BAG_SLOTS_MIN = 64 };
 
 struct bag_slot {
@@ -15,16 +17,10 @@ struct bag_slot {
     bool used;
 };
 
-static uint64_t scattered(uint64_t number) {
-    number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
-    return number ^ number >> 31;
-}
-
 /* Its slot, or the free one where it belongs. NULL: there are no slots. */
 static struct bag_slot *slot_of(const struct bag *bag, uint64_t number) {
     if (bag->slots_count == 0) return NULL;
-    size_t at = (size_t)scattered(number) & (bag->slots_count - 1);
+    size_t at = (size_t)rl_scatter(number) & (bag->slots_count - 1);
     while (bag->slots[at].used && bag->slots[at].number != number)
         at = (at + 1) & (bag->slots_count - 1);
     return &bag->slots[at];
@@ -67,13 +63,6 @@ void bag_remove(struct bag *bag, uint64_t number) {
 uint32_t bag_times(const struct bag *bag, uint64_t number) {
     const struct bag_slot *slot = slot_of(bag, number);
     return slot ? slot->times : 0;
-}
-
-uint64_t bag_hash(const void *data, size_t bytes) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
-    return hash;
 }
 
 void bag_clear(struct bag *bag) {

@@ -18,7 +18,6 @@ struct bag {
 void bag_add(struct bag *bag, uint64_t number);
 void bag_remove(struct bag *bag, uint64_t number); /* once; nothing where it is not there */
 uint32_t bag_times(const struct bag *bag, uint64_t number);
-uint64_t bag_hash(const void *data, size_t bytes); /* a number for bytes */
 static inline bool bag_is_whole(const struct bag *bag) { return !bag->lacks; }
 void bag_clear(struct bag *bag); /* gives its memory back */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/guard.h"
-#include "net/info.h"
+#include "net/form.h"
 #include "net/setnx.h"
 #include "node/scripts.h"
 #include "redlock.h"
@@ -21,10 +21,14 @@ _Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 3, "all stripes mu
 
 enum { FENCES_NAME_BYTES = sizeof(NET_KEY_FENCES) - 1 + NET_NONCE_BYTES, SHA1_BYTES = 40 };
 
-void words_begin(struct words *words, const char *command) {
+static void words_clear(struct words *words) {
     words->count = 0;
     words->numbers = 0;
     words->named = 0;
+}
+
+void words_begin(struct words *words, const char *command) {
+    words_clear(words);
     words_text(words, command);
 }
 
@@ -100,41 +104,22 @@ static size_t words_behind(const struct words *words, int word) {
 }
 
 bool command_is_guarded(const struct net_request *request) {
-    switch (request->op) {
-    case NET_ACQUIRE:
-    case NET_EXTEND: return request->nonces != NULL;
-    case NET_RAISE:
-    case NET_CONFIRM:
-    case NET_RECORD_WRITE:
-    case NET_FENCES: return true;
-    default: return false;
-    }
+    if (net_op_is(request->op, NET_OP_GUARDED)) return true;
+    return request->nonces && net_op_is(request->op, NET_OP_FENCED);
 }
 
 bool command_needs_script(const struct net_request *request) {
-    switch (request->op) {
-    case NET_ACQUIRE: return request->keys_count > 1 || request->scheme != REDLOCK_SCHEME_SET;
-    case NET_EXTEND:
-    case NET_RELEASE:
-    case NET_RAISE:
-    case NET_CONFIRM:
-    case NET_STAND:
-    case NET_LEAVE:
-    case NET_RECORD_WRITE: return true;
-    default: return false;
-    }
+    if (request->op == NET_ACQUIRE && request->scheme != REDLOCK_SCHEME_SET) return true;
+    return form_of(request)->script != NODE_SCRIPTS_ALL;
 }
 
 unsigned command_replies(const struct net_request *request) {
     if (setnx_speaks(request)) return setnx_replies(request);
-    if (request->op == NET_PEEK) return (unsigned)request->keys_count;
-    if (request->op == NET_WATCH) return 2 * (unsigned)request->keys_count;
-    if (request->op == NET_ACQUIRE) return request->nonces && request->keys_count == 1 ? 2 : 1;
-    if (request->op == NET_STATE) return STATE_COMMANDS;
-    return request->op == NET_LOOK ? 2 : 1;
+    const struct form *form = form_of(request);
+    return form->replies * (form->each ? (unsigned)request->keys_count : 1);
 }
 
-/* ---- locks ---- */
+/* ---- encoders of their own ---- */
 
 static void begin_script(struct words *words, enum node_script script, bool whole, size_t keys) {
     words_begin(words, whole ? "EVAL" : "EVALSHA");
@@ -142,49 +127,6 @@ static void begin_script(struct words *words, enum node_script script, bool whol
                 whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
                       : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
     words_number(words, keys);
-}
-
-static void encode_script(const struct net_request *request, bool whole, struct words *words) {
-    enum node_script script = NODE_ACQUIRE_MANY;
-    if (request->op == NET_EXTEND) script = NODE_EXTEND;
-    if (request->op == NET_RELEASE) script = NODE_RELEASE;
-    begin_script(words, script, whole, request->keys_count);
-    for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
-    words_bytes(words, request->token);
-    if (script != NODE_RELEASE) words_number(words, (uint64_t)request->ttl_ms);
-}
-
-static void encode_set(const struct net_request *request, struct words *words) {
-    words_begin(words, "SET");
-    words_bytes(words, request->keys[0]);
-    words_bytes(words, request->token);
-    words_text(words, "NX");
-    words_text(words, "PX");
-    words_number(words, (uint64_t)request->ttl_ms);
-}
-
-static bool encode_peek(const struct net_request *request, struct words *words, struct buffer *out,
-                        size_t limit) {
-    for (size_t i = 0; i < request->keys_count; i++) {
-        words_begin(words, "PTTL");
-        words_bytes(words, request->keys[i]);
-        if (!words_end(words, out, limit)) return false;
-    }
-    return true;
-}
-
-/* PTTL first: it alone tells an absent key from one that holds nothing. */
-static bool encode_look(const struct net_request *request, struct words *words, struct buffer *out,
-                        size_t limit) {
-    words_begin(words, "PTTL");
-    words_bytes(words, request->keys[0]);
-    if (!words_end(words, out, limit)) return false;
-    words_begin(words, "GETRANGE");
-    words_bytes(words, request->keys[0]);
-    words_number(words, 0);
-    words_number(
-        words, REDLOCK_TOKEN_BYTES_MAX); /* one more than is shown, to know whether there is more */
-    return words_end(words, out, limit);
 }
 
 /* The prefix is bytes, MATCH takes a glob: what a glob would read as more than itself is
@@ -271,34 +213,6 @@ static void add_fences(struct words *words, char text[FENCES_NAME_BYTES], uint64
     words_bytes(words, fences_name(text, nonce));
 }
 
-static void encode_zadd(const struct net_request *request, uint64_t nonce,
-                        char name[FENCES_NAME_BYTES], struct words *words) {
-    assert(request->stripes_count == 1);
-    words_begin(words, "ZADD");
-    add_fences(words, name, nonce);
-    words_text(words, "XX");
-    words_text(words, "GT");
-    words_text(words, "CH");
-    words_number(words, (uint64_t)request->fence);
-    words_number(words, request->stripes[0]);
-}
-
-static void encode_guarded_script(const struct net_request *request, uint64_t nonce, bool whole,
-                                  char name[FENCES_NAME_BYTES], struct words *words) {
-    enum node_script script = NODE_ACQUIRE_GUARDED;
-    if (request->op == NET_EXTEND) script = NODE_EXTEND_GUARDED;
-    if (request->op == NET_RAISE) script = NODE_RAISE;
-    if (request->op == NET_CONFIRM) script = NODE_CONFIRM;
-    begin_script(words, script, whole, request->keys_count + 1);
-    for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
-    add_fences(words, name, nonce);
-    words_bytes(words, request->token);
-    if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED)
-        words_number(words, (uint64_t)request->ttl_ms);
-    words_number(words, (uint64_t)request->fence);
-    for (size_t i = 0; i < request->stripes_count; i++) words_number(words, request->stripes[i]);
-}
-
 /* "stripe fence stripe fence ..." of those above 0; NULL: no memory. */
 static char *floor_text(const int64_t *floor, size_t *length) {
     enum { PAIR_BYTES = sizeof("4095 9223372036854775807 ") };
@@ -336,70 +250,107 @@ static bool encode_record_write(const struct net_request *request, bool whole, s
     return done;
 }
 
-static void encode_record(struct words *words) {
-    words_begin(words, "HGETALL");
-    words_text(words, NET_KEY_RECORD);
+/* ---- by the table ---- */
+
+/* What the words of one command need beyond the request. */
+struct turn {
+    const struct net_request *request;
+    uint64_t nonce;
+    size_t key;                   /* of this turn */
+    char name[FENCES_NAME_BYTES]; /* of the fences */
+};
+
+static void add_all(struct words *words, const struct net_request *request) {
+    for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
 }
 
-static void encode_fences(const struct net_request *request, unsigned node,
-                          char name[FENCES_NAME_BYTES], struct words *words) {
-    words_begin(words, "ZRANGE");
-    if (request->was_kept)
-        words_text(words, NET_KEY_KEPT);
-    else
-        add_fences(words, name, request->nonces[node]);
-    words_text(words, "0");
-    words_text(words, "-1");
-    words_text(words, "WITHSCORES");
+/* The lock's key, of the name of a line of those who wait. */
+static struct net_bytes bare_key(const struct net_request *request) {
+    const size_t prefix = sizeof(NET_KEY_WAITING) - 1;
+    const struct net_bytes *line = &request->keys[0];
+    assert(request->keys_count == 2 && line->bytes > prefix);
+    return (struct net_bytes){(const char *)line->data + prefix, line->bytes - prefix};
 }
 
-/* ---- all ---- */
+static void add_named(struct words *words, char what, struct turn *turn) {
+    const struct net_request *request = turn->request;
+    switch (what) {
+    case 'k': words_bytes(words, request->keys[turn->key]); return;
+    case 'K': add_all(words, request); return;
+    case 't': words_bytes(words, request->token); return;
+    case 'l': words_number(words, (uint64_t)request->ttl_ms); return;
+    case 'c': words_number(words, request->cursor); return;
+    case 'n': add_fences(words, turn->name, turn->nonce); return;
+    case 'N':
+        if (request->was_kept)
+            words_text(words, NET_KEY_KEPT);
+        else
+            add_fences(words, turn->name, turn->nonce);
+        return;
+    case 'f': words_number(words, (uint64_t)request->fence); return;
+    case 's':
+        for (size_t i = 0; i < request->stripes_count; i++)
+            words_number(words, request->stripes[i]);
+        return;
+    case 'm': words_number(words, REDLOCK_TOKEN_BYTES_MAX); return;
+    case 'a': words_number(words, request->age_us > 0 ? (uint64_t)request->age_us : 0); return;
+    case 'r': words_number(words, RL_WAITING_ARMED); return;
+    case 'b': words_bytes(words, bare_key(request)); return;
+    case 'p': words_number(words, request->passes ? 1 : 0); return;
+    default: assert(false); /* test_table() knows them all */
+    }
+}
 
-/* Requests that are one command; of a guarded acquisition of one key its last. */
-static void encode_command(const struct net_request *request, unsigned node, bool whole,
-                           char name[FENCES_NAME_BYTES], struct words *words) {
-    bool guarded = command_is_guarded(request);
-    if (request->op == NET_RECORD)
-        encode_record(words);
-    else if (request->op == NET_FENCES)
-        encode_fences(request, node, name, words);
-    else if (guarded && command_needs_script(request))
-        encode_guarded_script(request, request->nonces[node], whole, name, words);
-    else if (guarded)
-        encode_zadd(request, request->nonces[node], name, words);
-    else if (command_needs_script(request))
-        encode_script(request, whole, words);
-    else
-        encode_set(request, words);
+/* Adds the words up to the end of the command; returns that end. For each vote: every byte that is
+ * looked at counts. */
+static const char *add_words(struct words *words, const char *at, struct turn *turn) {
+    for (;; at++) {
+        const char *word = at;
+        if (*word == '%') {
+            add_named(words, word[1], turn);
+            at += 2;
+        } else {
+            while ((unsigned char)*at > ' ' && *at != ';') at++;
+            if (*word != '|') words_bytes(words, (struct net_bytes){word, (size_t)(at - word)});
+        }
+        if (*at != ' ') return at;
+    }
+}
+
+static bool encode_form(const struct form *form, const struct net_request *request, unsigned node,
+                        bool whole, struct buffer *out, size_t limit, size_t *nonce_at) {
+    struct words words;
+    struct turn turn;
+    turn.request = request;
+    turn.nonce = request->nonces ? request->nonces[node] : 0;
+    const size_t turns = form->each ? request->keys_count : 1;
+    for (turn.key = 0; turn.key < turns; turn.key++) {
+        for (const char *at = form->text;; at++) {
+            words_clear(&words);
+            if (form->script != NODE_SCRIPTS_ALL)
+                begin_script(&words, form->script, whole, request->keys_count + form->more_keys);
+            at = add_words(&words, at, &turn);
+            if (!words_end(&words, out, limit)) return false;
+            if (*at == '\0') break;
+        }
+    }
+    if (words.named) *nonce_at = words_behind(&words, words.named) + NET_NONCE_BYTES;
+    return true;
 }
 
 bool command_encode(const struct net_request *request, unsigned node, bool whole_script,
                     struct buffer *out, size_t limit, size_t *nonce_at) {
+    const struct form *form = form_of(request);
     struct words words;
-    char name[FENCES_NAME_BYTES];
     *nonce_at = 0;
     if (setnx_speaks(request)) return setnx_encode(request, whole_script, out, limit);
+    if (form->text) return encode_form(form, request, node, whole_script, out, limit, nonce_at);
     switch (request->op) {
-    case NET_PEEK: return encode_peek(request, &words, out, limit);
-    case NET_LOOK: return encode_look(request, &words, out, limit);
     case NET_SCAN: return encode_scan(request, &words, out, limit);
     case NET_SURVEY: return encode_survey(request->question, &words, out, limit);
-    case NET_STATE: return state_encode(out, limit);
     case NET_RECORD_WRITE: return encode_record_write(request, whole_script, &words, out, limit);
-    case NET_WATCH:
-    case NET_TRACK:
-    case NET_STAND:
-    case NET_LEAVE: return tracking_encode(request, whole_script, &words, out, limit);
-    default: break;
+    default: assert(false); return false;
     }
-    if (command_is_guarded(request) && command_replies(request) == 2) {
-        encode_set(request, &words);
-        if (!words_end(&words, out, limit)) return false;
-    }
-    encode_command(request, node, whole_script, name, &words);
-    if (!words_end(&words, out, limit)) return false;
-    if (words.named) *nonce_at = words_behind(&words, words.named) + NET_NONCE_BYTES;
-    return true;
 }
 
 void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at,

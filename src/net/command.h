@@ -63,10 +63,4 @@ struct answer_room {
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                     struct answer_room room, struct net_reply *answer);
 
-/* Of what those who wait ask (tracking.c). */
-bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words,
-                     struct buffer *out, size_t limit);
-bool tracking_answer(const struct net_request *request, const struct reader *reader,
-                     struct net_reply *answer);
-
 #endif

@@ -120,15 +120,15 @@ void conn_start(struct conn *conn) {
     timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
     conn->address = conn->addresses.count = 0;
     conn->state = CONN_RESOLVING;
-    net->resolving = true;
     if (!reader_open(&conn->reader)) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
     } else if (url->kind == URL_UNIX) {
         connect_unix(conn);
     } else if (resolve_numeric(url->host, url->port, &conn->addresses)) {
         try_address(conn, EHOSTUNREACH);
-    } else if (!lookup_begin(conn->node)) {
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
+    } else {
+        net->resolving = true;
+        if (!lookup_begin(conn->node)) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
     }
 }
 
@@ -167,7 +167,7 @@ void conn_event(struct conn *conn, uint32_t events) {
 void conn_break(struct conn *conn, int verdict, const char *text) {
     if (conn->broken) return;
     conn->broken = verdict;
-    node_changed(net_of(conn));
+    if (conn->kind == CONN_MAIN) policy_leave(&net_of(conn)->policy, conn->node->index);
     snprintf(conn->broken_text, sizeof(conn->broken_text), "%s", text);
     net_of(conn)->pending = true;
     net_kick(net_of(conn));
@@ -185,7 +185,7 @@ void conn_give_up_broken(struct conn *conn) {
 }
 
 bool conn_has_unanswered_write(const struct conn *conn) {
-    if (conn->kind == CONN_MAIN) return conn->writes > 0;
+    if (conn->kind == CONN_MAIN) return policy_of(conn->node)->writes > 0;
     if (conn->kind == CONN_WATCH) return false;
     return conn->node->tx.stage != TX_IDLE;
 }
@@ -213,7 +213,6 @@ void conn_close(struct conn *conn, bool reset) {
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
     conn->state = CONN_DOWN;
     conn->broken = 0;
-    node_changed(net);
     conn->replies = 0;
     conn_stop_counting(conn);
 }
@@ -227,16 +226,15 @@ void conn_free_forked(struct conn *conn) {
     conn_stop_counting(conn);
 }
 
-/* Full jitter: clients that lost a node at the same moment must not come back at the same
- * moment. */
 static void plan_retry(struct conn *conn) {
     struct net *net = net_of(conn);
+    struct policy_node *policy = policy_of(conn->node);
+    struct backoff *backoff = conn->kind == CONN_MAIN    ? &policy->backoff
+                              : conn->kind == CONN_WATCH ? &policy->watch_backoff
+                                                         : &conn->backoff;
     uint32_t random = 0;
-    conn->backoff = conn->backoff == 0 ? NET_BACKOFF_MIN : conn->backoff * 2;
-    if (conn->backoff > NET_BACKOFF_MAX) conn->backoff = NET_BACKOFF_MAX;
     if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX;
-    rl_ns delay = (rl_ns)((double)conn->backoff * ((double)random / (double)UINT32_MAX));
-    timers_set(&net->timers, &conn->retry, net_now(net) + delay);
+    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
 }
 
 void conn_fail(struct conn *conn, int verdict, const char *text) {
@@ -273,24 +271,20 @@ static void deadline_fired(struct net_timer *timer) {
         conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, text);
         return;
     }
-    const struct net_call *oldest = conn_oldest(conn);
-    if (!oldest) return;
-    if (net_now(net) >= oldest->due + net->stall_timeout) {
+    if (policy_is_stalled(conn_oldest(conn), net_now(net), net->stall_timeout))
         conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, "an answer was overdue for too long");
-        return;
-    }
-    conn_watch_calls(conn);
+    else
+        conn_watch_calls(conn);
 }
 
 /* Lazily: the deadline is not moved with each answer, it looks again when it fires. */
 void conn_watch_calls(struct conn *conn) {
     const struct net_call *oldest = conn_oldest(conn);
     struct net *net = net_of(conn);
-    if (!oldest || conn->state != CONN_READY) return;
-    if (conn->deadline.index != 0 && conn->deadline.at <= oldest->due) return;
-    rl_ns at = oldest->due;
-    if (at <= net_now(net)) at += net->stall_timeout;
-    timers_set(&net->timers, &conn->deadline, at);
+    rl_ns armed = conn->deadline.index != 0 ? conn->deadline.at : RL_NEVER;
+    if (conn->state != CONN_READY || policy_looks_in_time(oldest, armed)) return;
+    timers_set(&net->timers, &conn->deadline,
+               policy_deadline(oldest, armed, net_now(net), net->stall_timeout));
 }
 
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind) {

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "core/mix.h"
 #include "net/bag.h"
 #include "net/buffer.h"
 #include "net/net.h"
@@ -20,53 +21,17 @@
 #include "net/timers.h"
 #include "net/tls.h"
 #include "net/url.h"
+#include "policy/policy.h"
 #include "redlock.h"
 
 #define NET_WIRE_BYTES_MAX ((size_t)16 << 20) /* waiting to be written to one node */
-#define NET_BACKOFF_MIN (20 * RL_MS)
-#define NET_BACKOFF_MAX (1000 * RL_MS)
 #define NET_MEMORY_RETRY (10 * RL_MS)
-#define NET_REFUSAL_FORGIVEN                                                                       \
-    (10000 * RL_MS) /* a connection that lasted so long was not refused for the one before */
 
 struct node;
 
-/* See queue.c. */
-struct call_queue {
-    struct net_call *head, *tail;
-    struct net_call
-        *rest; /* the first call that is due sooner than the one before it; NULL: there is none */
-    rl_ns rest_due; /* the earliest due from there to the tail */
-};
-void calls_push(struct call_queue *queue, struct net_call *call); /* where dues do not matter */
-void calls_append(struct call_queue *queue,
-                  struct call_queue *more); /* the same; leaves `more` empty */
-void calls_pushed_to_rest(struct call_queue *queue,
-                          struct net_call *call);        /* calls_await()'s own */
-void calls_popped_before_rest(struct call_queue *queue); /* calls_pop()'s own */
-
-/* Appends a call. Afterwards the head is due no later than any call behind it. */
-static inline void calls_await(struct call_queue *queue, struct net_call *call) {
-    struct net_call *before = queue->tail;
-    call->next = NULL;
-    queue->tail = call;
-    if (!before) {
-        queue->head = call;
-        return;
-    }
-    before->next = call;
-    if (queue->rest || before->due > call->due) calls_pushed_to_rest(queue, call);
-}
-
-/* NULL: the queue is empty. The head's due stays the earliest. */
-static inline struct net_call *calls_pop(struct call_queue *queue) {
-    struct net_call *call = queue->head;
-    if (!call) return NULL;
-    queue->head = call->next;
-    if (!queue->head) queue->tail = NULL;
-    call->next = NULL;
-    if (queue->rest) calls_popped_before_rest(queue);
-    return call;
+/* A key as a number, for a bag. */
+static inline uint64_t key_hash(struct net_bytes key) {
+    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes);
 }
 
 enum conn_kind {
@@ -106,7 +71,7 @@ struct conn {
     struct net_timer deadline; /* before READY: the connect timeout. Then: when the oldest call is
                                   overdue, or stalled */
     struct net_timer retry;
-    rl_ns backoff;
+    struct backoff backoff;                   /* of a CONN_AUX: the others' are the policy's */
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* replies the handshake waits for */
     unsigned step, steps_count;
     bool scripting_refused; /* found by the handshake, and so are the next */
@@ -118,7 +83,6 @@ struct conn {
     unsigned replies;            /* of the first call, so far */
     struct net_reply answer;     /* of the first call, so far */
     struct net_state state_told; /* the answer's */
-    unsigned writes;             /* ACQUIRE, EXTEND and RELEASE among the calls */
     struct bag
         counted; /* owners of the calls; of a CONN_WATCH: hashes of their keys; see conn_counts() */
     const struct net_call *counted_until; /* then that ends; NULL: nothing is counted */
@@ -147,8 +111,6 @@ struct transaction {
 /* See tracking.c. */
 enum { WAITER_BYTES = 16, TRACKING_STEPS = 3 };
 struct tracking {
-    bool live;         /* the node tells of changes */
-    bool refused;      /* it will not, as long as this connection lasts */
     uint64_t id, told; /* of the connection that hears; and the one that the node was told of */
     struct net_request request;
 };
@@ -163,25 +125,15 @@ struct node {
     rl_ns asked_at; /* ... else since when */
     struct tracking tracking;
     struct transaction tx;
-    struct call_queue kept;        /* releases that wait for the connection (or for memory) */
-    struct net_timer keep_timer;   /* when the first of them is given up */
-    rl_ns keep_look_at;            /* not before this are they looked through again */
+    struct net_timer keep_timer;   /* when a kept release is given up */
     struct net_timer memory_timer; /* when sending is tried again after memory has failed */
     uint64_t sent, answered;       /* calls of the main connection, counted since the start */
-    bool failed;                   /* the last try to connect has failed */
-    bool was_ready;
-    bool told_ready, told_settled;
-    int verdict; /* while not ready: why */
-    int logged;  /* the verdict last logged, so that a dead node is not logged at every retry */
-    char text[160];
-    char run_id[41];
+    int logged;     /* the verdict last logged, so that a dead node is not logged at every retry */
+    char text[160]; /* why it is not ready */
     char version[16];
     bool uses_transactions;
     bool logged_silence; /* that the server does not announce */
     char quorum[17];
-    uint64_t reconnects;
-    rl_ns up_since;      /* when the handshake was done */
-    rl_ns refused_pause; /* how long the pause after the last net_reconnect() was at most */
 };
 
 struct net {
@@ -193,9 +145,6 @@ struct net {
     struct tls_context *tls;
     struct timers timers;
     rl_ns sample; /* the clock, for all that was read at once or is due at once; 0: none, ask it */
-    rl_mask ready, settled; /* as of node_known(), ... */
-    rl_ns known_until; /* ... and as long as nothing changes until then; INT64_MIN: to be found anew
-                        */
     int epoll, kick, timer, sleeper;
     rl_ns timer_at;                /* what the timerfd is set to */
     pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a moment */
@@ -203,7 +152,6 @@ struct net {
     bool pending;                  /* net_process() has work that no event announces */
     bool resolving; /* some connection waits for its addresses, or some question is under way */
     bool closing;
-    bool watching;            /* somebody waits */
     struct net_timer unwatch; /* when nobody has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
@@ -211,6 +159,7 @@ struct net {
     unsigned char random[256];
     size_t random_left;
     unsigned nodes;
+    struct policy policy; /* its node[i] is of node[i] here */
     struct node node[RL_NODES_MAX];
 };
 
@@ -268,20 +217,10 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
 rl_ns clock_now(void);
 
 /* node.c: a node's standing */
-/* What makes a node ready or settled has changed: a connection's state, what is kept, an overdue
- * call that is gone. */
-static inline void node_changed(struct net *net) { net->known_until = INT64_MIN; }
-static inline void
-call_taken(const struct node *node) { /* from a queue: it may have been the overdue one */
-    if (!(node->net->ready & rl_bit(node->index))) node_changed(node->net);
-}
-/* A call that is due then waits for its answer. */
-static inline void node_awaits(struct net *net, rl_ns due) {
-    if (due < net->known_until) net->known_until = due;
+static inline struct policy_node *policy_of(const struct node *node) {
+    return &node->net->policy.node[node->index];
 }
 void node_init(struct node *node, struct net *net, unsigned index);
-bool node_is_ready(const struct node *node, rl_ns now);
-bool node_is_settled(const struct node *node);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
 void node_tell(struct node *node, rl_ns now);
@@ -289,10 +228,9 @@ const struct net_call *
 conn_oldest(const struct conn *conn); /* whose answer is awaited on this connection */
 
 /* send.c: calls on their way out and their answers */
-void node_keep(struct node *node, struct net_call *call);
+void node_watch_kept(struct node *node); /* arms the timer for kept releases */
 void node_expire_kept(struct node *node);
 void node_send_kept(struct node *node);
-void call_start_again(struct net_call *call, rl_ns now);
 void node_retry_memory(struct node *node);
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);
@@ -314,8 +252,10 @@ void tracking_message(struct conn *conn);
 /* On which connection NET_WATCH goes; NULL: on none. */
 struct conn *tracking_way(struct node *node);
 void tracking_down(struct node *node, const char *text);
-/* The calls that are lost with it; to be failed when nothing of the node is between two states. */
-struct call_queue tracking_main_down(struct node *node);
+/* The calls that are lost with it, to be failed when nothing of the node is between two states; and
+ * whether tracking_lost() is to be called then. */
+struct call_queue tracking_main_down(struct node *node, bool *was_live);
+void tracking_lost(struct node *node, const char *text);
 void tracking_pump(struct node *node);
 void tracking_answered(struct net *net, const struct net_call *call, const struct net_reply *reply);
 void tracking_init(struct net *net);

@@ -292,7 +292,7 @@ static void info_answered(struct conn *conn) {
     if (strcmp(mode, "cluster") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_CLUSTER,
                   "the server runs in cluster mode; list independent servers");
-    } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, node->run_id) != 0) {
+    } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, policy_of(node)->run_id) != 0) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL,
                   "the second connection reached another server than the first");
     } else if (conn->kind == CONN_MAIN) {

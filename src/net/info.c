@@ -7,8 +7,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "net/command.h"
-
 enum { REPLID_BYTES = 40, NUMBER_BYTES = 21 };
 
 void info_value(struct net_bytes info, const char *field, char *value, size_t capacity) {
@@ -29,19 +27,6 @@ void info_value(struct net_bytes info, const char *field, char *value, size_t ca
         }
         at = line_end + 1;
     }
-}
-
-bool state_encode(struct buffer *out, size_t limit) {
-    static const char *const sections[] = {"replication", "memory", "stats"};
-    struct words words;
-    words_begin(&words, "TIME");
-    if (!words_end(&words, out, limit)) return false;
-    for (int i = 0; i < STATE_COMMANDS - 1; i++) {
-        words_begin(&words, "INFO");
-        words_text(&words, sections[i]);
-        if (!words_end(&words, out, limit)) return false;
-    }
-    return true;
 }
 
 /* Digits alone, at most `max`. */

@@ -10,9 +10,8 @@
 /* The value of "field:value" at the beginning of a line, cut to what fits; "" when absent. */
 void info_value(struct net_bytes info, const char *field, char *value, size_t capacity);
 
-enum { STATE_COMMANDS = 4 };
-bool state_encode(struct buffer *out, size_t limit);
-/* Adds reply `nth`. `*sound` false: of the right kind, but without what should be in it. */
+/* Adds reply `nth` of NET_STATE. `*sound` false: of the right kind, but without what should be in
+ * it. */
 bool state_answer(unsigned nth, const struct reader *reader, struct net_state *state, bool *sound);
 
 #endif

@@ -64,6 +64,7 @@ static bool open_nodes(struct net *net, const struct net_options *options,
     struct url urls[RL_NODES_MAX];
     bool tls = options->tls_ca_file || options->tls_cert_file || options->tls_key_file;
     if (urls_parse(options->nodes, urls, &net->nodes, error) != REDLOCK_OK) return false;
+    policy_init(&net->policy, net->nodes);
     for (unsigned i = 0; i < net->nodes; i++) {
         node_init(&net->node[i], net, i);
         net->node[i].url = urls[i];
@@ -102,7 +103,6 @@ int net_open(struct net **net, const struct net_options *options,
     }
     new->epoll = new->kick = new->timer = new->sleeper = -1;
     pthread_mutex_init(&new->sleeper_mutex, NULL);
-    node_changed(new);
     new->handlers = *handlers;
     new->log_level = options->log_level;
     new->connect_timeout = options->connect_timeout;
@@ -140,11 +140,11 @@ static void close_node(struct net *net, struct node *node) {
     conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     conn_close(&node->watch, false);
     node->main.calls = (struct call_queue){.head = NULL};
-    node->main.writes = 0;
+    policy_down(&net->policy, node->index, REDLOCK_VERDICT_DISCONNECTED);
     calls_append(&all, &node->watch.calls);
     transactions = transaction_take_all(node);
     calls_append(&all, &transactions);
-    calls_append(&all, &node->kept);
+    calls_append(&all, &policy_of(node)->kept);
     while ((call = calls_pop(&all))) call_failed(net, call, REDLOCK_VERDICT_DISCONNECTED);
     buffer_free(&node->main.out);
     buffer_free(&node->main.cipher);

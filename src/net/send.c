@@ -28,21 +28,17 @@
 
 /* net_call.state, ored */
 enum {
-    CALL_SENT_WHOLE = 1,  /* the script went as EVAL */
-    CALL_SENT_BEFORE = 2, /* a release whose connection was lost before the answer came */
-    CALL_PLAIN = 4,       /* command_answer_plain() will do */
-    CALL_VOTE_PAIR = 8    /* command_answer_vote() will do */
+    CALL_SENT_WHOLE = 2 * CALL_SENT_BEFORE, /* the script went as EVAL */
+    CALL_PLAIN = 2 * CALL_SENT_WHOLE,       /* command_answer_plain() will do */
+    CALL_VOTE_PAIR = 2 * CALL_PLAIN         /* command_answer_vote() will do */
 };
 
-/* A key that a release does not find the second time may have been deleted by its own first time,
- * and another's may have come since: such an answer says nothing of whether the key was ours. */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
     struct net_reply told;
-    bool not_found =
-        reply->verdict == REDLOCK_VERDICT_ABSENT || reply->verdict == REDLOCK_VERDICT_DENIED;
-    if (not_found && (call->state & CALL_SENT_BEFORE)) {
+    int verdict = policy_verdict(call, reply->verdict);
+    if (verdict != reply->verdict) {
         told = *reply;
-        told.verdict = REDLOCK_VERDICT_DISCONNECTED;
+        told.verdict = verdict;
         reply = &told;
     }
     call->busy = false;
@@ -61,28 +57,13 @@ void call_failed(struct net *net, struct net_call *call, int verdict) {
 
 /* ---- kept releases ---- */
 
-/* To find those that end, all are looked at: the more there are the longer until the next time. A
- * release that is kept a little too long harms nothing. */
-#define KEPT_LOOK_PAUSE                                                                            \
-    (2 * RL_MS / 1000) /* for each; looking at one takes a few hundredths of that */
-
-static void watch_kept(struct node *node) {
-    rl_ns at = RL_NEVER;
-    node->keep_look_at = net_now(node->net);
-    for (const struct net_call *call = node->kept.head; call; call = call->next) {
-        if (call->keep_until < at) at = call->keep_until;
-        node->keep_look_at += KEPT_LOOK_PAUSE;
-    }
-    if (at < node->keep_look_at) at = node->keep_look_at;
-    timers_set(&node->net->timers, &node->keep_timer, at);
+void node_watch_kept(struct node *node) {
+    timers_set(&node->net->timers, &node->keep_timer, policy_of(node)->kept_at);
 }
 
-void node_keep(struct node *node, struct net_call *call) {
-    calls_push(&node->kept, call);
-    node_changed(node->net);
-    rl_ns at = call->keep_until > node->keep_look_at ? call->keep_until : node->keep_look_at;
-    if (node->keep_timer.index == 0 || at < node->keep_timer.at)
-        timers_set(&node->net->timers, &node->keep_timer, at);
+static void keep(struct node *node, struct net_call *call) {
+    policy_keep(&node->net->policy, node->index, call);
+    node_watch_kept(node);
 }
 
 /* Handlers are told last, when nothing of the node is between two states: they may send anew. */
@@ -92,31 +73,17 @@ static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
 }
 
 void node_expire_kept(struct node *node) {
-    struct call_queue all = node->kept, over = {.head = NULL};
-    struct net_call *call;
-    rl_ns now = net_now(node->net);
-    node->kept = (struct call_queue){.head = NULL};
-    while ((call = calls_pop(&all)))
-        calls_push(call->keep_until <= now ? &over : &node->kept, call);
-    watch_kept(node);
-    node_changed(node->net);
-    fail_all(node->net, &over, REDLOCK_VERDICT_DISCONNECTED);
+    struct net *net = node->net;
+    struct call_queue over = policy_expire(&net->policy, node->index, net_now(net));
+    node_watch_kept(node);
+    fail_all(net, &over, REDLOCK_VERDICT_DISCONNECTED);
 }
 
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
-    struct call_queue kept = {.head = NULL}, over = {.head = NULL};
-    struct net_call *call;
-    rl_ns now = net_now(node->net);
-    while ((call = calls_pop(lost))) {
-        call->state = CALL_SENT_BEFORE;
-        calls_push(call->request->op == NET_RELEASE && call->keep_until > now ? &kept : &over,
-                   call);
-    }
-    calls_append(&node->kept,
-                 &kept); /* their order does not matter: each deletes its own token or nothing */
-    watch_kept(node);
-    node_changed(node->net);
-    fail_all(node->net, &over, verdict);
+    struct net *net = node->net;
+    struct call_queue over = policy_lose(&net->policy, node->index, lost, net_now(net));
+    node_watch_kept(node);
+    fail_all(net, &over, verdict);
 }
 
 void node_retry_memory(struct node *node) {
@@ -140,21 +107,20 @@ static bool goes_by_transaction(struct node *node, const struct net_request *req
 
 static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
 
-SELDOM static void count_call(struct conn *conn, const struct net_call *call) {
+/* What a call is counted by: bag_add() or bag_remove(). */
+typedef void bag_fn(struct bag *bag, uint64_t number);
+
+SELDOM static void each_number(struct conn *conn, const struct net_call *call, bag_fn *fn) {
     if (conn->kind != CONN_WATCH) {
-        bag_add(&conn->counted, owner_of(call));
+        fn(&conn->counted, owner_of(call));
         return;
     }
     for (size_t i = 0; i < call->request->keys_count; i++)
-        bag_add(&conn->counted,
-                bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+        fn(&conn->counted, key_hash(call->request->keys[i]));
 }
 
 SELDOM static void uncount_call(struct conn *conn, const struct net_call *call) {
-    if (conn->kind != CONN_WATCH) bag_remove(&conn->counted, owner_of(call));
-    for (size_t i = 0; conn->kind == CONN_WATCH && i < call->request->keys_count; i++)
-        bag_remove(&conn->counted,
-                   bag_hash(call->request->keys[i].data, call->request->keys[i].bytes));
+    each_number(conn, call, bag_remove);
     if (conn->counted_until == call) conn_stop_counting(conn);
 }
 
@@ -167,7 +133,7 @@ bool conn_counts(struct conn *conn) {
     if (!conn->counted_until && conn->calls.head) {
         conn->counted_until = conn->calls.tail;
         for (const struct net_call *call = conn->calls.head; call; call = call->next)
-            count_call(conn, call);
+            each_number(conn, call, bag_add);
     }
     return bag_is_whole(&conn->counted);
 }
@@ -184,14 +150,9 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     if (command_is_plain(call->request)) state |= CALL_PLAIN;
     if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
-    call->op = (uint8_t)call->request->op;
-    if (net_op_is_write((enum net_op)call->op)) conn->writes++;
-    if (conn->counted_until) count_call(conn, call);
-    calls_await(&conn->calls, call);
-    if (conn->kind == CONN_MAIN) {
-        node->sent++;
-        node_awaits(node->net, call->due);
-    }
+    if (conn->counted_until) each_number(conn, call, bag_add);
+    policy_asked(&node->net->policy, &conn->calls, call);
+    if (conn->kind == CONN_MAIN) node->sent++;
     if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_watch_calls(conn);
 }
 
@@ -213,39 +174,26 @@ static bool post(struct node *node, struct net_call *call, const struct buffer *
     return done;
 }
 
-/* Overdue from the start, so that no SET is sent before the answer; but the time to stall begins
- * anew, or a release that has waited for long would end each new connection at once. */
-void call_start_again(struct net_call *call, rl_ns now) {
-    if (call->due < now) call->due = now;
-}
-
 void node_send_kept(struct node *node) {
+    struct policy *policy = &node->net->policy;
+    struct net_call *call;
     rl_ns now = net_now(node->net);
-    while (node->kept.head) {
-        struct net_call *next = node->kept.head->next;
-        struct net_call *call = node->kept.head;
-        call_start_again(call, now);
-        if (!post(node, call, NULL)) {
-            node_retry_memory(node);
-            break;
-        }
-        node->kept.head = next;
-        if (!next) node->kept.tail = NULL;
+    while ((call = policy_take_kept(policy, node->index, now))) {
+        if (post(node, call, NULL)) continue;
+        policy_put_back(policy, node->index, call);
+        node_retry_memory(node);
+        break;
     }
-    node_changed(node->net);
-    watch_kept(node);
-}
-
-static bool is_up(const struct node *node) {
-    return node->main.state == CONN_READY && !node->main.broken && !node->kept.head;
+    node_watch_kept(node);
 }
 
 /* True when the node took the call. */
 static bool send_one(struct node *node, struct net_call *call, const struct buffer *encoded) {
-    bool can_post = is_up(node) && (encoded || goes_by_transaction(node, call->request));
+    bool can_post = policy_takes(&node->net->policy, node->index) &&
+                    (encoded || goes_by_transaction(node, call->request));
     if (can_post && post(node, call, encoded)) return true;
-    if (call->request->op != NET_RELEASE) return false;
-    node_keep(node, call);
+    if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
+    keep(node, call);
     /* With the connection up, only memory failed. */
     if (node->main.state == CONN_READY) node_retry_memory(node);
     return true;
@@ -261,10 +209,11 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
     assert(net->guarded || !command_is_guarded(request));
     buffer_clear(&net->scratch);
     bool encoded = command_encode(request, 0, false, &net->scratch, NET_WIRE_BYTES_MAX, &nonce_at);
+    const bool kept = net_op_is(request->op, NET_OP_KEPT);
     struct node *node = net->node;
     for (unsigned i = 0, count = net->nodes; i < count; i++, node++) {
         struct net_call *call = &calls[i];
-        if (!(nodes & rl_bit(i)) || (request->op != NET_RELEASE && !is_up(node))) continue;
+        if (!(nodes & rl_bit(i)) || !(kept || policy_takes(&net->policy, i))) continue;
         assert(!call->busy);
         if (call->busy)
             continue; /* in the queue a second time, it would cut off what lies between */
@@ -287,19 +236,17 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 /* ---- answers ---- */
 
 static inline struct net_call *take_first(struct conn *conn) {
-    struct net_call *call = calls_pop(&conn->calls);
+    struct net_call *call = policy_answered(&conn->node->net->policy, &conn->calls);
     if (conn->counted_until) uncount_call(conn, call);
     if (conn->kind == CONN_MAIN) conn->node->answered++;
     conn->replies = 0;
-    call_taken(conn->node);
-    if (net_op_is_write((enum net_op)call->op)) conn->writes--;
     return call;
 }
 
 static void send_whole(struct conn *conn) {
     struct node *node = conn->node;
     struct net_call *call = take_first(conn);
-    bool release = call->request->op == NET_RELEASE;
+    bool release = net_op_is(call->request->op, NET_OP_KEPT);
     size_t nonce_at;
     if (!release && owner_has_another(conn, call)) {
         call_failed(node->net, call, REDLOCK_VERDICT_ERROR);
@@ -309,7 +256,7 @@ static void send_whole(struct conn *conn) {
                        &nonce_at)) {
         expect(conn, call, CALL_SENT_WHOLE);
     } else if (release) {
-        node_keep(node, call);
+        keep(node, call);
         node_retry_memory(node);
     } else {
         call_failed(node->net, call, REDLOCK_VERDICT_NO_MEMORY);

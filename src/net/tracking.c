@@ -16,7 +16,6 @@
  * SET that is denied and a release that finds nothing change no key; so a client hears of itself
  * only where it was granted something, and does not keep itself awake.
  */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,6 @@
 #include "node/scripts.h"
 
 #define INVALIDATE "__redis__:invalidate"
-#define LINGER (10000 * RL_MS) /* whoever waits again soon finds the connections open */
 
 #define NODE_OF(timer_or_conn, member)                                                             \
     ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
@@ -44,16 +42,15 @@ static struct call_queue take_calls(struct node *node) {
 static void close_watch(struct node *node) {
     timers_set(&node->net->timers, &node->watch.retry, RL_NEVER);
     if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
-    node->watch.backoff = 0;
 }
 
 static void unwatch_fired(struct net_timer *timer) {
     struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, unwatch));
-    for (unsigned i = 0; i < net->nodes && !net->watching; i++) {
+    if (!policy_watch_end(&net->policy)) return;
+    for (unsigned i = 0; i < net->nodes && !net->policy.watching; i++) {
         struct node *node = &net->node[i];
         struct call_queue lost = take_calls(node);
         close_watch(node);
-        node->tracking.live = false;
         node->tracking.id = node->tracking.told = 0;
         node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED); /* whose owner may wait again */
     }
@@ -72,23 +69,16 @@ static bool draw_waiter(struct net *net) {
 }
 
 void net_watch(struct net *net, bool on) {
-    if (on == net->watching || net->closing) return;
+    struct policy *policy = &net->policy;
+    if (on == policy->watching || net->closing) return;
     if (on && !draw_waiter(net)) return;
-    net->watching = on;
-    timers_set(&net->timers, &net->unwatch, on ? RL_NEVER : net_now(net) + LINGER);
-    bool missing = false;
-    for (unsigned i = 0; i < net->nodes; i++) missing = missing || !net->node[i].tracking.live;
-    if (!on || !missing) return;
+    timers_set(&net->timers, &net->unwatch, policy_watch(policy, on, on ? 0 : net_now(net)));
+    if (!on || policy_watched(policy) == rl_all(net->nodes)) return;
     net->pending = true; /* connections are opened by net_process() */
     net_kick(net);
 }
 
-rl_mask net_watched(struct net *net) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < net->nodes && net->watching; i++)
-        if (net->node[i].tracking.live) mask |= rl_bit(i);
-    return mask;
-}
+rl_mask net_watched(struct net *net) { return policy_watched(&net->policy); }
 
 struct net_bytes net_waiter(struct net *net) {
     if (!draw_waiter(net)) return (struct net_bytes){NULL, 0};
@@ -105,12 +95,13 @@ static void tell_any(struct node *node) {
     tell(node->net, node->index, (struct net_bytes){NULL, 0}, -1);
 }
 
-static void refuse(struct node *node, const char *what, struct net_bytes error) {
+/* A refusal that may pass is not worth a word. */
+static void refuse(struct node *node, const char *what, int verdict, struct net_bytes error) {
+    if (!policy_watch_refused(&node->net->policy, node->index, verdict)) return;
     const char *end = memmem(error.data, error.bytes, ", with args", 11);
     int bytes = (int)(end ? (size_t)(end - (const char *)error.data) : error.bytes);
     net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text,
             what, bytes < 110 ? bytes : 110, (const char *)error.data);
-    node->tracking.refused = true;
 }
 
 bool tracking_subscribe(struct conn *conn) {
@@ -135,8 +126,7 @@ bool tracking_handshake(struct conn *conn) {
 
 void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
-    bool passes = verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR;
-    if (!passes) refuse(conn->node, what, *error);
+    refuse(conn->node, what, verdict, *error);
     conn_fail(conn, verdict, "cannot be told of changes");
 }
 
@@ -173,59 +163,56 @@ void tracking_answered(struct net *net, const struct net_call *call,
                    call->request->cursor == tracking->id;
     if (!current || net->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        tracking->live = true;
+        policy_watch_live(&net->policy, node->index);
         tell_any(node);
     } else if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED) {
-        refuse(node, "CLIENT TRACKING", (struct net_bytes){"", 0});
+        refuse(node, "CLIENT TRACKING", reply->verdict, (struct net_bytes){"", 0});
         conn_break(&node->watch, reply->verdict, "cannot be told of changes");
     }
 }
 
 void tracking_up(struct node *node) {
     if (!node->main.announces) return; /* send_track() comes first */
-    node->tracking.live = true;
+    policy_watch_live(&node->net->policy, node->index);
     tell_any(node);
 }
 
 struct conn *tracking_way(struct node *node) {
     if (!node->main.announces) return &node->main;
-    return node->tracking.live && !node->watch.broken ? &node->watch : NULL;
+    return policy_of(node)->watch_live && !node->watch.broken ? &node->watch : NULL;
 }
 
 void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
     struct conn *watch = &node->watch;
-    bool can = node->main.state == CONN_READY && !node->main.broken && !node->uses_transactions;
-    if (!node->net->watching || !can || tracking->refused) return;
+    if (node->uses_transactions || !policy_wants_watch(&node->net->policy, node->index)) return;
     if (watch->state == CONN_DOWN && watch->retry.index == 0) conn_start(watch);
     bool redirects = watch->state == CONN_READY && !node->main.announces;
     if (redirects && tracking->told != tracking->id) send_track(node);
 }
 
-/* What was told meanwhile is lost. */
-static void is_down(struct node *node, const char *text) {
-    struct tracking *tracking = &node->tracking;
-    bool was_live = tracking->live;
-    tracking->live = false;
-    tracking->id = tracking->told = 0;
-    if (!was_live) return;
+void tracking_lost(struct node *node, const char *text) {
     net_log(node->net, REDLOCK_LOG_DEBUG, "%s: the connection that tells of changes: %s",
             node->url.text, text);
     tell_any(node);
 }
 
-void tracking_down(struct node *node, const char *text) {
-    struct call_queue lost = take_calls(node);
-    is_down(node, text);
-    node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED);
+static struct call_queue is_down(struct node *node, bool *was_live) {
+    *was_live = policy_watch_lost(&node->net->policy, node->index);
+    node->tracking.id = node->tracking.told = 0;
+    return take_calls(node);
 }
 
-struct call_queue tracking_main_down(struct node *node) {
-    struct call_queue lost = take_calls(node);
+void tracking_down(struct node *node, const char *text) {
+    bool was_live;
+    struct call_queue lost = is_down(node, &was_live);
+    node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED);
+    if (was_live) tracking_lost(node, text);
+}
+
+struct call_queue tracking_main_down(struct node *node, bool *was_live) {
     close_watch(node);
-    node->tracking.refused = false; /* the next server behind this address is asked anew */
-    is_down(node, "the other connection is down");
-    return lost;
+    return is_down(node, was_live);
 }
 
 /* ---- what is told ---- */
@@ -247,7 +234,7 @@ static bool is_same(struct net_bytes one, struct net_bytes other) {
 /* Two keys of one hash only cost a hint. */
 static bool is_counted(const struct conn *conn, struct net_bytes key) {
     const struct net_call *first = conn->calls.head;
-    uint32_t times = bag_times(&conn->counted, bag_hash(key.data, key.bytes)), answered = 0;
+    uint32_t times = bag_times(&conn->counted, key_hash(key)), answered = 0;
     for (size_t i = 0; i < conn->replies / 2; i++)
         if (is_same(first->request->keys[i], key)) answered++;
     return times > answered;
@@ -307,71 +294,4 @@ void tracking_push(struct conn *conn) {
                reader->slots[3].type == REPLY_STRING) {
         take_rank(conn, reader->bytes[3]);
     }
-}
-
-/* ---- requests and answers ---- */
-
-static bool encode_track(const struct net_request *request, struct words *words, struct buffer *out,
-                         size_t limit) {
-    words_begin(words, "CLIENT");
-    words_text(words, "TRACKING");
-    words_text(words, "ON");
-    words_text(words, "REDIRECT");
-    words_number(words, request->cursor);
-    words_text(words, "OPTIN");
-    words_text(words, "NOLOOP");
-    return words_end(words, out, limit);
-}
-
-static bool encode_watch(const struct net_request *request, struct words *words, struct buffer *out,
-                         size_t limit) {
-    for (size_t i = 0; i < request->keys_count; i++) {
-        words_begin(words, "CLIENT");
-        words_text(words, "CACHING");
-        words_text(words, "YES");
-        if (!words_end(words, out, limit)) return false;
-        words_begin(words, "PTTL");
-        words_bytes(words, request->keys[i]);
-        if (!words_end(words, out, limit)) return false;
-    }
-    return true;
-}
-
-static bool encode_line(const struct net_request *request, bool whole, struct words *words,
-                        struct buffer *out, size_t limit) {
-    const struct node_script_text *script = &node_scripts[NODE_WAITING];
-    const struct net_bytes *line = &request->keys[0];
-    const size_t prefix = sizeof(NET_KEY_WAITING) - 1;
-    assert(request->keys_count == 2 && line->bytes > prefix);
-    words_begin(words, whole ? "EVAL" : "EVALSHA");
-    words_bytes(words, whole ? (struct net_bytes){script->text, script->bytes}
-                             : (struct net_bytes){script->sha1, 40});
-    words_number(words, 2);
-    words_bytes(words, request->keys[0]);
-    words_bytes(words, request->keys[1]);
-    words_bytes(words, request->token);
-    words_number(words, request->op == NET_STAND ? (uint64_t)request->ttl_ms : 0);
-    words_number(words, request->age_us > 0 ? (uint64_t)request->age_us : 0);
-    words_number(words, RL_WAITING_ARMED);
-    words_text(words, NET_CHANNEL_WAKE);
-    words_bytes(words, (struct net_bytes){(const char *)line->data + prefix, line->bytes - prefix});
-    words_number(words, request->passes ? 1 : 0);
-    return words_end(words, out, limit);
-}
-
-bool tracking_encode(const struct net_request *request, bool whole_script, struct words *words,
-                     struct buffer *out, size_t limit) {
-    if (request->op == NET_TRACK) return encode_track(request, words, out, limit);
-    if (request->op == NET_WATCH) return encode_watch(request, words, out, limit);
-    return encode_line(request, whole_script, words, out, limit);
-}
-
-bool tracking_answer(const struct net_request *request, const struct reader *reader,
-                     struct net_reply *answer) {
-    const struct reply_slot *slot = &reader->slots[0];
-    answer->verdict = REDLOCK_VERDICT_GRANTED;
-    if (request->op == NET_TRACK || request->op == NET_WATCH)
-        return reader_is_status(reader, 0, "OK");
-    answer->count = slot->integer;
-    return slot->type == REPLY_INTEGER && slot->integer >= 0;
 }

@@ -39,10 +39,8 @@ static bool share_a_key(const struct net_request *a, const struct net_request *b
  * keys of one hash only make a request wait that need not. */
 enum { FEW_WAITING = 16 };
 
-static uint64_t hash_of(struct net_bytes key) { return bag_hash(key.data, key.bytes); }
-
 static void note_keys(struct transaction *tx, const struct net_request *request) {
-    for (size_t i = 0; i < request->keys_count; i++) bag_add(&tx->keys, hash_of(request->keys[i]));
+    for (size_t i = 0; i < request->keys_count; i++) bag_add(&tx->keys, key_hash(request->keys[i]));
 }
 
 static bool keeps_hashes(const struct transaction *tx) { return tx->keys.slots_count > 0; }
@@ -57,7 +55,7 @@ static struct net_call *pop(struct transaction *tx) {
     struct net_call *call = calls_pop(&tx->calls);
     const struct net_request *request = call->request;
     for (size_t i = 0; i < request->keys_count && keeps_hashes(tx); i++)
-        bag_remove(&tx->keys, hash_of(request->keys[i]));
+        bag_remove(&tx->keys, key_hash(request->keys[i]));
     if (--tx->waiting == 0) bag_clear(&tx->keys);
     return call;
 }
@@ -70,7 +68,7 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
             note_keys(tx, call->request);
     if (keeps_hashes(tx) && bag_is_whole(&tx->keys)) {
         for (size_t i = 0; i < request->keys_count; i++)
-            if (bag_times(&tx->keys, hash_of(request->keys[i])) > 0) return true;
+            if (bag_times(&tx->keys, key_hash(request->keys[i])) > 0) return true;
         return false;
     }
     for (const struct net_call *call = tx->calls.head; call; call = call->next)
@@ -81,7 +79,7 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
 void transaction_add(struct node *node, struct net_call *call) {
     call->order = node->sent;
     push(&node->tx, call);
-    node_awaits(node->net, call->due);
+    policy_awaits(&node->net->policy, call->due);
     conn_watch_calls(&node->aux);
 }
 
@@ -89,7 +87,7 @@ struct call_queue transaction_take_all(struct node *node) {
     struct call_queue all = node->tx.calls;
     bag_clear(&node->tx.keys);
     memset(&node->tx, 0, sizeof(node->tx));
-    node_changed(node->net);
+    policy_changed(&node->net->policy);
     return all;
 }
 
@@ -99,7 +97,7 @@ void transaction_lost(struct node *node, int verdict) {
     struct net_call *call;
     rl_ns now = net_now(node->net);
     while ((call = calls_pop(&all))) {
-        bool stays = call->request->op == NET_RELEASE && call->keep_until > now;
+        bool stays = policy_keeps(call, now);
         if (stays)
             push(&node->tx, call);
         else
@@ -215,7 +213,7 @@ static void begin_unwatch(struct node *node, int verdict) {
 static void finish(struct node *node, const struct net_reply *reply) {
     struct net_reply answer = *reply;
     struct net_call *call = pop(&node->tx);
-    call_taken(node);
+    policy_taken(&node->net->policy, node->index);
     enter(node, TX_IDLE);
     node->tx.tries = 0;
     transaction_pump(node);
@@ -420,8 +418,8 @@ void transaction_pump(struct node *node) {
         return;
     if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;
-    call_start_again(first, net_now(node->net));
-    node_changed(node->net);
+    policy_start_again(first, net_now(node->net));
+    policy_changed(&node->net->policy);
     if (command_needs_script(first->request))
         begin_check(node);
     else

@@ -13,16 +13,12 @@
 #include <cmocka.h>
 
 #include "client/guarding/record.h"
+#include "core/mix.h"
 #include "redlock.h"
 
 static uint64_t random_state = 1;
 
-static uint64_t draw(void) {
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+static uint64_t draw(void) { return rl_splitmix64(&random_state); }
 
 static void fill(char *text, size_t size, size_t length) {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789:/@.-_%?=\xc3\xbc";

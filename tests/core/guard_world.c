@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "guard_world.h"
+#include "core/mix.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct guard_world gw;
 
-static uint64_t mix(uint64_t *state) {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-uint64_t world_draw(uint64_t below) { return mix(&gw.random) % below; }
+uint64_t world_draw(uint64_t below) { return rl_splitmix64(&gw.random) % below; }
 
 static void new_body(struct world_node *node) {
     snprintf(node->run_id, sizeof(node->run_id), "%040u", ++gw.bodies);
@@ -47,7 +41,7 @@ static void carry_out(struct agent *agent, const struct rl_guard_actions *action
 void world_step(unsigned index, struct rl_guard_event event) {
     struct agent *agent = &gw.agent[index];
     struct rl_guard_actions actions;
-    event.random = mix(&agent->random);
+    event.random = rl_splitmix64(&agent->random);
     rl_guard_step(&agent->guard, &event, gw.now, &actions);
     assert_true(actions.wake_at > gw.now); /* or it would spin */
     carry_out(agent, &actions);

@@ -9,6 +9,7 @@
  * The seed is printed; REDLOCK_WALK_SEED=N repeats a walk.
  */
 #include "machine.h"
+#include "core/mix.h"
 
 #include <stdlib.h>
 
@@ -48,12 +49,7 @@ static struct world {
     unsigned won, lost, renewed, repaired, unsure, over, released;
 } w;
 
-static uint64_t draw(uint64_t below) {
-    uint64_t z = w.random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ z >> 31) % below;
-}
+static uint64_t draw(uint64_t below) { return rl_splitmix64(&w.random) % below; }
 
 static rl_mask ready(void) {
     rl_mask mask = 0;

@@ -15,7 +15,7 @@
 #include "must.h"
 #include "redlock.h"
 
-enum { RESP3 = 128, OPS = NET_LEAVE + 1 };
+enum { RESP3 = 128, OPS = NET_OPS_COUNT };
 
 /* What was read, as far as two readers can differ. */
 struct seen {

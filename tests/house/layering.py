@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who may know whom: the layers of the source tree, checked over its includes and over core's objects.
+"""Who may know whom: the layers of the source tree, checked over its includes and over objects.
 
-usage: layering.py SOURCE_DIR [CORE_OBJECT...]
+usage: layering.py SOURCE_DIR [OBJECT...] [--policy OBJECT... --net OBJECT... --sim ARCHIVE]
+OBJECT: of the rooms that must be pure, src/core and src/policy. With the others: every decision of src/policy that
+src/net asks for, the simulator asks for too.
 Prints each violation on a line and exits 1 if there is one.
 """
+import argparse
 import pathlib
 import re
 import subprocess
 import sys
 
-# C11's freestanding headers; with these two more, core can run where there is no operating system.
+# C11's freestanding headers; with these two more, the pure rooms can run where there is no operating system.
 FREESTANDING = {"float.h", "iso646.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h",
                 "stdnoreturn.h"}
-CORE_HEADERS = FREESTANDING | {"string.h", "assert.h"}
-CORE_SYMBOLS = {"memcpy", "memset", "memmove", "memcmp", "strcmp", "strlen", "__assert_fail", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"}
+PURE = ("src/core", "src/policy")
+PURE_HEADERS = FREESTANDING | {"string.h", "assert.h"}
+PURE_SYMBOLS = {"memcpy", "memset", "memmove", "memcmp", "strcmp", "strlen", "__assert_fail", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"}
 # What sanitizers, coverage and fortification put into any object.
 INSTRUMENTS = re.compile(r"^(__asan_|__ubsan_|__tsan_|__sanitizer_|__sancov_|__gcov_|__llvm_|__mem(cpy|set|move)_chk$)")
 # Sockets, clocks of the kernel's, TLS, the codec and URLs are known to src/net only.
@@ -24,7 +28,9 @@ BELOW_ROOMS = {"src/abi", "src/core", "src/net", "src/client/schedule", "src/cli
 LAYERS = {
     "src/core": {"src/core"},
     "src/node": {"src/core", "src/node", "include"},
-    "src/net": {"src/core", "src/node", "src/net", "include"},
+    # What is decided about connections, for src/net and the simulator alike.
+    "src/policy": {"src/core", "src/policy", "include"},
+    "src/net": {"src/core", "src/node", "src/policy", "src/net", "include"},
     # The sizes of the public structs.
     "src/abi": {"src/abi", "include"},
     # The words of traces: no I/O but into memory.
@@ -40,11 +46,14 @@ LAYERS = {
     "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator", "src/client"},
     # The world is another src/net: it sees the seams, and nothing of what is behind them.
     # And records are written by the client's codec, so that both speak of the same text.
-    "sim": {"src/core", "src/node", "src/net", "src/client/guarding", "sim", "include"},
+    "sim": {"src/core", "src/node", "src/policy", "src/net", "src/client/guarding", "sim", "include"},
     "serve": {"serve", "include"},
     "cli": {"cli", "serve", "include"},
     "examples": {"include"},
 }
+# What the simulator has no use for: its memory never fails, and its nodes run scripts, so that nothing waits its turn for
+# a transaction.
+NOT_SIMULATED = {"policy_put_back", "policy_keeps", "policy_start_again"}
 # Of these, others see the seam and nothing else.
 SEAM = {
     "src/net": "src/net/net.h",
@@ -85,8 +94,8 @@ def layer_of(name):
 def judge_include(root, path, layer, quote, name):
     own = own_header(root, path, quote, name)
     if own is None:
-        if layer == "src/core" and name not in CORE_HEADERS:
-            return f"core includes <{name}>: freestanding headers, string.h and assert.h only"
+        if layer in PURE and name not in PURE_HEADERS:
+            return f"{layer.removeprefix('src/')} includes <{name}>: freestanding headers, string.h and assert.h only"
         if layer.startswith(("src/client", "src/gate", "src/node")) and NET_ONLY.match(name):
             return f"only src/net may include <{name}>"
         # The gateway reads requests with the reader that the library has for replies; to the nodes it speaks through redlock.h.
@@ -155,15 +164,32 @@ def symbols(objects, kind):
 
 
 def check_symbols(objects):
-    foreign = symbols(objects, "--undefined-only") - symbols(objects, "--defined-only") - CORE_SYMBOLS
-    return [f"core's objects use {name}: no I/O, no clock, no malloc, no randomness there"
+    foreign = symbols(objects, "--undefined-only") - symbols(objects, "--defined-only") - PURE_SYMBOLS
+    return [f"the pure rooms' objects use {name}: no I/O, no clock, no malloc, no randomness there"
             for name in sorted(foreign) if not INSTRUMENTS.match(name)]
 
 
+def check_decisions(policy, net, sim):
+    """What the simulator judges is what ships only where both ask the same functions."""
+    # Queues are only where calls are; who asks for them depends on what the compiler has inlined.
+    decisions = {name for name in symbols(policy, "--defined-only") if not name.startswith("calls_")}
+    asked, judged = (symbols(objects, "--undefined-only") & decisions for objects in (net, sim))
+    wrong = [f"src/net asks {name}(), and the simulator does not" for name in sorted(asked - judged - NOT_SIMULATED)]
+    return wrong if asked else ["src/net asks src/policy nothing"]
+
+
 def main():
-    wrong = check_includes(pathlib.Path(sys.argv[1]).resolve())
-    if len(sys.argv) > 2:
-        wrong += check_symbols(sys.argv[2:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("objects", nargs="*")
+    for room in ("policy", "net", "sim"):
+        parser.add_argument(f"--{room}", nargs="+", default=[])
+    options = parser.parse_args()
+    wrong = check_includes(options.source.resolve())
+    if options.objects:
+        wrong += check_symbols(options.objects)
+    if options.net:
+        wrong += check_decisions(options.policy, options.net, options.sim)
     print("\n".join(wrong) if wrong else "the layers hold")
     return 1 if wrong else 0
 

@@ -13,11 +13,15 @@ HEALTHY = {
     "include/redlock/base.h": "#include <stdint.h>\n",
     "src/core/core.h": "#include <stdint.h>\nint rl_sum(int *n);\n",
     "src/core/sum.c": '#include "core/core.h"\n#include <string.h>\nint rl_sum(int *n) { int a[64]; memcpy(a, n, sizeof a); return a[*n]; }\n',
+    "src/policy/policy.h": '#include "core/core.h"\nint rl_pause(int n);\nint rl_kept(int n);\n',
+    "src/policy/policy.c": '#include "policy/policy.h"\nint rl_pause(int n) { return n; }\nint rl_kept(int n) { return -n; }\n',
+    "sim/conn.c": '#include "policy/policy.h"\nint conn(int n);\nint conn(int n) { return rl_pause(n); }\n',
     "src/gate/gate.c": "#include <redlock.h>\n#include <pthread.h>\n",
     "src/trace/words.h": "struct text;\n",
     "src/net/net.h": '#include "core/core.h"\n',
     "src/net/url.h": "struct url;\n",
     "src/net/net.c": '#include "net.h"\n#include <hiredis/hiredis.h>\n#include <sys/socket.h>\n',
+    "src/net/conn.c": '#include "policy/policy.h"\nint retry(int n);\nint retry(int n) { return rl_pause(n); }\n',
     "src/client/client.h": '#include "client/schedule/schedule.h"\n',
     "src/client/client.c": "#include <redlock.h>\n#include <pthread.h>\n#include \"net/net.h\"\n#include \"client/locks/locks.h\"\n",
     "src/client/schedule/schedule.h": '#include "net/net.h"\n',
@@ -42,7 +46,14 @@ PLANTED = [
     ("src/core/sum.c", "#include <stdio.h>", "core includes <stdio.h>"),
     ("src/core/sum.c", '#include "net/net.h"', "src/core must not know src/net/net.h"),
     ("src/core/sum.c", "#include <redlock.h>", "src/core must not know include/redlock.h"),
-    ("src/core/sum.c", "int time(int *); int rl_now(void); int rl_now(void) { return time(0); }", "core's objects use time"),
+    ("src/core/sum.c", "int time(int *); int rl_now(void); int rl_now(void) { return time(0); }", "the pure rooms' objects use time"),
+    ("src/policy/policy.c", "int time(int *); int rl_now(void); int rl_now(void) { return time(0); }",
+     "the pure rooms' objects use time"),
+    ("src/policy/policy.c", "#include <stdlib.h>", "policy includes <stdlib.h>"),
+    ("src/policy/policy.h", "#include <sys/socket.h>", "policy includes <sys/socket.h>"),
+    ("src/policy/policy.c", '#include "net/net.h"', "src/policy must not know src/net/net.h"),
+    ("src/net/conn.c", "int keep(int n); int keep(int n) { return rl_kept(n); }",
+     "src/net asks rl_kept(), and the simulator does not"),
     ("src/client/client.c", "#include <sys/socket.h>", "only src/net may include <sys/socket.h>"),
     ("src/client/client.c", "#  include <sys/epoll.h>", "only src/net may include <sys/epoll.h>"),
     ("src/client/client.c", "#include <hiredis/hiredis.h>", "only src/net may include <hiredis/hiredis.h>"),
@@ -83,6 +94,12 @@ PLANTED = [
 ]
 
 
+def compiled(root, name):
+    out = str(root / name.replace("/", "_").replace(".c", ".o"))
+    subprocess.run([os.environ.get("CC", "cc"), "-c", "-I", root / "src", root / name, "-o", out], check=True)
+    return out
+
+
 def check(root, planted=None):
     """Builds the small tree, with the line planted in one file; returns the checker's status and words."""
     for name, text in HEALTHY.items():
@@ -91,8 +108,9 @@ def check(root, planted=None):
         path.write_text(text + (planted[1] + "\n" if planted and planted[0] == name else ""))
     objects = []
     if not planted or "#" not in planted[1]:
-        objects = [str(root / "sum.o")]
-        subprocess.run([os.environ.get("CC", "cc"), "-c", "-I", root / "src", root / "src/core/sum.c", "-o", objects[0]], check=True)
+        core, policy, net, sim = (compiled(root, name) for name in
+                                  ("src/core/sum.c", "src/policy/policy.c", "src/net/conn.c", "sim/conn.c"))
+        objects = [core, policy, "--policy", policy, "--net", net, "--sim", sim]
     done = subprocess.run([sys.executable, CHECKER, root, *objects], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 

@@ -3,6 +3,7 @@
 #ifndef TESTS_NET_FAKE_H
 #define TESTS_NET_FAKE_H
 
+#include "node/scripts.h"
 #include "world.h"
 
 struct fake {
@@ -16,7 +17,9 @@ struct fake {
     size_t input_bytes, input_capacity;
 };
 
-enum { FAKE_GREETED = 5, FAKE_GREETED_GUARDED = 13 }; /* commands of a whole handshake */
+/* Commands of a whole handshake: each script, INFO and EVALSHA; guarded HELLO, CLIENT TRACKING and
+ * ZADD too. */
+enum { FAKE_GREETED = NODE_CLASSIC_SCRIPTS + 2, FAKE_GREETED_GUARDED = NODE_SCRIPTS + 5 };
 
 #define FAKE_HELLO "%2\r\n$6\r\nserver\r\n$4\r\nfake\r\n$5\r\nproto\r\n:3\r\n+OK\r\n"
 

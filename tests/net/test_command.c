@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/command.h"
+#include "net/form.h"
 #include "node/scripts.h"
 
 static void expect(const struct net_request *request, bool whole, const char *text, size_t bytes) {
@@ -214,6 +215,47 @@ static void test_scripts_have_their_hashes(void **state) {
     }
 }
 
+/* ---- the table of operations ---- */
+
+static unsigned commands_in(const char *text) {
+    unsigned count = 1;
+    for (; *text != '\0'; text++) count += *text == ';';
+    return count;
+}
+
+static void check_form(const struct form *form) {
+    bool script = form->script != NODE_SCRIPTS_ALL;
+    if (form->text) {
+        assert_int_equal(form->replies, script ? 1 : commands_in(form->text));
+        assert_int_equal(strchr(form->text, '|') != NULL, script);
+        for (const char *at = form->text; (at = strchr(at, '%')); at++)
+            assert_non_null(strchr("kKtlcnNfsmarbp", at[1]));
+    }
+    assert_int_equal(form->verdicts != NULL, form->shape[0] == SHAPE_VERDICTS);
+    if (!form->verdicts) return;
+    assert_int_equal(strlen(form->verdicts), 4);
+    assert_int_equal(strspn(form->verdicts, "GDASR-"), 4);
+    assert_int_equal(form->verdicts[3], 'G');
+}
+
+/* Each row has the forms that its flags speak of. */
+static void test_table(void **state) {
+    (void)state;
+    for (int i = 0; i < NET_OPS_COUNT; i++) {
+        enum net_op op = (enum net_op)i;
+        for (int j = 0; j < 4; j++) check_form(&forms[i][j]);
+        bool by_mode = forms[i][1].script != forms[i][3].script;
+        assert_int_equal(by_mode, net_op_is(op, NET_OP_FENCED));
+        if (net_op_is_write(op)) {
+            assert_int_equal(net_op_subject(op), NET_OF_LOCKS);
+            assert_true(net_op_is(op, NET_OP_TOKEN));
+        }
+        /* What is sent a second time must change nothing that is not its own. */
+        if (net_op_is(op, NET_OP_KEPT)) assert_int_equal(op, NET_RELEASE);
+        if (net_op_is(op, NET_OP_GUARDED)) assert_int_equal(net_op_subject(op), NET_OF_RECORD);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_encoding),
@@ -223,6 +265,7 @@ int main(void) {
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_first_error_of_several),
         cmocka_unit_test(test_scripts_have_their_hashes),
+        cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/guarding/guarding.h"
+#include "core/mix.h"
 #include "lock.h"
 
 /* ---- stripes ---- */
@@ -13,10 +14,7 @@
 /* FNV-1a, 64 bits, over the whole key; the low 12 bits are the stripe. All clients must agree:
  * fixed by docs/guarded.md. */
 static uint16_t stripe_of(struct net_bytes key) {
-    const unsigned char *at = key.data;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < key.bytes; i++) hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return (uint16_t)(hash % RL_STRIPES);
+    return (uint16_t)(rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES);
 }
 
 static void find_stripes(struct redlock_lock *lock) {

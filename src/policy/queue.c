@@ -10,7 +10,7 @@
  * part, by one walk from its end to its beginning. So each call is walked over once, whatever the
  * order of the dues.
  */
-#include "net/conn.h"
+#include "policy/queue.h"
 
 void calls_push(struct call_queue *queue, struct net_call *call) {
     call->next = NULL;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * The forms of policy/ops.h, as the encoder (command.c) and the reader of answers (answer.c) use
+ * them. */
+#ifndef RL_NET_FORM_H
+#define RL_NET_FORM_H
+
+#include "node/scripts.h"
+#include "policy/request.h"
+
+/* How a reply is read. */
+enum shape {
+    SHAPE_SET,      /* +OK, or nil */
+    SHAPE_RAISED,   /* ZADD behind a SET: whether the fence was raised */
+    SHAPE_VERDICTS, /* a script's integer, by `verdicts` */
+    SHAPE_RAISE,
+    SHAPE_PTTL,
+    SHAPE_VALUE,
+    SHAPE_SCAN,
+    SHAPE_SURVEY,
+    SHAPE_STATE,
+    SHAPE_RECORD,
+    SHAPE_FENCES,
+    SHAPE_OK,
+    SHAPE_COUNT
+};
+
+struct form {
+    const char *text;     /* NULL: an encoder of its own */
+    const char *verdicts; /* of a script's integers from -2 on */
+    uint8_t script;       /* enum node_script; NODE_SCRIPTS_ALL: it is none */
+    uint8_t more_keys;    /* of the script, besides the request's */
+    uint8_t replies;      /* commands, or with `each`, those for each key */
+    bool each;
+    uint8_t shape[2]; /* of the replies, in turn */
+};
+
+extern const struct form forms[NET_OPS_COUNT][4]; /* one key, several; the same guarded */
+
+static inline const struct form *form_of(const struct net_request *request) {
+    return &forms[request->op][(request->nonces ? 2 : 0) + (request->keys_count > 1 ? 1 : 0)];
+}
+
+#endif

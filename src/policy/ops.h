@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The operations on the wire, one row each: what one is about, what may be done with it, how it is
+ * written and how it is answered. The encoder and the reader of answers (src/net/command.c,
+ * answer.c), the policy, the simulator's nodes and the traces all read this table. A new operation
+ * is a row here, its script (src/node), and its rule on the simulator's nodes.
+ *
+ *     X(NAME, subject, flags, forms)
+ *
+ * The subject says which part of a node serves it: LOCKS takes or leaves keys, LOOKS reads them,
+ * SERVER is about the server itself, RECORD about the record and the fences, WAITERS about those
+ * who wait.
+ *
+ * A form is how a request is written. A row has one for ANY request; or two, BY_MODE: classic, and
+ * guarded (the request has nonces); or FOUR: for one key and for several in classic mode, then the
+ * same in guarded mode. It is one of
+ *
+ *     COMMANDS(replies, text, first, second)      commands with ';' between them
+ *     EACH(replies, text, first, second)          the same, once for each key
+ *     SCRIPT(script, more keys, text, verdicts)   a script of src/node: keys | arguments
+ *     SCRIPT_ANSWERS(script, more keys, text, reply)
+ *     OWN(reply)                                  one command, by an encoder of its own
+ *     OWN_SCRIPT(script, verdicts)                one script, by an encoder of its own
+ *
+ * `first` and `second` are how replies are read, in turn (enum shape in net/form.h).
+ * `verdicts` is what a script means by -2, -1, 0 and 1: Granted, Denied, Absent, Stale, Recovering;
+ * '-' is not an answer. A word of a text that begins with '%' is one of the request:
+ *
+ *     %k its key, or the one of this turn   %K all keys   %t token   %l ttl_ms   %c cursor
+ *     %n the name of the fences of the node's nonce   %N the same, or NET_KEY_KEPT if `was_kept`
+ *     %f fence   %s all stripes   %m REDLOCK_TOKEN_BYTES_MAX
+ *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, of a line's name   %p passes
+ */
+#ifndef RL_POLICY_OPS_H
+#define RL_POLICY_OPS_H
+
+#include <stdbool.h>
+
+enum {
+    NET_OP_WRITE = 1,    /* takes or leaves a key, or extends it */
+    NET_OP_KEPT = 2,     /* waits for a node that is not connected, and is sent again */
+    NET_OP_TOKEN = 4,    /* the token is that of a lock */
+    NET_OP_FENCED = 8,   /* carries the fence, where the request has nonces */
+    NET_OP_GUARDED = 16, /* only a guarded net can send it */
+    NET_OP_GROWS = 32,   /* a server that takes no writes, or is out of memory, refuses it */
+    NET_OP_CHANGES =
+        64 /* one that takes no writes does; that it is out of memory does not matter */
+};
+
+/* clang-format off */
+#define NET_OPS(X)                                                                                 \
+    /* One key: SET. Several: all or nothing (a script, or WATCH/MULTI). */                        \
+    X(ACQUIRE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS,                  \
+      FOUR(COMMANDS(1, "SET %k %t NX PX %l", SET, SET),                                            \
+           SCRIPT(ACQUIRE_MANY, 0, "%K | %t %l", "--DG"),                                          \
+           COMMANDS(2, "SET %k %t NX PX %l;ZADD %n XX GT CH %f %s", SET, RAISED),                  \
+           SCRIPT(ACQUIRE_GUARDED, 1, "%K %n | %t %l %f %s", "-SDG")))                             \
+    /* Compare-and-pexpire on all keys; never shortens. */                                         \
+    X(EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED,                                  \
+      BY_MODE(SCRIPT(EXTEND, 0, "%K | %t %l", "-DAG"),                                             \
+              SCRIPT(EXTEND_GUARDED, 1, "%K %n | %t %l %f %s", "RDAG")))                           \
+    /* Compare-and-delete of each key. */                                                          \
+    X(RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT,                                   \
+      ANY(SCRIPT(RELEASE, 0, "%K | %t", "-DAG")))                                                  \
+    /* PTTL of the key that ends last. */                                                          \
+    X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)))                                         \
+    /* First key: PTTL, which alone tells an absent key from one that holds nothing, and its first \
+     * bytes: one more than is shown, to know whether there is more. */                            \
+    X(LOOK, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))                   \
+    /* Keys under a prefix: SCAN cursor MATCH prefix*. */                                          \
+    X(SCAN, LOOKS, 0, ANY(OWN(SCAN)))                                                              \
+    /* No keys; one question about the server itself. */                                           \
+    X(SURVEY, SERVER, 0, ANY(OWN(SURVEY)))                                                         \
+    /* No keys; GRANTED with `state`: what a vote rests on besides the node's record. */           \
+    X(STATE, SERVER, 0,                                                                            \
+      ANY(COMMANDS(4, "TIME;INFO replication;INFO memory;INFO stats", STATE, STATE)))              \
+    /* The fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there. */      \
+    X(RAISE, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \
+      ANY(SCRIPT_ANSWERS(RAISE, 1, "%K %n | %t %f %s", RAISE)))                                    \
+    /* GRANTED: each key still holds the token and each stripe's fence is at least the request's;  \
+     * else STALE. */                                                                              \
+    X(CONFIRM, RECORD, NET_OP_TOKEN | NET_OP_GUARDED,                                              \
+      ANY(SCRIPT(CONFIRM, 1, "%K %n | %t %f %s", "R-SG")))                                         \
+    /* The node's record: GRANTED with `items`, field and value in turn; ABSENT. */                \
+    X(RECORD, RECORD, 0, ANY(COMMANDS(1, "HGETALL " NET_KEY_RECORD, RECORD, RECORD)))              \
+    /* GRANTED: written; DENIED: its nonce is not the expected one. */                             \
+    X(RECORD_WRITE, RECORD, NET_OP_GUARDED | NET_OP_GROWS,                                         \
+      ANY(OWN_SCRIPT(RECORD_WRITE, "--DG")))                                                       \
+    /* All fences of the nonce (`was_kept`: the kept ones): GRANTED with `fences`; RECOVERING:     \
+     * there are none of that name; PROTOCOL: one of them is not a fence. */                       \
+    X(FENCES, RECORD, NET_OP_GUARDED,                                                              \
+      ANY(COMMANDS(1, "ZRANGE %N 0 -1 WITHSCORES", FENCES, FENCES)))                               \
+    /* As PEEK, and of the next change of these keys handlers.wake() notifies. */                  \
+    X(WATCH, WAITERS, 0, ANY(EACH(2, "CLIENT CACHING YES;PTTL %k", OK, PTTL)))                     \
+    /* Net's own. */                                                                               \
+    X(TRACK, WAITERS, 0,                                                                           \
+      ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP", OK, OK)))                     \
+    /* Two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: stand in line under the      \
+     * token for ttl_ms, `age_us` before now; GRANTED with `count`, how many are before us. */     \
+    X(STAND, WAITERS, NET_OP_GROWS,                                                                \
+      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t %l %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))       \
+    /* The same keys and token: stand there no longer; GRANTED with `count`, how many still do. */ \
+    X(LEAVE, WAITERS, NET_OP_CHANGES,                                                              \
+      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))
+/* clang-format on */
+
+#define NET_OP_NUMBER(name, subject, flags, forms) NET_##name,
+enum net_op { NET_OPS(NET_OP_NUMBER) };
+#define NET_OP_BYTE(name, subject, flags, forms) 0,
+enum { NET_OPS_COUNT = sizeof((const char[]){NET_OPS(NET_OP_BYTE)}) };
+
+enum net_subject { NET_OF_LOCKS, NET_OF_LOOKS, NET_OF_SERVER, NET_OF_RECORD, NET_OF_WAITERS };
+
+static inline enum net_subject net_op_subject(enum net_op op) {
+#define NET_OP_SUBJECT(name, subject, flags, forms)                                                \
+    case NET_##name: return NET_OF_##subject;
+    switch (op) { NET_OPS(NET_OP_SUBJECT) }
+#undef NET_OP_SUBJECT
+    return NET_OF_SERVER;
+}
+
+/* Whether it has one of these flags. */
+static inline bool net_op_is(enum net_op op, unsigned flag) {
+#define NET_OP_FLAGS(name, subject, flags, forms)                                                  \
+    case NET_##name: return ((flags)&flag) != 0;
+    switch (op) { NET_OPS(NET_OP_FLAGS) }
+#undef NET_OP_FLAGS
+    return false;
+}
+static inline bool net_op_is_write(enum net_op op) { return net_op_is(op, NET_OP_WRITE); }
+
+#endif

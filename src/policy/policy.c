@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "policy/policy.h"
+
+#include <string.h>
+
+/* ---- pauses ---- */
+
+static rl_ns doubled(rl_ns pause) {
+    if (pause == 0) return BACKOFF_MIN;
+    return 2 * pause < BACKOFF_MAX ? 2 * pause : BACKOFF_MAX;
+}
+
+rl_ns backoff_next(struct backoff *backoff, uint32_t random) {
+    backoff->pause = doubled(backoff->pause);
+    return (rl_ns)((uint64_t)backoff->pause * random >> 32);
+}
+
+/* ---- standing ---- */
+
+void policy_init(struct policy *policy, unsigned nodes) {
+    memset(policy, 0, sizeof(*policy));
+    policy->nodes = nodes;
+    policy_changed(policy);
+    for (unsigned i = 0; i < nodes; i++) {
+        policy->node[i].verdict = REDLOCK_VERDICT_CONNECTING;
+        policy->node[i].kept_at = RL_NEVER;
+    }
+}
+
+static const struct net_call *first_of(const struct call_queue *queue) {
+    return queue ? queue->head : NULL;
+}
+
+static bool is_overdue(const struct call_queue *queue, rl_ns now) {
+    const struct net_call *first = first_of(queue);
+    return first && first->due < now;
+}
+
+bool policy_is_ready(const struct policy *policy, unsigned node, rl_ns now) {
+    const struct policy_node *at = &policy->node[node];
+    return policy_takes(policy, node) && !is_overdue(at->calls, now) && !is_overdue(at->turn, now);
+}
+
+bool policy_is_settled(const struct policy *policy, unsigned node) {
+    return policy->node[node].up || policy->node[node].failed;
+}
+
+static void look_until(struct policy *policy, const struct call_queue *queue) {
+    const struct net_call *first = first_of(queue);
+    if (first) policy_awaits(policy, first->due);
+}
+
+/* Asked at every step of every lock, and mostly the same: kept until an answer is overdue, or
+ * policy_changed(). One that is overdue already speaks for itself until it is gone
+ * (policy_taken()). */
+rl_mask policy_find_standing(struct policy *policy, rl_ns now) {
+    policy->ready = policy->settled = 0;
+    policy->known_until = RL_NEVER;
+    for (unsigned i = 0; i < policy->nodes; i++) {
+        if (policy_is_settled(policy, i)) policy->settled |= rl_bit(i);
+        if (!policy_is_ready(policy, i, now)) continue;
+        policy->ready |= rl_bit(i);
+        look_until(policy, policy->node[i].calls);
+        look_until(policy, policy->node[i].turn);
+    }
+    return policy->ready;
+}
+
+bool policy_reports(struct policy *policy, unsigned node, rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    bool ready = policy_is_ready(policy, node, now), settled = policy_is_settled(policy, node);
+    if (ready == at->told_ready && settled == at->told_settled) return false;
+    at->told_ready = ready;
+    at->told_settled = settled;
+    return true;
+}
+
+int policy_shown_verdict(const struct policy *policy, unsigned node, rl_ns now) {
+    const struct policy_node *at = &policy->node[node];
+    bool good = at->up && at->verdict == REDLOCK_VERDICT_GRANTED;
+    return good && !policy_is_ready(policy, node, now) ? (int)REDLOCK_VERDICT_TIMEOUT : at->verdict;
+}
+
+static bool has_write(const struct call_queue *queue) {
+    for (const struct net_call *call = first_of(queue); call; call = call->next)
+        if (net_op_is_write(call->request->op)) return true;
+    return false;
+}
+
+rl_mask policy_busy_writes(const struct policy *policy) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < policy->nodes; i++) {
+        const struct policy_node *at = &policy->node[i];
+        bool waits_for_memory = at->kept.head && at->up && !at->leaving;
+        if (at->writes > 0 || waits_for_memory || has_write(at->turn)) mask |= rl_bit(i);
+    }
+    return mask;
+}
+
+/* ---- a connection's life ---- */
+
+static bool is_server(const struct policy_node *at, const char *run_id) {
+    return at->up && run_id[0] != '\0' && strcmp(at->run_id, run_id) == 0;
+}
+
+int policy_listed_before(const struct policy *policy, unsigned node, const char *run_id) {
+    for (unsigned i = 0; i < node; i++)
+        if (is_server(&policy->node[i], run_id)) return (int)i;
+    return -1;
+}
+
+rl_mask policy_listed_again(const struct policy *policy, unsigned node, const char *run_id) {
+    rl_mask mask = 0;
+    for (unsigned i = node + 1; i < policy->nodes; i++)
+        if (is_server(&policy->node[i], run_id)) mask |= rl_bit(i);
+    return mask;
+}
+
+void policy_up(struct policy *policy, unsigned node, const char *run_id, rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    memcpy(at->run_id, run_id, strlen(run_id) + 1);
+    if (at->was_up) at->reconnects++;
+    at->up = at->was_up = true;
+    at->failed = false;
+    at->verdict = REDLOCK_VERDICT_GRANTED;
+    at->backoff.pause = 0;
+    at->up_since = now;
+    policy_changed(policy);
+}
+
+void policy_leave(struct policy *policy, unsigned node) {
+    policy->node[node].leaving = true;
+    policy_changed(policy);
+}
+
+void policy_down(struct policy *policy, unsigned node, int verdict) {
+    struct policy_node *at = &policy->node[node];
+    bool was_good = at->verdict == REDLOCK_VERDICT_GRANTED;
+    at->failed = !was_good || verdict == REDLOCK_VERDICT_TWICE_LISTED;
+    at->up = at->leaving = false;
+    at->verdict = verdict;
+    at->writes = 0;
+    at->watch_refused = false; /* the next server behind this address is asked anew */
+    at->watch_backoff.pause = 0;
+    policy_changed(policy);
+}
+
+bool policy_refuse(struct policy *policy, unsigned node, int verdict, rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    if (at->leaving) return false;
+    if (at->up) {
+        if (now - at->up_since > BACKOFF_FORGIVEN) at->refused_pause = 0;
+        at->backoff.pause = at->refused_pause;
+        at->refused_pause = doubled(at->refused_pause);
+    }
+    at->verdict = verdict;
+    return true;
+}
+
+/* ---- calls ---- */
+
+struct net_call *policy_answered(struct policy *policy, struct call_queue *calls) {
+    struct net_call *call = calls_pop(calls);
+    if (!call) return NULL;
+    policy->node[call->node].writes -= net_op_is_write((enum net_op)call->op);
+    policy_taken(policy, call->node);
+    return call;
+}
+
+int policy_verdict(const struct net_call *call, int verdict) {
+    bool not_found = verdict == REDLOCK_VERDICT_ABSENT || verdict == REDLOCK_VERDICT_DENIED;
+    if (not_found && (call->state & CALL_SENT_BEFORE)) return REDLOCK_VERDICT_DISCONNECTED;
+    return verdict;
+}
+
+void policy_start_again(struct net_call *call, rl_ns now) {
+    if (call->due < now) call->due = now - 1;
+}
+
+bool policy_is_stalled(const struct net_call *first, rl_ns now, rl_ns stall_timeout) {
+    return first && now >= first->due + stall_timeout;
+}
+
+rl_ns policy_deadline(const struct net_call *first, rl_ns armed, rl_ns now, rl_ns stall_timeout) {
+    if (policy_looks_in_time(first, armed)) return armed;
+    return first->due > now ? first->due : first->due + stall_timeout;
+}
+
+/* ---- kept releases ---- */
+
+/* To find those that end, all are looked at: the more there are, the longer until the next time. A
+ * release that is kept a little too long harms nothing. */
+#define KEPT_LOOK_PAUSE                                                                            \
+    (2 * RL_MS / 1000) /* for each; looking at one takes a few hundredths of that */
+
+static void look_next(struct policy_node *at, rl_ns now) {
+    at->kept_at = RL_NEVER;
+    at->kept_look_at = now;
+    for (const struct net_call *call = at->kept.head; call; call = call->next) {
+        if (call->keep_until < at->kept_at) at->kept_at = call->keep_until;
+        at->kept_look_at += KEPT_LOOK_PAUSE;
+    }
+    if (at->kept_at < at->kept_look_at) at->kept_at = at->kept_look_at;
+}
+
+static void look_for(struct policy_node *at, const struct net_call *call) {
+    rl_ns when = call->keep_until > at->kept_look_at ? call->keep_until : at->kept_look_at;
+    if (when < at->kept_at) at->kept_at = when;
+}
+
+bool policy_keeps(const struct net_call *call, rl_ns now) {
+    return net_op_is(call->request->op, NET_OP_KEPT) && call->keep_until > now;
+}
+
+void policy_keep(struct policy *policy, unsigned node, struct net_call *call) {
+    struct policy_node *at = &policy->node[node];
+    calls_push(&at->kept, call);
+    look_for(at, call);
+    policy_changed(policy);
+}
+
+struct call_queue policy_expire(struct policy *policy, unsigned node, rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    struct call_queue all = at->kept, over = {.head = NULL};
+    struct net_call *call;
+    at->kept = (struct call_queue){.head = NULL};
+    while ((call = calls_pop(&all))) calls_push(policy_keeps(call, now) ? &at->kept : &over, call);
+    look_next(at, now);
+    policy_changed(policy);
+    return over;
+}
+
+/* What was sent earlier stays before what was kept later. */
+struct call_queue policy_lose(struct policy *policy, unsigned node, struct call_queue *lost,
+                              rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    struct call_queue kept = {.head = NULL}, over = {.head = NULL};
+    struct net_call *call;
+    while ((call = calls_pop(lost))) {
+        call->state = CALL_SENT_BEFORE;
+        calls_push(policy_keeps(call, now) ? &kept : &over, call);
+    }
+    calls_append(&kept, &at->kept);
+    at->kept = kept;
+    look_next(at, now);
+    policy_changed(policy);
+    return over;
+}
+
+struct net_call *policy_take_kept(struct policy *policy, unsigned node, rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    struct net_call *call = calls_pop(&at->kept);
+    if (call) policy_start_again(call, now);
+    if (!at->kept.head) at->kept_at = RL_NEVER;
+    policy_changed(policy);
+    return call;
+}
+
+void policy_put_back(struct policy *policy, unsigned node, struct net_call *call) {
+    struct policy_node *at = &policy->node[node];
+    call->next = at->kept.head;
+    at->kept.head = call;
+    if (!call->next) at->kept.tail = call;
+    look_for(at, call);
+    policy_changed(policy);
+}
+
+/* ---- being notified of changes ---- */
+
+rl_ns policy_watch(struct policy *policy, bool on, rl_ns now) {
+    policy->watching = on;
+    return on ? RL_NEVER : now + WATCH_LINGER;
+}
+
+bool policy_watch_end(struct policy *policy) {
+    for (unsigned i = 0; i < policy->nodes && !policy->watching; i++) {
+        policy->node[i].watch_live = false;
+        policy->node[i].watch_backoff.pause = 0;
+    }
+    return !policy->watching;
+}
+
+bool policy_wants_watch(const struct policy *policy, unsigned node) {
+    const struct policy_node *at = &policy->node[node];
+    bool asked_in_vain = at->watch_live || at->watch_refused;
+    return policy->watching && at->up && !at->leaving && !asked_in_vain;
+}
+
+rl_mask policy_watched(const struct policy *policy) {
+    rl_mask mask = 0;
+    for (unsigned i = 0; i < policy->nodes && policy->watching; i++)
+        if (policy->node[i].watch_live) mask |= rl_bit(i);
+    return mask;
+}
+
+void policy_watch_live(struct policy *policy, unsigned node) {
+    policy->node[node].watch_live = true;
+    policy->node[node].watch_backoff.pause = 0;
+}
+
+bool policy_watch_lost(struct policy *policy, unsigned node) {
+    bool was_live = policy->node[node].watch_live;
+    policy->node[node].watch_live = false;
+    return was_live;
+}
+
+bool policy_watch_refused(struct policy *policy, unsigned node, int verdict) {
+    bool for_good = verdict == REDLOCK_VERDICT_NOPERM || verdict == REDLOCK_VERDICT_ERROR;
+    if (for_good) policy->node[node].watch_refused = true;
+    return for_good;
+}
