@@ -9,6 +9,7 @@
 
 #include "abi/sized.h"
 #include "client.h"
+#include "client/operator/task.h"
 
 #define STRINGIFY(x) #x
 #define VERSION_TEXT(a, b, c) STRINGIFY(a) "." STRINGIFY(b) "." STRINGIFY(c)
@@ -47,7 +48,7 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     else if (call->tag == CALL_AUTOMODE)
         automode_reply(call, reply);
     else if (call->tag == CALL_QUORUM)
-        quorum_reply(call, reply);
+        task_reply(call, reply);
     else if (call->tag >= CALL_LINE_LOOK)
         line_reply(call, reply);
     else

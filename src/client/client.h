@@ -101,6 +101,7 @@ struct redlock_client {
     struct pool rounds, acquisitions;
     struct renewals renewals;     /* those that are due */
     struct gathering *gatherings; /* threads that wait for nodes to be connected */
+    struct quorum_task *tasks;    /* of operators */
 
     struct guard *guard;       /* guarded mode; NULL: classic */
     struct automode *automode; /* mode auto; NULL: another */
@@ -343,9 +344,6 @@ void survey_reply(struct net_call *call, const struct net_reply *reply);
 int64_t survey_clock_us(const struct net_reply *reply); /* of TIME's answer; -1: it is none */
 /* INFO's value of "field:value" at the beginning of a line; {NULL, 0} when absent. */
 struct net_bytes info_field(struct net_bytes info, const char *field);
-
-/* quorum.c */
-void quorum_reply(struct net_call *call, const struct net_reply *reply);
 
 /* call->tag: whose call it is */
 enum call_tag {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client/operator/task.h"
 
 /* ---- waiting until every node is connected or known to have failed ---- */
 
@@ -20,6 +21,7 @@ static void gathering_late(struct net_timer *timer) {
 }
 
 void gatherings_check(struct redlock_client *client) {
+    tasks_check(client);
     if (!client->gatherings || client_settled(client) != rl_all(client->nodes)) return;
     for (struct gathering *g = client->gatherings; g; g = g->next) waiter_finish(&g->waiter);
 }
