@@ -143,11 +143,10 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
     wish.fence_floor = own.fence_floor;
     wish.never_used = own.never_used;
     if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
+    client_leave(client);
     run.task = task_start(client, wish, notify, &run);
-    if (!run.task) {
-        client_leave(client);
-        return fail(error, REDLOCK_NO_MEMORY, "out of memory");
-    }
+    if (!run.task) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
     do {
         await_task(client, &run);
         if (!show_reports(run.task, &own)) return fail_forked(error);
@@ -155,9 +154,7 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
     hand_over(client, rl_guard_intact(&run.task->machine.view));
     client_leave_telling(client);
     result = task_result(run.task, error);
-    if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
     task_free(run.task);
-    client_leave(client);
     return result;
 }
 

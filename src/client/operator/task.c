@@ -256,14 +256,17 @@ static void take_record(struct question *question, unsigned node, const struct n
     deliver(question, node, event, answer->stated ? reply->verdict : answer->verdict);
 }
 
+/* The server announces a change of its record to all but the connection that it came on, so this
+ * client's own guard hears of it here. */
 static void take_written(struct question *question, unsigned node, const struct net_reply *reply) {
-    bool told =
-        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_DENIED;
-    deliver(
-        question, node,
-        (struct rl_membership_event){.type = told ? RL_MEMBERSHIP_WRITTEN : RL_MEMBERSHIP_FAILED,
-                                     .done = reply->verdict == REDLOCK_VERDICT_GRANTED},
-        reply->verdict);
+    bool done = reply->verdict == REDLOCK_VERDICT_GRANTED;
+    bool told = done || reply->verdict == REDLOCK_VERDICT_DENIED;
+    if (done) guard_look(question->client->guard, node);
+    if (!question->task) return;
+    deliver(question, node,
+            (struct rl_membership_event){
+                .type = told ? RL_MEMBERSHIP_WRITTEN : RL_MEMBERSHIP_FAILED, .done = done},
+            reply->verdict);
 }
 
 static void keep_fences(struct answer *answer, const struct net_reply *reply) {
@@ -293,14 +296,14 @@ static void take_state(struct question *question, unsigned node, const struct ne
 void task_reply(struct net_call *call, const struct net_reply *reply) {
     struct question *question = call->owner;
     unsigned node = call->node;
-    if (!question->task)
+    if (question->what == RL_ASK_WRITE)
+        take_written(question, node, reply);
+    else if (!question->task)
         ; /* the next one was put meanwhile */
     else if (call->request == &question->state)
         take_state(question, node, reply);
     else if (question->what == RL_ASK_READ)
         take_record(question, node, reply);
-    else if (question->what == RL_ASK_WRITE)
-        take_written(question, node, reply);
     else
         keep_fences(&question->answers[node], reply);
     question_unref(question);
@@ -308,15 +311,9 @@ void task_reply(struct net_call *call, const struct net_reply *reply) {
 
 /* ---- beginning and end ---- */
 
-struct quorum_task *task_start(struct redlock_client *client, struct rl_membership_wish wish,
-                               void (*notify)(struct quorum_task *task), void *context) {
-    struct quorum_task *task = calloc(1, sizeof *task);
+static void fill_in(struct quorum_task *task, struct rl_membership_wish wish) {
+    struct redlock_client *client = task->client;
     const struct rl_guard *guard = &client->guard->machine;
-    if (!task) return NULL;
-    task->client = client;
-    task->timer.fire = on_timer;
-    task->notify = notify;
-    task->context = context;
     for (unsigned i = 0; i < client->nodes; i++) {
         struct net_node_status status;
         net_node(client->net, i, net_now(client->net), &status);
@@ -334,17 +331,36 @@ struct quorum_task *task_start(struct redlock_client *client, struct rl_membersh
     for (unsigned i = 0; i < client->nodes; i++)
         snprintf(task->machine.view.node[i].url, sizeof task->machine.view.node[i].url, "%s",
                  task->url[i]);
+}
+
+struct quorum_task *task_start(struct redlock_client *client, struct rl_membership_wish wish,
+                               void (*notify)(struct quorum_task *task), void *context) {
+    struct quorum_task *task = calloc(1, sizeof *task);
+    if (!task) return NULL;
+    if (client_enter(client) != REDLOCK_OK) {
+        free(task);
+        return NULL;
+    }
+    task->client = client;
+    task->timer.fire = on_timer;
+    task->notify = notify;
+    task->context = context;
     task->next = client->tasks;
     client->tasks = task;
+    fill_in(task, wish);
     step(task, (struct rl_membership_event){.type = RL_MEMBERSHIP_BEGIN});
+    client_leave(client);
     return task;
 }
 
 void task_free(struct quorum_task *task) {
-    struct quorum_task **at = &task->client->tasks;
+    struct redlock_client *client = task->client;
+    struct quorum_task **at = &client->tasks;
+    if (client_enter(client) != REDLOCK_OK) return;
     while (*at != task) at = &(*at)->next;
     *at = task->next;
-    net_timer_set(task->client->net, &task->timer, RL_NEVER);
+    net_timer_set(client->net, &task->timer, RL_NEVER);
     question_leave(task);
+    client_leave(client);
     free(task);
 }

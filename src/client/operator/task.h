@@ -2,7 +2,7 @@
  *
  * One task of an operator's (init, add, remove): core/membership.h over a client's connections. It
  * puts the machine's questions to the nodes and hands it their answers; it decides nothing. The
- * client's guard goes on in the background. Everything here is under the client's mutex.
+ * client's guard goes on in the background. A task is under the client's mutex.
  */
 #ifndef RL_CLIENT_OPERATOR_TASK_H
 #define RL_CLIENT_OPERATOR_TASK_H
@@ -40,11 +40,12 @@ struct quorum_task {
     struct net_state state[RL_NODES_MAX];
 };
 
-/* `wish`: what is asked for; what the client knows is filled in here. The task is the caller's, to
- * be freed at any time. NULL: no memory. */
+/* These two take the mutex. `wish`: what is asked for; what the client knows is filled in here. The
+ * task is the caller's, to be freed at any time. NULL: no memory, or the process was forked. */
 struct quorum_task *task_start(struct redlock_client *client, struct rl_membership_wish wish,
                                void (*notify)(struct quorum_task *task), void *context);
 void task_free(struct quorum_task *task); /* it stops, wherever it is */
+
 /* Nodes were connected, or their records read. */
 void tasks_check(struct redlock_client *client);
 void task_reply(struct net_call *call, const struct net_reply *reply);
