@@ -194,7 +194,7 @@ struct server {
     char run_id[41];
     unsigned list;     /* of members, in its record; 0: none ... */
     uint64_t identity; /* ... and as which of them */
-    bool intact;   /* as its record says, for this process and these data */
+    bool intact;       /* as its record says, for this process and these data */
     /* What it says of itself. */
     char replid[41];
     bool replica, may_evict;

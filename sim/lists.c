@@ -95,7 +95,9 @@ void judge_lists(struct report *report) {
         case HISTORY_OPERATE: registry.operates[record->client] = i + 1; break;
         case HISTORY_OPERATED:
         case HISTORY_CLIENT_CRASH: registry.operates[record->client] = 0; break;
-        case HISTORY_END: end(&registry, i); break;
+        case HISTORY_END:
+            if (report->history->liveness_bound > 0) end(&registry, i);
+            break;
         default: break;
         }
     }

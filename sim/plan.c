@@ -583,13 +583,14 @@ static void befall_operators(struct draw *draw) {
 }
 
 /* Again from a sequence of its own. Not where more than one thing says what the quorum is. */
-static void draw_membership(struct plan *plan) {
+static void draw_membership(struct plan *plan, bool always) {
     struct draw own = {plan, random_named(plan->seed, 11)}, *draw = &own;
     struct world_options *options = &plan->options;
     plan->operators = 0;
     plan->fresh = false;
     bool fits = plan->guarded && plan->broken == PLAN_BREAK_NOTHING && options->others == 0;
-    if (!fits || !chance(draw, 12)) return;
+    bool drawn = chance(draw, 12);
+    if (!fits || !(drawn || always)) return;
     draw_operators(draw);
     int64_t begins = between(draw, 0, 9);
     if (begins >= 4 && chance(draw, 60)) name_quorum(plan);
@@ -639,6 +640,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_wakes(plan);
     draw_many(plan);
     draw_changes(plan);
-    draw_membership(plan);
+    draw_membership(plan, wish->operators);
     plan->liveness_bound = bound_of(plan);
 }

@@ -110,6 +110,7 @@ struct plan {
 struct plan_wish {
     enum plan_break broken;
     bool guarded;
+    bool operators; /* in every world where there can be some */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */

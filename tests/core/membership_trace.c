@@ -14,6 +14,7 @@
  * intact) | forgets (which change made its epoch) | mute (its next answer is lost) | fences F |
  * until: nothing but time.
  */
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -553,30 +554,41 @@ static void replay(char *source) {
 
 static char data[65536], wanted[65536];
 
+/* 0: as the file says; 1: not so; 2: it cannot be read, or written. */
+static int check(const char *name, bool update) {
+    FILE *file = fopen(name, "rb");
+    if (!file) return perror(name), 2;
+    size_t n = fread(data, 1, sizeof data - 1, file);
+    fclose(file);
+    data[n] = '\0';
+    memcpy(wanted, data, sizeof wanted);
+    memset(&world, 0, sizeof world);
+    world.name = name;
+    world.ttl_max = 2000 * RL_MS;
+    replay(data);
+    if (strcmp(wanted, world.text.data) == 0) return 0;
+    if (!update) {
+        text_show_difference(stderr, name, wanted, world.text.data);
+        return 1;
+    }
+    file = fopen(name, "wb");
+    if (!file || fwrite(world.text.data, 1, world.text.used, file) != world.text.used ||
+        fclose(file) != 0)
+        return perror(name), 2;
+    return 0;
+}
+
+/* Without a file: all of them. */
 int main(int argc, char **argv) {
     bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
-    int worst = 0;
-    for (int i = update ? 2 : 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        if (!file) return perror(argv[i]), 2;
-        size_t n = fread(data, 1, sizeof data - 1, file);
-        fclose(file);
-        data[n] = '\0';
-        memcpy(wanted, data, sizeof wanted);
-        memset(&world, 0, sizeof world);
-        world.name = argv[i];
-        world.ttl_max = 2000 * RL_MS;
-        replay(data);
-        if (strcmp(wanted, world.text.data) == 0) continue;
-        if (!update) {
-            text_show_difference(stderr, argv[i], wanted, world.text.data);
-            worst = 1;
-            continue;
-        }
-        file = fopen(argv[i], "wb");
-        if (!file || fwrite(world.text.data, 1, world.text.used, file) != world.text.used ||
-            fclose(file) != 0)
-            return perror(argv[i]), 2;
+    glob_t all = {.gl_pathc = 0};
+    int worst = 0, first = update ? 2 : 1;
+    if (argc == 1 && glob(SOURCE_DIR "/tests/core/membership/*.trace", 0, NULL, &all) != 0)
+        return fprintf(stderr, "no traces\n"), 2;
+    for (int i = 0; i < (argc > 1 ? argc - first : (int)all.gl_pathc); i++) {
+        int result = check(argc > 1 ? argv[first + i] : all.gl_pathv[i], update);
+        if (result > worst) worst = result;
     }
+    if (argc == 1) globfree(&all);
     return worst;
 }
