@@ -150,11 +150,14 @@ static void again(struct world *world, void *argument, int64_t number) {
     last_round(world, (unsigned)(number >> 8), (unsigned)number & 0xff);
 }
 
-/* Not from within the callback: the library would call this lock busy. */
-static void end_pursuit(struct world *world, unsigned client, unsigned resource) {
+/* Not from within the callback: the library would call this lock busy. And where two inits have
+ * left records of two quorums, a client is refused at once, until an operator has resolved it. */
+static void end_pursuit(struct world *world, unsigned client, unsigned resource, bool failed) {
     struct player *player = world_owner(world);
+    rl_ns pause = failed && player->plan->operators ? 50 * RL_MS : 0;
     player->pursuits[client][resource].session = NULL;
-    if (player->healed) world_at(world, world_now(world), again, NULL, pack(client, resource, 0));
+    if (player->healed)
+        world_at(world, world_now(world) + pause, again, NULL, pack(client, resource, 0));
 }
 
 static void on_acquired(struct world *world, unsigned client, unsigned resource, int result) {
@@ -162,7 +165,7 @@ static void on_acquired(struct world *world, unsigned client, unsigned resource,
     struct pursuit *pursuit = &player->pursuits[client][resource];
     const struct plan_action *session = pursuit->session;
     if (result != REDLOCK_OK || !session) {
-        end_pursuit(world, client, resource);
+        end_pursuit(world, client, resource, true);
         return;
     }
     rl_ns now = world_now(world);
@@ -176,7 +179,7 @@ static void on_acquired(struct world *world, unsigned client, unsigned resource,
 
 static void on_released(struct world *world, unsigned client, unsigned resource, int result) {
     (void)result;
-    end_pursuit(world, client, resource);
+    end_pursuit(world, client, resource, false);
 }
 
 /* ---- operators ------------------------------------------------------------------------------- */
