@@ -69,6 +69,7 @@ static void do_deed(struct world *world, unsigned client, const struct deed *dee
     case DEED_CANCEL: hold_cancel(hold); break;
     case DEED_UPDATE: update_begin(world, hold, deed->think, deed->late); break;
     case DEED_WRITE: update_write(world, (size_t)deed->number); break;
+    case DEED_OPERATE: operator_do(world, client, deed); break;
     case DEED_ACQUIRE_MANY:
     case DEED_RELEASE_MANY: break;
     }
@@ -128,6 +129,10 @@ void actor_update(struct world *world, unsigned client, unsigned resource, rl_ns
     deed(world, client,
          (struct deed){
              .kind = DEED_UPDATE, .resource = (uint8_t)resource, .think = think, .late = late});
+}
+
+void actor_operate(struct world *world, unsigned client, struct world_operation operation) {
+    deed(world, client, (struct deed){.kind = DEED_OPERATE, .operation = operation});
 }
 
 bool actor_believes(struct world *world, unsigned client, unsigned resource) {
@@ -265,6 +270,7 @@ static void open_client(struct world *world, unsigned client) {
 
 static void close_client(struct world *world, struct actor *actor) {
     net_abandon(actor->net);
+    operator_drop(actor);
     for (unsigned r = 0; r < world->options.resources; r++) redlock_lock_free(actor->hold[r].lock);
     redlock_client_free(actor->redlock);
     actor->net = NULL;
@@ -292,6 +298,8 @@ static void reopen(struct world *world, unsigned client) {
 void actors_begin(struct world *world) {
     for (unsigned i = 0; i < world->options.clients; i++) {
         struct actor *actor = &world->actor[i];
+        actor->world = world;
+        actor->task = NULL;
         actor->random = random_named(world->options.seed, 200 + i);
         actor->paused = actor->frozen = actor->crashed = false;
         actor->wake_at = RL_NEVER;

@@ -135,6 +135,7 @@ size_t check_history(const struct history *history, unsigned rules,
         judge_register(&report);
     if (rules & (1u << CHECK_UNFIT_VOTE | 1u << CHECK_REFUSED | 1u << CHECK_RECOVERED))
         judge_standing(&report);
+    if (rules & (1u << CHECK_ONE_LIST | 1u << CHECK_LIVENESS)) judge_lists(&report);
     if (judged(&report, CHECK_ORPHAN)) judge_orphans(&report);
     if (judged(&report, CHECK_LINEARIZABLE)) judge_order(&report);
     if (judged(&report, CHECK_LIVENESS)) judge_liveness(&report);

@@ -22,6 +22,7 @@
     X(RESURRECTED, "a lease told lost, or past its validity, is never valid again") \
     X(LATE_LOSS, "a client that runs is told of a loss before its validity ends") \
     X(LINEARIZABLE, "acquire only if free, release by the owner only: some order of the operations explains them") \
+    X(ONE_LIST, "two member lists of one epoch are never both in force, and epochs only grow") \
     X(LIVENESS, "once faults stop, somebody acquires within the bound")
 /* clang-format on */
 

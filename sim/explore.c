@@ -117,6 +117,7 @@ void explore_print_command(uint64_t seed, const struct plan_wish *wish, const ch
                            FILE *out) {
     fprintf(out, "redlock sim --seed %" PRIu64, seed);
     if (wish->guarded) fprintf(out, " --mode guarded");
+    if (wish->operators) fprintf(out, " --operators");
     if (wish->broken != PLAN_BREAK_NOTHING)
         fprintf(out, " --break %s", plan_break_word(wish->broken));
     fprintf(out, "%s\n", more);

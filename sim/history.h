@@ -33,7 +33,9 @@
     X(WRITE, "client, as it believes, as holder, writes `value` to the register of resource; `result` 1 when fenced") \
     X(READ_REFUSED, "the fenced register refused the read: its fence is higher") \
     X(WRITE_REFUSED, "the fenced register refused the write: its fence is higher") \
-    /* what befalls clients */ \
+    /* operators, and what befalls clients */ \
+    X(OPERATE, "client begins to change the quorum: `value` 1 inits, 2 adds node, 3 removes node") \
+    X(OPERATED, "client's change of the quorum is over: `result`; `value` names the problem, 0: none") \
     X(PAUSE, "client stops (its clock runs on)") \
     X(RESUME, "client goes on") \
     X(CLIENT_CRASH, "client is gone for good with what it held") \
@@ -63,6 +65,7 @@
     X(NODE_REPLICA, "node gets its first replica, and with it another replication id") \
     X(NODE_PROMOTED, "node, a replica, is promoted again") \
     X(NODE_POLICY, "node's maxmemory-policy is switched to one that evicts (`value` 1), or back (0)") \
+    X(NODE_MEMBERS, "node carries a record of list `message`, of epoch `value`, whose members are nodes `until`, by bits; `result` 1: what is left of node does") \
     X(NODE_STANDING, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch") \
     X(VOTE, "node raises the fence to `value` for token, as an intact node (`result` 1) or one that should not (0)") \
     /* the network. `op` is enum net_op; `message` joins the four */ \

@@ -112,6 +112,18 @@ static void put_details(struct line *line, const struct history_record *record) 
         put(line, "%s", record->value ? " volatile-random" : " noeviction");
         break;
     case HISTORY_NODE_RESTART: put_restart(line, record->value); break;
+    case HISTORY_OPERATE:
+        put(line, "%s", record->value == 1 ? " init" : record->value == 2 ? " add" : " remove");
+        break;
+    case HISTORY_OPERATED:
+        put(line, " %s", result_name(record->result));
+        if (record->value) put(line, " problem %" PRId64, record->value);
+        break;
+    case HISTORY_NODE_MEMBERS:
+        put(line, " list %" PRIu32 " epoch %" PRId64 " nodes", record->message, record->value);
+        for (unsigned i = 0; i < RL_NODES_MAX; i++)
+            if (record->until >> i & 1) put(line, " %u", i + 1);
+        break;
     case HISTORY_NODE_STANDING:
         put(line, " %s epoch %" PRId64, record->result ? "intact" : "recovering", record->value);
         break;

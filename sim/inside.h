@@ -192,7 +192,9 @@ struct server {
                  node's */
     uint32_t process; /* counts server processes of the world: each has a run_id of its own */
     char run_id[41];
-    bool intact; /* as its record says, for this process and these data */
+    unsigned list;     /* of members, in its record; 0: none ... */
+    uint64_t identity; /* ... and as which of them */
+    bool intact;       /* as its record says, for this process and these data */
     /* What it says of itself. */
     char replid[41];
     bool replica, may_evict;
@@ -282,13 +284,15 @@ enum deed_kind {
     DEED_UPDATE,
     DEED_WRITE,
     DEED_ACQUIRE_MANY,
-    DEED_RELEASE_MANY
+    DEED_RELEASE_MANY,
+    DEED_OPERATE
 };
 
 struct deed {
     uint8_t kind, resource; /* MANY: resources, by bits */
     int64_t number;
     rl_ns think, late;
+    struct world_operation operation;
 };
 
 /* An update under way: from its reading to its writing. */
@@ -313,6 +317,8 @@ struct hold { /* one lock of one client */
 };
 
 struct actor {
+    struct world *world;
+    struct quorum_task *task; /* as an operator; NULL: none */
     struct redlock_client *redlock;
     struct net *net;
     struct sim_clock clock; /* BOOTTIME */
@@ -352,6 +358,21 @@ void update_write(struct world *world, size_t number);
 const struct update *update_of(const struct world *world,
                                const struct hold *hold); /* NULL: none under way */
 
+/* operator.c */
+void operator_do(struct world *world, unsigned client, const struct deed *deed);
+void operator_drop(struct actor *actor); /* what it was at stays as it is */
+/* A list of members, as a record has it. */
+struct member_list {
+    uint64_t quorum_id;
+    uint32_t epoch;
+    unsigned count;
+    uint64_t id[RL_NODES_MAX];
+    uint8_t node[RL_NODES_MAX];
+    rl_mask nodes;
+};
+struct rl_record;
+unsigned world_list_of(struct world *world, const struct rl_record *record);
+
 void actors_begin(struct world *world);
 void actors_end(struct world *world);
 void actors_heal(struct world *world);
@@ -388,7 +409,9 @@ struct world {
     } reg[WORLD_RESOURCES_MAX];
     struct update *updates;
     size_t updates_count, updates_capacity;
-    world_client_fn *on_acquired, *on_released;
+    world_client_fn *on_acquired, *on_released, *on_operated;
+    struct member_list lists[WORLD_LISTS_MAX];
+    unsigned lists_count;
     void *owner;
     bool running;
 };

@@ -24,6 +24,7 @@ enum option_code {
     OPTION_ONLY,
     OPTION_HASH,
     OPTION_QUIET,
+    OPTION_OPERATORS,
     OPTION_HELP
 };
 
@@ -57,6 +58,7 @@ static void print_help(void) {
     fputs(
         "                  (guarded mode: data-loss alone, of more than a minority at a time; then nothing\n"
         "                  need be granted any more, but whatever is must be right)\n"
+        "  --operators     guarded mode: operators change the quorum in every world, not in one of eight\n"
         "  --seed S        run one seed and say what its options and actions are\n"
         "  --trace         and print everything that happens\n"
         "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
@@ -129,6 +131,7 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_SHRINK: line->one.shrink = true; return true;
     case OPTION_ONLY: line->one.only = value; return true;
     case OPTION_HASH: line->many.hash = true; return true;
+    case OPTION_OPERATORS: line->many.wish.operators = line->one.wish.operators = true; return true;
     case OPTION_QUIET: line->many.quiet = true; return true;
     default: return false; /* getopt has said why */
     }
@@ -147,6 +150,7 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         {"only", required_argument, NULL, OPTION_ONLY},
         {"hash", no_argument, NULL, OPTION_HASH},
         {"quiet", no_argument, NULL, OPTION_QUIET},
+        {"operators", no_argument, NULL, OPTION_OPERATORS},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -157,6 +161,9 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
     if (line->many.wish.guarded && broken != PLAN_BREAK_NOTHING && broken != PLAN_BREAK_DATA_LOSS)
         return complain("guarded mode stands against it, or has no such assumption: --break ",
                         plan_break_word(broken));
+    if (line->many.wish.operators && !line->many.wish.guarded)
+        return complain("only a guarded quorum has operators: --operators goes with --mode guarded",
+                        "");
     if (line->has_seeds && line->has_seed) return complain("either --seeds or --seed", "");
     if (!line->has_seeds && !line->has_seed)
         return complain("nothing to do: give --seeds or --seed", "");

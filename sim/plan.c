@@ -493,6 +493,117 @@ static void draw_changes(struct plan *plan) {
     sort_by_time(plan);
 }
 
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* New nodes for operators to add, and operators, who list them all; so do all others. An operator
+ * whose wall clock is ahead of everybody's: where all data are lost it says what tokens must begin
+ * above. */
+static void draw_operators(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    struct world_options *options = &plan->options;
+    unsigned nodes = options->nodes, clients = options->clients;
+    options->changes = true;
+    options->nodes += (unsigned)between(draw, 1, 2);
+    options->spare = (rl_mask)(rl_all(options->nodes) & ~rl_all(nodes));
+    for (unsigned i = nodes; i < options->nodes; i++) plan->node_ppm[i] = 1000000;
+    plan->operators = (unsigned)between(draw, 2, 3);
+    options->clients += plan->operators;
+    for (unsigned i = 0; i < options->clients; i++) {
+        struct world_client_options *client = &options->client[i];
+        if (i >= clients) {
+            *client = options->client[0];
+            client->wall_off = 4 * 3600000 * RL_MS;
+            client->client.recover = chance(draw, 50);
+        }
+        client->nodes = 0;
+    }
+}
+
+static void draw_one_operation(struct draw *draw, unsigned kind) {
+    struct plan *plan = draw->plan;
+    struct plan_action *action = add(draw, PLAN_OPERATE);
+    if (!action) return;
+    action->client =
+        (uint8_t)(plan->options.clients - 1 - (unsigned)between(draw, 0, plan->operators - 1));
+    action->number = kind;
+    action->many = kind == OPERATION_ADD && chance(draw, 40);
+    action->updates = (uint32_t)between(draw, 0, 4);
+    action->think = log_between(draw, 10 * RL_MS, 2 * ttl_of(plan));
+    action->span = kind == OPERATION_INIT && chance(draw, 30); /* and says what is to be */
+}
+
+static void name_quorum(struct plan *plan) {
+    for (unsigned i = 0; i < plan->options.clients; i++)
+        plan->options.client[i].client.quorum = world_quorum_name(false);
+}
+
+/* All of them at about the same time; some keep their data, but then they are other processes. */
+static void draw_power_cut(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    struct plan_action *action = add(draw, PLAN_POWER_CUT);
+    if (!action) return;
+    action->at = between(draw, plan->faults_end / 8, plan->faults_end * 5 / 8);
+    action->span = log_between(draw, RL_MS, ttl_of(plan));
+    action->many = chance(draw, 50) ? (uint8_t)between(draw, 0, 255) : 0;
+    name_quorum(plan);
+    for (unsigned i = 0; i < plan->operators; i++) {
+        rl_ns at = action->at + action->span + between(draw, RL_MS, ttl_of(plan));
+        size_t count = plan->count;
+        draw_one_operation(draw, OPERATION_INIT);
+        if (plan->count > count) plan->actions[count].at = at;
+    }
+}
+
+static void draw_fresh(struct draw *draw) {
+    struct plan *plan = draw->plan;
+    plan->fresh = true;
+    plan->options.spare = rl_all(plan->options.nodes);
+    rl_ns at = between(draw, RL_MS, ttl_of(plan));
+    for (unsigned i = 0; i < plan->operators; i++) {
+        size_t count = plan->count;
+        draw_one_operation(draw, OPERATION_INIT);
+        if (plan->count > count)
+            plan->actions[count].at = at + (chance(draw, 50) ? 0 : between(draw, 0, ttl_of(plan)));
+    }
+}
+
+static void befall_operators(struct draw *draw) {
+    static const uint8_t kinds[] = {PLAN_CLIENT_PAUSE, PLAN_CLIENT_PAUSE, PLAN_CUT,
+                                    PLAN_BREAK,        PLAN_LOSE_ANSWER,  PLAN_DELAY,
+                                    PLAN_NODE_CRASH,   PLAN_NODE_FLUSH,   PLAN_CLIENT_CRASH};
+    struct plan *plan = draw->plan;
+    for (int64_t left = between(draw, 0, 16); left > 0; left--) {
+        struct plan_action *action =
+            add(draw, (enum plan_kind)kinds[between(draw, 0, sizeof(kinds) - 1)]);
+        if (!action) return;
+        draw_details(draw, action);
+        action->client =
+            (uint8_t)(plan->options.clients - 1 - (unsigned)between(draw, 0, plan->operators - 1));
+    }
+}
+
+/* Again from a sequence of its own. Not where more than one thing says what the quorum is. */
+static void draw_membership(struct plan *plan, bool always) {
+    struct draw own = {plan, random_named(plan->seed, 11)}, *draw = &own;
+    struct world_options *options = &plan->options;
+    plan->operators = 0;
+    plan->fresh = false;
+    bool fits = plan->guarded && plan->broken == PLAN_BREAK_NOTHING && options->others == 0;
+    bool drawn = chance(draw, 12);
+    if (!fits || !(drawn || always)) return;
+    draw_operators(draw);
+    int64_t begins = between(draw, 0, 9);
+    if (begins >= 4 && chance(draw, 60)) name_quorum(plan);
+    if (begins < 2 && plan->may_be_refused == 0)
+        draw_fresh(draw);
+    else if (begins < 4 && plan->may_be_refused == 0)
+        draw_power_cut(draw);
+    for (int64_t left = between(draw, 2, 8); left > 0; left--)
+        draw_one_operation(draw, chance(draw, 55) ? OPERATION_ADD : OPERATION_REMOVE);
+    befall_operators(draw);
+    sort_by_time(plan);
+}
+
 /* A key set at the last moment before the faults end lives one TTL and its drift; then connections
  * come back (one longest backoff and connect timeout), an overdue answer is given up, and whoever
  * is left tries until no other try comes between. */
@@ -509,6 +620,9 @@ static rl_ns bound_of(const struct plan *plan) {
     /* Whoever lost its data waits, and is found out, read and installed by clients that look once a
      * second. */
     if (plan->guarded) bound += 2 * (plan->options.ttl_ms_max * RL_MS * 102 / 100) + 5000 * RL_MS;
+    /* An operator first ends what it was at, and then begins anew where too few are intact. */
+    if (plan->operators)
+        bound += 8 * (plan->options.ttl_ms_max * RL_MS * 102 / 100) + 30000 * RL_MS;
     return bound;
 }
 
@@ -526,5 +640,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_wakes(plan);
     draw_many(plan);
     draw_changes(plan);
+    draw_membership(plan, wish->operators);
     plan->liveness_bound = bound_of(plan);
 }

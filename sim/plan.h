@@ -45,7 +45,9 @@
     X(DELAY, "has its next request delayed")                                                       \
     X(CLIENT_PAUSE, "is stopped")                                                                  \
     X(CLIENT_CRASH, "is killed")                                                                   \
-    X(CLIENT_CLOCK, "has its wall clock stepped")
+    X(CLIENT_CLOCK, "has its wall clock stepped")                                                  \
+    X(POWER_CUT, "loses power, as all others, and its data")                                       \
+    X(OPERATE, "changes the quorum")
 
 enum plan_break {
 #define PLAN_ENUM(name, word, text) PLAN_BREAK_##name,
@@ -68,7 +70,8 @@ struct plan_action {
     rl_ns span;     /* how long the fault lasts; SESSION: how long the lock is held */
     int64_t number; /* enum node_keeps, a verdict, ppm, a step, a lag, enum link_way, a delay;
                        SESSION: wait_ms */
-    /* SESSION */
+    /* SESSION. OPERATE: `updates` more tries, `think` after one that failed; `many`: a remove
+     * follows an add. POWER_CUT: `many` keep their data */
     uint8_t many; /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the
                      replica does not lag */
     uint32_t updates;
@@ -90,6 +93,8 @@ struct plan {
                             do it */
     bool clocks_apart;   /* guarded: the clients' wall clocks are, by minutes: tokens must grow all
                             the same */
+    unsigned operators;  /* guarded: of the clients, the last ones; they change the quorum */
+    bool fresh;          /* guarded: no node has a record, before an operator makes them */
     unsigned may_be_refused; /* guarded: these clients' configurations are wrong; by bits */
     bool patient; /* guarded: clients wait long for an answer, so that votes are old when they are
                      counted */
@@ -105,6 +110,7 @@ struct plan {
 struct plan_wish {
     enum plan_break broken;
     bool guarded;
+    bool operators; /* in every world where there can be some */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */

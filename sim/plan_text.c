@@ -97,6 +97,8 @@ void plan_print(const struct plan *plan, FILE *out) {
         fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n",
                 options->ttl_ms_max, options->split_ppm);
     print_nodes(options->others, "are a second quorum", out);
+    print_nodes(options->spare, "have no record yet", out);
+    if (plan->operators) fprintf(out, "  the last %u clients are operators\n", plan->operators);
     print_nodes(options->unannounced, "announce no changes", out);
     for (unsigned i = 0; i < options->clients; i++) print_client(plan, i, out);
     fprintf(out, "  node clocks (ppm):");

@@ -29,6 +29,10 @@ struct player {
     uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX]
                    [RL_NODES_MAX]; /* which fault of a kind is the latest there */
     uint64_t acquisitions;
+    struct {
+        const struct plan_action *action;
+        unsigned kind, tries_left;
+    } operations[WORLD_CLIENTS_MAX];
     struct pursuit pursuits[WORLD_CLIENTS_MAX][WORLD_RESOURCES_MAX];
 };
 
@@ -147,11 +151,14 @@ static void again(struct world *world, void *argument, int64_t number) {
     last_round(world, (unsigned)(number >> 8), (unsigned)number & 0xff);
 }
 
-/* Not from within the callback: the library would call this lock busy. */
-static void end_pursuit(struct world *world, unsigned client, unsigned resource) {
+/* Not from within the callback: the library would call this lock busy. And where two inits have
+ * left records of two quorums, a client is refused at once, until an operator has resolved it. */
+static void end_pursuit(struct world *world, unsigned client, unsigned resource, bool failed) {
     struct player *player = world_owner(world);
+    rl_ns pause = failed && player->plan->operators ? 50 * RL_MS : 0;
     player->pursuits[client][resource].session = NULL;
-    if (player->healed) world_at(world, world_now(world), again, NULL, pack(client, resource, 0));
+    if (player->healed)
+        world_at(world, world_now(world) + pause, again, NULL, pack(client, resource, 0));
 }
 
 static void on_acquired(struct world *world, unsigned client, unsigned resource, int result) {
@@ -159,7 +166,7 @@ static void on_acquired(struct world *world, unsigned client, unsigned resource,
     struct pursuit *pursuit = &player->pursuits[client][resource];
     const struct plan_action *session = pursuit->session;
     if (result != REDLOCK_OK || !session) {
-        end_pursuit(world, client, resource);
+        end_pursuit(world, client, resource, true);
         return;
     }
     rl_ns now = world_now(world);
@@ -173,7 +180,125 @@ static void on_acquired(struct world *world, unsigned client, unsigned resource,
 
 static void on_released(struct world *world, unsigned client, unsigned resource, int result) {
     (void)result;
-    end_pursuit(world, client, resource);
+    end_pursuit(world, client, resource, false);
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* The next node from there on that is a member, or is not; -1: none. */
+static int next_node(const struct player *player, unsigned from, bool member) {
+    rl_mask members = world_members(player->world);
+    unsigned nodes = player->plan->options.nodes;
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned node = (from + i) % nodes;
+        if (((members & rl_bit(node)) != 0) == member) return (int)node;
+    }
+    return -1;
+}
+
+static void operate(struct world *world, unsigned client) {
+    struct player *player = world_owner(world);
+    const struct plan_action *action = player->operations[client].action;
+    unsigned kind = player->operations[client].kind;
+    const struct world_options *options = &player->plan->options;
+    struct world_operation what = {.kind = (uint8_t)kind, .node = action->node};
+    if (kind == OPERATION_INIT) {
+        what.never_used = player->plan->fresh && !action->span;
+        what.ttl_max_ms = action->span || player->plan->fresh ? options->ttl_ms_max : 0;
+        what.ttl_max_before_ms = options->ttl_ms_max;
+    } else {
+        int node = next_node(player, action->node, kind == OPERATION_REMOVE);
+        /* Clients that do not name the quorum take one that more than half of their nodes carry. */
+        bool named = options->client[0].client.quorum != NULL;
+        unsigned fewest = named ? 2 : options->nodes / 2 + 1;
+        if (node < 0 || (kind == OPERATION_REMOVE && rl_count(world_members(world)) <= fewest)) {
+            player->operations[client].action = NULL;
+            return;
+        }
+        what.node = (uint8_t)node;
+    }
+    actor_operate(world, client, what);
+}
+
+static void operate_again(struct world *world, void *argument, int64_t number) {
+    struct player *player = world_owner(world);
+    unsigned client = (unsigned)number & 0xff;
+    bool stale = player->operations[client].action != argument;
+    if (!stale && !player->healed && !actor_operates(world, client)) operate(world, client);
+}
+
+static void begin_operation(struct world *world, const struct plan_action *action) {
+    struct player *player = world_owner(world);
+    unsigned client = action->client;
+    if (player->healed || actor_operates(world, client)) return;
+    player->operations[client].action = action;
+    player->operations[client].kind = (unsigned)action->number;
+    player->operations[client].tries_left = action->updates;
+    operate(world, client);
+}
+
+static void on_operated(struct world *world, unsigned client, unsigned resource, int result) {
+    struct player *player = world_owner(world);
+    const struct plan_action *action = player->operations[client].action;
+    (void)resource;
+    if (!action || player->healed) return;
+    if (result == REDLOCK_OK && action->many && player->operations[client].kind == OPERATION_ADD)
+        player->operations[client].kind = OPERATION_REMOVE;
+    else if (result == REDLOCK_NO_QUORUM && player->operations[client].tries_left > 0)
+        player->operations[client].tries_left--;
+    else
+        return;
+    world_at(world, world_now(world) + action->think, operate_again, (void *)(uintptr_t)action,
+             client);
+}
+
+/* Once the faults are over: A, who is always there, inits where too few are left, or where two
+ * inits have left records of two quorums; and it runs an add again that its node has forgotten. */
+#define LOOK_EVERY (500 * RL_MS)
+#define CLOCKS_APART_MAX (5 * 3600000 * RL_MS)
+
+static void tend(struct world *world, void *argument, int64_t number) {
+    struct player *player = world_owner(world);
+    const struct plan *plan = player->plan;
+    bool busy = false;
+    (void)argument;
+    for (unsigned i = 0; i < plan->options.clients; i++) busy = busy || actor_operates(world, i);
+    /* Whoever lost its data comes back by itself, given the time. */
+    bool usable = world_is_usable(world);
+    number = usable || busy ? 0 : number + 1;
+    if (number >= 4) {
+        struct world_operation what = {.kind = OPERATION_INIT,
+                                       .ttl_max_before_ms = plan->options.ttl_ms_max,
+                                       .ttl_max_ms = plan->options.ttl_ms_max,
+                                       .floor = CLOCKS_APART_MAX + world_now(world)};
+        actor_operate(world, 0, what);
+    }
+    int node = usable && !busy ? world_unclaimed(world) : -1;
+    if (node >= 0)
+        actor_operate(world, 0,
+                      (struct world_operation){.kind = OPERATION_ADD, .node = (uint8_t)node});
+    world_at(world, world_now(world) + LOOK_EVERY, tend, NULL, number);
+}
+
+static void begin_power_cut(struct world *world, const struct plan_action *action) {
+    struct player *player = world_owner(world);
+    (void)action;
+    for (unsigned i = 0; i < player->plan->options.nodes; i++) {
+        node_crash(world, i);
+        player->down[i] = true;
+    }
+}
+
+/* A minority may have kept its data. */
+static void end_power_cut(struct world *world, const struct plan_action *action) {
+    struct player *player = world_owner(world);
+    unsigned nodes = player->plan->options.nodes, keep = (nodes - 1) / 2;
+    for (unsigned i = 0; i < nodes; i++) {
+        bool keeps = keep > 0 && (action->many >> i & 1);
+        keep -= keeps;
+        player->down[i] = false;
+        node_restart(world, i, keeps ? NODE_KEEPS_ALL : NODE_KEEPS_NOTHING);
+    }
 }
 
 /* ---- faults and their ends ------------------------------------------------------------------- */
@@ -202,12 +327,15 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
     case PLAN_NODE_MODE: node_mode(world, action->node, REDLOCK_VERDICT_GRANTED); break;
     case PLAN_CUT: link_heal(world, action->client, action->node); break;
     case PLAN_CLIENT_PAUSE: actor_resume(world, action->client); break;
+    case PLAN_POWER_CUT: end_power_cut(world, action); break;
     default: break;
     }
 }
 
-static bool is_member(const struct plan *plan, unsigned node) {
-    return !(plan->options.others & rl_bit(node));
+static bool is_member(const struct player *player, unsigned node) {
+    const struct world_options *options = &player->plan->options;
+    rl_mask members = options->changes ? world_members(player->world) : (rl_mask)~options->others;
+    return members & rl_bit(node);
 }
 
 /* Guarded mode stands against the loss of any minority: as long as others are not intact again, it
@@ -216,11 +344,11 @@ static bool is_one_too_many(const struct player *player, unsigned node) {
     const struct plan *plan = player->plan;
     unsigned members = 0, lost = 1;
     for (unsigned i = 0; i < plan->options.nodes; i++) {
-        if (!is_member(plan, i)) continue;
+        if (!is_member(player, i)) continue;
         members++;
         lost += i != node && (!node_is_up(player->world, i) || !node_is_intact(player->world, i));
     }
-    return is_member(plan, node) && lost > members - rl_quorum(members);
+    return is_member(player, node) && lost > members - rl_quorum(members);
 }
 
 static bool is_too_much(const struct player *player, const struct plan_action *action) {
@@ -306,6 +434,8 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_CLIENT_PAUSE: actor_pause(world, action->client); break;
     case PLAN_CLIENT_CRASH: actor_crash(world, action->client); break;
     case PLAN_CLIENT_CLOCK: actor_clock_step(world, action->client, action->number); break;
+    case PLAN_POWER_CUT: begin_power_cut(world, action); break;
+    case PLAN_OPERATE: begin_operation(world, action); break;
     case PLAN_SESSION:
     case PLAN_KIND_COUNT: break;
     }
@@ -349,6 +479,8 @@ static void begin_last_round(struct player *player, unsigned client, unsigned re
 }
 
 static bool all_content(const struct player *player) {
+    for (unsigned i = 0; i < player->plan->options.clients; i++)
+        if (actor_operates(player->world, i)) return false;
     for (unsigned client = 0; client < player->plan->options.clients; client++) {
         for (unsigned resource = 0; resource < player->plan->options.resources; resource++) {
             const struct pursuit *pursuit = &player->pursuits[client][resource];
@@ -361,8 +493,8 @@ static bool all_content(const struct player *player) {
 
 static bool all_intact(const struct player *player) {
     for (unsigned i = 0; i < player->plan->options.nodes && player->plan->guarded; i++)
-        if (is_member(player->plan, i) && !node_is_intact(player->world, i)) return false;
-    return true;
+        if (is_member(player, i) && !node_is_intact(player->world, i)) return false;
+    return !player->plan->options.changes || world_is_usable(player->world);
 }
 
 /* The faults are over: whoever is left takes each lock again. Waits no longer than until all had
@@ -374,6 +506,7 @@ static void run_healed(struct player *player) {
     rl_ns latest_end = world_now(world) + 2 * ttl + 2 * plan->liveness_bound;
     player->healed = true;
     world_heal(world);
+    if (plan->operators) tend(world, NULL, 0);
     each_lock(player, begin_last_round);
     while (!(all_content(player) && all_intact(player)) && world_now(world) < latest_end)
         world_run_until(world, world_now(world) + ttl / 4);
@@ -390,12 +523,14 @@ static void begin(struct player *player, const struct plan *plan) {
     player->acquisitions = 0;
     memset(player->down, 0, sizeof(player->down));
     memset(player->serial, 0, sizeof(player->serial));
+    memset(player->operations, 0, sizeof(player->operations));
     memset(player->pursuits, 0, sizeof(player->pursuits));
     world_begin(player->world, &plan->options, &player->history);
     player->history.liveness_bound = plan->liveness_bound;
     world_set_owner(player->world, player);
     world_on_acquired(player->world, on_acquired);
     world_on_released(player->world, on_released);
+    world_on_operated(player->world, on_operated);
     for (unsigned i = 0; i < plan->options.nodes; i++)
         if (plan->node_ppm[i] != 1000000) node_clock_rate(player->world, i, plan->node_ppm[i]);
 }

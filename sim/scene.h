@@ -44,6 +44,7 @@
     X(UNANNOUNCED, "NODES announces|announce no changes of the record")                            \
     X(OTHERS, "NODES are another quorum")                                                          \
     X(WAKES, "nodes tell of changes")                                                              \
+    X(SPARE, "NODES has|have no record")                                                           \
     X(SEED, "seed NUMBER")                                                                         \
     X(ENDS, "ends at DURATION")
 
@@ -56,6 +57,10 @@
     X(CANCELS, "CLIENT gives up acquiring job")                                                    \
     X(UPDATES, "CLIENT updates job thinking DURATION")                                             \
     X(UPDATES_LATE, "CLIENT updates job thinking DURATION with a write that takes DURATION")       \
+    X(INITS, "CLIENT inits the quorum with ttl max DURATION")                                      \
+    X(INITS_NEW, "CLIENT inits servers that were never used")                                      \
+    X(ADDS, "CLIENT adds NODES")                                                                   \
+    X(REMOVES, "CLIENT removes NODES")                                                             \
     X(PAUSED, "CLIENT is paused")                                                                  \
     X(FROZEN, "CLIENT is frozen together with its clock")                                          \
     X(RESUMES, "CLIENT resumes")                                                                   \
@@ -124,6 +129,10 @@
     X(NEVER_WRITES, "CLIENT never writes")                                                         \
     X(REGISTER, "the last write is NUMBER")                                                        \
     X(FENCED_OFF, "CLIENT is fenced off")                                                          \
+    X(CHANGE, "CLIENT 's change ends RESULT")                                                      \
+    X(CHANGE_BEFORE, "CLIENT 's change ends RESULT before DURATION")                               \
+    X(CHANGE_AFTER, "CLIENT 's change ends RESULT after DURATION")                                 \
+    X(MEMBERS_AT, "NODES is|are the members at DURATION")                                          \
     X(INTACT_AT, "NODES is|are intact at DURATION")                                                \
     X(LOST_AT, "NODES does|do not vote at DURATION")
 

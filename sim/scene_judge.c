@@ -133,6 +133,33 @@ static unsigned intact_at(const struct history *history, const struct scene_line
     return rl_count(intact & claim->nodes);
 }
 
+/* Are the claim's nodes the members of the newest list that an intact node carries then? */
+static bool members_at(const struct history *history, const struct scene_line *claim) {
+    const struct history_record *newest = NULL, *carries[RL_NODES_MAX] = {NULL};
+    rl_mask intact = 0;
+    for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind == HISTORY_NODE_MEMBERS && !record->result) carries[record->node] = record;
+        if (record->kind != HISTORY_NODE_STANDING) continue;
+        intact &= (rl_mask)~rl_bit((unsigned)record->node);
+        if (record->result) intact |= rl_bit((unsigned)record->node);
+    }
+    for (unsigned i = 0; i < RL_NODES_MAX; i++)
+        if ((intact & rl_bit(i)) && carries[i] && (!newest || carries[i]->value > newest->value))
+            newest = carries[i];
+    return newest && (rl_mask)newest->until == claim->nodes;
+}
+
+static bool change_ends(const struct history *history, const struct scene_line *claim, rl_ns from,
+                        rl_ns to) {
+    for (size_t i = 0; i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != HISTORY_OPERATED || !(claim->clients >> record->client & 1)) continue;
+        if (record->result == claim->number && record->at >= from && record->at < to) return true;
+    }
+    return false;
+}
+
 /* A try has a token of its own. */
 static unsigned tries_of(const struct history *history, const struct scene_line *claim) {
     unsigned count = 0;
@@ -180,6 +207,10 @@ static bool is_met(const struct history *history, const struct scene_line *claim
     case SCENE_CLAIM_NEVER_WRITES: return find(history, claim, HISTORY_WRITE) == NULL;
     case SCENE_CLAIM_REGISTER: return last_write_is(history, claim->number);
     case SCENE_CLAIM_FENCED_OFF: return fenced_off(history, claim);
+    case SCENE_CLAIM_CHANGE: return change_ends(history, claim, 0, RL_NEVER);
+    case SCENE_CLAIM_CHANGE_BEFORE: return change_ends(history, claim, 0, claim->span);
+    case SCENE_CLAIM_CHANGE_AFTER: return change_ends(history, claim, claim->span, RL_NEVER);
+    case SCENE_CLAIM_MEMBERS_AT: return members_at(history, claim);
     case SCENE_CLAIM_INTACT_AT: return intact_at(history, claim) == rl_count(claim->nodes);
     case SCENE_CLAIM_LOST_AT: return intact_at(history, claim) == 0;
     case SCENE_CLAIM_COUNT: break;
@@ -216,6 +247,7 @@ static const char *breach(const struct check_violation *violation, char *text, s
     case CHECK_REFUSED:
         snprintf(text, size, "a client that should be refused gets the lock at %s", from);
         break;
+    case CHECK_ONE_LIST: snprintf(text, size, "two lists of one epoch, at %s", from); break;
     case CHECK_RECOVERED: snprintf(text, size, "a node is not brought back in time"); break;
     case CHECK_LIVENESS: snprintf(text, size, "nobody acquires in time"); break;
     default: snprintf(text, size, "no order of the operations explains them"); break;

@@ -182,6 +182,21 @@ static void befall_nodes(struct world *world, const struct scene_line *step) {
     }
 }
 
+/* The first of the nodes that are named: one change is one node. */
+static void do_operate(struct world *world, unsigned client, const struct scene_line *step) {
+    struct world_operation what = {.kind = OPERATION_INIT};
+    what.never_used = step->kind == SCENE_STEP_INITS_NEW;
+    if (step->kind == SCENE_STEP_INITS) what.ttl_max_ms = step->span / RL_MS;
+    if (step->kind == SCENE_STEP_ADDS) what.kind = OPERATION_ADD;
+    if (step->kind == SCENE_STEP_REMOVES) what.kind = OPERATION_REMOVE;
+    while (step->nodes >> what.node > 1 && !(step->nodes & rl_bit(what.node))) what.node++;
+    actor_operate(world, client, what);
+}
+
+static bool operates(const struct scene_line *step) {
+    return step->kind >= SCENE_STEP_INITS && step->kind <= SCENE_STEP_REMOVES;
+}
+
 static void do_client(struct world *world, unsigned client, const struct scene_line *step) {
     switch ((enum scene_step)step->kind) {
     case SCENE_STEP_ACQUIRES: actor_acquire(world, client, JOB, 0); break;
@@ -191,6 +206,10 @@ static void do_client(struct world *world, unsigned client, const struct scene_l
     case SCENE_STEP_CANCELS: actor_cancel(world, client, JOB); break;
     case SCENE_STEP_UPDATES: actor_update(world, client, JOB, step->span, 0); break;
     case SCENE_STEP_UPDATES_LATE: actor_update(world, client, JOB, step->span2, step->span); break;
+    case SCENE_STEP_INITS:
+    case SCENE_STEP_INITS_NEW:
+    case SCENE_STEP_ADDS:
+    case SCENE_STEP_REMOVES: do_operate(world, client, step); break;
     case SCENE_STEP_PAUSED: actor_pause(world, client); break;
     case SCENE_STEP_FROZEN: actor_freeze(world, client); break;
     case SCENE_STEP_RESUMES: actor_resume(world, client); break;
@@ -243,6 +262,8 @@ static void guard(struct scene *scene) {
     options->guarded = options->fenced = true;
     if (options->ttl_ms_max == 0) options->ttl_ms_max = options->client[0].lock.ttl_ms;
     for (unsigned i = 0; i < options->clients; i++) guard_client(scene, i);
+    for (size_t i = 0; i < scene->steps_count; i++)
+        options->changes = options->changes || operates(&scene->steps[i]);
 }
 
 /* The same nodes without what only guarded mode knows of them. */

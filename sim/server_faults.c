@@ -106,6 +106,7 @@ static void live_on(struct server *server, struct server *old) {
     old->up = true;
     old->paused = false;
     old->intact = server->intact;
+    old->list = server->list;
     wire_node_splits(server->world, server->node);
     server_state_resume(old); /* what the server had yet to announce */
     struct message *message;

@@ -102,12 +102,28 @@ static bool read_record(const struct server *server, struct rl_record *record) {
     return count > 0 && record_read(record, words, 2 * count);
 }
 
+static void note_list(struct server *server, const struct rl_record *record) {
+    struct world *world = server->world;
+    if (!world->options.changes) return;
+    unsigned before = server->list;
+    server->list = world_list_of(world, record);
+    server->identity = record ? record->node_id : 0;
+    if (server->list == before) return;
+    struct history_record members = server_record(server, HISTORY_NODE_MEMBERS);
+    members.message = server->list;
+    members.result = server->old;
+    members.value = record ? record->epoch : 0;
+    members.until = server->list ? world->lists[server->list - 1].nodes : 0;
+    world_write(world, &members);
+}
+
 void server_guard_look(struct server *server) {
     struct rl_record record;
     struct world *world = server->world;
     if (!world->options.guarded) return;
     bool was = server->intact;
     bool known = read_record(server, &record);
+    note_list(server, known ? &record : NULL);
     server->intact = known && record.standing == RL_RECORD_INTACT &&
                      strcmp(record.run_id, server->run_id) == 0 &&
                      record.evicted == server->evicted && server->sound;
@@ -125,10 +141,10 @@ uint64_t server_guard_quorum(const struct server *server) {
 
 /* Does this one's record name a newer body of the node than its own? Then it has been taken for
  * lost. */
-static bool knows_newer(const struct server *server, unsigned node, const struct rl_body *own) {
+static bool knows_newer(const struct server *server, uint64_t id, const struct rl_body *own) {
     struct rl_record record;
     if (!server->up || !read_record(server, &record)) return false;
-    const struct rl_member *member = rl_record_member(&record, node + 1);
+    const struct rl_member *member = rl_record_member(&record, id);
     return member && rl_body_compare(own, &member->body) < 0;
 }
 
@@ -138,10 +154,11 @@ bool node_is_intact(const struct world *world, unsigned node) {
     if (!server->intact || server->replica || server->may_evict || !read_record(server, &record))
         return false;
     if (strcmp(record.replid, server->replid) != 0) return false;
-    const struct rl_member *member = rl_record_member(&record, node + 1);
+    const uint64_t id = record.node_id;
+    const struct rl_member *member = rl_record_member(&record, id);
     for (unsigned i = 0; member && i < world->options.nodes; i++) {
-        if (knows_newer(&world->server[i], node, &member->body)) return false;
-        if (world->old[i].up && knows_newer(&world->old[i], node, &member->body)) return false;
+        if (knows_newer(&world->server[i], id, &member->body)) return false;
+        if (world->old[i].up && knows_newer(&world->old[i], id, &member->body)) return false;
     }
     return true;
 }
@@ -156,6 +173,7 @@ static void write_vote(struct server *server, const struct message *request) {
     record.token = request->token;
     record.value = request->fence;
     record.result = server->intact;
+    record.message = server->list;
     world_write(server->world, &record);
 }
 
@@ -249,7 +267,8 @@ static void take_record(struct server *server, struct message *request) {
     enum node_answer answer = write_record(server->table, &change);
     request->verdict = (int16_t)verdict_of(answer);
     if (answer == NODE_GRANTED) server_record_changed(server);
-    if (answer == NODE_GRANTED && change.body->has_fences) server->sound = true; /* installed */
+    bool installed = change.body->has_fences && change.was_kept && !change.keep;
+    if (answer == NODE_GRANTED && installed) server->sound = true;
     if (answer == NODE_GRANTED && !server->old) {
         struct guard_change *written = remember(server, GUARD_WRITTEN);
         written->nonce = change.nonce;
@@ -337,7 +356,7 @@ static void fill_record(const struct world *world, bool other, struct rl_record 
     record->standing = RL_RECORD_INTACT;
     record->ttl_max_ms = world->options.ttl_ms_max;
     for (unsigned i = 0; i < world->options.nodes; i++) {
-        if (is_other(world, i) != other) continue;
+        if (is_other(world, i) != other || (world->options.spare & rl_bit(i))) continue;
         struct rl_member *member = &record->members[record->members_count++];
         member->id = i + 1;
         member->body.number = 1;
@@ -363,6 +382,12 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     change->at = -RL_NEVER; /* no replica lags that far */
     (void)write_record(server->table, change);
     server->sound = server->intact = true;
+    if (!world->options.changes) return;
+    note_list(server, record);
+    struct history_record standing = server_record(server, HISTORY_NODE_STANDING);
+    standing.result = 1;
+    standing.value = record->epoch;
+    world_write(world, &standing);
 }
 
 void server_guard_begin(struct world *world) {
@@ -372,6 +397,9 @@ void server_guard_begin(struct world *world) {
     for (int other = 0; other < 2; other++) fill_record(world, other, &records[other]);
     for (unsigned i = 0; i < world->options.nodes; i++) {
         world->server[i].guard_count = 0; /* the bodies of an earlier run are spare again */
+        world->server[i].list = 0;
+        world->server[i].sound = world->server[i].intact = false;
+        if (world->options.spare & rl_bit(i)) continue;
         begin_one(&world->server[i], &records[is_other(world, i)], floor);
     }
 }

@@ -2,6 +2,10 @@
  *
  * UNFIT_VOTE, REFUSED and RECOVERED: guarded mode's nodes, and who may not use them.
  *
+ * Where operators change the members, a node says which list its record has. The majority is one of
+ * the members of one list, who all carried it when they voted; and at the end, those of the newest
+ * list that is intact anywhere must be intact.
+ *
  * UNFIT_VOTE. A node that votes writes VOTE with token and fence, and whether its record was intact
  * and written for the process that ran and the data that it had. Who holds a lock with a fence was
  * voted for, with this token and this fence, by a majority of all nodes that were so. Votes of an
@@ -19,10 +23,12 @@
 #include <string.h>
 
 #define PROPOSALS 16
+#define LISTS 128
 
 struct proposal {
     uint32_t token;
     int64_t fence;
+    uint32_t list;  /* that the voters carried; 0: there is but one */
     unsigned nodes; /* that voted for it and were intact */
 };
 
@@ -34,23 +40,32 @@ struct ballot {
 struct booth {
     struct report *report;
     struct ballot ballots[JUDGE_RESOURCES][JUDGE_CLIENTS];
-    size_t lost[JUDGE_NODES]; /* the record that says so, and one; 0: intact */
+    size_t lost[JUDGE_NODES];      /* the record that says so, and one; 0: intact */
+    bool intact[JUDGE_NODES];      /* where operators change the members: known of each ... */
+    uint32_t carries[JUDGE_NODES]; /* ... with which list; 0: none */
+    struct {
+        int64_t epoch;
+        uint32_t members;
+    } lists[LISTS + 1];
 };
 
-static struct proposal *find(struct ballot *ballot, const struct history_record *record) {
+static struct proposal *find(struct ballot *ballot, const struct history_record *record,
+                             uint32_t list) {
     for (unsigned i = 0; i < PROPOSALS; i++) {
         struct proposal *proposal = &ballot->proposals[i];
-        if (proposal->token == record->token && proposal->fence == record->value) return proposal;
+        if (proposal->token == record->token && proposal->fence == record->value &&
+            proposal->list == list)
+            return proposal;
     }
     return NULL;
 }
 
 static void vote(struct ballot *ballot, const struct history_record *record) {
     if (record->result != 1) return;
-    struct proposal *proposal = find(ballot, record);
+    struct proposal *proposal = find(ballot, record, record->message);
     if (!proposal) {
         proposal = &ballot->proposals[ballot->next++ % PROPOSALS];
-        *proposal = (struct proposal){record->token, record->value, 0};
+        *proposal = (struct proposal){record->token, record->value, record->message, 0};
     }
     proposal->nodes |= 1u << record->node;
 }
@@ -61,6 +76,28 @@ static unsigned members(const struct history *history) {
     return count;
 }
 
+static unsigned count(uint32_t nodes) {
+    unsigned ones = 0;
+    for (; nodes; nodes &= nodes - 1) ones++;
+    return ones;
+}
+
+static bool is_granted(const struct booth *booth, const struct history_record *record,
+                       unsigned *votes, unsigned *needed) {
+    const struct ballot *ballot = &booth->ballots[record->resource][record->client];
+    *needed = members(booth->report->history) / 2 + 1;
+    for (unsigned i = 0; i < PROPOSALS; i++) {
+        const struct proposal *proposal = &ballot->proposals[i];
+        if (proposal->token != record->token || proposal->fence != record->value) continue;
+        uint32_t of =
+            proposal->list ? booth->lists[proposal->list].members : ~booth->report->history->others;
+        if (proposal->list) *needed = count(of) / 2 + 1;
+        *votes = count(proposal->nodes & of);
+        if (*votes >= *needed) return true;
+    }
+    return false;
+}
+
 static void acquired(struct booth *booth, size_t index) {
     const struct history_record *record = &booth->report->history->records[index];
     if (booth->report->history->refused >> record->client & 1)
@@ -69,23 +106,33 @@ static void acquired(struct booth *booth, size_t index) {
                     judge_client(record->client).text, judge_resource(record->resource).text,
                     judge_ms(record->at).text);
     if (record->value == 0) return; /* no fence: classic */
-    const struct proposal *proposal =
-        find(&booth->ballots[record->resource][record->client], record);
-    unsigned needed = members(booth->report->history) / 2 + 1, votes = 0;
-    for (unsigned i = 0; proposal && i < JUDGE_NODES; i++)
-        votes += proposal->nodes >> i & ~booth->report->history->others >> i & 1;
-    if (votes >= needed) return;
+    unsigned needed = 0, votes = 0;
+    if (is_granted(booth, record, &votes, &needed)) return;
     judge_found(booth->report, CHECK_UNFIT_VOTE, index, index, record->at, record->at,
                 "%s acquired %s at %s with fence %lld, for which %u intact nodes voted, not %u",
                 judge_client(record->client).text, judge_resource(record->resource).text,
                 judge_ms(record->at).text, (long long)record->value, votes, needed);
 }
 
+/* Nodes that must be intact at the end: those that lost their data, and those that were added. */
+static uint32_t wanted(const struct booth *booth) {
+    uint32_t newest = 0;
+    for (unsigned i = 0; i < JUDGE_NODES; i++) {
+        uint32_t list = booth->carries[i];
+        if (list != 0 && booth->intact[i] &&
+            (newest == 0 || booth->lists[list].epoch > booth->lists[newest].epoch))
+            newest = list;
+    }
+    return newest ? booth->lists[newest].members : ~booth->report->history->others;
+}
+
 static void end(struct booth *booth, size_t index) {
     const struct history_record *records = booth->report->history->records;
+    uint32_t nodes = wanted(booth);
     for (int node = 0; node < JUDGE_NODES; node++) {
-        if (booth->lost[node] == 0 || booth->report->history->others >> node & 1) continue;
-        size_t lost = booth->lost[node] - 1;
+        bool added = booth->carries[node] != 0 && !booth->intact[node];
+        if ((booth->lost[node] == 0 && !added) || !(nodes >> node & 1)) continue;
+        size_t lost = booth->lost[node] ? booth->lost[node] - 1 : index;
         judge_found(booth->report, CHECK_RECOVERED, lost, index, records[lost].at,
                     records[index].at, "n%d lost its data at %s, and was not intact again at %s",
                     node + 1, judge_ms(records[lost].at).text, judge_ms(records[index].at).text);
@@ -101,7 +148,16 @@ void judge_standing(struct report *report) {
         switch (record->kind) {
         case HISTORY_VOTE: vote(&booth.ballots[record->resource][record->client], record); break;
         case HISTORY_ACQUIRED: acquired(&booth, i); break;
-        case HISTORY_NODE_STANDING: booth.lost[record->node] = record->result ? 0 : i + 1; break;
+        case HISTORY_NODE_MEMBERS:
+            if (record->message > LISTS) break;
+            if (!record->result) booth.carries[record->node] = record->message;
+            booth.lists[record->message].epoch = record->value;
+            booth.lists[record->message].members = (uint32_t)record->until;
+            break;
+        case HISTORY_NODE_STANDING:
+            booth.lost[record->node] = record->result ? 0 : i + 1;
+            booth.intact[record->node] = record->result != 0;
+            break;
         case HISTORY_END: end(&booth, i); break;
         default: break;
         }

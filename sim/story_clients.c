@@ -229,6 +229,19 @@ static void tell_margin(const struct story *story, size_t index, char *words, si
         snprintf(words, size, ", %s", phrase_time(until - records[index].at, left, sizeof left));
 }
 
+static void tell_operate(struct story *story, size_t index, const char *client) {
+    const struct history_record *record = &story->history->records[index];
+    static const char *const words[] = {"changes", "inits", "adds", "removes"};
+    const char *word = words[record->value >= 1 && record->value <= 3 ? record->value : 0];
+    char node[16] = "";
+    if (record->node >= 0) snprintf(node, sizeof node, "node %d", record->node + 1);
+    char label[40];
+    snprintf(label, sizeof label, "%s %s", word, node);
+    struct story_event *event = tell(story, index, label);
+    snprintf(event->text, sizeof event->text, "%s begins: %s %s.", client, word,
+             node[0] ? node : "the quorum");
+}
+
 static void tell_state(struct story *story, size_t index, const char *client,
                        const char *resource) {
     const struct history_record *record = &story->history->records[index];
@@ -276,6 +289,13 @@ static void tell_state(struct story *story, size_t index, const char *client,
     case HISTORY_CLIENT_CRASH:
         event = tell(story, index, "crashes");
         snprintf(event->text, sizeof event->text, "%s crashes, for good.", client);
+        break;
+    case HISTORY_OPERATE: tell_operate(story, index, client); break;
+    case HISTORY_OPERATED:
+        snprintf(label, sizeof label, record->result == REDLOCK_OK ? "changed" : "not changed");
+        event = tell(story, index, label);
+        snprintf(event->text, sizeof event->text, "%s's change of the quorum is over: %s.", client,
+                 redlock_result_text(record->result));
         break;
     case HISTORY_CLIENT_CLOCK:
         snprintf(label, sizeof label, "clock %s", phrase_step(record->value, words, sizeof words));

@@ -200,7 +200,22 @@ static void tell_cut(struct story *story, size_t index) {
     }
 }
 
+/* Where the members can change, each node says at the beginning which they are. */
+static void tell_members(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    rl_mask nodes = same_on(story, index, TOGETHER);
+    char list[PHRASE_NODES_BYTES], members[PHRASE_NODES_BYTES], label[40];
+    if (record->at == 0 || record->message == 0) return;
+    snprintf(label, sizeof label, "epoch %lld", (long long)record->value);
+    struct story_event *event = tell(story, index, nodes, label);
+    phrase_nodes((rl_mask)record->until, members, sizeof members);
+    snprintf(event->text, sizeof event->text,
+             "The members of epoch %lld are %s, by the record of %s.", (long long)record->value,
+             members, phrase_nodes(nodes, list, sizeof list));
+}
+
 static void tell_standing(struct story *story, size_t index) {
+    if (story->history->records[index].at == 0) return;
     bool intact = story->history->records[index].result != 0;
     rl_mask nodes = same_on(story, index, TOGETHER);
     char list[PHRASE_NODES_BYTES];
@@ -257,6 +272,7 @@ void story_node_event(struct story *story, size_t index) {
                       "");
         break;
     }
+    case HISTORY_NODE_MEMBERS: tell_members(story, index); break;
     case HISTORY_NODE_STANDING: tell_standing(story, index); break;
     case HISTORY_NODE_CLOCK:
     case HISTORY_NODE_RATE: tell_clock(story, index); break;

@@ -153,7 +153,8 @@ void world_begin(struct world *world, const struct world_options *options,
     messages_begin(world);
     world->updates_count = 0;
     memset(world->reg, 0, sizeof(world->reg));
-    world->on_acquired = world->on_released = NULL;
+    world->on_acquired = world->on_released = world->on_operated = NULL;
+    world->lists_count = 0;
     current = world;
     world->running = true;
     servers_begin(world);

@@ -14,6 +14,7 @@
 
 #define WORLD_CLIENTS_MAX 8
 #define WORLD_RESOURCES_MAX 4
+#define WORLD_LISTS_MAX 128
 
 struct world;
 
@@ -60,6 +61,8 @@ struct world_options {
     rl_mask unannounced; /* guarded: these nodes announce no changes of their record and data (an
                             old server, an ACL) */
     rl_mask others;      /* guarded: these nodes are a second quorum */
+    rl_mask spare;       /* guarded: these nodes have no record, and are members of nothing */
+    bool changes;        /* guarded: operators change the quorum */
     bool together;       /* renewals that may wait for each other do */
     uint32_t
         split_ppm; /* guarded: so often SET and ZADD of one acquisition do not arrive together */
@@ -114,11 +117,24 @@ bool actor_believes(struct world *world, unsigned client,
 bool actor_idle(struct world *world, unsigned client,
                 unsigned resource);                     /* free, nothing under way */
 bool actor_alive(struct world *world, unsigned client); /* has not crashed */
+/* An operator's command, over the client's own connections. One at a time: another meanwhile is
+ * left out. */
+enum { OPERATION_INIT = 1, OPERATION_ADD, OPERATION_REMOVE }; /* enum rl_membership_kind */
+struct world_operation {
+    uint8_t kind, node;
+    bool never_used;
+    int64_t ttl_max_ms, ttl_max_before_ms; /* INIT; 0: not given */
+    rl_ns floor; /* INIT: tokens begin above what a true wall clock would show then; 0: not given */
+};
+void actor_operate(struct world *world, unsigned client, struct world_operation operation);
+bool actor_operates(const struct world *world, unsigned client); /* and is alive */
 /* Called when an acquisition, extension or release of this client is over, so that a workload can
  * go on. */
 typedef void world_client_fn(struct world *world, unsigned client, unsigned resource, int result);
 void world_on_acquired(struct world *world, world_client_fn *fn);
 void world_on_released(struct world *world, world_client_fn *fn);
+void world_on_operated(struct world *world, world_client_fn *fn); /* OK, BAD_ARGUMENT: another try
+                                                                     is in vain; else NO_QUORUM */
 /* Whoever runs the world, for the functions that it calls. world_begin() forgets the two functions,
  * not the owner. */
 void world_set_owner(struct world *world, void *owner);
@@ -166,6 +182,13 @@ void node_delete_record(struct world *world, unsigned node); /* somebody's DEL *
 /* Guarded: its record is intact, was written for the process, the data and the replication id that
  * are there, it is a master that keeps its keys, and no other node's record names a newer body. */
 bool node_is_intact(const struct world *world, unsigned node);
+/* With `changes`: the members of the newest list that an intact node carries. */
+rl_mask world_members(const struct world *world);
+/* A majority of these is intact, and no node carries a record of another quorum. */
+bool world_is_usable(const struct world *world);
+/* A member that carries the record of the member that it was before; -1: none. The add that made it
+ * a member again is to be run again. */
+int world_unclaimed(const struct world *world);
 bool node_is_up(const struct world *world, unsigned node);
 bool node_may_lose(const struct world *world,
                    unsigned node); /* keys: by its policy, or as a replica */

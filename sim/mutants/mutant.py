@@ -5,6 +5,7 @@
     source: where the rule is from
     equivalent: why nothing can notice (only if so)
     mode: guarded (its seeds are walked in this mode; else classic)
+    operators: yes (in each of these worlds operators change the quorum)
     test: tests/net/test_timers.c (what the simulator does not have: this program must fail; all its files)
     file: src/core/tally.c
     old:
@@ -21,7 +22,7 @@ import pathlib
 import re
 import sys
 
-WORDS = ("rule", "source", "equivalent", "mode", "test")
+WORDS = ("rule", "source", "equivalent", "mode", "operators", "test")
 
 
 class Mistake(Exception):
@@ -38,7 +39,7 @@ class Mutant:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.name = self.path.stem
-        self.rule = self.source = self.equivalent = self.mode = self.test = ""
+        self.rule = self.source = self.equivalent = self.mode = self.operators = self.test = ""
         self.edits = []  # (file, old, new)
         self._read()
 

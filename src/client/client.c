@@ -26,7 +26,7 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
         [CALL_LINE_STAND] = line_reply,   [CALL_LINE_LEAVE] = line_reply,
         [CALL_GUARD] = guard_reply,       [CALL_FITNESS] = fitness_reply,
         [CALL_AUTOMODE] = automode_reply, [CALL_LOOK] = look_reply,
-        [CALL_SURVEY] = survey_reply,     [CALL_QUORUM] = quorum_reply,
+        [CALL_SURVEY] = survey_reply,     [CALL_QUORUM] = task_reply,
     };
     (void)context;
     answers[call->tag](call, reply);
@@ -41,6 +41,7 @@ static void on_node(void *context, unsigned node) {
     client->node_mode->node(client, node, &status);
     locks_check(client);
     gatherings_check(client);
+    tasks_check(client);
 }
 
 static void on_changed(void *context, unsigned node) {
@@ -52,6 +53,7 @@ static void voters_changed(struct redlock_client *client) {
     locks_resume(client);
     locks_check(client);
     gatherings_check(client);
+    tasks_check(client);
 }
 
 static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {

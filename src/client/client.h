@@ -72,6 +72,7 @@ struct redlock_client {
     struct automode *automode;    /* guarding: mode auto; else NULL */
     struct gathering *gatherings; /* guarding: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
+    struct quorum_task *tasks;    /* operator: commands that run */
 };
 
 /* options.c: defaults, validation, copies */

@@ -232,8 +232,9 @@ static void place_empty_nodes(struct rl_guard *guard) {
         for (unsigned i = 0; i < guard->nodes && !is_taken(guard, member->id); i++) {
             struct rl_guard_node *node = &guard->node[i];
             bool empty = !node->read || !node->has_record;
-            if (node->id == 0 && empty && strcmp(node->url, member->url) == 0)
-                node->id = member->id;
+            /* What it was before it was removed does not count: it was added again. */
+            bool placed = node->id != 0 && rl_record_member(&guard->quorum, node->id);
+            if (!placed && empty && strcmp(node->url, member->url) == 0) node->id = member->id;
         }
     }
 }

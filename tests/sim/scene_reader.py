@@ -137,8 +137,8 @@ def check_commands():
         (["RESTART-EMPTY", "--mode", "guarded"], 0, ""),
         (["RESTART-EMPTY", "--mode", "native"], 64, "not native"),
         (["VM-STOP-CONFIRM", "--mode", "classic"], 1, "not played in mode classic"),
-        (["RECONFIG"], 0, ""),
-        (["RECONFIG", "--svg", "-"], 1, "Nothing to play yet"),
+        (["PROXY"], 0, ""),
+        (["PROXY", "--svg", "-"], 1, "Nothing to play yet"),
     ]:
         result = run(*arguments)
         if result.returncode != status or words not in result.stderr:
@@ -151,7 +151,7 @@ def check_commands():
             wrong += 1
             print(f"RESTART-EMPTY does not say '{words}':\n{told}")
     listed = run("--list").stdout.split("\n")
-    for name, words in [("RECONFIG", "on real servers"), ("EVICT", "classic breaks, guarded holds")]:
+    for name, words in [("RECONFIG", "classic holds, guarded holds"), ("EVICT", "classic breaks, guarded holds")]:
         if not any(line.startswith(name) and words in line for line in listed):
             wrong += 1
             print(f"--list does not say '{words}' of {name}")

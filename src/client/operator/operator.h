@@ -7,6 +7,7 @@
 
 #include "redlock/admin.h"
 #include "client/client.h"
+#include "task.h"
 
 /* ---- inquiry.c ----
  *
@@ -41,7 +42,5 @@ void inquiry_answered(struct inquiry *inquiry, bool decided);
 
 void look_reply(struct net_call *call, const struct net_reply *reply);
 void survey_reply(struct net_call *call, const struct net_reply *reply);
-/* src/client/quorum_ask.c */
-void quorum_reply(struct net_call *call, const struct net_reply *reply);
 
 #endif

@@ -3,7 +3,8 @@
  * The operator's commands: what is asked for, and coming back.
  */
 #include "abi/sized.h"
-#include "quorum.h"
+#include "client/guarding/guarding.h"
+#include "operator.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -14,11 +15,6 @@
 void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size) {
     const struct redlock_quorum_options defaults = {0};
     sized_fill(options, size, &defaults, sizeof defaults);
-}
-
-bool quorum_same_server(const struct quorum_seat *seat) {
-    return seat->heard && !seat->empty && !seat->unreadable &&
-           rl_record_fits(&seat->record, seat->run_id, seat->state.replid, seat->state.evicted);
 }
 
 /* ---- coming back ---- */
@@ -34,22 +30,35 @@ static rl_mask behind_in(const struct guard *guard, rl_mask intact) {
     return behind;
 }
 
-/* This client's own guard learns what was written: locks can be had through it when we return. */
-static void hand_over(struct quorum_work *work, rl_mask intact) {
-    struct redlock_client *client = work->client;
-    rl_mask look = rl_all(work->nodes);
-    rl_ns end = quorum_now(work) + client->options.connect_timeout_ms * RL_MS;
-    for (rl_ns pause = RL_MS; quorum_now(work) < end;
+struct pause {
+    struct net_timer timer;
+    struct waiter waiter;
+};
+
+static void pause_over(struct net_timer *timer) {
+    waiter_finish(&RL_CONTAINER(timer, struct pause, timer)->waiter);
+}
+
+/* The mutex is held. */
+static void pause_for(struct redlock_client *client, rl_ns span) {
+    struct pause pause = {.timer = {.fire = pause_over}};
+    waiter_init(&pause.waiter);
+    net_timer_set(client->net, &pause.timer, net_now(client->net) + span);
+    client_wait(client, &pause.waiter);
+    net_timer_set(client->net, &pause.timer, RL_NEVER);
+}
+
+/* This client's own guard learns what was written: locks can be had through it when we return. The
+ * mutex is held. */
+static void hand_over(struct redlock_client *client, rl_mask intact) {
+    rl_mask look = rl_all(client->nodes);
+    rl_ns end = net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
+    for (rl_ns pause = RL_MS; look && net_now(client->net) < end;
          pause = pause < 64 * RL_MS ? 2 * pause : pause) {
-        if (client_enter(client) != REDLOCK_OK) return;
-        for (unsigned i = 0; i < work->nodes; i++)
+        for (unsigned i = 0; i < client->nodes; i++)
             if (look & rl_bit(i)) guard_look(client->guard, i);
-        client_leave_telling(client);
-        quorum_pause(work, pause);
-        if (client_enter(client) != REDLOCK_OK) return;
+        pause_for(client, pause);
         look = behind_in(client->guard, intact & net_ready(client->net, net_now(client->net)));
-        client_leave_telling(client);
-        if (!look) return;
     }
 }
 
@@ -80,60 +89,89 @@ static int copy_options(struct redlock_quorum_options *to,
                 (long long)to->fence_floor, (long long)REDLOCK_FENCE_MAX - 1);
 }
 
-static int begin(struct redlock_client *client, const struct redlock_quorum_options *options,
-                 struct redlock_error *error, struct quorum_work **out) {
+/* ---- a task of its own thread ---- */
+
+struct run {
+    struct quorum_task *task;
+    struct waiter *waiter;
+};
+
+static void notify(struct quorum_task *task) {
+    struct run *run = task->context;
+    if (run->waiter) waiter_finish(run->waiter);
+}
+
+/* Until something is to be shown, or it is over. The mutex is held. */
+static void await_task(struct redlock_client *client, struct run *run) {
+    struct waiter waiter;
+    if (run->task->over || run->task->reports_count > 0) return;
+    waiter_init(&waiter);
+    run->waiter = &waiter;
+    client_wait(client, &waiter);
+    run->waiter = NULL;
+}
+
+/* The mutex is given back meanwhile, for the callback may take its time. False: the process was
+ * forked in there. */
+static bool show_reports(struct quorum_task *task, const struct redlock_quorum_options *options) {
+    struct task_report reports[TASK_REPORTS];
+    unsigned count = task->reports_count;
+    memcpy(reports, task->reports, sizeof reports);
+    task->reports_count = 0;
+    client_leave_telling(task->client);
+    for (unsigned i = 0; i < count && options->progress; i++)
+        options->progress(options->progress_context, task_report_text(reports[i].what),
+                          reports[i].left < 0 ? -1 : (reports[i].left + RL_MS - 1) / RL_MS);
+    return client_enter(task->client) == REDLOCK_OK;
+}
+
+static int fail_forked(struct redlock_error *error) {
+    return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+}
+
+static int run(struct redlock_client *client, struct rl_membership_wish wish,
+               const struct redlock_quorum_options *options, struct redlock_error *error) {
     struct redlock_quorum_options own;
+    struct run run = {.task = NULL};
     int result = copy_options(&own, options, error);
     if (result != REDLOCK_OK) return result;
     if (client->options.mode != REDLOCK_MODE_GUARDED)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "the client was opened in classic mode: a quorum needs mode GUARDED");
-    struct quorum_work *work = calloc(1, sizeof *work);
-    if (!work) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
-    work->client = client;
-    work->options = own;
-    work->nodes = client->nodes;
-    if (client_enter(client) != REDLOCK_OK) {
-        free(work);
-        return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
-    }
-    const struct rl_guard *machine = &client->guard->machine;
-    work->adding = -1;
-    work->pinned = machine->pinned != 0;
-    work->quorum_id = machine->pinned    ? machine->pinned
-                      : machine->decided ? machine->quorum.quorum_id
-                                         : 0;
+    wish.ttl_max_ms = own.ttl_ms_max;
+    wish.ttl_max_before_ms = own.ttl_ms_max_before;
+    wish.fence_floor = own.fence_floor;
+    wish.never_used = own.never_used;
+    if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
     client_leave(client);
-    *out = work;
-    return REDLOCK_OK;
-}
-
-static int end(struct quorum_work *work, int result, struct redlock_error *error) {
-    hand_over(work, rl_guard_intact(&work->view));
-    if (result != REDLOCK_OK && error) *error = work->error;
-    free(work);
+    run.task = task_start(client, wish, notify, &run);
+    if (!run.task) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
+    do {
+        await_task(client, &run);
+        if (!show_reports(run.task, &own)) return fail_forked(error);
+    } while (!run.task->over || run.task->reports_count > 0);
+    hand_over(client, rl_guard_intact(&run.task->machine.view));
+    client_leave_telling(client);
+    result = task_result(run.task, error);
+    task_free(run.task);
     return result;
 }
 
 int redlock_quorum_init(struct redlock_client *client, const struct redlock_quorum_options *options,
                         struct redlock_error *error) {
-    struct quorum_work *work = NULL;
-    int result = begin(client, options, error, &work);
-    if (result != REDLOCK_OK) return result;
-    return end(work, quorum_init(work), error);
+    return run(client, (struct rl_membership_wish){.kind = RL_MEMBERSHIP_INIT}, options, error);
 }
 
 int redlock_quorum_add(struct redlock_client *client, size_t node,
                        const struct redlock_quorum_options *options, struct redlock_error *error) {
-    struct quorum_work *work = NULL;
-    struct rl_change change = {.kind = RL_CHANGE_ADD};
     if (node >= redlock_client_nodes(client))
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "node %zu is to be added; the client has %zu nodes", node,
                     redlock_client_nodes(client));
-    int result = begin(client, options, error, &work);
-    if (result != REDLOCK_OK) return result;
-    return end(work, quorum_change(work, &change, (int)node), error);
+    return run(client,
+               (struct rl_membership_wish){.kind = RL_MEMBERSHIP_ADD, .node = (unsigned)node},
+               options, error);
 }
 
 static bool parse_id(const char *text, uint64_t *id) {
@@ -144,12 +182,9 @@ static bool parse_id(const char *text, uint64_t *id) {
 int redlock_quorum_remove(struct redlock_client *client, const char *id,
                           const struct redlock_quorum_options *options,
                           struct redlock_error *error) {
-    struct quorum_work *work = NULL;
-    struct rl_change change = {.kind = RL_CHANGE_REMOVE};
-    if (!parse_id(id, &change.id))
+    struct rl_membership_wish wish = {.kind = RL_MEMBERSHIP_REMOVE};
+    if (!parse_id(id, &wish.id))
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "the member to be removed is named by its id, 16 hexadecimal digits");
-    int result = begin(client, options, error, &work);
-    if (result != REDLOCK_OK) return result;
-    return end(work, quorum_change(work, &change, -1), error);
+    return run(client, wish, options, error);
 }

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Operators: clients that change the quorum, by the library's own code; and what the world itself
+ * knows of the lists of members that are about.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/operator/task.h"
+#include "inside.h"
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static int node_of(const struct world *world, const char *url) {
+    for (unsigned i = 0; i < world->options.nodes; i++) {
+        char own[32];
+        snprintf(own, sizeof(own), "redis://n%u", i + 1);
+        if (strcmp(own, url) == 0) return (int)i;
+    }
+    return -1;
+}
+
+static bool is_list(const struct member_list *list, const struct rl_record *record) {
+    if (list->quorum_id != record->quorum_id || list->epoch != record->epoch ||
+        list->count != record->members_count)
+        return false;
+    for (unsigned i = 0; i < list->count; i++)
+        if (!rl_record_member(record, list->id[i])) return false;
+    return true;
+}
+
+/* Numbers them in the order of their appearance; 0: there are too many, or the record is NULL. */
+unsigned world_list_of(struct world *world, const struct rl_record *record) {
+    unsigned i = 0;
+    if (!record) return 0;
+    while (i < world->lists_count && !is_list(&world->lists[i], record)) i++;
+    if (i == WORLD_LISTS_MAX) return 0;
+    if (i < world->lists_count) return i + 1;
+    struct member_list *list = &world->lists[world->lists_count++];
+    *list = (struct member_list){
+        .quorum_id = record->quorum_id, .epoch = record->epoch, .count = record->members_count};
+    for (unsigned m = 0; m < list->count && m < RL_NODES_MAX; m++) {
+        int node = node_of(world, record->members[m].url);
+        list->id[m] = record->members[m].id;
+        list->node[m] = (uint8_t)(node < 0 ? RL_NODES_MAX : node);
+        if (node >= 0) list->nodes |= rl_bit((unsigned)node);
+    }
+    return world->lists_count;
+}
+
+/* The list of the newest epoch that an intact node carries. */
+static const struct member_list *newest(const struct world *world) {
+    const struct member_list *best = NULL;
+    for (unsigned i = 0; i < world->options.nodes; i++) {
+        const struct server *server = &world->server[i];
+        if (!server->intact || server->list == 0) continue;
+        const struct member_list *list = &world->lists[server->list - 1];
+        if (!best || list->epoch > best->epoch) best = list;
+    }
+    return best;
+}
+
+rl_mask world_members(const struct world *world) {
+    const struct member_list *list = newest(world);
+    return list ? list->nodes : 0;
+}
+
+/* No node carries a record of another quorum, which clients would refuse. */
+bool world_is_usable(const struct world *world) {
+    const struct member_list *list = newest(world);
+    unsigned intact = 0;
+    if (!list) return false;
+    for (unsigned i = 0; i < world->options.nodes; i++) {
+        const struct server *server = &world->server[i];
+        if (server->list && world->lists[server->list - 1].quorum_id != list->quorum_id)
+            return false;
+        intact += (list->nodes & rl_bit(i)) && node_is_intact(world, i);
+    }
+    return intact >= rl_quorum(list->count);
+}
+
+int world_unclaimed(const struct world *world) {
+    const struct member_list *list = newest(world);
+    for (unsigned i = 0; list && i < world->options.nodes; i++) {
+        const struct server *server = &world->server[i];
+        bool known = server->list == 0;
+        for (unsigned m = 0; m < list->count; m++) known |= list->id[m] == server->identity;
+        if ((list->nodes & rl_bit(i)) && !known) return (int)i;
+    }
+    return -1;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+static void write_operated(const struct world *world, unsigned client,
+                           const struct rl_problem *problem) {
+    static const int results[] = {
+        [RL_CLASS_NONE] = REDLOCK_OK,
+        [RL_CLASS_BAD_ARGUMENT] = REDLOCK_BAD_ARGUMENT,
+        [RL_CLASS_CONFLICT] = REDLOCK_CONFLICT,
+        [RL_CLASS_NO_QUORUM] = REDLOCK_NO_QUORUM,
+        [RL_CLASS_TWICE_LISTED] = REDLOCK_TWICE_LISTED,
+        [RL_CLASS_TWO_QUORUMS] = REDLOCK_TWO_QUORUMS,
+        [RL_CLASS_SYSTEM] = REDLOCK_SYSTEM,
+    };
+    struct history_record record = actor_record(world, HISTORY_OPERATED, client);
+    record.result = (int16_t)results[rl_problem_class(problem->kind)];
+    record.value = problem->kind;
+    world_write((struct world *)world, &record);
+}
+
+/* Not from within the library. */
+static void over(struct world *world, void *argument, int64_t number) {
+    struct actor *actor = &world->actor[number];
+    if (actor->task != argument) return;
+    struct rl_problem problem = actor->task->machine.problem;
+    operator_drop(actor);
+    if (actor->crashed) return;
+    write_operated(world, (unsigned)number, &problem);
+    if (world->on_operated)
+        world->on_operated(world, (unsigned)number, 0,
+                           problem.kind == RL_PROBLEM_NONE ? REDLOCK_OK
+                           : rl_problem_class(problem.kind) == RL_CLASS_BAD_ARGUMENT
+                               ? REDLOCK_BAD_ARGUMENT
+                               : REDLOCK_NO_QUORUM);
+}
+
+static void notified(struct quorum_task *task) {
+    struct actor *actor = task->context;
+    struct world *world = actor->world;
+    task->reports_count = 0; /* nobody reads them */
+    if (task->over) world_at(world, world->now, over, task, (int64_t)(actor - world->actor));
+}
+
+void operator_drop(struct actor *actor) {
+    if (actor->task) task_free(actor->task);
+    actor->task = NULL;
+}
+
+static uint64_t id_of(const struct world *world, unsigned node) {
+    const struct member_list *list = newest(world);
+    for (unsigned i = 0; list && i < list->count; i++)
+        if (list->node[i] == node) return list->id[i];
+    return 1; /* nobody's */
+}
+
+void operator_do(struct world *world, unsigned client, const struct deed *deed) {
+    struct actor *actor = &world->actor[client];
+    const struct world_operation *what = &deed->operation;
+    if (actor->task || actor->crashed || !world->options.guarded) return;
+    struct rl_membership_wish wish = {.kind = (enum rl_membership_kind)what->kind,
+                                      .never_used = what->never_used,
+                                      .ttl_max_ms = what->ttl_max_ms,
+                                      .ttl_max_before_ms = what->ttl_max_before_ms};
+    if (what->floor) wish.fence_floor = (WALL_BEGIN + what->floor) / 1000;
+    while (wish.node + 1 < actor->slots && actor->link[wish.node].node != what->node) wish.node++;
+    wish.id = id_of(world, what->node);
+    struct history_record record = actor_record(world, HISTORY_OPERATE, client);
+    if (what->kind != OPERATION_INIT) record.node = (int8_t)what->node;
+    record.value = what->kind;
+    world_write(world, &record);
+    actor->task = task_start(actor->redlock, wish, notified, actor);
+    if (actor->task && actor->task->over)
+        world_at(world, world->now, over, actor->task, (int64_t)client);
+    actor_rearm(world, client);
+}
+
+bool actor_operates(const struct world *world, unsigned client) {
+    const struct actor *actor = &world->actor[client];
+    return !actor->crashed && actor->task;
+}
+
+void world_on_operated(struct world *world, world_client_fn *fn) { world->on_operated = fn; }

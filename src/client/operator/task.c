@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Carries out what the operator's machine asks for.
+ */
+#include "client/operator/task.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/guarding/guarding.h"
+#include "operator.h"
+
+/* Lives until the last node has answered, which may be after the task. */
+struct question {
+    unsigned refs;            /* the task's, one for each busy call */
+    struct quorum_task *task; /* NULL: nobody waits for it any more */
+    struct redlock_client *client;
+    uint32_t number;
+    enum rl_membership_ask what;
+    uint64_t nonces[RL_NODES_MAX];
+    int64_t floor[RL_STRIPES];
+    struct net_request state;
+    struct net_call states[RL_NODES_MAX];
+    struct net_request requests[RL_NODES_MAX];
+    struct net_call calls[RL_NODES_MAX];
+    struct answer {
+        bool stated, has_fences;
+        int verdict;
+        struct net_state state;
+        int64_t *fences; /* until the state behind them has come */
+    } answers[RL_NODES_MAX];
+    struct record_text texts[RL_NODES_MAX];
+};
+
+static void question_unref(struct question *question) {
+    if (--question->refs > 0) return;
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) free(question->answers[i].fences);
+    free(question);
+}
+
+static void question_leave(struct quorum_task *task) {
+    if (!task->question) return;
+    task->question->task = NULL;
+    question_unref(task->question);
+    task->question = NULL;
+}
+
+/* ---- asking ---- */
+
+static void prepare_write(struct question *question, const struct rl_guard_node *node,
+                          unsigned index) {
+    struct net_request *request = &question->requests[index];
+    record_write(&question->texts[index], &node->writing);
+    request->expected = node->expected;
+    request->nonce = node->writing.nonce;
+    request->was_kept = node->was_kept;
+    request->keep = node->writing.standing == RL_RECORD_RECOVERING;
+    if (node->floor) memcpy(question->floor, node->floor, sizeof question->floor);
+    request->floor = node->floor ? question->floor : NULL;
+    request->fields = question->texts[index].fields;
+    request->fields_count = question->texts[index].fields_count;
+}
+
+static bool post(struct question *question, unsigned node, const struct net_request *request,
+                 struct net_call *calls, rl_ns until) {
+    struct net *net = question->client->net;
+    if (!net_send(net, rl_bit(node), request, calls, until, net_now(net))) return false;
+    question->refs++;
+    return true;
+}
+
+/* What a record and fences are worth depends on the server's data. A change of these between the
+ * two questions is noticed where the state comes first and the record is compared with it, or where
+ * the state comes behind the fences. */
+static bool post_all(struct question *question, unsigned node, rl_ns until) {
+    const struct net_request *request = &question->requests[node];
+    if (question->what == RL_ASK_READ &&
+        !post(question, node, &question->state, question->states, until))
+        return false;
+    if (!post(question, node, request, question->calls, until)) return false;
+    return question->what != RL_ASK_FENCES ||
+           post(question, node, &question->state, question->states, until);
+}
+
+static struct question *question_new(struct quorum_task *task,
+                                     const struct rl_membership_actions *actions) {
+    static const enum net_op ops[] = {[RL_ASK_READ] = NET_RECORD,
+                                      [RL_ASK_WRITE] = NET_RECORD_WRITE,
+                                      [RL_ASK_FENCES] = NET_FENCES};
+    struct question *question = calloc(1, sizeof *question);
+    if (!question) return NULL;
+    question->refs = 1;
+    question->task = task;
+    question->client = task->client;
+    question->number = actions->question;
+    question->what = actions->ask;
+    question->state = (struct net_request){.op = NET_STATE};
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        const struct rl_guard_node *node = &task->machine.view.node[i];
+        question->nonces[i] = node->record.nonce;
+        question->requests[i] = (struct net_request){
+            .op = ops[actions->ask], .nonces = question->nonces, .was_kept = actions->kept};
+        question->calls[i].owner = question->states[i].owner = question;
+        question->calls[i].tag = question->states[i].tag = CALL_QUORUM;
+        if (!(actions->nodes & rl_bit(i))) continue;
+        if (actions->ask == RL_ASK_WRITE) prepare_write(question, node, i);
+        if (actions->ask != RL_ASK_FENCES) continue;
+        question->answers[i].fences = malloc(RL_STRIPES * sizeof question->answers[i].fences[0]);
+        if (question->answers[i].fences) continue;
+        question_unref(question);
+        return NULL;
+    }
+    return question;
+}
+
+/* Why a node does not answer, if it never does. */
+static void note_silence(struct quorum_task *task, rl_mask nodes) {
+    struct net *net = task->client->net;
+    for (unsigned i = 0; i < task->machine.wish.nodes; i++) {
+        struct net_node_status status;
+        if (!(nodes & rl_bit(i))) continue;
+        net_node(net, i, net_now(net), &status);
+        task->verdict[i] =
+            status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
+    }
+}
+
+static void ask(struct quorum_task *task, const struct rl_membership_actions *actions) {
+    struct net *net = task->client->net;
+    rl_ns until = net_now(net) + task->machine.wish.answer_timeout;
+    question_leave(task);
+    note_silence(task,
+                 actions->ask == RL_ASK_READ ? rl_all(task->machine.wish.nodes) : actions->nodes);
+    task->question = question_new(task, actions);
+    if (!task->question) {
+        task->no_memory = task->over = true;
+        return;
+    }
+    for (unsigned i = 0; i < task->machine.wish.nodes; i++)
+        if ((actions->nodes & rl_bit(i)) && !post_all(task->question, i, until))
+            task->failed |= rl_bit(i);
+}
+
+/* ---- steps ---- */
+
+static void report(struct quorum_task *task, const struct rl_membership_actions *actions) {
+    if (actions->report == RL_REPORT_NOTHING || task->reports_count == TASK_REPORTS) return;
+    task->reports[task->reports_count++] =
+        (struct task_report){.what = actions->report, .left = actions->left};
+}
+
+static void look_at_nodes(struct quorum_task *task, struct rl_membership_event *event) {
+    struct net *net = task->client->net;
+    event->ready = net_ready(net, net_now(net));
+    for (unsigned i = 0; i < task->machine.wish.nodes; i++) {
+        struct net_node_status status;
+        net_node(net, i, net_now(net), &status);
+        if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) event->twice |= rl_bit(i);
+    }
+}
+
+static void step_once(struct quorum_task *task, struct rl_membership_event event) {
+    struct net *net = task->client->net;
+    struct rl_membership_actions actions;
+    int64_t wall_us = net_wall_us(net);
+    event.wall_us = wall_us < REDLOCK_FENCE_MAX ? wall_us : 0;
+    if (net_random(net, &event.random, sizeof event.random) != 0) event.random = 0;
+    look_at_nodes(task, &event);
+    rl_membership_step(&task->machine, &event, net_now(net), &actions);
+    if (actions.ask != RL_ASK_NOTHING) task->failed = 0; /* the question before is over */
+    task->gathering = actions.ask == RL_ASK_GATHER;
+    task->over = actions.over;
+    if (actions.ask != RL_ASK_NOTHING && !task->gathering) ask(task, &actions);
+    report(task, &actions);
+    net_timer_set(net, &task->timer, task->over ? RL_NEVER : actions.wake_at);
+}
+
+static bool is_gathered(const struct quorum_task *task) {
+    return task->gathering && client_settled(task->client) == rl_all(task->machine.wish.nodes);
+}
+
+static void step(struct quorum_task *task, struct rl_membership_event event) {
+    if (task->over) return;
+    unsigned before = task->reports_count;
+    step_once(task, event);
+    while (!task->over && (task->failed || is_gathered(task))) {
+        struct rl_membership_event next = {.type = RL_MEMBERSHIP_GATHERED};
+        if (task->failed) {
+            next.type = RL_MEMBERSHIP_FAILED;
+            next.question = task->question->number;
+            while (!(task->failed & rl_bit(next.node))) next.node++;
+            task->failed &= (rl_mask)~rl_bit(next.node);
+        }
+        step_once(task, next);
+    }
+    if (task->over) question_leave(task);
+    if ((task->over || task->reports_count > before) && task->notify) task->notify(task);
+}
+
+static void on_timer(struct net_timer *timer) {
+    step(RL_CONTAINER(timer, struct quorum_task, timer),
+         (struct rl_membership_event){.type = RL_MEMBERSHIP_TICK});
+}
+
+void tasks_check(struct redlock_client *client) {
+    for (struct quorum_task *task = client->tasks, *next; task; task = next) {
+        next = task->next;
+        if (is_gathered(task))
+            step(task, (struct rl_membership_event){.type = RL_MEMBERSHIP_GATHERED});
+    }
+}
+
+/* ---- answers ---- */
+
+/* Handed on while the reply's own memory lasts. */
+static void deliver(struct question *question, unsigned node, struct rl_membership_event event,
+                    int verdict) {
+    struct quorum_task *task = question->task;
+    struct net_node_status status;
+    net_node(question->client->net, node, net_now(question->client->net), &status);
+    task->verdict[node] = verdict;
+    event.node = (uint8_t)node;
+    event.question = question->number;
+    event.run_id = status.run_id;
+    event.replid = question->answers[node].state.replid;
+    event.evicted = question->answers[node].state.evicted;
+    step(task, event);
+}
+
+static bool is_old(const char *version) {
+    unsigned major = 0, minor = 0;
+    return sscanf(version, "%u.%u", &major, &minor) == 2 &&
+           (major < 6 || (major == 6 && minor < 2));
+}
+
+static void take_record(struct question *question, unsigned node, const struct net_reply *reply) {
+    const struct answer *answer = &question->answers[node];
+    bool told =
+        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
+    struct rl_membership_event event = {.type = RL_MEMBERSHIP_FAILED};
+    struct rl_record record;
+    struct net_node_status status;
+    char why[FITNESS_TEXT_BYTES] = "";
+    if (told && answer->stated) {
+        net_node(question->client->net, node, net_now(question->client->net), &status);
+        fitness_judge(question->client, &answer->state, why, sizeof why);
+        event.type = RL_MEMBERSHIP_RECORD;
+        event.unfit = why[0] != '\0';
+        event.old = is_old(status.version);
+        question->task->state[node] = answer->state;
+        if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
+            event.unreadable = !record_read(&record, reply->items, reply->items_count);
+            event.record = event.unreadable ? NULL : &record;
+        }
+    }
+    deliver(question, node, event, answer->stated ? reply->verdict : answer->verdict);
+}
+
+/* The server announces a change of its record to all but the connection that it came on, so this
+ * client's own guard hears of it here. */
+static void take_written(struct question *question, unsigned node, const struct net_reply *reply) {
+    bool done = reply->verdict == REDLOCK_VERDICT_GRANTED;
+    bool told = done || reply->verdict == REDLOCK_VERDICT_DENIED;
+    if (done) guard_look(question->client->guard, node);
+    if (!question->task) return;
+    deliver(question, node,
+            (struct rl_membership_event){
+                .type = told ? RL_MEMBERSHIP_WRITTEN : RL_MEMBERSHIP_FAILED, .done = done},
+            reply->verdict);
+}
+
+static void keep_fences(struct answer *answer, const struct net_reply *reply) {
+    answer->verdict = reply->verdict;
+    answer->has_fences = reply->verdict == REDLOCK_VERDICT_GRANTED;
+    if (answer->has_fences)
+        memcpy(answer->fences, reply->fences, RL_STRIPES * sizeof answer->fences[0]);
+}
+
+static void take_state(struct question *question, unsigned node, const struct net_reply *reply) {
+    struct answer *answer = &question->answers[node];
+    answer->stated = reply->verdict == REDLOCK_VERDICT_GRANTED;
+    if (answer->stated) answer->state = *reply->state;
+    if (question->what == RL_ASK_READ) { /* the record comes behind it */
+        answer->verdict = reply->verdict;
+        return;
+    }
+    bool told = answer->has_fences || answer->verdict == REDLOCK_VERDICT_RECOVERING;
+    struct rl_membership_event event = {.type = RL_MEMBERSHIP_FAILED};
+    if (told && answer->stated) {
+        event.type = RL_MEMBERSHIP_FENCES;
+        event.fences = answer->has_fences ? answer->fences : NULL;
+    }
+    deliver(question, node, event, answer->verdict);
+}
+
+void task_reply(struct net_call *call, const struct net_reply *reply) {
+    struct question *question = call->owner;
+    unsigned node = call->node;
+    if (question->what == RL_ASK_WRITE)
+        take_written(question, node, reply);
+    else if (!question->task)
+        ; /* the next one was put meanwhile */
+    else if (call->request == &question->state)
+        take_state(question, node, reply);
+    else if (question->what == RL_ASK_READ)
+        take_record(question, node, reply);
+    else
+        keep_fences(&question->answers[node], reply);
+    question_unref(question);
+}
+
+/* ---- beginning and end ---- */
+
+static void fill_in(struct quorum_task *task, struct rl_membership_wish wish) {
+    struct redlock_client *client = task->client;
+    const struct rl_guard *guard = &client->guard->machine;
+    for (unsigned i = 0; i < client->nodes; i++) {
+        struct net_node_status status;
+        net_node(client->net, i, net_now(client->net), &status);
+        task->url[i] = status.url;
+        if (strlen(status.url) >= RL_URL_BYTES) wish.url_too_long |= rl_bit(i);
+    }
+    wish.nodes = client->nodes;
+    wish.pinned = guard->pinned != 0;
+    wish.quorum_id = guard->pinned ? guard->pinned : guard->decided ? guard->quorum.quorum_id : 0;
+    wish.ttl_max_ms_default = REDLOCK_QUORUM_TTL_MS_MAX;
+    wish.drift_ppm = client->options.drift_ppm;
+    wish.drift_fixed = client->options.drift_ms * RL_MS;
+    wish.answer_timeout = client->options.connect_timeout_ms * RL_MS;
+    rl_membership_init(&task->machine, &wish);
+    for (unsigned i = 0; i < client->nodes; i++)
+        snprintf(task->machine.view.node[i].url, sizeof task->machine.view.node[i].url, "%s",
+                 task->url[i]);
+}
+
+struct quorum_task *task_start(struct redlock_client *client, struct rl_membership_wish wish,
+                               void (*notify)(struct quorum_task *task), void *context) {
+    struct quorum_task *task = calloc(1, sizeof *task);
+    if (!task) return NULL;
+    if (client_enter(client) != REDLOCK_OK) {
+        free(task);
+        return NULL;
+    }
+    task->client = client;
+    task->timer.fire = on_timer;
+    task->notify = notify;
+    task->context = context;
+    task->next = client->tasks;
+    client->tasks = task;
+    fill_in(task, wish);
+    step(task, (struct rl_membership_event){.type = RL_MEMBERSHIP_BEGIN});
+    client_leave(client);
+    return task;
+}
+
+void task_free(struct quorum_task *task) {
+    struct redlock_client *client = task->client;
+    struct quorum_task **at = &client->tasks;
+    if (client_enter(client) != REDLOCK_OK) return;
+    while (*at != task) at = &(*at)->next;
+    *at = task->next;
+    net_timer_set(client->net, &task->timer, RL_NEVER);
+    question_leave(task);
+    client_leave(client);
+    free(task);
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One change of the membership, a decree of consensus with the members as acceptors. An acceptor's
+ * state is in its record, so a promise or an acceptance is a compare-and-set like every other: it
+ * is done over exactly what was read, and nothing came between a promise and the acceptance that
+ * counts on it.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/membership_inside.h"
+
+#define ROUNDS 30
+
+/* The id of a member to be added is drawn anew by each run: its URL says what is wanted. */
+static bool is_same(const struct rl_change *a, const struct rl_change *b) {
+    if (a->kind != b->kind) return false;
+    return a->kind == RL_CHANGE_ADD ? strcmp(a->url, b->url) == 0 : a->id == b->id;
+}
+
+static bool is_in_force(const struct rl_membership *m, const struct rl_change *change) {
+    bool member = rl_record_member(&m->view.quorum, change->id) != NULL;
+    return member == (change->kind == RL_CHANGE_ADD);
+}
+
+static bool adds(const struct rl_membership *m) { return m->wish.kind == RL_MEMBERSHIP_ADD; }
+
+/* ---- one try --------------------------------------------------------------------------------- */
+
+/* It came to nothing, or what others began is out of the way now. */
+static void try_again(struct rl_membership *m) {
+    if (++m->tries == ROUNDS) {
+        membership_problem(m, RL_PROBLEM_OTHERS_CHANGE);
+        membership_end(m);
+        return;
+    }
+    membership_look_again(m, RL_CHANGE_LOOK, m->tries);
+}
+
+/* Nodes that are written to by others at this very moment look as if they did not vote. */
+static void refused(struct rl_membership *m) {
+    if (rl_problem_class(m->problem.kind) != RL_CLASS_NO_QUORUM || ++m->refused == 3)
+        membership_end(m);
+    else
+        try_again(m);
+}
+
+static bool choose_wanted(struct rl_membership *m) {
+    if (m->wanted.kind != RL_CHANGE_NONE) return true;
+    m->wanted.kind = adds(m) ? RL_CHANGE_ADD : RL_CHANGE_REMOVE;
+    m->wanted.id = m->wish.id;
+    if (!adds(m)) return true;
+    if (m->wish.url_too_long & rl_bit(m->wish.node))
+        return membership_refuse(m, RL_PROBLEM_URL_TOO_LONG, m->wish.node);
+    memcpy(m->wanted.url, m->view.node[m->wish.node].url, sizeof m->wanted.url);
+    m->wanted.id = membership_random(m);
+    return true;
+}
+
+/* The highest one that was accepted; false: none was. */
+static bool find_accepted(const struct rl_membership *m, rl_mask nodes, struct rl_change *change) {
+    uint64_t highest = 0;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        const struct rl_record *record = &m->view.node[i].record;
+        if (!(nodes & rl_bit(i)) || record->accepted_ballot <= highest) continue;
+        highest = record->accepted_ballot;
+        *change = record->accepted;
+    }
+    return highest > 0;
+}
+
+/* The change that made the epoch that is there, if a record says so: "Which change made epoch e + 1
+ * stays readable there, as `accepted` with ballot 0." */
+static bool find_last(const struct rl_membership *m, struct rl_change *last) {
+    rl_mask intact = membership_intact(m);
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        const struct rl_record *record = &m->view.node[i].record;
+        if (!(intact & rl_bit(i)) || record->accepted_ballot != 0 ||
+            record->accepted.kind == RL_CHANGE_NONE)
+            continue;
+        *last = record->accepted;
+        return true;
+    }
+    return false;
+}
+
+static void settle_begun(struct rl_membership *m) {
+    struct rl_change last;
+    bool known = find_last(m, &last);
+    m->settling.begun = true;
+    membership_settle(m, known ? &last : NULL);
+}
+
+/* Above all that were seen. The lower bits keep two operators apart; the compare-and-set would as
+ * well. */
+static uint64_t next_ballot(struct rl_membership *m) {
+    uint64_t highest = 0;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        const struct rl_record *record = membership_record_at(m, i);
+        if (!record) continue;
+        if (record->ballot > highest) highest = record->ballot;
+        if (record->accepted_ballot > highest) highest = record->accepted_ballot;
+    }
+    return ((highest >> 16) + 1) << 16 | (membership_random(m) & 0xffff);
+}
+
+/* "Promise: a ballot above all seen, on a majority of e" */
+static void promise(struct rl_membership *m) {
+    m->ballot = next_ballot(m);
+    m->epoch = m->view.quorum.epoch;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        m->view.node[i].writing = m->view.node[i].record;
+        m->view.node[i].writing.ballot = m->ballot;
+    }
+    membership_write(m, RL_CHANGE_PROMISE, membership_intact(m), false);
+}
+
+/* A server that was a member once: nobody but us would give it its new place. */
+static bool lacks_claim(const struct rl_membership *m, unsigned node) {
+    const struct rl_record *record = membership_record_at(m, node), *quorum = &m->view.quorum;
+    if (!record || record->quorum_id != quorum->quorum_id) return false;
+    if (rl_record_member(quorum, record->node_id)) return false;
+    return membership_member_at(m, m->view.node[node].url) != NULL;
+}
+
+static void claim_added(struct rl_membership *m, enum rl_membership_state state,
+                        const struct rl_change *change);
+
+static void claim_again(struct rl_membership *m) {
+    const struct rl_guard_node *at = &m->view.node[m->wish.node];
+    struct rl_change change = {.kind = RL_CHANGE_ADD, .id = membership_member_at(m, at->url)->id};
+    memcpy(change.url, at->url, sizeof change.url);
+    claim_added(m, RL_ADDED_CLAIM, &change);
+}
+
+static void check_added(struct rl_membership *m) {
+    unsigned node = m->wish.node;
+    const struct rl_record *record = membership_record_at(m, node);
+    if (lacks_claim(m, node)) {
+        claim_again(m);
+        return;
+    }
+    membership_problem(m, RL_PROBLEM_NONE);
+    if (record && record->quorum_id != m->view.quorum.quorum_id) {
+        membership_refuse(m, RL_PROBLEM_TAKEN_ELSEWHERE, node);
+        m->problem.id[0] = record->quorum_id;
+    }
+    membership_end(m);
+}
+
+void membership_change_looked(struct rl_membership *m) {
+    if (!choose_wanted(m)) {
+        membership_end(m);
+        return;
+    }
+    if (!membership_check_members(m)) {
+        refused(m);
+        return;
+    }
+    /* "Finish what is begun: if the epoch is not settled, settle it" */
+    if (!m->view.settled) {
+        settle_begun(m);
+        return;
+    }
+    if (m->made && is_in_force(m, &m->wanted)) { /* another operator found it */
+        membership_ok(m);
+        return;
+    }
+    if (adds(m) && lacks_claim(m, m->wish.node)) {
+        claim_again(m);
+        return;
+    }
+    m->begun = find_accepted(m, membership_intact(m), &m->chosen);
+    if (!m->begun && !membership_check_change(m)) {
+        membership_end(m);
+        return;
+    }
+    membership_report(m, RL_REPORT_ASKING, -1);
+    promise(m);
+}
+
+/* ---- the decree ------------------------------------------------------------------------------ */
+
+/* Promises, or acceptances: "read once more: unchanged, all stood at one moment". Else an acceptor
+ * that forgot one of ours may have promised another, and a later ballot finds what both of us have
+ * accepted. Reads the others too, for what is to be checked next. */
+void membership_change_written(struct rl_membership *m) {
+    membership_remember(m, m->written);
+    membership_look(m, m->state == RL_CHANGE_PROMISE ? RL_CHANGE_PROMISED : RL_CHANGE_ACCEPTED, 0);
+}
+
+/* Members may have lost their data since the decree began: those of e may still agree, and those
+ * that are left of e + 1 be too few for good. "A promise does no harm"; "what is accepted is never
+ * taken back". */
+static bool check_once_more(struct rl_membership *m) {
+    return membership_check_members(m) && membership_check_change(m);
+}
+
+/* Only where the promise of this ballot is still the newest record: an acceptor that has lost and
+ * found its state since is not one of ours. */
+static void accept(struct rl_membership *m) {
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        struct rl_record *to = &m->view.node[i].writing;
+        *to = m->view.node[i].record;
+        to->accepted_ballot = m->ballot;
+        to->accepted = m->chosen;
+    }
+    membership_write(m, RL_CHANGE_ACCEPT, m->held, false);
+}
+
+void membership_change_promised(struct rl_membership *m) {
+    m->held = membership_unchanged(m, m->held);
+    if (m->view.quorum.epoch != m->epoch || rl_count(m->held) < m->view.votes_needed) {
+        try_again(m);
+        return;
+    }
+    /* "If one of them has accepted a change, that change is finished instead." */
+    if (!find_accepted(m, m->held, &m->chosen)) {
+        if (m->begun) { /* whether ours may be made was not looked at */
+            try_again(m);
+            return;
+        }
+        if (!check_once_more(m)) {
+            refused(m);
+            return;
+        }
+        m->chosen = m->wanted;
+        m->made = true;
+    }
+    accept(m);
+}
+
+/* "Then accept the change on a majority of e, and look once more that their nonces are the ones of
+ * these writes." */
+void membership_change_accepted(struct rl_membership *m) {
+    m->held = membership_unchanged(m, m->held);
+    if (m->view.quorum.epoch != m->epoch || rl_count(m->held) < m->view.votes_needed) {
+        try_again(m);
+        return;
+    }
+    m->switches = 0;
+    membership_report(m, RL_REPORT_SWITCHING, -1);
+    membership_look(m, RL_SWITCH_LOOK, 0);
+}
+
+/* ---- the switch ------------------------------------------------------------------------------ */
+
+/* The record of the next epoch says which change has made it, for the operator who settles it. */
+static bool next_record(struct rl_record *record, const struct rl_change *change) {
+    if (!rl_record_change(record, change)) return false;
+    record->accepted = *change;
+    return true;
+}
+
+/* "every node gets the record of e + 1". One that has it is enough for all that follows: any client
+ * that meets it brings up the others. */
+void membership_switch_looked(struct rl_membership *m) {
+    rl_mask nodes = 0;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        struct rl_guard_node *at = &m->view.node[i];
+        if (at->standing != RL_STANDING_INTACT && at->standing != RL_STANDING_BEHIND) continue;
+        at->writing = at->record;
+        if (at->record.epoch == m->epoch && next_record(&at->writing, &m->chosen))
+            nodes |= rl_bit(i);
+    }
+    membership_write(m, RL_SWITCH_WRITE, nodes, false);
+}
+
+void membership_switch_written(struct rl_membership *m) { membership_look(m, RL_SWITCH_SEEN, 0); }
+
+/* The decree is in force, or cannot be told to anybody. By now others may have gone on from there.
+ */
+static void switch_ended(struct rl_membership *m) {
+    if (!m->view.known || m->view.quorum.epoch <= m->epoch) {
+        membership_problem(m, RL_PROBLEM_NOT_SWITCHED)->change = m->chosen;
+        membership_end(m);
+    } else if (m->view.quorum.settled) {
+        m->settling.begun = false;
+        membership_settled(m);
+    } else {
+        m->settling.begun = false;
+        membership_settle(m, &m->chosen);
+    }
+}
+
+static void switch_again(struct rl_membership *m) {
+    if (++m->switches == ROUNDS)
+        switch_ended(m);
+    else
+        membership_look_again(m, RL_SWITCH_LOOK, m->switches);
+}
+
+void membership_switch_seen(struct rl_membership *m) {
+    if (!m->view.known || m->view.quorum.epoch <= m->epoch)
+        switch_again(m);
+    else
+        claim_added(m, RL_SWITCH_CLAIM, &m->chosen);
+}
+
+void membership_switch_claimed(struct rl_membership *m) {
+    if (rl_count(membership_intact(m)) >= m->view.votes_needed)
+        switch_ended(m);
+    else
+        switch_again(m);
+}
+
+/* A node that was added begins as one that lost its data. An agent that finds it empty writes the
+ * same, but by its URL. */
+static void claim_added(struct rl_membership *m, enum rl_membership_state state,
+                        const struct rl_change *change) {
+    const struct rl_record *quorum = &m->view.quorum;
+    rl_mask nodes = 0;
+    for (unsigned i = 0; i < m->wish.nodes && change->kind == RL_CHANGE_ADD; i++) {
+        const struct rl_guard_node *at = &m->view.node[i];
+        const struct rl_record *record = membership_record_at(m, i);
+        if (strcmp(at->url, change->url) != 0 || !at->up || at->unreadable || at->run_id[0] == '\0')
+            continue;
+        if (record && record->quorum_id != quorum->quorum_id) continue;
+        if (!rl_record_member(quorum, change->id)) continue;
+        if (record && rl_record_member(quorum, record->node_id)) continue;
+        membership_claim(m, i, change->id);
+        nodes |= rl_bit(i);
+    }
+    membership_write(m, state, nodes, false);
+}
+
+void membership_added_looked(struct rl_membership *m) { check_added(m); }
+
+void membership_added_claimed(struct rl_membership *m) { membership_look(m, RL_ADDED_SEEN, 0); }
+
+void membership_added_seen(struct rl_membership *m) {
+    if (lacks_claim(m, m->wish.node)) {
+        membership_refuse(m, RL_PROBLEM_CLAIM_UNKNOWN, m->wish.node);
+        membership_end(m);
+    } else {
+        membership_ok(m);
+    }
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* What others began is finished now: it may be what is wanted here. */
+static void settled_begun(struct rl_membership *m) {
+    if (!m->settling.known || !is_same(&m->settling.last, &m->wanted))
+        try_again(m);
+    else if (adds(m))
+        membership_look(m, RL_ADDED_LOOK, 0);
+    else
+        membership_ok(m);
+}
+
+void membership_settled(struct rl_membership *m) {
+    if (m->settling.begun) {
+        settled_begun(m);
+    } else if (!is_same(&m->chosen, &m->wanted)) {
+        membership_problem(m, RL_PROBLEM_CAME_SECOND)->change = m->chosen;
+        membership_end(m);
+    } else if (!is_in_force(m, &m->chosen)) {
+        membership_problem(m, RL_PROBLEM_UNDONE)->change = m->chosen;
+        membership_end(m);
+    } else if (adds(m)) {
+        check_added(m);
+    } else {
+        membership_ok(m);
+    }
+}

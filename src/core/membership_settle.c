@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Membership, step 5: "when a majority of e has switched, wait ttl_max as above (leases of e end or
+ * are extended by e + 1), look that they still carry e + 1 unbroken, read the fences from a
+ * majority of them, raise them on a majority of e + 1, and mark it settled."
+ */
+#include <string.h>
+
+#include "core/membership_inside.h"
+
+#define PAUSE (200 * RL_MS)
+#define LOOK_EVERY (1000 * RL_MS)
+#define GAP_MIN (2500 * RL_MS) /* looks are a second apart, and a machine may be busy */
+#define PATIENCE 20            /* tries, of what takes a moment ... */
+#define ROUNDS 5               /* ... and of what takes a wait */
+
+static rl_ns quarantine(const struct rl_membership *m) {
+    return membership_quarantine(m, m->view.quorum.ttl_max_ms);
+}
+
+static bool any_settled(const struct rl_membership *m) {
+    rl_mask intact = membership_intact(m);
+    for (unsigned i = 0; i < m->wish.nodes; i++)
+        if ((intact & rl_bit(i)) && m->view.node[i].record.settled) return true;
+    return false;
+}
+
+/* Another operator has done it, or has gone on from here, which comes after it. */
+static bool is_over(const struct rl_membership *m) {
+    uint32_t epoch = m->view.quorum.epoch;
+    return m->view.known &&
+           (epoch > m->settling.epoch || (epoch == m->settling.epoch && any_settled(m)));
+}
+
+/* ---- witnesses ------------------------------------------------------------------------------- */
+
+/* Intact as a node of this epoch, also where it is not a member any more. */
+static bool has_switched(const struct rl_membership *m, unsigned node) {
+    const struct rl_record *record = &m->view.node[node].record;
+    return membership_same_server(m, node) && record->standing == RL_RECORD_INTACT &&
+           record->epoch == m->settling.epoch && record->quorum_id == m->view.quorum.quorum_id;
+}
+
+/* Who was a member of the epoch before: the members, without the one that was added, with the one
+ * that was removed. Where the change is not known, as many are asked for as either would need. The
+ * records do not name a removed member's body any more, so its switched node may be a former body
+ * of it. It counts only where the others could not be a majority without its place anyway: where
+ * there was an even number. */
+static void find_witnesses(struct rl_membership *m) {
+    const struct rl_change *last = &m->settling.last;
+    const struct rl_record *quorum = &m->view.quorum;
+    bool even = quorum->members_count % 2 == 1; /* with the one that was removed */
+    bool add = m->settling.known && last->kind == RL_CHANGE_ADD;
+    bool remove = m->settling.known && last->kind == RL_CHANGE_REMOVE;
+    m->settling.needed = rl_quorum(add ? quorum->members_count - 1u : quorum->members_count + 1u);
+    m->settling.witnesses = 0;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        const struct rl_guard_node *at = &m->view.node[i];
+        if (!has_switched(m, i)) continue;
+        uint64_t id = at->record.node_id;
+        bool added = add && id == last->id;
+        bool removed = even && !rl_record_member(quorum, id) &&
+                       (!m->settling.known || (remove && id == last->id));
+        if (added || (!removed && at->standing != RL_STANDING_INTACT)) continue;
+        m->settling.witnesses |= rl_bit(i);
+        memcpy(m->settling.run_id[i], at->run_id, sizeof m->settling.run_id[i]);
+        m->settling.seen[i] = m->looked_at;
+    }
+}
+
+/* "look that they still carry e + 1 unbroken". A node that could not be asked just now is asked
+ * again; one that answers for another server, or recovers, is out; and one that was not looked at
+ * for so long that it may have lost its data and recovered meanwhile. */
+static bool still_witnesses(struct rl_membership *m) {
+    rl_ns gap = quarantine(m) > GAP_MIN ? quarantine(m) : GAP_MIN;
+    if (is_over(m)) return false;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        const struct rl_guard_node *at = &m->view.node[i];
+        if (!(m->settling.witnesses & rl_bit(i)) || !at->up) continue;
+        bool same = has_switched(m, i) && strcmp(at->run_id, m->settling.run_id[i]) == 0;
+        if (!same || m->now - m->settling.seen[i] >= gap)
+            m->settling.witnesses &= (rl_mask)~rl_bit(i);
+        m->settling.seen[i] = m->looked_at;
+    }
+    return rl_count(m->settling.witnesses) >= m->settling.needed;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static void begin_round(struct rl_membership *m) {
+    m->settling.until = m->now + quarantine(m) + PATIENCE * PAUSE;
+    m->settling.told_at = m->now - LOOK_EVERY;
+    membership_look(m, RL_SETTLE_GATHER, 0);
+}
+
+void membership_settle(struct rl_membership *m, const struct rl_change *last) {
+    m->settling.known = last != NULL;
+    if (last) m->settling.last = *last;
+    m->settling.epoch = m->view.quorum.epoch;
+    m->settling.rounds = 0;
+    begin_round(m);
+}
+
+static void fail(struct rl_membership *m, enum rl_problem_kind kind) {
+    membership_problem(m, kind);
+    membership_end(m);
+}
+
+/* Another of them was lost: from the beginning. */
+static void next_round(struct rl_membership *m) {
+    if (++m->settling.rounds == ROUNDS)
+        fail(m, RL_PROBLEM_NOT_SETTLED);
+    else
+        begin_round(m);
+}
+
+static void mark(struct rl_membership *m) {
+    m->settling.tries = 0;
+    m->settling.done = 0;
+    membership_look(m, RL_MARK_LOOK, 0);
+}
+
+static void fail_too_few(struct rl_membership *m) {
+    int unheard = membership_unheard(m);
+    if (unheard >= 0) {
+        membership_refuse(m, RL_PROBLEM_SETTLERS_UNHEARD, (unsigned)unheard);
+    } else {
+        struct rl_problem *problem = membership_problem(m, RL_PROBLEM_SETTLERS_TOO_FEW);
+        problem->count[0] = rl_count(m->settling.witnesses);
+        problem->count[1] = m->settling.epoch;
+        problem->count[2] = m->settling.needed;
+    }
+    membership_end(m);
+}
+
+/* A pause of the wait, until its end at the latest. */
+static void wait_on(struct rl_membership *m) {
+    rl_ns left = m->settling.until - m->now;
+    membership_report(m, RL_REPORT_SETTLING, left);
+    membership_look(m, RL_SETTLE_WAIT, left < LOOK_EVERY ? left : LOOK_EVERY);
+}
+
+/* "when a majority of e has switched". A node that was added counts where the change is not known,
+ * once it has recovered. */
+void membership_settle_gathered(struct rl_membership *m) {
+    if (is_over(m)) {
+        mark(m);
+        return;
+    }
+    find_witnesses(m);
+    if (rl_count(m->settling.witnesses) >= m->settling.needed) {
+        m->settling.until = m->now + quarantine(m);
+        wait_on(m);
+        return;
+    }
+    if (m->now >= m->settling.until) {
+        fail_too_few(m);
+        return;
+    }
+    if (m->now - m->settling.told_at >= LOOK_EVERY) {
+        membership_report(m, RL_REPORT_GATHERING, -1);
+        m->settling.told_at = m->now;
+    }
+    membership_look(m, RL_SETTLE_GATHER, PAUSE);
+}
+
+/* "wait ttl_max as above (leases of e end or are extended by e + 1)" */
+void membership_settle_waited(struct rl_membership *m) {
+    if (is_over(m)) {
+        mark(m);
+    } else if (!still_witnesses(m)) {
+        next_round(m);
+    } else if (m->now < m->settling.until) {
+        wait_on(m);
+    } else {
+        memset(m->view.floor, 0, sizeof m->view.floor);
+        m->settling.tries = 0;
+        membership_look(m, RL_SETTLE_LOOK, 0);
+    }
+}
+
+/* "read the fences from a majority of them": of the witnesses that can be read now, all in one
+ * pass. What was read earlier was read of records that may have changed since. */
+void membership_settle_looked(struct rl_membership *m) {
+    rl_mask heard = 0;
+    if (!still_witnesses(m)) {
+        next_round(m);
+        return;
+    }
+    for (unsigned i = 0; i < m->wish.nodes; i++)
+        if (m->view.node[i].up) heard |= rl_bit(i);
+    membership_fences(m, RL_SETTLE_FENCES, m->settling.witnesses & heard, false);
+}
+
+/* ---- raising and marking: on every intact node, again where another came between, until a
+ * majority of the members has taken it ------------------------------------------------------- */
+
+void membership_settle_fenced(struct rl_membership *m) {
+    if (rl_count(m->told) >= m->settling.needed) {
+        m->settling.tries = 0;
+        m->settling.done = 0;
+        membership_look(m, RL_RAISE_LOOK, 0);
+    } else if (++m->settling.tries == PATIENCE) {
+        next_round(m);
+    } else {
+        membership_look_again(m, RL_SETTLE_LOOK, m->settling.tries - 1);
+    }
+}
+
+static void raise_again(struct rl_membership *m) {
+    if (++m->settling.tries == PATIENCE)
+        next_round(m);
+    else
+        membership_look_again(m, RL_RAISE_LOOK, m->settling.tries);
+}
+
+/* "raise them on a majority of e + 1" */
+void membership_raise_looked(struct rl_membership *m) {
+    if (m->view.quorum.epoch > m->settling.epoch) {
+        mark(m);
+        return;
+    }
+    if (m->view.quorum.epoch < m->settling.epoch) { /* who has it cannot be reached */
+        raise_again(m);
+        return;
+    }
+    /* A node that was written to since may have lost what it was raised to. */
+    m->settling.done = membership_unchanged(m, m->settling.done);
+    rl_mask nodes = membership_intact(m) & (rl_mask)~m->settling.done;
+    for (unsigned i = 0; i < m->wish.nodes; i++)
+        if (nodes & rl_bit(i)) m->view.node[i].writing = m->view.node[i].record;
+    membership_write(m, RL_RAISE_WRITE, nodes, true);
+}
+
+/* False: not yet on a majority. */
+static bool is_done(struct rl_membership *m) {
+    m->settling.done |= m->written;
+    m->settling.done &= membership_intact(m);
+    membership_remember(m, m->settling.done);
+    return rl_count(m->settling.done) >= m->view.votes_needed;
+}
+
+void membership_raise_written(struct rl_membership *m) {
+    if (is_done(m))
+        mark(m);
+    else
+        raise_again(m);
+}
+
+static void mark_again(struct rl_membership *m) {
+    if (++m->settling.tries == PATIENCE)
+        fail(m, RL_PROBLEM_NOT_MARKED);
+    else
+        membership_look_again(m, RL_MARK_LOOK, m->settling.tries);
+}
+
+/* "and mark it settled" */
+void membership_mark_looked(struct rl_membership *m) {
+    if (m->view.quorum.epoch > m->settling.epoch) {
+        membership_settled(m);
+        return;
+    }
+    if (m->view.quorum.epoch < m->settling.epoch) {
+        mark_again(m);
+        return;
+    }
+    rl_mask nodes = membership_intact(m);
+    m->settling.done = 0;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        struct rl_guard_node *at = &m->view.node[i];
+        if ((nodes & rl_bit(i)) && at->record.settled) m->settling.done |= rl_bit(i);
+        at->writing = at->record;
+        at->writing.settled = true;
+    }
+    membership_write(m, RL_MARK_WRITE, nodes & (rl_mask)~m->settling.done, false);
+}
+
+void membership_mark_written(struct rl_membership *m) {
+    if (is_done(m))
+        membership_settled(m);
+    else
+        mark_again(m);
+}
