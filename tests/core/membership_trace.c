@@ -12,8 +12,8 @@
  * Inputs: A|B adds nodeN | removes nodeN | inits [never-used] [pinned] [ttl_max=T] | A|B stops |
  * nodeN down | up | restarts (empty, another run_id) | flushed | recovers (clients have made it
  * intact) | forgets (which change made its epoch) | mute (its next answer is lost) | slow T (that
- * comes so much later) | left E (by the init of another quorum, at epoch E) | fences F | until:
- * nothing but time.
+ * comes so much later) | was (its data are those of the former member that it was) | left E (by the
+ * init of another quorum, at epoch E) | fences F | until: nothing but time.
  */
 #include <glob.h>
 #include <stdlib.h>
@@ -463,6 +463,8 @@ static void node_input(unsigned index, const char *what, const char *value) {
         node->mute = true;
     else if (strcmp(what, "slow") == 0)
         node->slow = parse_time(value);
+    else if (strcmp(what, "was") == 0)
+        node->record.node_id = 70 + index, node->record.epoch = 1;
     else if (strcmp(what, "left") == 0)
         left_by_other(node, index, value);
     else if (strcmp(what, "flushed") == 0 || strcmp(what, "restarts") == 0) {
