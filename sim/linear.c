@@ -30,6 +30,10 @@
  * to somebody who had no lock, or LOST while there is validity left. tests/sim/test_check_order.c
  * compares this with a search, on every small history that it draws.
  *
+ * Where the list of members has changed since the lock was acquired, a release that says OK may
+ * have found the key on nodes that are not members any more: it says nothing of a time after
+ * validity.
+ *
  * The core differs from EXCLUSION's interval: it goes on after a crash, and after the validity is
  * over when the release says that the lock was there all the same. EXCLUSION sees nothing of a
  * grant over the keys of a crashed holder, nor of a release that says OK to somebody who was not
@@ -61,6 +65,7 @@ struct order {
     struct report *report;
     const struct history_record *records;
     size_t count;
+    size_t changed; /* the last record of another list of members; 0: none */
     struct hold holds[JUDGE_RESOURCES][JUDGE_CLIENTS];
 };
 
@@ -73,7 +78,8 @@ static bool is_extension(const struct history_record *record) {
 static rl_ns core_end(const struct order *order, const struct hold *hold,
                       const struct history_record *released) {
     rl_ns release_at = hold->release != NOWHERE ? order->records[hold->release].at : RL_NEVER;
-    if (released != NULL && released->result == JUDGE_OK) return release_at;
+    bool same_members = order->changed <= hold->acquired;
+    if (released != NULL && released->result == JUDGE_OK && same_members) return release_at;
     return hold->until < release_at ? hold->until : release_at;
 }
 
@@ -205,6 +211,7 @@ static void acquired(struct order *order, size_t index) {
 
 static void step(struct order *order, size_t index) {
     const struct history_record *record = &order->records[index];
+    if (record->kind == HISTORY_NODE_MEMBERS) order->changed = index;
     if (record->resource < 0 || record->client < 0) return;
     struct hold *hold = &order->holds[record->resource][record->client];
     switch (record->kind) {

@@ -63,7 +63,8 @@ static const struct {
     [RL_ADDED_LOOK] = {"looking at the added", membership_added_looked, TO(RL_ADDED_CLAIM) | OVER},
     [RL_ADDED_CLAIM] = {"writing down the added again", membership_added_claimed,
                         TO(RL_ADDED_SEEN) | OVER},
-    [RL_ADDED_SEEN] = {"looking at the added again", membership_added_seen, OVER},
+    [RL_ADDED_SEEN] = {"looking at the added again", membership_added_seen,
+                       TO(RL_CHANGE_LOOK) | OVER},
 
     [RL_SETTLE_GATHER] = {"gathering witnesses", membership_settle_gathered,
                           SETTLES | TO(RL_SETTLE_WAIT) | TO(RL_MARK_LOOK) | OVER},

@@ -255,8 +255,9 @@ struct rl_membership {
     rl_mask held;                  /* nodes that took it */
     /* A change. */
     struct rl_change wanted, chosen;
-    bool made;  /* some acceptor may know of it: then others may bring it to its end */
-    bool begun; /* an accepted one was seen: no other is proposed */
+    bool made;    /* some acceptor may know of it: then others may bring it to its end */
+    bool begun;   /* an accepted one was seen: no other is proposed */
+    bool claimed; /* the member that is to be added was one already, and has got its place again */
     uint64_t ballot;
     uint32_t epoch; /* that the switch, or the settling, is from */
     unsigned tries, refused, switches;

@@ -157,17 +157,19 @@ void membership_change_looked(struct rl_membership *m) {
         refused(m);
         return;
     }
+    /* Ahead of settling, for it may need this member; what it carries counts for nothing. */
+    if (adds(m) && !m->claimed && lacks_claim(m, m->wish.node)) {
+        m->claimed = true;
+        claim_again(m);
+        return;
+    }
     /* "Finish what is begun: if the epoch is not settled, settle it" */
     if (!m->view.settled) {
         settle_begun(m);
         return;
     }
-    if (m->made && is_in_force(m, &m->wanted)) { /* another operator found it */
+    if (m->claimed || (m->made && is_in_force(m, &m->wanted))) { /* another operator found it */
         membership_ok(m);
-        return;
-    }
-    if (adds(m) && lacks_claim(m, m->wish.node)) {
-        claim_again(m);
         return;
     }
     m->begun = find_accepted(m, membership_intact(m), &m->chosen);
@@ -332,6 +334,8 @@ void membership_added_seen(struct rl_membership *m) {
     if (lacks_claim(m, m->wish.node)) {
         membership_refuse(m, RL_PROBLEM_CLAIM_UNKNOWN, m->wish.node);
         membership_end(m);
+    } else if (!m->view.settled) {
+        try_again(m);
     } else {
         membership_ok(m);
     }

@@ -9,16 +9,17 @@
  *   given nodes=4 members=3 ttl_max=2s   before the first input; members=0: no node has a record
  *   1ms A adds node4                     an input; indented lines are what followed, and generated
  *
- * Inputs: A|B adds nodeN | removes nodeN | inits [never-used] [ttl_max=T] | A|B stops |
+ * Inputs: A|B adds nodeN | removes nodeN | inits [never-used] [pinned] [ttl_max=T] | A|B stops |
  * nodeN down | up | restarts (empty, another run_id) | flushed | recovers (clients have made it
- * intact) | forgets (which change made its epoch) | mute (its next answer is lost) | fences F |
- * until: nothing but time.
+ * intact) | forgets (which change made its epoch) | mute (its next answer is lost) | slow T (that
+ * comes so much later) | was (its data are those of the former member that it was) | left E (by the
+ * init of another quorum, at epoch E) | fences F | until: nothing but time.
  */
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/membership.h"
+#include "core/membership_inside.h"
 #include "trace.h"
 
 enum { NODES = 7, OPERATORS = 2, QUEUE = 256, QUORUM_ID = 0xaa };
@@ -26,6 +27,7 @@ enum { NODES = 7, OPERATORS = 2, QUEUE = 256, QUORUM_ID = 0xaa };
 
 struct node {
     bool up, mute;
+    rl_ns slow;
     unsigned process; /* names its run_id */
     bool has_record;
     struct rl_record record;
@@ -234,7 +236,7 @@ static void step(unsigned who, struct rl_membership_event event) {
     struct rl_membership_actions actions;
     if (!op->runs) return;
     event.random = op->random += UINT64_C(0x9e3779b97f4a7c15);
-    event.wall_us = 0;
+    event.wall_us = 100 + world.now / 1000; /* a clock that began 100 us before the world */
     for (unsigned i = 0; i < world.nodes; i++)
         if (world.node[i].up) event.ready |= rl_bit(i);
     rl_membership_step(&op->machine, &event, world.now, &actions);
@@ -264,7 +266,8 @@ static void step(unsigned who, struct rl_membership_event event) {
 static void at_node(struct letter letter) {
     struct node *node = &world.node[letter.node];
     letter.way = TO_OPERATOR;
-    letter.at += HALF;
+    letter.at += HALF + node->slow;
+    node->slow = 0;
     letter.process = node->process;
     letter.failed = !node->up || node->mute;
     if (letter.what == RL_ASK_READ) {
@@ -440,6 +443,16 @@ static void recovers(struct node *node, unsigned index) {
     node->has_record = true;
 }
 
+/* By an init of another quorum, which came to nothing: of its first, or a later epoch. */
+static void left_by_other(struct node *node, unsigned index, const char *epoch) {
+    node->record = record_of(index);
+    node->record.quorum_id = QUORUM_ID + 1;
+    node->record.epoch = node->record.begun = (uint32_t)atoi(epoch ? epoch : "1");
+    node->record.standing = RL_RECORD_RECOVERING;
+    node->record.loss = membership_loss_of_init(QUORUM_ID + 1, node->record.epoch);
+    node->has_record = true;
+}
+
 static void node_input(unsigned index, const char *what, const char *value) {
     struct node *node = &world.node[index];
     if (strcmp(what, "down") == 0)
@@ -448,6 +461,12 @@ static void node_input(unsigned index, const char *what, const char *value) {
         node->up = true;
     else if (strcmp(what, "mute") == 0)
         node->mute = true;
+    else if (strcmp(what, "slow") == 0)
+        node->slow = parse_time(value);
+    else if (strcmp(what, "was") == 0)
+        node->record.node_id = 70 + index, node->record.epoch = 1;
+    else if (strcmp(what, "left") == 0)
+        left_by_other(node, index, value);
     else if (strcmp(what, "flushed") == 0 || strcmp(what, "restarts") == 0) {
         node->has_record = false;
         node->fence = 0;
@@ -479,6 +498,8 @@ static void operator_input(unsigned who, const char *what, char *rest) {
         for (char *v; rest; rest = strtok(NULL, " ")) {
             if (strcmp(rest, "never-used") == 0)
                 wish.never_used = true;
+            else if (strcmp(rest, "pinned") == 0)
+                wish.pinned = (wish.quorum_id = QUORUM_ID) != 0;
             else if (setting(rest, "ttl_max", &v))
                 wish.ttl_max_ms = parse_time(v) / RL_MS;
             else

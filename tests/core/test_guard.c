@@ -64,6 +64,54 @@ static void test_flushed_node_comes_back(void **state) {
     assert_int_equal(gw.node[0].installs, 1);
 }
 
+/* It is a member under another id now, and has no record that says which it was: its URL does. */
+static void test_former_member_is_added_again(void **state) {
+    (void)state;
+    begin(3, 1);
+    gw.reconnects = true;
+    world_run(10 * RL_MS);
+    for (unsigned i = 0; i < 2; i++) {
+        struct rl_record *record = &gw.node[i].record;
+        record->epoch = 2;
+        record->nonce += 1000;
+        record->members[2].id = 99;
+        record->members[2].body = (struct rl_body){.number = 0};
+        look(i);
+    }
+    look(2);
+    world_run(20 * RL_MS);
+    assert_int_equal(standing(2), RL_STANDING_FOREIGN); /* by the record of what it was */
+    world_lose(2, false);
+    look(2);
+    world_run(10000 * RL_MS);
+    assert_int_equal(world_intact(0), 7);
+    assert_int_equal(gw.node[2].record.node_id, 99);
+}
+
+/* What a majority has promised and accepted for the next epoch holds on a node that comes back. */
+static void test_promises_are_installed(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_run(10 * RL_MS);
+    for (unsigned i = 0; i < 3; i++) {
+        struct rl_record *record = &gw.node[i].record;
+        record->ballot = 0x20001 + (i == 1);
+        record->accepted_ballot = i == 1 ? 0x10001 : i == 2 ? 0x10002 : 0;
+        record->accepted.kind = i == 0 ? RL_CHANGE_NONE : RL_CHANGE_REMOVE;
+        record->accepted.id = 7 + i;
+        look(i);
+    }
+    world_run(20 * RL_MS);
+    world_lose(0, false);
+    look(0);
+    world_run(3000 * RL_MS);
+    assert_int_equal(gw.node[0].installs, 1);
+    assert_int_equal(gw.node[0].record.ballot, 0x20002);
+    assert_int_equal(gw.node[0].record.accepted_ballot, 0x10002);
+    assert_int_equal(gw.node[0].record.accepted.kind, RL_CHANGE_REMOVE);
+    assert_int_equal(gw.node[0].record.accepted.id, 9);
+}
+
 static void test_restarted_node_is_registered_first(void **state) {
     (void)state;
     begin(5, 1);
@@ -945,6 +993,8 @@ int main(void) {
         cmocka_unit_test(test_intact_nodes_vote),
         cmocka_unit_test(test_quorum_is_of_the_members),
         cmocka_unit_test(test_flushed_node_comes_back),
+        cmocka_unit_test(test_former_member_is_added_again),
+        cmocka_unit_test(test_promises_are_installed),
         cmocka_unit_test(test_restarted_node_is_registered_first),
         cmocka_unit_test(test_registration_is_complete_at_one_moment),
         cmocka_unit_test(test_old_body_is_not_counted),
