@@ -48,27 +48,27 @@ static void shift_text(bool known, int64_t ns, char *out, size_t size) {
     }
 }
 
-static void role_text(const struct redlock_server *survey, char *out, size_t size) {
+static void role_text(const struct redlock_server *info, char *out, size_t size) {
     static const char *const roles[] = {"?", "master", "replica"};
-    if (survey->replicas > 0) {
-        snprintf(out, size, "%s+%d", roles[survey->role], survey->replicas);
+    if (info->replicas > 0) {
+        snprintf(out, size, "%s+%d", roles[info->role], info->replicas);
     } else {
-        snprintf(out, size, "%s", roles[survey->role]);
+        snprintf(out, size, "%s", roles[info->role]);
     }
 }
 
 static void print_one(const struct examined *node) {
     char ping[40], offset[40], change[40], role[24], version[WORD_BYTES], run_id[WORD_BYTES];
     if (!is_served(node)) {
-        printf("%s\n", redlock_verdict_text(node->survey.verdict));
+        printf("%s\n", redlock_verdict_text(node->info.verdict));
         return;
     }
     ping_text(node, ping, sizeof ping);
     shift_text(node->offset_known, node->offset_ns, offset, sizeof offset);
     shift_text(node->change_known, node->change_ns, change, sizeof change);
-    role_text(&node->survey, role, sizeof role);
-    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->survey.version, version),
-           role, offset, change, or_unknown(node->survey.run_id, run_id));
+    role_text(&node->info, role, sizeof role);
+    printf("%-10s %-8s %-9s %-9s %-9s %.8s\n", ping, or_unknown(node->info.version, version), role,
+           offset, change, or_unknown(node->info.run_id, run_id));
 }
 
 /* A URL that is wider than most has a line for itself. */
@@ -99,30 +99,30 @@ static void bytes_text(int64_t bytes, char *out, size_t size) {
     snprintf(out, size, value < 10 && unit > 0 ? "%.1f%s" : "%.0f%s", value, units[unit]);
 }
 
-static void memory_text(const struct redlock_server *survey, char *out, size_t size) {
+static void memory_text(const struct redlock_server *info, char *out, size_t size) {
     char used[24] = "?", most[24] = "?";
-    if (survey->memory_bytes >= 0) bytes_text(survey->memory_bytes, used, sizeof used);
-    if (survey->memory_bytes_max > 0) bytes_text(survey->memory_bytes_max, most, sizeof most);
-    if (survey->memory_bytes_max == 0) snprintf(most, sizeof most, "-");
+    if (info->memory_bytes >= 0) bytes_text(info->memory_bytes, used, sizeof used);
+    if (info->memory_bytes_max > 0) bytes_text(info->memory_bytes_max, most, sizeof most);
+    if (info->memory_bytes_max == 0) snprintf(most, sizeof most, "-");
     snprintf(out, size, "%s/%s", used, most);
 }
 
-static void clients_text(const struct redlock_server *survey, char *out, size_t size) {
+static void clients_text(const struct redlock_server *info, char *out, size_t size) {
     char here[24] = "?", most[24] = "?";
-    if (survey->clients >= 0) snprintf(here, sizeof here, "%" PRId64, survey->clients);
-    if (survey->clients_max >= 0) snprintf(most, sizeof most, "%" PRId64, survey->clients_max);
+    if (info->clients >= 0) snprintf(here, sizeof here, "%" PRId64, info->clients);
+    if (info->clients_max >= 0) snprintf(most, sizeof most, "%" PRId64, info->clients_max);
     snprintf(out, size, "%s/%s", here, most);
 }
 
 static const char *door_text(const struct examined *node) {
     if (open_to_the_world(node)) return "OPEN";
     if (node->password == 1) return "password";
-    if (bound_to_loopback(&node->survey)) return "loopback";
-    if (node->survey.protected_mode == 1 && node->password == 0) return "protected";
+    if (bound_to_loopback(&node->info)) return "loopback";
+    if (node->info.protected_mode == 1 && node->password == 0) return "protected";
     return "?";
 }
 
-static void standing_text(const struct redlock_node_status *status, char *out, size_t size) {
+static void eligibility_text(const struct redlock_node_status *status, char *out, size_t size) {
     if (status->verdict == REDLOCK_VERDICT_GRANTED) {
         snprintf(out, size, "intact");
     } else if (status->verdict == REDLOCK_VERDICT_RECOVERING && status->recovering_ms > 0) {
@@ -144,12 +144,12 @@ static void print_how(const struct checkup *checkup) {
         const struct examined *node = &checkup->nodes[i];
         char memory[56], clients[56], first[48], eviction[WORD_BYTES];
         if (!is_served(node)) continue;
-        memory_text(&node->survey, memory, sizeof memory);
-        clients_text(&node->survey, clients, sizeof clients);
-        snprintf(first, sizeof first, "%s", remains[remains_after_restart(&node->survey)]);
-        if (checkup->guarded) standing_text(&node->status, first, sizeof first);
+        memory_text(&node->info, memory, sizeof memory);
+        clients_text(&node->info, clients, sizeof clients);
+        snprintf(first, sizeof first, "%s", remains[remains_after_restart(&node->info)]);
+        if (checkup->guarded) eligibility_text(&node->status, first, sizeof first);
         printf("%2zu  %-13s  %-15s  %-11s  %-12s  %s\n", i + 1, first,
-               or_unknown(node->survey.eviction, eviction), memory, clients, door_text(node));
+               or_unknown(node->info.eviction, eviction), memory, clients, door_text(node));
     }
 }
 

@@ -12,7 +12,7 @@
 #define SAMPLES_MAX 1000
 
 bool is_served(const struct examined *node) {
-    return node->survey.verdict == REDLOCK_VERDICT_GRANTED;
+    return node->info.verdict == REDLOCK_VERDICT_GRANTED;
 }
 
 /* ---- clocks ---- */
@@ -25,13 +25,13 @@ static int64_t wall_minus_boot(void) {
     return (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec - (before + (now_ns() - before) / 2);
 }
 
-static struct clock_sample sample_of(const struct redlock_server *survey) {
-    if (survey->answered_ns < 0) return (struct clock_sample){.taken = false};
-    int64_t round_trip = survey->answered_ns - survey->asked_ns;
+static struct clock_sample sample_of(const struct redlock_server *info) {
+    if (info->answered_ns < 0) return (struct clock_sample){.taken = false};
+    int64_t round_trip = info->answered_ns - info->asked_ns;
     return (struct clock_sample){.taken = true,
-                                 .middle_ns = survey->asked_ns + round_trip / 2,
+                                 .middle_ns = info->asked_ns + round_trip / 2,
                                  .round_trip_ns = round_trip,
-                                 .clock_ns = survey->clock_us < 0 ? -1 : survey->clock_us * 1000};
+                                 .clock_ns = info->clock_us < 0 ? -1 : info->clock_us * 1000};
 }
 
 /* The quickest says most: its error is at most half its round trip. */
@@ -83,15 +83,15 @@ static void measure_clock(struct examined *node, const struct clock_sample *samp
 /* samples[node * count + i] */
 static int take_samples(struct session *session, size_t nodes, struct clock_sample *samples,
                         size_t count) {
-    struct redlock_server surveys[REDLOCK_NODES_MAX];
+    struct redlock_server infos[REDLOCK_NODES_MAX];
     int64_t next = now_ns();
     for (size_t i = 0; i < count; i++, next += SAMPLE_GAP) {
         session_live_until(session, next);
-        for (size_t node = 0; node < nodes; node++) surveys[node].size = sizeof surveys[node];
-        int result = redlock_survey(session->client, REDLOCK_SURVEY_CLOCK, surveys, nodes);
+        for (size_t node = 0; node < nodes; node++) infos[node].size = sizeof infos[node];
+        int result = redlock_server_info(session->client, REDLOCK_SERVER_INFO_CLOCK, infos, nodes);
         if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return result;
         for (size_t node = 0; node < nodes; node++)
-            samples[node * count + i] = sample_of(&surveys[node]);
+            samples[node * count + i] = sample_of(&infos[node]);
     }
     return REDLOCK_OK;
 }
@@ -142,14 +142,15 @@ static void knock(struct session *session, struct checkup *checkup) {
 
 /* ---- all of it ---- */
 
-static int survey_all(struct session *session, struct checkup *checkup) {
-    struct redlock_server surveys[REDLOCK_NODES_MAX];
-    for (size_t i = 0; i < checkup->count; i++) surveys[i].size = sizeof surveys[i];
-    int result = redlock_survey(session->client, REDLOCK_SURVEY_ALL, surveys, checkup->count);
+static int ask_all(struct session *session, struct checkup *checkup) {
+    struct redlock_server infos[REDLOCK_NODES_MAX];
+    for (size_t i = 0; i < checkup->count; i++) infos[i].size = sizeof infos[i];
+    int result =
+        redlock_server_info(session->client, REDLOCK_SERVER_INFO_ALL, infos, checkup->count);
     if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return result;
     for (size_t i = 0; i < checkup->count; i++) {
         struct examined *node = &checkup->nodes[i];
-        node->survey = surveys[i];
+        node->info = infos[i];
         node->status.size = sizeof node->status;
         result = redlock_client_node(session->client, i, &node->status);
         if (result != REDLOCK_OK) return result;
@@ -173,11 +174,11 @@ int checkup_take(struct session *session, const struct checkup *before, struct c
     session_connect(session);
     int result = REDLOCK_OK;
     bool two; /* the records are asked for their quorums below */
-    if (checkup->guarded && membership_look_at_any(session, &checkup->membership, &two) != 0)
+    if (checkup->guarded && membership_peek_at_any(session, &checkup->membership, &two) != 0)
         result = REDLOCK_SYSTEM;
     if (result == REDLOCK_OK)
         result = take_samples(session, checkup->count, samples, samples_count);
-    if (result == REDLOCK_OK) result = survey_all(session, checkup);
+    if (result == REDLOCK_OK) result = ask_all(session, checkup);
     if (result == REDLOCK_OK) knock(session, checkup);
     int64_t wall = wall_minus_boot();
     for (size_t i = 0; i < checkup->count && result == REDLOCK_OK; i++) {

@@ -25,7 +25,7 @@ struct clock_sample {
 
 struct examined {
     struct redlock_node_status status;
-    struct redlock_server survey;
+    struct redlock_server info;
     int64_t ping_min_ns, ping_median_ns; /* -1: unknown */
     bool offset_known;
     int64_t offset_ns,

@@ -29,11 +29,11 @@ static const char replica_cure[] =
 static void judge_absent(const struct examined *node, size_t i, struct findings *findings) {
     const char *text = node->status.text;
     char detail[200] = "";
-    const char *known = redlock_verdict_text(node->survey.verdict);
+    const char *known = redlock_verdict_text(node->info.verdict);
     if (strncmp(text, known, strlen(known)) == 0) text += strlen(known);
     text += strspn(text, ": ");
     if (text[0] != '\0') snprintf(detail, sizeof detail, ": %s", text);
-    switch (node->survey.verdict) {
+    switch (node->info.verdict) {
     case REDLOCK_VERDICT_CLUSTER:
         ERROR(
             "CLUSTER", i, "List servers that do not run in cluster mode (cluster-enabled no).",
@@ -73,20 +73,20 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
 /* ---- one that does ---- */
 
 static void judge_role(const struct checkup *checkup, size_t i, struct findings *findings) {
-    const struct redlock_server *survey = &checkup->nodes[i].survey;
-    const char *replicas = survey->replicas == 1 ? "" : "s";
-    if (survey->role == REDLOCK_ROLE_REPLICA) {
+    const struct redlock_server *info = &checkup->nodes[i].info;
+    const char *replicas = info->replicas == 1 ? "" : "s";
+    if (info->role == REDLOCK_ROLE_REPLICA) {
         ERROR(
             "IS-REPLICA", i, replica_cure,
             "It is a replica: it takes no locks itself, and what its master forgets it forgets too.");
     }
-    if (survey->replicas <= 0) return;
+    if (info->replicas <= 0) return;
     if (checkup->guarded && checkup->allow_replicas) {
         NOTE(
             "REPLICAS", i,
             "Take them away, or see that nobody promotes one while this server lives.",
             "It has %d replica%s, which is allowed here: one that is promoted lacks the last locks.",
-            survey->replicas, replicas);
+            info->replicas, replicas);
         return;
     }
     const char *cure =
@@ -98,25 +98,25 @@ static void judge_role(const struct checkup *checkup, size_t i, struct findings 
         "REPLICAS", i, cure,
         "It has %d replica%s: replication is asynchronous, so one that is promoted (FAILOVER) lacks the last locks, "
         "and gives them away again%s.",
-        survey->replicas, replicas, checkup->guarded ? ". So this server does not vote" : "");
+        info->replicas, replicas, checkup->guarded ? ". So this server does not vote" : "");
 }
 
-static void judge_memory(const struct redlock_server *survey, size_t i, struct findings *findings) {
+static void judge_memory(const struct redlock_server *info, size_t i, struct findings *findings) {
     const char *cure =
         "CONFIG SET maxmemory-policy noeviction, and the same in its configuration file.";
-    bool evicts = survey->eviction[0] != '\0' && strcmp(survey->eviction, "noeviction") != 0;
-    if (evicts && survey->memory_bytes_max != 0) {
+    bool evicts = info->eviction[0] != '\0' && strcmp(info->eviction, "noeviction") != 0;
+    if (evicts && info->memory_bytes_max != 0) {
         ERROR("EVICTION", i, cure,
               "maxmemory-policy is %s: when memory is short it deletes locks that are held.",
-              survey->eviction);
+              info->eviction);
     } else if (evicts) {
         ERROR(
             "EVICTION", i, cure,
             "maxmemory-policy is %s: as soon as somebody sets maxmemory it deletes locks that are held.",
-            survey->eviction);
+            info->eviction);
     }
-    if (survey->memory_bytes_max <= 0 || survey->memory_bytes < 0) return;
-    double used = (double)survey->memory_bytes / (double)survey->memory_bytes_max;
+    if (info->memory_bytes_max <= 0 || info->memory_bytes < 0) return;
+    double used = (double)info->memory_bytes / (double)info->memory_bytes_max;
     if (used >= 1) {
         ERROR("MEMORY", i, "Raise maxmemory, or move other data elsewhere.",
               "Its memory is used up (maxmemory): it refuses every new lock.");
@@ -127,11 +127,11 @@ static void judge_memory(const struct redlock_server *survey, size_t i, struct f
     }
 }
 
-static void judge_persistence(const struct redlock_server *survey, size_t i,
+static void judge_persistence(const struct redlock_server *info, size_t i,
                               struct findings *findings) {
     const char *wait =
         "After each restart keep it down for the longest TTL in use; or appendonly yes with appendfsync always.";
-    switch (remains_after_restart(survey)) {
+    switch (remains_after_restart(info)) {
     case REMAINS_NOTHING:
         WARNING(
             "RESTART-FORGETS", i, wait,
@@ -158,13 +158,13 @@ static void judge_persistence(const struct redlock_server *survey, size_t i,
     }
 }
 
-static void judge_disk(const struct redlock_server *survey, size_t i, struct findings *findings) {
-    if (survey->writes_refused == 1) {
+static void judge_disk(const struct redlock_server *info, size_t i, struct findings *findings) {
+    if (info->writes_refused == 1) {
         ERROR("MISCONF", i,
               "Look at its log; make room on its disk, or mend the permissions of its directory.",
               "Its last write to disk failed, so it refuses locks until one succeeds.");
     }
-    if (survey->loading == 1) {
+    if (info->loading == 1) {
         WARNING("LOADING", i, "Wait; if it lasts, look at the server's log.",
                 "It still loads its data from disk, and cannot vote before that is done.");
     }
@@ -179,7 +179,7 @@ static void judge_door(const struct checkup *checkup, size_t i, struct findings 
         "protected-mode "
         "yes.",
         "It listens on %s, wants no password%s and has no protected mode: whoever reaches it can delete every lock.",
-        node->survey.bind[0] != '\0' ? node->survey.bind : "every address",
+        node->info.bind[0] != '\0' ? node->info.bind : "every address",
         checkup->tls_certificate ? " (a client certificate, perhaps)" : "");
 }
 
@@ -199,15 +199,14 @@ static void judge_load(const struct checkup *checkup, size_t i, struct findings 
                 " ms: under load its votes come too late.",
                 checkup->node_timeout_ms);
     }
-    const struct redlock_server *survey = &node->survey;
-    if (survey->clients < 0 || survey->clients_max <= 0 ||
-        survey->clients * 5 <= survey->clients_max * 4)
+    const struct redlock_server *info = &node->info;
+    if (info->clients < 0 || info->clients_max <= 0 || info->clients * 5 <= info->clients_max * 4)
         return;
     WARNING("MAX-CLIENTS", i,
             "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
             "More than 80%% of its %" PRId64
             " connections are taken: once all are, it shuts new clients out.",
-            survey->clients_max);
+            info->clients_max);
 }
 
 /* ---- clocks ---- */
@@ -245,21 +244,21 @@ static void judge_clock(const struct examined *node, size_t i, struct findings *
 
 /* ---- versions, permissions ---- */
 
-static void judge_age(const struct redlock_server *survey, bool guarded, size_t i,
+static void judge_age(const struct redlock_server *info, bool guarded, size_t i,
                       struct findings *findings) {
     int major = 0, minor = 0;
     const char *cure =
         "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
-    if (sscanf(survey->redis_version, "%d.%d", &major, &minor) != 2 || major > 6 ||
+    if (sscanf(info->redis_version, "%d.%d", &major, &minor) != 2 || major > 6 ||
         (major == 6 && minor >= 2))
         return;
     if (guarded) {
         ERROR("OLD-VERSION", i, cure, "Redis %s lacks what guarded mode needs: 6.2 has it.",
-              survey->redis_version);
+              info->redis_version);
     } else {
         WARNING("OLD-VERSION", i, cure,
                 "Redis %s gets no security fixes any more, and guarded mode needs 6.2.",
-                survey->redis_version);
+                info->redis_version);
     }
 }
 
@@ -269,11 +268,11 @@ static void judge_permissions(const struct examined *node, size_t i, struct find
             "SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in docs/acl.md.",
             "It lets us run no scripts: releases and renewals take transactions, with more round trips.");
     }
-    if (node->survey.refused == 0) return;
+    if (node->info.refused == 0) return;
     char what[48] = "";
     static const char *const names[] = {"TIME", "INFO", "CONFIG GET"};
     for (size_t bit = 0; bit < 3; bit++) {
-        if ((node->survey.refused & (1 << bit)) == 0) continue;
+        if ((node->info.refused & (1 << bit)) == 0) continue;
         snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s",
                  what[0] != '\0' ? ", " : "", names[bit]);
     }
@@ -285,7 +284,7 @@ static void judge_permissions(const struct examined *node, size_t i, struct find
 
 /* ---- guarded mode: does it vote? ---- */
 
-static void judge_standing(const struct examined *node, size_t i, struct findings *findings) {
+static void judge_eligibility(const struct examined *node, size_t i, struct findings *findings) {
     switch (node->status.verdict) {
     case REDLOCK_VERDICT_GRANTED: break;
     case REDLOCK_VERDICT_RECOVERING:
@@ -299,7 +298,7 @@ static void judge_standing(const struct examined *node, size_t i, struct finding
               "It is no member of this quorum, or not any more, and never votes.");
         break;
     case REDLOCK_VERDICT_NO_RECORD:
-        if (node->survey.quorum[0] != '\0')
+        if (node->info.quorum[0] != '\0')
             break; /* it has one: NO-QUORUM or TWO-QUORUMS says what is wrong */
         ERROR(
             "NO-RECORD", i,
@@ -320,7 +319,7 @@ static void judge_standing(const struct examined *node, size_t i, struct finding
 static void judge_watch(const struct examined *node, size_t i, struct findings *findings) {
     const char *wait =
         "Wait: clients bring it back; redlock quorum status --wait tells when it is.";
-    const int stale = node->survey.stale > 0 ? node->survey.stale : 0;
+    const int stale = node->info.stale > 0 ? node->info.stale : 0;
     if ((stale & REDLOCK_STALE_EVICTED) != 0) {
         WARNING(
             "EVICTED", i, wait,
@@ -333,7 +332,7 @@ static void judge_watch(const struct examined *node, size_t i, struct findings *
             "Its replication id is not that of its record: it was a replica meanwhile, or got one, and its data may "
             "be older. It does not vote before clients have seen to that.");
     }
-    if (node->survey.announces != 0) return;
+    if (node->info.announces != 0) return;
     WARNING(
         "UNANNOUNCED", i,
         "Allow this user +client|tracking (docs/acl.md); a proxy must pass RESP3 on.",
@@ -357,16 +356,16 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
         judge_absent(node, i, findings);
         return;
     }
-    if (checkup->guarded) judge_standing(node, i, findings);
+    if (checkup->guarded) judge_eligibility(node, i, findings);
     if (checkup->guarded) judge_watch(node, i, findings);
     judge_role(checkup, i, findings);
-    judge_memory(&node->survey, i, findings);
-    if (!checkup->guarded) judge_persistence(&node->survey, i, findings);
-    judge_disk(&node->survey, i, findings);
+    judge_memory(&node->info, i, findings);
+    if (!checkup->guarded) judge_persistence(&node->info, i, findings);
+    judge_disk(&node->info, i, findings);
     judge_door(checkup, i, findings);
     judge_load(checkup, i, findings);
     judge_clock(node, i, findings);
-    judge_age(&node->survey, checkup->guarded, i, findings);
+    judge_age(&node->info, checkup->guarded, i, findings);
     judge_permissions(node, i, findings);
     judge_scheme(node, i, findings);
 }
@@ -466,16 +465,16 @@ static void judge_quorums(const struct checkup *checkup, struct findings *findin
     const struct examined *first = NULL, *second = NULL;
     for (size_t i = 0; i < checkup->count; i++) {
         const struct examined *node = &checkup->nodes[i];
-        if (!is_served(node) || node->survey.quorum[0] == '\0') continue;
+        if (!is_served(node) || node->info.quorum[0] == '\0') continue;
         if (checkup->mode_open) {
             ERROR(
                 "GUARDED-NODES", i,
                 "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
                 "It belongs to the guarded quorum %s, and no mode is set: no lock is taken there.",
-                node->survey.quorum);
+                node->info.quorum);
         }
         if (first == NULL) first = node;
-        if (second == NULL && strcmp(node->survey.quorum, first->survey.quorum) != 0) second = node;
+        if (second == NULL && strcmp(node->info.quorum, first->info.quorum) != 0) second = node;
     }
     if (second == NULL || checkup->pinned || !(checkup->guarded || checkup->mode_open)) return;
     ERROR(
@@ -483,7 +482,7 @@ static void judge_quorums(const struct checkup *checkup, struct findings *findin
         "Leave the nodes of one of them out of the list, or name the quorum: --quorum ID.",
         "%.100s belongs to quorum %s, %.100s to quorum %s: which of them has a lock would change with every node "
         "that is down.",
-        first->status.url, first->survey.quorum, second->status.url, second->survey.quorum);
+        first->status.url, first->info.quorum, second->status.url, second->info.quorum);
 }
 
 static void judge_majority(const struct checkup *checkup, struct findings *findings) {

@@ -53,10 +53,10 @@ void findings_judge(const struct checkup *checkup, struct findings *findings) {
 
 /* ---- what several rules and the table ask ---- */
 
-bool bound_to_loopback(const struct redlock_server *survey) {
-    if (survey->bind_known != 1 || survey->bind[0] == '\0') return false;
-    char addresses[sizeof survey->bind], *rest = NULL;
-    snprintf(addresses, sizeof addresses, "%s", survey->bind);
+bool bound_to_loopback(const struct redlock_server *info) {
+    if (info->bind_known != 1 || info->bind[0] == '\0') return false;
+    char addresses[sizeof info->bind], *rest = NULL;
+    snprintf(addresses, sizeof addresses, "%s", info->bind);
     for (char *one = strtok_r(addresses, " ", &rest); one != NULL;
          one = strtok_r(NULL, " ", &rest)) {
         if (*one == '-') one++; /* "-::1": no failure where there is no such address */
@@ -71,21 +71,21 @@ bool bound_to_loopback(const struct redlock_server *survey) {
  * empty bind is no TCP.
  */
 bool open_to_the_world(const struct examined *node) {
-    const struct redlock_server *survey = &node->survey;
-    const int version = atoi(survey->redis_version);
-    if (node->password != 0 || survey->bind_known != 1 || bound_to_loopback(survey)) return false;
-    if (survey->tcp_port == 0 || (survey->bind[0] == '\0' && version >= 7)) return false;
-    bool protects = survey->protected_mode == 1 && (version >= 7 || survey->bind[0] == '\0');
-    return survey->protected_mode >= 0 && !protects;
+    const struct redlock_server *info = &node->info;
+    const int version = atoi(info->redis_version);
+    if (node->password != 0 || info->bind_known != 1 || bound_to_loopback(info)) return false;
+    if (info->tcp_port == 0 || (info->bind[0] == '\0' && version >= 7)) return false;
+    bool protects = info->protected_mode == 1 && (version >= 7 || info->bind[0] == '\0');
+    return info->protected_mode >= 0 && !protects;
 }
 
-enum remains remains_after_restart(const struct redlock_server *survey) {
-    if (survey->append_only == 1) {
-        if (strcmp(survey->append_fsync, "always") == 0) return REMAINS_ALL;
-        if (strcmp(survey->append_fsync, "everysec") == 0) return REMAINS_LAST_SECOND;
-        return strcmp(survey->append_fsync, "no") == 0 ? REMAINS_MOST : REMAINS_UNKNOWN;
+enum remains remains_after_restart(const struct redlock_server *info) {
+    if (info->append_only == 1) {
+        if (strcmp(info->append_fsync, "always") == 0) return REMAINS_ALL;
+        if (strcmp(info->append_fsync, "everysec") == 0) return REMAINS_LAST_SECOND;
+        return strcmp(info->append_fsync, "no") == 0 ? REMAINS_MOST : REMAINS_UNKNOWN;
     }
-    if (survey->append_only == 0 && survey->snapshots >= 0)
-        return survey->snapshots == 1 ? REMAINS_SNAPSHOT : REMAINS_NOTHING;
+    if (info->append_only == 0 && info->snapshots >= 0)
+        return info->snapshots == 1 ? REMAINS_SNAPSHOT : REMAINS_NOTHING;
     return REMAINS_UNKNOWN;
 }

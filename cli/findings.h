@@ -40,7 +40,7 @@ void findings_judge(const struct checkup *checkup, struct findings *findings);
 const char *severity_name(enum severity severity);
 
 /* Whether what is bound is the loopback device only; false when it is not known. */
-bool bound_to_loopback(const struct redlock_server *survey);
+bool bound_to_loopback(const struct redlock_server *info);
 /* Reachable from other machines, without a password, and protected mode does not stop them. */
 bool open_to_the_world(const struct examined *node);
 
@@ -53,7 +53,7 @@ enum remains {
     REMAINS_LAST_SECOND,
     REMAINS_ALL
 };
-enum remains remains_after_restart(const struct redlock_server *survey);
+enum remains remains_after_restart(const struct redlock_server *info);
 
 /* finding_rules.c */
 void judge_node(const struct checkup *checkup, size_t node, struct findings *findings);

@@ -22,10 +22,10 @@
 #include "session.h"
 #include "verdict.h"
 
-#define TELL_ANYBODY_AFTER                                                                         \
-    (2000 * MS)               /* that nobody answers: a wait without end must not be a riddle */
-#define TELL_AFTER (500 * MS) /* with -v: who holds it, when it is not had at once */
-#define TELL_AGAIN (10000 * MS)
+#define REPORT_ANYBODY_AFTER                                                                       \
+    (2000 * MS)                 /* that nobody answers: a wait without end must not be a riddle */
+#define REPORT_AFTER (500 * MS) /* with -v: who holds it, when it is not had at once */
+#define REPORT_AGAIN (10000 * MS)
 
 enum phase {
     PHASE_WAITING, /* for the lock */
@@ -43,12 +43,12 @@ struct holder {
     struct redlock_lock *lock;
     enum phase phase;
     int signal_fd;
-    bool front_gone, lost, unsure, shut_out, stop_told;
+    bool front_gone, lost, unsure, shut_out, stop_reported;
     int cancelled_by; /* a signal, while no command ran */
     struct job job;
     struct outcome outcome;
     int64_t validity_end; /* the last that was proved; the library's is 0 once it is lost */
-    int64_t tell_at;
+    int64_t report_at;
 };
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -202,7 +202,7 @@ static void cancel(struct holder *holder) {
 }
 
 static void on_signal(struct holder *holder, int signal) {
-    if (signal == SIGCONT) holder->stop_told = false;
+    if (signal == SIGCONT) holder->stop_reported = false;
     if (holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING) {
         group_signal(holder->job.group, signal);
     } else if (signal_is_passed_on(signal) && holder->cancelled_by == 0) {
@@ -226,8 +226,8 @@ static void reap(struct holder *holder) {
         int stopped_by = job_reaped(&holder->job, pid, status);
         /* Told once until the front goes on: in a stopped job it reads nothing, and would stop
          * again for old news. */
-        if (stopped_by == 0 || holder->stop_told) continue;
-        holder->stop_told = true;
+        if (stopped_by == 0 || holder->stop_reported) continue;
+        holder->stop_reported = true;
         note_send(holder->plan->socket, NOTE_STOPPED, stopped_by, NULL);
     }
 }
@@ -239,16 +239,16 @@ static void check_waiting(struct holder *holder) {
     if (!holder->shut_out && session_shut_out(&holder->session)) {
         holder->shut_out = true;
         redlock_cancel(holder->lock);
-    } else if (now_ns() >= holder->tell_at) {
-        holder->tell_at = now_ns() + TELL_AGAIN;
-        bool told = tell_waiting(&holder->session, holder->lock, holder->plan->resource);
-        if (told && !holder->settings->verbose) holder->tell_at = NEVER;
+    } else if (now_ns() >= holder->report_at) {
+        holder->report_at = now_ns() + REPORT_AGAIN;
+        bool reported = report_waiting(&holder->session, holder->lock, holder->plan->resource);
+        if (reported && !holder->settings->verbose) holder->report_at = NEVER;
     }
 }
 
 static int timeout_ms(const struct holder *holder) {
     int64_t at = NEVER, now = now_ns();
-    if (holder->phase == PHASE_WAITING) at = holder->tell_at;
+    if (holder->phase == PHASE_WAITING) at = holder->report_at;
     if (holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING) at = job_due(&holder->job);
     if (at == NEVER) return -1;
     return at <= now ? 0 : (int)lesser((at - now + MS - 1) / MS, 60000);
@@ -322,7 +322,7 @@ static int open_lock(struct holder *holder) {
 }
 
 int holder_main(const struct run_plan *plan) {
-    struct holder holder = {.plan = plan, .settings = plan->settings, .tell_at = NEVER};
+    struct holder holder = {.plan = plan, .settings = plan->settings, .report_at = NEVER};
     job_init(&holder.job, plan->settings->kill_after_ms);
     prctl(PR_SET_NAME, "redlock-holder");
     setpgid(0, 0);
@@ -334,8 +334,8 @@ int holder_main(const struct run_plan *plan) {
         set_outcome(&holder, outcome_of_exit(status, -1), status);
         holder.phase = PHASE_DONE;
     }
-    if (!plan->settings->quiet) holder.tell_at = now_ns() + TELL_ANYBODY_AFTER;
-    if (plan->settings->verbose) holder.tell_at = now_ns() + TELL_AFTER;
+    if (!plan->settings->quiet) holder.report_at = now_ns() + REPORT_ANYBODY_AFTER;
+    if (plan->settings->verbose) holder.report_at = now_ns() + REPORT_AFTER;
     while (holder.phase != PHASE_DONE) step(&holder);
     redlock_lock_free(holder.lock);
     session_close(&holder.session);

@@ -46,10 +46,10 @@ static _Noreturn void watch(int pipe, const char *directory, bool remove) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
     }
-    pid_t group = 0, told;
+    pid_t group = 0, reported;
     ssize_t got;
-    while ((got = read(pipe, &told, sizeof told)) != 0) {
-        if (got == (ssize_t)sizeof told) group = told;
+    while ((got = read(pipe, &reported, sizeof reported)) != 0) {
+        if (got == (ssize_t)sizeof reported) group = reported;
         if (got < 0 && errno != EINTR) break;
     }
     if (group > 0) kill(-group, SIGKILL);

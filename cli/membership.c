@@ -10,7 +10,7 @@
 #include "exit_codes.h"
 #include "message.h"
 
-#define LOOK_AGAIN (250 * MS)
+#define PEEK_AGAIN (250 * MS)
 #define URL_BYTES 512
 
 bool is_intact(const struct redlock_member *member) {
@@ -23,24 +23,24 @@ static enum membership_state state_of(const struct redlock_quorum_status *quorum
     return quorum->intact == quorum->members ? MEMBERSHIP_INTACT : MEMBERSHIP_DEGRADED;
 }
 
-static int look(struct session *session, struct membership *membership) {
+static int peek(struct session *session, struct membership *membership) {
     *membership = (struct membership){.quorum.size = sizeof membership->quorum};
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++)
         membership->members[i].size = sizeof membership->members[i];
-    int result = redlock_quorum_look(session->client, &membership->quorum, membership->members,
+    int result = redlock_quorum_peek(session->client, &membership->quorum, membership->members,
                                      REDLOCK_NODES_MAX);
     const struct redlock_quorum_status *quorum = &membership->quorum;
     membership->state = state_of(quorum, quorum->intact >= quorum->votes_needed);
     return result == REDLOCK_NO_QUORUM ? REDLOCK_OK : result;
 }
 
-int membership_look(struct session *session, struct membership *membership) {
-    int result = look(session, membership);
+int membership_peek(struct session *session, struct membership *membership) {
+    int result = peek(session, membership);
     return result == REDLOCK_OK ? 0 : session_failure(session, NULL, "the quorum", result);
 }
 
-int membership_look_at_any(struct session *session, struct membership *membership, bool *two) {
-    int result = look(session, membership);
+int membership_peek_at_any(struct session *session, struct membership *membership, bool *two) {
+    int result = peek(session, membership);
     *two = result == REDLOCK_TWO_QUORUMS;
     return result == REDLOCK_OK || *two ? 0 : session_failure(session, NULL, "the quorum", result);
 }
@@ -58,14 +58,14 @@ static bool is_reached(const struct membership *membership, const char *id, int6
 }
 
 int membership_await(struct session *session, struct membership *membership, const char *id,
-                     int64_t until_ns, redlock_progress_fn *tell, void *context) {
+                     int64_t until_ns, redlock_progress_fn *report, void *context) {
     while (true) {
         int64_t left_ms, now = now_ns();
-        int status = membership_look(session, membership);
+        int status = membership_peek(session, membership);
         if (status != 0 || is_reached(membership, id, &left_ms) || now >= until_ns) return status;
-        tell(context, id != NULL ? "waiting for the new member" : "waiting for all members",
-             left_ms);
-        session_live_until(session, until_ns - now < LOOK_AGAIN ? until_ns : now + LOOK_AGAIN);
+        report(context, id != NULL ? "waiting for the new member" : "waiting for all members",
+               left_ms);
+        session_live_until(session, until_ns - now < PEEK_AGAIN ? until_ns : now + PEEK_AGAIN);
     }
 }
 
@@ -165,7 +165,7 @@ static struct redlock_node_status status_of(struct session *session, int node) {
     return status;
 }
 
-static void print_standing(int verdict, const struct redlock_node_status *status, FILE *out) {
+static void print_eligibility(int verdict, const struct redlock_node_status *status, FILE *out) {
     char clean[400];
     if (verdict == REDLOCK_VERDICT_GRANTED) {
         fputs("intact\n", out);
@@ -214,13 +214,13 @@ static void print_rows(struct session *session, const struct membership *members
         const struct redlock_node_status status = status_of(session, member->node);
         fprintf(out, "  %-16s  %-*s  ", member->id, width,
                 clean_url(session, member, clean, sizeof clean));
-        print_standing(member->verdict, &status, out);
+        print_eligibility(member->verdict, &status, out);
     }
     for (size_t i = 0; i < nodes; i++) {
         if (stands_for_a_member(membership, i)) continue;
         const struct redlock_node_status status = status_of(session, (int)i);
         fprintf(out, "  %-16s  %-*s  ", "no member", width, status.url);
-        print_standing(status.verdict, &status, out);
+        print_eligibility(status.verdict, &status, out);
     }
 }
 
@@ -268,12 +268,12 @@ void membership_print(struct session *session, const struct membership *membersh
 
 /* ---- for machines ------------------------------------------------------------------------ */
 
-static json_t *standing_json(const char *url, int verdict, int64_t recovering_ms) {
+static json_t *eligibility_json(const char *url, int verdict, int64_t recovering_ms) {
     const bool left_known = verdict == REDLOCK_VERDICT_RECOVERING && recovering_ms >= 0;
-    const char *standing = verdict == REDLOCK_VERDICT_GRANTED ? "intact" : verdict_name(verdict);
+    const char *eligibility = verdict == REDLOCK_VERDICT_GRANTED ? "intact" : verdict_name(verdict);
     json_t *object = json_object();
     json_object_set_new(object, "url", json_string(url));
-    json_object_set_new(object, "standing", json_string(standing));
+    json_object_set_new(object, "standing", json_string(eligibility));
     json_object_set_new(object, "recovering_ms",
                         left_known ? json_integer(recovering_ms) : json_null());
     return object;
@@ -293,7 +293,7 @@ json_t *membership_json(struct session *session, const struct membership *member
     for (size_t i = 0; i < quorum->members; i++) {
         const struct redlock_member *member = &membership->members[i];
         json_t *row =
-            standing_json(member_url(session, member), member->verdict, member->recovering_ms);
+            eligibility_json(member_url(session, member), member->verdict, member->recovering_ms);
         json_object_set_new(row, "id", json_string(member->id));
         if (member->node < 0) json_object_set_new(row, "standing", json_string("not_listed"));
         json_object_set_new(row, "node",
@@ -303,7 +303,7 @@ json_t *membership_json(struct session *session, const struct membership *member
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
         if (stands_for_a_member(membership, i)) continue;
         const struct redlock_node_status status = status_of(session, (int)i);
-        json_t *row = standing_json(status.url, status.verdict, status.recovering_ms);
+        json_t *row = eligibility_json(status.url, status.verdict, status.recovering_ms);
         json_object_set_new(row, "node", json_integer((json_int_t)i + 1));
         json_array_append_new(others, row);
     }

@@ -28,13 +28,13 @@ struct membership {
 };
 
 /* 0, or the exit status after a message. Too few intact members is no failure of looking. */
-int membership_look(struct session *session, struct membership *membership);
+int membership_peek(struct session *session, struct membership *membership);
 /* The same where nodes of two quorums are no failure either, but *two. */
-int membership_look_at_any(struct session *session, struct membership *membership, bool *two);
-/* Until the member of that id (NULL: every one) is intact, or until then. False: it is not. `tell`:
- * a redlock_progress_fn. 0, or the exit status after a message. */
+int membership_peek_at_any(struct session *session, struct membership *membership, bool *two);
+/* Until the member of that id (NULL: every one) is intact, or until then. False: it is not.
+ * `report`: a redlock_progress_fn. 0, or the exit status after a message. */
 int membership_await(struct session *session, struct membership *membership, const char *id,
-                     int64_t until_ns, redlock_progress_fn *tell, void *context);
+                     int64_t until_ns, redlock_progress_fn *report, void *context);
 bool is_intact(const struct redlock_member *member);
 
 /* A member by its id or its URL; -1: there is none. */

@@ -28,7 +28,7 @@ void end_passing_from_handler(void) {
     diagnostics_write_from_handler(clear, sizeof clear - 1);
 }
 
-void tell_passing(const char *format, ...) {
+void report_passing(const char *format, ...) {
     char text[512], line[512];
     struct winsize window = {.ws_col = 0};
     if (!isatty(STDERR_FILENO)) return;

@@ -14,7 +14,7 @@
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* On a terminal, one line that the next word of ours takes the place of; elsewhere nothing. */
-void tell_passing(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void report_passing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Takes it away. */
 void end_passing(void);
 /* The same, async-signal-safe. */

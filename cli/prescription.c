@@ -106,9 +106,9 @@ static json_t *ms_json(bool known, int64_t ns) {
 static json_t *door_json(const struct examined *node) {
     json_t *door = json_object();
     json_object_set_new(door, "password", truth_json(node->password));
-    json_object_set_new(door, "protected_mode", truth_json(node->survey.protected_mode));
-    json_object_set_new(
-        door, "bind", node->survey.bind_known == 1 ? json_string(node->survey.bind) : json_null());
+    json_object_set_new(door, "protected_mode", truth_json(node->info.protected_mode));
+    json_object_set_new(door, "bind",
+                        node->info.bind_known == 1 ? json_string(node->info.bind) : json_null());
     json_object_set_new(door, "open", json_boolean(open_to_the_world(node)));
     return door;
 }
@@ -125,51 +125,51 @@ static json_t *clock_json(const struct examined *node) {
     return clock;
 }
 
-static json_t *standing_json(const struct redlock_node_status *status) {
+static json_t *eligibility_json(const struct redlock_node_status *status) {
     const bool intact = status->verdict == REDLOCK_VERDICT_GRANTED;
     const int64_t left_ms =
         status->verdict == REDLOCK_VERDICT_RECOVERING ? status->recovering_ms : -1;
-    json_t *standing = json_object();
-    json_object_set_new(standing, "name",
+    json_t *eligibility = json_object();
+    json_object_set_new(eligibility, "name",
                         json_string(intact ? "intact" : verdict_name(status->verdict)));
-    json_object_set_new(standing, "recovering_ms", number_json(left_ms));
-    json_object_set_new(standing, "member", text_json(status->node_id));
-    return standing;
+    json_object_set_new(eligibility, "recovering_ms", number_json(left_ms));
+    json_object_set_new(eligibility, "member", text_json(status->node_id));
+    return eligibility;
 }
 
 static json_t *node_json(const struct examined *node, bool guarded) {
     static const char *const roles[] = {"", "master", "replica"};
     static const char *const remains[] = {
         "", "nothing", "snapshot", "most", "all-but-last-second", "all"};
-    const struct redlock_server *survey = &node->survey;
+    const struct redlock_server *info = &node->info;
     json_t *object = json_object();
     json_object_set_new(object, "url", json_string(node->status.url));
     json_object_set_new(object, "verdict",
-                        json_string(is_served(node) ? "ready" : verdict_name(survey->verdict)));
+                        json_string(is_served(node) ? "ready" : verdict_name(info->verdict)));
     json_object_set_new(object, "detail", text_json(is_served(node) ? "" : node->status.text));
     json_object_set_new(object, "ping_min_ms", ms_json(node->ping_min_ns >= 0, node->ping_min_ns));
     json_object_set_new(object, "ping_median_ms",
                         ms_json(node->ping_median_ns >= 0, node->ping_median_ns));
-    json_object_set_new(object, "server", text_json(survey->server));
-    json_object_set_new(object, "version", text_json(survey->version));
-    json_object_set_new(object, "run_id", text_json(survey->run_id));
-    json_object_set_new(object, "uptime_s", number_json(survey->uptime_s));
-    json_object_set_new(object, "role", text_json(roles[survey->role]));
-    json_object_set_new(object, "replicas", number_json(survey->replicas));
-    json_object_set_new(object, "loading", truth_json(survey->loading));
-    json_object_set_new(object, "writes_refused", truth_json(survey->writes_refused));
-    json_object_set_new(object, "after_restart", text_json(remains[remains_after_restart(survey)]));
-    json_object_set_new(object, "eviction", text_json(survey->eviction));
-    json_object_set_new(object, "memory_bytes", number_json(survey->memory_bytes));
-    json_object_set_new(object, "memory_bytes_max", number_json(survey->memory_bytes_max));
-    json_object_set_new(object, "clients", number_json(survey->clients));
-    json_object_set_new(object, "clients_max", number_json(survey->clients_max));
+    json_object_set_new(object, "server", text_json(info->server));
+    json_object_set_new(object, "version", text_json(info->version));
+    json_object_set_new(object, "run_id", text_json(info->run_id));
+    json_object_set_new(object, "uptime_s", number_json(info->uptime_s));
+    json_object_set_new(object, "role", text_json(roles[info->role]));
+    json_object_set_new(object, "replicas", number_json(info->replicas));
+    json_object_set_new(object, "loading", truth_json(info->loading));
+    json_object_set_new(object, "writes_refused", truth_json(info->writes_refused));
+    json_object_set_new(object, "after_restart", text_json(remains[remains_after_restart(info)]));
+    json_object_set_new(object, "eviction", text_json(info->eviction));
+    json_object_set_new(object, "memory_bytes", number_json(info->memory_bytes));
+    json_object_set_new(object, "memory_bytes_max", number_json(info->memory_bytes_max));
+    json_object_set_new(object, "clients", number_json(info->clients));
+    json_object_set_new(object, "clients_max", number_json(info->clients_max));
     json_object_set_new(object, "scripts_refused",
                         is_served(node) ? json_boolean(node->status.uses_transactions)
                                         : json_null());
-    json_object_set_new(object, "quorum", text_json(survey->quorum));
-    if (guarded) json_object_set_new(object, "standing", standing_json(&node->status));
-    if (guarded) json_object_set_new(object, "announces", truth_json(survey->announces));
+    json_object_set_new(object, "quorum", text_json(info->quorum));
+    if (guarded) json_object_set_new(object, "standing", eligibility_json(&node->status));
+    if (guarded) json_object_set_new(object, "announces", truth_json(info->announces));
     json_object_set_new(object, "clock", clock_json(node));
     json_object_set_new(object, "door", door_json(node));
     return object;

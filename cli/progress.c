@@ -45,18 +45,18 @@ void progress_begin(struct progress *progress, bool verbose, bool changes) {
     handle_signals(changes ? interrupted : stopped);
 }
 
-void progress_tell(void *context, const char *text, int64_t left_ms) {
+void progress_report(void *context, const char *text, int64_t left_ms) {
     struct progress *progress = context;
     char left[48] = "";
     if (left_ms >= 0) snprintf(left, sizeof left, ", %" PRId64 " s left", (left_ms + 999) / 1000);
     if (isatty(STDERR_FILENO)) {
-        tell_passing("%s%s", text, left);
+        report_passing("%s%s", text, left);
         return;
     }
     bool is_new = strncmp(progress->last, text, sizeof progress->last - 1) != 0;
-    if (!progress->verbose || (!is_new && now_ns() - progress->told_at < AGAIN_AFTER)) return;
+    if (!progress->verbose || (!is_new && now_ns() - progress->reported_at < AGAIN_AFTER)) return;
     snprintf(progress->last, sizeof progress->last, "%s", text);
-    progress->told_at = now_ns();
+    progress->reported_at = now_ns();
     complain("%s%s", text, left);
 }
 

@@ -51,11 +51,11 @@ static int status_of(struct task *task) {
     return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
 }
 
-static int open_and_look(struct task *task) {
+static int open_and_peek(struct task *task) {
     int status = session_open(&task->session, task->settings);
     if (status != 0) return status;
     session_connect(&task->session);
-    return membership_look(&task->session, &task->membership);
+    return membership_peek(&task->session, &task->membership);
 }
 
 static void print_json(struct task *task) {
@@ -70,11 +70,11 @@ static int act_status(struct task *task, char **operands) {
     const int64_t wait_ms = task->settings->await_ms;
     task->settings->only_looks =
         wait_ms == WAIT_UNSET; /* who waits for nodes to come back also helps */
-    int status = open_and_look(task);
+    int status = open_and_peek(task);
     if (status == 0 && wait_ms != WAIT_UNSET) {
         int64_t until = wait_ms == REDLOCK_WAIT_FOREVER ? NEVER : now_ns() + wait_ms * MS;
         progress_begin(&task->progress, task->settings->verbose, false);
-        status = membership_await(&task->session, &task->membership, NULL, until, progress_tell,
+        status = membership_await(&task->session, &task->membership, NULL, until, progress_report,
                                   &task->progress);
         progress_end();
     }
@@ -136,7 +136,7 @@ static int print_nodes(struct task *task) {
 }
 
 static int finish(struct task *task, const char *what) {
-    int status = membership_look(&task->session, &task->membership);
+    int status = membership_peek(&task->session, &task->membership);
     if (status != 0) return status;
     if (!task->settings->quiet) {
         complain("%s", what);
@@ -217,7 +217,7 @@ static int act_init(struct task *task, char **operands) {
     int status = session_open(&task->session, task->settings);
     if (status != 0) return status;
     session_connect(&task->session);
-    if ((status = membership_look_at_any(&task->session, &task->membership, &two)) != 0)
+    if ((status = membership_peek_at_any(&task->session, &task->membership, &two)) != 0)
         return status;
     show_membership(task);
     if (two)
@@ -313,21 +313,21 @@ static int settle(struct task *task, const char *name) {
     progress_begin(&task->progress, task->settings->verbose, true);
     int result = redlock_quorum_remove(task->session.client, id, &task->options, &error);
     progress_end();
-    int looked = membership_look(&task->session, &task->membership);
+    int looked = membership_peek(&task->session, &task->membership);
     if (looked != 0 || result == REDLOCK_OK || task->membership.quorum.settled) return looked;
     return failure(task, result, &error);
 }
 
 /* A member that was added votes when it has waited. */
 static int await_member(struct task *task, const char *url) {
-    int status = membership_look(&task->session, &task->membership);
+    int status = membership_peek(&task->session, &task->membership);
     int at = member_named(&task->session, &task->membership, url);
     if (status != 0 || at < 0) return status;
     char id[sizeof task->membership.members[0].id];
     memcpy(id, task->membership.members[at].id, sizeof id);
     const int64_t until = now_ns() + NEW_MEMBER_WITHIN_MS(task->membership.quorum.ttl_ms_max) * MS;
     progress_begin(&task->progress, task->settings->verbose, true);
-    status = membership_await(&task->session, &task->membership, id, until, progress_tell,
+    status = membership_await(&task->session, &task->membership, id, until, progress_report,
                               &task->progress);
     progress_end();
     at = member_named(&task->session, &task->membership, url);
@@ -353,7 +353,7 @@ static int list_with(struct task *task, const char *url, size_t *node) {
 static int act_add(struct task *task, char **operands) {
     size_t node = 0;
     int status = list_with(task, operands[0], &node);
-    if (status == 0) status = open_and_look(task);
+    if (status == 0) status = open_and_peek(task);
     if (status != 0) return status;
     const struct membership *membership = &task->membership;
     const char *url = node_url(&task->session, node);
@@ -377,7 +377,7 @@ static int act_add(struct task *task, char **operands) {
 }
 
 static int act_remove(struct task *task, char **operands) {
-    int status = open_and_look(task);
+    int status = open_and_peek(task);
     if (status != 0) return status;
     const struct membership *membership = &task->membership;
     show_membership(task);
@@ -481,7 +481,7 @@ static int replace(struct task *task, const struct replacement *plan) {
 static int act_replace(struct task *task, char **operands) {
     struct replacement plan = {.old_name = operands[0]};
     int status = list_with(task, operands[1], &plan.node);
-    if (status == 0) status = open_and_look(task);
+    if (status == 0) status = open_and_peek(task);
     if (status != 0) return status;
     show_membership(task);
     if ((status = plan_replacement(task, &plan)) != 0) return status;
@@ -548,7 +548,7 @@ static void set_options(struct task *task) {
     task->options.ttl_ms_max_before = settings->config_ttl_max_ms;
     task->options.fence_floor = task->settings->floor;
     task->options.never_used = task->settings->never_used;
-    task->options.progress = progress_tell;
+    task->options.progress = progress_report;
     task->options.progress_context = &task->progress;
 }
 

@@ -52,7 +52,7 @@ struct front {
     int socket, signal_fd;
     pid_t holder, group; /* group 0: the command does not run */
     int stopped_by;      /* the command; 0: not, or our job with it */
-    bool holder_gone, socket_closed, has_result, start_told, passed_interrupt, lent_once;
+    bool holder_gone, socket_closed, has_result, start_reported, passed_interrupt, lent_once;
     struct outcome outcome;
 };
 
@@ -93,7 +93,7 @@ static void on_note(struct front *front, const struct note *note) {
          * afterwards. */
         front->terminal.lent = terminal_is_ours(&front->terminal);
         front->lent_once = front->terminal.lent;
-        front->start_told = true;
+        front->start_reported = true;
         note_send(front->socket, NOTE_START, front->terminal.lent, NULL);
         break;
     case NOTE_STARTED: front->group = note->value; break;
@@ -142,7 +142,7 @@ static void end_orphans(struct front *front) {
         while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     }
     while (waitpid(-1, NULL, WNOHANG) > 0) continue;
-    if (!front->start_told) {
+    if (!front->start_reported) {
         complain(
             "the process that holds the lock was killed before the command ran; what it had ends with its TTL");
         front->outcome =

@@ -150,7 +150,7 @@ static int read_quorum_id(struct servers *servers, struct redlock_client *client
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
-    int result = redlock_quorum_look(client, &quorum, members, REDLOCK_NODES_MAX);
+    int result = redlock_quorum_peek(client, &quorum, members, REDLOCK_NODES_MAX);
     snprintf(servers->quorum, sizeof servers->quorum, "%s", quorum.id);
     return result;
 }

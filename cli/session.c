@@ -239,8 +239,8 @@ static int node_verdict(struct session *session, size_t node, int verdict, char 
         snprintf(reason, size, "intact");
         return verdict;
     }
-    bool told = verdict == status.verdict && verdict != REDLOCK_VERDICT_GRANTED;
-    reason_text(verdict, told ? status.text : "", reason, size);
+    bool reported = verdict == status.verdict && verdict != REDLOCK_VERDICT_GRANTED;
+    reason_text(verdict, reported ? status.text : "", reason, size);
     return verdict;
 }
 
@@ -263,7 +263,7 @@ static void report_ttl_max(struct session *session) {
     struct redlock_member members[REDLOCK_NODES_MAX];
     char most[64], wanted[64];
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
-    int result = redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX);
+    int result = redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX);
     if ((result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) || !quorum.known) return;
     complain("ttl_max is %s, and --ttl %s: give a shorter --ttl",
              duration_text(most, sizeof most, quorum.ttl_ms_max),
@@ -284,7 +284,7 @@ static bool names_two_quorums(struct session *session) {
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
-    return redlock_quorum_look(session->client, &quorum, members, REDLOCK_NODES_MAX) ==
+    return redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX) ==
            REDLOCK_TWO_QUORUMS;
 }
 
@@ -294,7 +294,7 @@ static void report_quorums(struct session *session) {
     const size_t count = redlock_client_nodes(session->client);
     size_t first = count;
     for (size_t i = 0; i < count; i++) servers[i].size = sizeof servers[i];
-    int result = redlock_survey(session->client, REDLOCK_SURVEY_ALL, servers, count);
+    int result = redlock_server_info(session->client, REDLOCK_SERVER_INFO_ALL, servers, count);
     if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return;
     for (size_t i = 0; i < count; i++) {
         if (servers[i].quorum[0] == '\0') continue;

@@ -42,7 +42,7 @@ int session_lock(struct session *session, const char *resource, lock_options_fn 
  * for. */
 int session_failure(struct session *session, struct redlock_lock *lock, const char *resource,
                     int result);
-/* The same for redlock_look(), whose views say what each node said. */
+/* The same for redlock_peek(), whose views say what each node said. */
 int session_unseen(struct session *session, const struct redlock_view *views, const char *resource,
                    int result);
 /* Nodes on which the session's mode, or its list, lets no lock be had, whatever they answer: the

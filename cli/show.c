@@ -71,19 +71,19 @@ static void print_majority(struct session *session, const char *name,
                            const struct redlock_view *views, size_t count) {
     struct majority majority = majority_of(views, count);
     char holder[REDLOCK_TOKEN_BYTES_MAX * 9], end[96];
-    switch (majority.standing) {
-    case STANDING_HELD:
+    switch (majority.verdict) {
+    case MAJORITY_HELD:
         printf(
             "%s: held by %s, %s (%zu of %zu nodes)\n", name,
             holder_text(&views[majority.holder], session->settings->tokens, holder, sizeof holder),
             end_text(majority.remaining_ms, end, sizeof end), majority.votes, count);
         break;
-    case STANDING_FREE: printf("%s: free\n", name); break;
-    case STANDING_SPLIT: printf("%s: split: no majority for any holder\n", name); break;
-    case STANDING_FOREIGN:
+    case MAJORITY_FREE: printf("%s: free\n", name); break;
+    case MAJORITY_SPLIT: printf("%s: split: no majority for any holder\n", name); break;
+    case MAJORITY_FOREIGN:
         printf("%s: held by something else than a lock of this kind: no string\n", name);
         break;
-    case STANDING_UNKNOWN:
+    case MAJORITY_UNKNOWN:
         printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered,
                count, quorum_of(count));
         break;
@@ -125,8 +125,8 @@ static json_t *resource_json(struct session *session, const char *resource, size
     struct majority majority = majority_of(views, count);
     json_t *object = json_object(), *nodes = json_array();
     json_object_set_new(object, "resource", bytes_json(resource, bytes));
-    json_object_set_new(object, "verdict", json_string(names[majority.standing]));
-    if (majority.standing == STANDING_HELD) {
+    json_object_set_new(object, "verdict", json_string(names[majority.verdict]));
+    if (majority.verdict == MAJORITY_HELD) {
         json_t *holder = view_json(session, &views[majority.holder]);
         json_object_set_new(holder, "remaining_ms",
                             majority.remaining_ms < 0 ? json_null()
@@ -147,24 +147,24 @@ static json_t *resource_json(struct session *session, const char *resource, size
 /* What a node holds that does not vote is nobody's lock. Returns how many others said what they
  * hold. */
 static size_t count_voters(struct session *session, struct redlock_view *views, size_t count) {
-    size_t told = 0;
+    size_t reported = 0;
     for (size_t i = 0; i < count; i++) {
         struct redlock_node_status status = {.size = sizeof status};
         bool votes = redlock_client_node(session->client, i, &status) != REDLOCK_OK ||
                      status.verdict == REDLOCK_VERDICT_GRANTED;
         if (!votes) views[i].verdict = status.verdict;
-        told += views[i].verdict == REDLOCK_VERDICT_GRANTED ||
-                views[i].verdict == REDLOCK_VERDICT_ABSENT ||
-                views[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
+        reported += views[i].verdict == REDLOCK_VERDICT_GRANTED ||
+                    views[i].verdict == REDLOCK_VERDICT_ABSENT ||
+                    views[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
     }
-    return told;
+    return reported;
 }
 
 static int show_one(struct session *session, const char *resource, size_t bytes, json_t *all) {
     const size_t count = redlock_client_nodes(session->client);
     struct redlock_view *views = calloc(count, sizeof *views);
     if (views == NULL) return EXIT_SYSTEM;
-    int result = redlock_look(session->client, resource, bytes, views, count);
+    int result = redlock_peek(session->client, resource, bytes, views, count);
     if (result == REDLOCK_OK && session->mode == REDLOCK_MODE_GUARDED &&
         count_voters(session, views, count) < quorum_of(count)) {
         result = REDLOCK_NO_QUORUM;

@@ -31,7 +31,7 @@ static size_t votes_for(const struct redlock_view *views, size_t count, size_t c
 }
 
 struct majority majority_of(const struct redlock_view *views, size_t count) {
-    struct majority majority = {.standing = STANDING_UNKNOWN, .remaining_ms = -1};
+    struct majority majority = {.verdict = MAJORITY_UNKNOWN, .remaining_ms = -1};
     const size_t quorum = quorum_of(count);
     size_t absent = 0, foreign = 0;
     for (size_t i = 0; i < count; i++) {
@@ -48,15 +48,15 @@ struct majority majority_of(const struct redlock_view *views, size_t count) {
             views[i].verdict == REDLOCK_VERDICT_GRANTED ? votes_for(views, count, i, remaining) : 0;
         if (votes < quorum) continue;
         qsort(remaining, votes, sizeof remaining[0], longest_first);
-        majority.standing = STANDING_HELD;
+        majority.verdict = MAJORITY_HELD;
         majority.holder = i;
         majority.votes = votes;
         majority.remaining_ms = remaining[quorum - 1];
         return majority;
     }
-    if (majority.answered >= quorum) majority.standing = STANDING_SPLIT;
-    if (absent >= quorum) majority.standing = STANDING_FREE;
-    if (foreign >= quorum) majority.standing = STANDING_FOREIGN;
+    if (majority.answered >= quorum) majority.verdict = MAJORITY_SPLIT;
+    if (absent >= quorum) majority.verdict = MAJORITY_FREE;
+    if (foreign >= quorum) majority.verdict = MAJORITY_FOREIGN;
     return majority;
 }
 
@@ -76,10 +76,10 @@ char *owner_text(const struct redlock_view *view, char *out, size_t size) {
 }
 
 /* That keys can be read says nothing of whether nodes vote: in guarded mode their records do. */
-static bool tell_no_quorum(struct session *session, struct redlock_lock *lock,
-                           const char *resource) {
+static bool report_no_quorum(struct session *session, struct redlock_lock *lock,
+                             const char *resource) {
     struct membership membership;
-    if (session->mode != REDLOCK_MODE_GUARDED || membership_look(session, &membership) != 0)
+    if (session->mode != REDLOCK_MODE_GUARDED || membership_peek(session, &membership) != 0)
         return false;
     if (membership.state <= MEMBERSHIP_DEGRADED ||
         redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING)
@@ -89,11 +89,11 @@ static bool tell_no_quorum(struct session *session, struct redlock_lock *lock,
     return true;
 }
 
-bool tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
-    if (tell_no_quorum(session, lock, resource)) return true;
+bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
+    if (report_no_quorum(session, lock, resource)) return true;
     struct redlock_view views[REDLOCK_NODES_MAX];
     int result =
-        redlock_look(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
+        redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
     struct majority majority = majority_of(views, redlock_client_nodes(session->client));
     /* Looking took its time, and the lock may have come. */
     if (redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return false;
@@ -103,7 +103,7 @@ bool tell_waiting(struct session *session, struct redlock_lock *lock, const char
         return true;
     }
     if (!session->settings->verbose) return false;
-    if (result != REDLOCK_OK || majority.standing != STANDING_HELD) {
+    if (result != REDLOCK_OK || majority.verdict != MAJORITY_HELD) {
         complain("waiting for '%.100s'", resource);
         return true;
     }

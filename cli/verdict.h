@@ -14,10 +14,16 @@
 #include "session.h"
 
 /* FOREIGN: a majority holds something that is no string, as Redisson's locks are. */
-enum standing { STANDING_HELD, STANDING_FREE, STANDING_SPLIT, STANDING_UNKNOWN, STANDING_FOREIGN };
+enum majority_verdict {
+    MAJORITY_HELD,
+    MAJORITY_FREE,
+    MAJORITY_SPLIT,
+    MAJORITY_UNKNOWN,
+    MAJORITY_FOREIGN
+};
 
 struct majority {
-    enum standing standing;
+    enum majority_verdict verdict;
     size_t holder; /* HELD: a view that has its token */
     size_t votes;  /* HELD: nodes that hold that token */
     size_t answered;
@@ -30,6 +36,6 @@ struct majority majority_of(const struct redlock_view *views, size_t count);
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
 /* Tells who waits for the resource that no majority answers; with -v, who holds it. True when there
  * was something. */
-bool tell_waiting(struct session *session, struct redlock_lock *lock, const char *resource);
+bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource);
 
 #endif

@@ -380,14 +380,14 @@ struct redlock_view {
 };
 /* Reads what each node holds; views[i] is node i's; `count` is at least redlock_client_nodes(). OK,
  * NO_QUORUM (views are filled as well), BAD_ARGUMENT, NO_MEMORY, FORKED. */
-REDLOCK_API REDLOCK_MUST_CHECK int redlock_look(struct redlock_client *client, const void *resource,
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek(struct redlock_client *client, const void *resource,
                                                 size_t bytes, struct redlock_view *views,
                                                 size_t count);
 /* The same without blocking, for the resource of a free lock, which is BUSY until then. Asks
  * connected nodes; is complete when a majority agrees (NONE: no answer by then) or after the node
  * timeout (TIMEOUT). `views` must live until `done` is called or the lock is freed. OK when
  * started; BAD_ARGUMENT (a lock on several resources), BUSY, NO_MEMORY, FORKED. */
-REDLOCK_API REDLOCK_MUST_CHECK int redlock_look_start(struct redlock_lock *lock,
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek_start(struct redlock_lock *lock,
                                                       struct redlock_view *views, size_t count,
                                                       redlock_done_fn *done, void *context);
 

@@ -286,7 +286,7 @@ static void publish(struct gateway *gateway, const char *kind, struct script_byt
     send_to_patterns(channels, name, message);
 }
 
-void channel_tell(struct gateway *gateway, struct script_bytes key, const char *event) {
+void channel_notify(struct gateway *gateway, struct script_bytes key, const char *event) {
     if (gateway->channels.subscriptions == 0) return;
     const struct script_bytes what = {event, strlen(event)};
     publish(gateway, "__keyspace@0__:", key, what);

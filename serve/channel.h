@@ -44,6 +44,6 @@ bool channel_first(const struct connection *connection, bool is_pattern, struct 
 void channel_leave_all(struct connection *connection);
 
 /* "del" or "expired". */
-void channel_tell(struct gateway *gateway, struct script_bytes key, const char *event);
+void channel_notify(struct gateway *gateway, struct script_bytes key, const char *event);
 
 #endif

@@ -67,7 +67,7 @@ bool plan_delete(struct connection *connection, struct plan *plan);
 bool plan_pexpire(struct connection *connection, struct plan *plan);
 bool plan_expire(struct connection *connection, struct plan *plan);
 bool plan_fence(struct connection *connection, struct plan *plan);
-/* Begins the job's next turn. */
+/* Begins the job's next operation. */
 void job_begin(struct connection *connection);
 
 /* command_client.c: about the connection itself */

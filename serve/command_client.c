@@ -67,7 +67,7 @@ static void describe(const struct connection *connection, struct evbuffer *out) 
         transaction_is_open(connection) ? 0 : -1, connection->reply.protocol);
 }
 
-static void tell_clients(struct connection *connection, bool all) {
+static void report_clients(struct connection *connection, bool all) {
     struct evbuffer *text = evbuffer_new();
     if (text == NULL) {
         reply_error(&connection->reply, "OOM out of memory");
@@ -97,7 +97,7 @@ void command_client(struct connection *connection) {
     } else if (command_is(words[1], "id") && count == 2) {
         reply_integer(reply, (int64_t)connection->id);
     } else if (command_is(words[1], "list") || command_is(words[1], "info")) {
-        tell_clients(connection, command_is(words[1], "list"));
+        report_clients(connection, command_is(words[1], "list"));
     } else if (command_is(words[1], "setinfo") || command_is(words[1], "no-evict") ||
                command_is(words[1], "no-touch")) {
         reply_status(reply, "OK");

@@ -146,14 +146,14 @@ bool plan_set(struct connection *connection, struct plan *plan) {
 
 /* ---- one key after the other ---- */
 
-static enum script_step program(struct turn *turn, const struct script_value *answer,
+static enum script_step program(struct key_op *op, const struct script_value *answer,
                                 struct script_call *call, struct script_value *result) {
-    struct connection *connection = connection_of(turn);
-    return plan_step(&connection->job.plan, turn, answer, call, result);
+    struct connection *connection = connection_of(op);
+    return plan_step(&connection->job.plan, op, answer, call, result);
 }
 
-static void over(struct turn *turn, const struct script_value *result) {
-    struct connection *connection = connection_of(turn);
+static void over(struct key_op *op, const struct script_value *result) {
+    struct connection *connection = connection_of(op);
     struct job *job = &connection->job;
     job->keys_left--;
     bool several = job->word > 1 || job->keys_left > 0;
@@ -174,8 +174,8 @@ static void over(struct turn *turn, const struct script_value *result) {
 
 void job_begin(struct connection *connection) {
     connection->busy = true;
-    if (turn_begin(&connection->turn, connection->gateway, connection->job.plan.key, NULL, program,
-                   over))
+    if (key_op_begin(&connection->op, connection->gateway, connection->job.plan.key, NULL, program,
+                     over))
         return;
     reply_error(&connection->reply, "OOM out of memory");
     connection_answered(connection);

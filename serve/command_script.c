@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * EVAL and its like: a script runs within one turn of its key.
+ * EVAL and its like: a script runs within one operation on its key.
  */
 #include "command_script.h"
 
@@ -79,9 +79,9 @@ static enum script_step begin_after(struct connection *connection, enum worker_f
 }
 
 /* A run that begins anew has done nothing yet. */
-static enum script_step program(struct turn *turn, const struct script_value *answer,
+static enum script_step program(struct key_op *op, const struct script_value *answer,
                                 struct script_call *call, struct script_value *result) {
-    struct connection *connection = connection_of(turn);
+    struct connection *connection = connection_of(op);
     (void)call;
     if (answer == NULL) return begin(connection, result);
     const struct wire_message message = {.kind = WIRE_ANSWER, .value = *answer};
@@ -96,26 +96,26 @@ static void heard_of_run(struct worker_task *task, const struct wire_message *me
     struct script_value result;
     if (message == NULL) {
         const enum script_step step = begin_after(connection, failure, &result);
-        if (step == SCRIPT_ENDS) turn_said(&connection->turn, SCRIPT_ENDS, NULL, &result);
+        if (step == SCRIPT_ENDS) key_op_said(&connection->op, SCRIPT_ENDS, NULL, &result);
     } else if (message->kind == WIRE_CALL) {
         if (message->call.command >= SCRIPT_DELETE) connection->script.changed = true;
-        turn_said(&connection->turn, SCRIPT_CALLS, &message->call, NULL);
+        key_op_said(&connection->op, SCRIPT_CALLS, &message->call, NULL);
     } else {
-        turn_said(&connection->turn, SCRIPT_ENDS, NULL, &message->value);
+        key_op_said(&connection->op, SCRIPT_ENDS, NULL, &message->value);
     }
 }
 
-static void over(struct turn *turn, const struct script_value *result) {
-    struct connection *connection = connection_of(turn);
+static void over(struct key_op *op, const struct script_value *result) {
+    struct connection *connection = connection_of(op);
     if (connection->wire != NULL) reply_value(&connection->reply, result);
     task_end(&connection->script.task);
     connection_answered(connection);
 }
 
 /* Of a script that is known by heart. */
-static enum script_step known_program(struct turn *turn, const struct script_value *answer,
+static enum script_step known_program(struct key_op *op, const struct script_value *answer,
                                       struct script_call *call, struct script_value *result) {
-    return known_step(&connection_of(turn)->script.known, answer, call, result);
+    return known_step(&connection_of(op)->script.known, answer, call, result);
 }
 
 static bool is_known(struct connection *connection) {
@@ -128,14 +128,14 @@ static bool is_known(struct connection *connection) {
 
 static void run(struct connection *connection) {
     const bool by_heart = is_known(connection);
-    turn_program *const runs = by_heart ? known_program : program;
+    key_op_program *const runs = by_heart ? known_program : program;
     struct workers_count *count = &connection->gateway->workers.count;
     *(by_heart ? &count->known : &count->runs) += 1;
     connection->busy = true;
     connection->script.task.heard = heard_of_run;
     connection->script.deaths = 0;
-    if (turn_begin(&connection->turn, connection->gateway, connection->reader.words[3], NULL, runs,
-                   over))
+    if (key_op_begin(&connection->op, connection->gateway, connection->reader.words[3], NULL, runs,
+                     over))
         return;
     reply_error(&connection->reply, "OOM out of memory");
     connection_answered(connection);

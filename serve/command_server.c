@@ -87,7 +87,7 @@ void command_info(struct connection *connection) {
 
 /* ---- COMMAND ---- */
 
-static void tell_command(struct reply *reply, const struct command *command) {
+static void report_command(struct reply *reply, const struct command *command) {
     int words = (int)command->words_min;
     bool many = (command->flags & COMMAND_MANY_KEYS) != 0;
     reply_array(reply, 6);
@@ -112,7 +112,7 @@ void command_command(struct connection *connection) {
     bool asks = reader->count > 1;
     if (!asks || (command_is(reader->words[1], "info") && reader->count == 2)) {
         reply_array(reply, count);
-        for (size_t i = 0; i < count; i++) tell_command(reply, command_at(i));
+        for (size_t i = 0; i < count; i++) report_command(reply, command_at(i));
     } else if (command_is(reader->words[1], "count")) {
         reply_integer(reply, (int64_t)count);
     } else if (command_is(reader->words[1], "docs")) {
@@ -122,7 +122,7 @@ void command_command(struct connection *connection) {
         for (size_t i = 2; i < reader->count; i++) {
             const struct command *command = command_find(reader->words[i]);
             if (command != NULL)
-                tell_command(reply, command);
+                report_command(reply, command);
             else
                 reply_nil_array(reply);
         }

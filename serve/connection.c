@@ -50,7 +50,7 @@ static void connection_free(struct connection *connection) {
     free(connection);
 }
 
-/* What a turn needs lives on until it is over. */
+/* What an operation needs lives on until it is over. */
 static void free_when_idle(struct connection *connection) {
     if (connection->wire == NULL && !connection->busy && !connection->working)
         connection_free(connection);
@@ -64,7 +64,7 @@ void connection_close(struct connection *connection) {
     connection->gateway->connections_count--;
     channel_leave_all(connection);
     set_weight(connection, 0);
-    if (connection->busy && (guess_abandon(connection) || turn_abandon(&connection->turn)))
+    if (connection->busy && (guess_abandon(connection) || key_op_abandon(&connection->op)))
         connection->busy = false;
     free_when_idle(connection);
 }
@@ -352,7 +352,7 @@ void connections_close(struct gateway *gateway) {
         struct connection *connection = gateway->connections;
         connection_close(connection);
         if (gateway->connections != connection) continue;
-        step_close(&connection->turn); /* its turn will not come to an end */
+        step_close(&connection->op); /* its operation will not come to an end */
         connection_free(connection);
     }
     if (gateway->weighs != NULL) event_free(gateway->weighs);

@@ -17,7 +17,7 @@
 #include "guess.h"
 #include "reply.h"
 #include "request.h"
-#include "turn.h"
+#include "key_op.h"
 
 #define CONNECTION_OUTPUT_MAX (256 * 1024)  /* a client with more unread answers is closed */
 #define CONNECTION_OUTPUT_PAUSE (64 * 1024) /* with more, its next request waits */
@@ -34,7 +34,7 @@ struct transaction;
 struct connection {
     struct gateway *gateway;
     struct connection *next, **self; /* in the gateway's list */
-    struct bufferevent *wire;        /* NULL: closed; the rest lives until its turn is over */
+    struct bufferevent *wire;        /* NULL: closed; the rest lives until its operation is over */
     uint64_t id;
     int64_t began_ns;
     struct request_reader reader;
@@ -54,15 +54,15 @@ struct connection {
     unsigned channels;    /* how many */
     size_t channel_bytes; /* what these take */
     size_t weight;        /* what all of it takes, as last seen */
-    struct turn turn;
+    struct key_op op;
     struct job job; /* the request under way */
     struct script script;
     struct transaction *transaction; /* NULL: neither WATCH nor MULTI */
 };
 
 /* Whose turn it is. */
-static inline struct connection *connection_of(struct turn *turn) {
-    return (struct connection *)(void *)((char *)turn - offsetof(struct connection, turn));
+static inline struct connection *connection_of(struct key_op *op) {
+    return (struct connection *)(void *)((char *)op - offsetof(struct connection, op));
 }
 
 /* Takes the socket over. */

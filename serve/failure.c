@@ -32,9 +32,9 @@ static void name_nodes(const struct gateway *gateway, const int *verdicts, char 
         if (redlock_client_node(gateway->client, i, &status) != REDLOCK_OK) continue;
         int verdict = verdicts != NULL ? verdict_of(verdicts[i], &status) : status.verdict;
         if (is_answer(verdict)) continue;
-        bool told = status.verdict == verdict && status.text[0] != '\0';
+        bool reported = status.verdict == verdict && status.text[0] != '\0';
         used += (size_t)snprintf(out + used, size - used, "%s%s: %s", before, status.url,
-                                 told ? status.text : redlock_verdict_text(verdict));
+                                 reported ? status.text : redlock_verdict_text(verdict));
         before = "; ";
     }
     if (used > 0 && used < size) snprintf(out + used, size - used, ")");

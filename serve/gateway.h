@@ -17,7 +17,7 @@
 #include "metrics.h"
 #include "notice.h"
 #include "serve.h"
-#include "turn.h"
+#include "key_op.h"
 #include "workers.h"
 
 #define GATEWAY_MS INT64_C(1000000)
@@ -36,14 +36,14 @@ struct gateway {
     struct event *client_event, *sweep_event, *watchdog_event, *signal_events[2];
     struct reload *reload;
     struct listener *listeners;
-    struct connection *connections; /* all, closed ones too whose turn is not over */
+    struct connection *connections; /* all, closed ones too whose operation is not over */
     size_t connections_count;       /* open ones */
     uint64_t connections_last_id;
     size_t client_bytes;  /* what their requests, answers and subscriptions take, about */
     struct event *weighs; /* that is too much */
     struct channels channels;
     struct keys keys;
-    struct turns turns;
+    struct ops key_ops;
     struct texts *texts;
     struct workers workers;
     struct metrics metrics;

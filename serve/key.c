@@ -49,10 +49,10 @@ static void key_free(struct key *key) {
 static void has_ended(struct key *key) {
     key_forget(key);
     key->gateway->metrics.expired++;
-    channel_tell(key->gateway, key->name, "expired");
+    channel_notify(key->gateway, key->name, "expired");
 }
 
-/* While somebody has the turn, it is left to the end of that turn. */
+/* While somebody has the key, it is left to the end of that operation. */
 static void on_end(evutil_socket_t fd, short what, void *context) {
     (void)fd;
     (void)what;
@@ -113,24 +113,26 @@ void key_forget(struct key *key) {
     if (key->end != NULL) evtimer_del(key->end);
 }
 
-static bool has_token(struct redlock_lock *lock, const struct sight *sight) {
+static bool has_token(struct redlock_lock *lock, const struct observation *observation) {
     struct redlock_bytes token = redlock_token(lock);
-    return token.bytes == sight->token_bytes && memcmp(token.data, sight->token, token.bytes) == 0;
+    return token.bytes == observation->token_bytes &&
+           memcmp(token.data, observation->token, token.bytes) == 0;
 }
 
-struct redlock_lock *key_lock(const struct key *key, const struct sight *sight) {
-    if (sight->state != SIGHT_LOCK || key->lock == NULL || redlock_validity_ms(key->lock) == 0)
+struct redlock_lock *key_lock(const struct key *key, const struct observation *observation) {
+    if (observation->state != OBSERVED_LOCK || key->lock == NULL ||
+        redlock_validity_ms(key->lock) == 0)
         return NULL;
-    return has_token(key->lock, sight) ? key->lock : NULL;
+    return has_token(key->lock, observation) ? key->lock : NULL;
 }
 
-bool key_believed(const struct key *key, struct sight *sight) {
+bool key_believed(const struct key *key, struct observation *observation) {
     const int64_t now = gateway_now_ns();
     if (key->lock == NULL || now >= key->believed_until_ns) return false;
     int64_t validity_end_ns = redlock_validity_end_ns(key->lock);
     if (validity_end_ns == 0) return false;
     struct redlock_bytes token = redlock_token(key->lock);
-    sight_set(sight, token.data, token.bytes, validity_end_ns);
+    observation_set(observation, token.data, token.bytes, validity_end_ns);
     return true;
 }
 

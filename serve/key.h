@@ -15,7 +15,7 @@
 #include <redlock.h>
 
 #include "script.h"
-#include "sight.h"
+#include "observation.h"
 
 /* A lock kept here is believed this long after a majority of the nodes has said so; then they are
  * asked again. So what was deleted through another gateway is noticed soon, and a crowd that asks
@@ -30,7 +30,7 @@
 
 struct event;
 struct gateway;
-struct turn;
+struct key_op;
 
 struct keys {
     void *tree; /* tsearch(3) */
@@ -40,9 +40,9 @@ struct keys {
 
 struct key {
     struct gateway *gateway;
-    TAILQ_HEAD(key_queue, turn) queue; /* who wants it; the first has the turn */
-    struct redlock_lock *lock;         /* NULL: none is kept here */
-    int64_t ends_ns;                   /* when the nodes will have forgotten it */
+    TAILQ_HEAD(key_queue, key_op) queue; /* who wants it; the first has the key */
+    struct redlock_lock *lock;           /* NULL: none is kept here */
+    int64_t ends_ns;                     /* when the nodes will have forgotten it */
     int64_t believed_until_ns;
     struct event *end;
     struct script_bytes name; /* behind the struct */
@@ -60,9 +60,9 @@ void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns);
 /* Forgets the lock, and leaves it as it is on the nodes. */
 void key_forget(struct key *key);
 /* The kept lock, if its validity lasts and it has this token; else NULL. */
-struct redlock_lock *key_lock(const struct key *key, const struct sight *sight);
-/* Whether what is kept may be answered without asking the nodes; fills *sight. */
-bool key_believed(const struct key *key, struct sight *sight);
+struct redlock_lock *key_lock(const struct key *key, const struct observation *observation);
+/* Whether what is kept may be answered without asking the nodes; fills *observation. */
+bool key_believed(const struct key *key, struct observation *observation);
 
 /* Forgets all of them. */
 void keys_close(struct gateway *gateway);

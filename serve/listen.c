@@ -162,7 +162,7 @@ static bool may_be_reached(const struct gateway *gateway, const struct sockaddr 
     return false;
 }
 
-static void tell_address(const struct gateway *gateway, int fd) {
+static void report_address(const struct gateway *gateway, int fd) {
     struct sockaddr_storage address = {0};
     socklen_t bytes = sizeof address;
     char text[ADDRESS_TEXT_BYTES];
@@ -183,7 +183,7 @@ static bool listen_one(struct gateway *gateway, const struct addrinfo *one, cons
         if (fd >= 0) close(fd);
         return false;
     }
-    tell_address(gateway, fd);
+    report_address(gateway, fd);
     return listener_add(gateway, fd, NULL);
 }
 

@@ -47,7 +47,7 @@ static void write_step(struct evbuffer *out, const char *name, const uint64_t *c
 
 static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
     const struct metrics *metrics = &gateway->metrics;
-    static const char *const steps[METRIC_STEPS] = {[METRIC_LOOK] = "step=\"look\"",
+    static const char *const steps[METRIC_STEPS] = {[METRIC_PEEK] = "step=\"look\"",
                                                     [METRIC_TAKE] = "step=\"take\"",
                                                     [METRIC_EXTEND] = "step=\"extend\"",
                                                     [METRIC_RELEASE] = "step=\"release\""};

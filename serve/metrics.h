@@ -13,7 +13,7 @@
 
 struct gateway;
 
-enum metric_step { METRIC_LOOK, METRIC_TAKE, METRIC_EXTEND, METRIC_RELEASE, METRIC_STEPS };
+enum metric_step { METRIC_PEEK, METRIC_TAKE, METRIC_EXTEND, METRIC_RELEASE, METRIC_STEPS };
 /* NOT: held by another, or no longer there. */
 enum metric_outcome { METRIC_DONE, METRIC_NOT, METRIC_NO_QUORUM, METRIC_FAILED, METRIC_OUTCOMES };
 enum metric_refusal {

@@ -6,7 +6,7 @@
 #include <redlock.h>
 
 #include "key.h"
-#include "turn.h"
+#include "key_op.h"
 
 static struct script_value error_value(const char *text) {
     return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, strlen(text)}};
@@ -17,11 +17,11 @@ static struct script_value integer(int64_t value) {
 }
 
 /* The fencing token of a lock that another has by now is not for who asks. */
-static struct script_value fence_of(const struct turn *turn, struct script_bytes asked,
+static struct script_value fence_of(const struct key_op *op, struct script_bytes asked,
                                     struct script_bytes held) {
     if (asked.bytes != held.bytes || memcmp(asked.data, held.data, held.bytes) != 0)
         return (struct script_value){.kind = SCRIPT_NIL};
-    struct redlock_lock *lock = key_lock(turn->key, &turn->sight);
+    struct redlock_lock *lock = key_lock(op->key, &op->observation);
     int64_t fence = lock != NULL ? redlock_fence(lock) : 0;
     if (fence > 0) return integer(fence);
     return error_value(
@@ -29,11 +29,11 @@ static struct script_value fence_of(const struct turn *turn, struct script_bytes
         "before this one started, or by a client in classic mode");
 }
 
-static struct script_value shaped(const struct plan *plan, const struct turn *turn,
+static struct script_value shaped(const struct plan *plan, const struct key_op *op,
                                   const struct script_value *answer) {
     if (answer->kind == SCRIPT_ERROR) return *answer;
     if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES)
-        return fence_of(turn, plan->call.value, answer->bytes);
+        return fence_of(op, plan->call.value, answer->bytes);
     if (plan->shape == PLAN_FLAG) return integer(answer->kind == SCRIPT_STATUS);
     if (plan->shape == PLAN_SECONDS && answer->integer >= 0)
         return integer((answer->integer + 500) / 1000);
@@ -41,8 +41,8 @@ static struct script_value shaped(const struct plan *plan, const struct turn *tu
 }
 
 /* Takes only what it has seen to be free, so that nil surely means "taken". */
-static enum script_step take_or_tell(struct plan *plan, const struct script_value *answer,
-                                     struct script_call *call, struct script_value *result) {
+static enum script_step take_or_report(struct plan *plan, const struct script_value *answer,
+                                       struct script_call *call, struct script_value *result) {
     if (answer == NULL) {
         plan->looked = false;
         *call = (struct script_call){.command = SCRIPT_GET};
@@ -62,13 +62,13 @@ static enum script_step take_or_tell(struct plan *plan, const struct script_valu
     return SCRIPT_ENDS;
 }
 
-enum script_step plan_step(struct plan *plan, struct turn *turn, const struct script_value *answer,
+enum script_step plan_step(struct plan *plan, struct key_op *op, const struct script_value *answer,
                            struct script_call *call, struct script_value *result) {
-    if (plan->shape == PLAN_OLD) return take_or_tell(plan, answer, call, result);
+    if (plan->shape == PLAN_OLD) return take_or_report(plan, answer, call, result);
     if (answer == NULL) {
         *call = plan->call;
         return SCRIPT_CALLS;
     }
-    *result = shaped(plan, turn, answer);
+    *result = shaped(plan, op, answer);
     return SCRIPT_ENDS;
 }

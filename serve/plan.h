@@ -10,7 +10,7 @@
 
 #include "script.h"
 
-struct turn;
+struct key_op;
 
 enum plan_shape {
     PLAN_PLAIN,
@@ -27,8 +27,8 @@ struct plan {
     bool looked; /* OLD: it was asked what is there */
 };
 
-/* As a turn_program. */
-enum script_step plan_step(struct plan *plan, struct turn *turn, const struct script_value *answer,
+/* As a key_op_program. */
+enum script_step plan_step(struct plan *plan, struct key_op *op, const struct script_value *answer,
                            struct script_call *call, struct script_value *result);
 
 #endif

@@ -99,17 +99,17 @@ bool request_open(struct request_reader *reader) {
 
 void request_close(struct request_reader *reader) {
     if (reader->hiredis != NULL) redisReaderFree(reader->hiredis);
-    free(reader->line);
+    free(reader->inline_request);
     free(reader->arena);
     memset(reader, 0, sizeof *reader);
 }
 
-static bool line_feed(struct request_reader *reader, const char *data, size_t bytes) {
-    char *line = realloc(reader->line, reader->line_bytes + bytes);
-    if (line == NULL) return false;
-    memcpy(line + reader->line_bytes, data, bytes);
-    reader->line = line;
-    reader->line_bytes += bytes;
+static bool feed_inline(struct request_reader *reader, const char *data, size_t bytes) {
+    char *inline_request = realloc(reader->inline_request, reader->inline_request_bytes + bytes);
+    if (inline_request == NULL) return false;
+    memcpy(inline_request + reader->inline_request_bytes, data, bytes);
+    reader->inline_request = inline_request;
+    reader->inline_request_bytes += bytes;
     return true;
 }
 
@@ -117,7 +117,7 @@ bool request_feed(struct request_reader *reader, const char *data, size_t bytes)
     if (bytes == 0) return true;
     reader->pending += bytes;
     reader->grown = reader->grown || reader->pending > ARENA_BYTES_KEPT;
-    if (reader->line != NULL) return line_feed(reader, data, bytes);
+    if (reader->inline_request != NULL) return feed_inline(reader, data, bytes);
     return redisReaderFeed(reader->hiredis, data, bytes) == REDIS_OK;
 }
 
@@ -129,53 +129,55 @@ static enum request_status bad(struct request_reader *reader, const char *error)
 /* ---- lines ---- */
 
 /* What hiredis has not read is no array: it becomes a line, and hiredis forgets it. */
-static bool become_line(struct request_reader *reader) {
+static bool become_inline(struct request_reader *reader) {
     redisReader *old = reader->hiredis, *fresh = redisReaderCreateWithFunctions(&functions);
     if (fresh == NULL) return false;
     fresh->privdata = reader;
-    bool kept = line_feed(reader, old->buf + old->pos, old->len - old->pos);
+    bool kept = feed_inline(reader, old->buf + old->pos, old->len - old->pos);
     redisReaderFree(old);
     reader->hiredis = fresh;
     return kept;
 }
 
 /* What follows a line may be an array again. */
-static bool leave_line(struct request_reader *reader, size_t used) {
-    char *line = reader->line;
-    size_t left = reader->line_bytes - used;
+static bool leave_inline(struct request_reader *reader, size_t used) {
+    char *inline_request = reader->inline_request;
+    size_t left = reader->inline_request_bytes - used;
     reader->pending = left;
-    if (left > 0 && line[used] != '*') {
-        memmove(line, line + used, left);
-        reader->line_bytes = left;
+    if (left > 0 && inline_request[used] != '*') {
+        memmove(inline_request, inline_request + used, left);
+        reader->inline_request_bytes = left;
         return true;
     }
-    reader->line = NULL;
-    reader->line_bytes = 0;
-    bool fed = left == 0 || redisReaderFeed(reader->hiredis, line + used, left) == REDIS_OK;
-    free(line);
+    reader->inline_request = NULL;
+    reader->inline_request_bytes = 0;
+    bool fed =
+        left == 0 || redisReaderFeed(reader->hiredis, inline_request + used, left) == REDIS_OK;
+    free(inline_request);
     return fed;
 }
 
-static enum request_status next_line(struct request_reader *reader) {
-    char *end = memchr(reader->line, '\n', reader->line_bytes);
-    size_t bytes = end != NULL ? (size_t)(end - reader->line) : reader->line_bytes;
-    if (bytes > REQUEST_LINE_BYTES_MAX) return bad(reader, "too long a line");
+static enum request_status next_inline(struct request_reader *reader) {
+    char *end = memchr(reader->inline_request, '\n', reader->inline_request_bytes);
+    size_t bytes =
+        end != NULL ? (size_t)(end - reader->inline_request) : reader->inline_request_bytes;
+    if (bytes > REQUEST_INLINE_BYTES_MAX) return bad(reader, "too long a line");
     for (size_t i = 0; i < bytes; i++) {
-        unsigned char byte = (unsigned char)reader->line[i];
+        unsigned char byte = (unsigned char)reader->inline_request[i];
         bool blank = byte == '\t' || (byte == '\r' && i + 1 == bytes);
         if ((byte < ' ' && !blank) || byte == 0x7f)
             return bad(reader, "neither an array of bulk strings nor a line of text");
     }
     if (end == NULL) return REQUEST_MORE;
     size_t used = bytes + 1;
-    if (bytes > 0 && reader->line[bytes - 1] == '\r') bytes--;
+    if (bytes > 0 && reader->inline_request[bytes - 1] == '\r') bytes--;
     if (!arena_reserve(reader, bytes)) return bad(reader, "out of memory");
-    if (bytes > 0) memcpy(reader->arena, reader->line, bytes);
+    if (bytes > 0) memcpy(reader->arena, reader->inline_request, bytes);
     int count = request_split(reader->arena, bytes, reader->words, REQUEST_WORDS_MAX);
     if (count < 0) return bad(reader, "unbalanced quotes in request");
     reader->count = (size_t)count;
     reader->midway = false;
-    return leave_line(reader, used) ? REQUEST_READY : bad(reader, "out of memory");
+    return leave_inline(reader, used) ? REQUEST_READY : bad(reader, "out of memory");
 }
 
 /* ---- arrays ---- */
@@ -208,7 +210,8 @@ static void begin(struct request_reader *reader) {
 }
 
 void request_rest(struct request_reader *reader) {
-    if (!reader->grown || reader->midway || reader->pending > 0 || reader->line != NULL) return;
+    if (!reader->grown || reader->midway || reader->pending > 0 || reader->inline_request != NULL)
+        return;
     redisReader *fresh = redisReaderCreateWithFunctions(&functions);
     if (fresh == NULL) return;
     fresh->privdata = reader;
@@ -219,7 +222,7 @@ void request_rest(struct request_reader *reader) {
 
 /* hiredis asks for twice what it needs. */
 size_t request_weight(const struct request_reader *reader) {
-    return reader->arena_capacity + reader->line_bytes + 2 * reader->hiredis->len;
+    return reader->arena_capacity + reader->inline_request_bytes + 2 * reader->hiredis->len;
 }
 
 enum request_status request_next(struct request_reader *reader) {
@@ -229,8 +232,9 @@ enum request_status request_next(struct request_reader *reader) {
         if (reader->pending == 0) return REQUEST_MORE;
         reader->midway = true;
         const redisReader *hiredis = reader->hiredis;
-        if (reader->line == NULL && hiredis->buf[hiredis->pos] != '*' && !become_line(reader))
+        if (reader->inline_request == NULL && hiredis->buf[hiredis->pos] != '*' &&
+            !become_inline(reader))
             return bad(reader, "out of memory");
     }
-    return reader->line != NULL ? next_line(reader) : next_array(reader);
+    return reader->inline_request != NULL ? next_inline(reader) : next_array(reader);
 }

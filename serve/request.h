@@ -14,14 +14,14 @@
 
 #define REQUEST_WORDS_MAX 256
 #define REQUEST_BYTES_MAX (128 * 1024) /* a key of 64 KiB and as much beside it */
-#define REQUEST_LINE_BYTES_MAX 4096
+#define REQUEST_INLINE_BYTES_MAX 4096
 
 struct redisReader;
 
 struct request_reader {
     struct redisReader *hiredis; /* for arrays */
-    char *line;                  /* for lines; while there is none, NULL */
-    size_t line_bytes;
+    char *inline_request;        /* for inline requests; while there is none, NULL */
+    size_t inline_request_bytes;
     bool grown;     /* hiredis has taken much, and keeps it */
     bool midway;    /* part of a request is here */
     size_t pending; /* bytes that came for it, and what came behind it */
@@ -51,8 +51,8 @@ void request_rest(struct request_reader *reader);
 size_t request_weight(const struct request_reader *reader);
 
 /* Splits a line into words as a shell would: 'as it is', "with \" \\ \n \r \t \xHH", blanks
- * between. The words are put together in place, in `line`. Returns their count, or -1: a quote is
- * not closed, or there are too many. */
-int request_split(char *line, size_t bytes, struct script_bytes *words, size_t count_max);
+ * between. The words are put together in place, in `inline_request`. Returns their count, or -1: a
+ * quote is not closed, or there are too many. */
+int request_split(char *inline_request, size_t bytes, struct script_bytes *words, size_t count_max);
 
 #endif

@@ -48,7 +48,8 @@ struct script_value {
 enum script_step {
     SCRIPT_CALLS,
     SCRIPT_ENDS,
-    SCRIPT_WAITS /* what comes next is computed elsewhere, and said later; of a turn's program only
+    SCRIPT_WAITS /* what comes next is computed elsewhere, and said later; of an operation's program
+                  * only
                   */
 };
 

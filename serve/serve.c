@@ -160,7 +160,7 @@ static bool feed_watchdog(struct gateway *gateway) {
 static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
     gateway->base = event_base_new();
-    if (gateway->base == NULL || !turns_open(gateway) || !connections_open(gateway)) return false;
+    if (gateway->base == NULL || !key_ops_open(gateway) || !connections_open(gateway)) return false;
     gateway->client_event = event_new(gateway->base, redlock_client_fd(gateway->client),
                                       EV_READ | EV_PERSIST, on_client, gateway);
     gateway->sweep_event = event_new(gateway->base, -1, EV_PERSIST, on_sweep, gateway);
@@ -179,7 +179,7 @@ static void close_all(struct gateway *gateway) {
     metrics_close(gateway);
     connections_close(gateway);
     keys_close(gateway);
-    turns_close(gateway);
+    key_ops_close(gateway);
     workers_close(gateway);
     texts_free(gateway->texts);
     struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->watchdog_event,

@@ -8,11 +8,11 @@
 #include "channel.h"
 #include "failure.h"
 #include "gateway.h"
-#include "turn.h"
+#include "key_op.h"
 
 /* Where nodes are silent, the votes of a try under way may look as if they could decide. They are
  * soon gone. */
-enum { LOOKS_MAX = 3 };
+enum { PEEKS_MAX = 3 };
 
 static const struct script_value nil = {.kind = SCRIPT_NIL},
                                  none = {.kind = SCRIPT_INTEGER, .integer = 0},
@@ -26,33 +26,32 @@ static bool answered(struct script_value *value, struct script_value is) {
     return true;
 }
 
-static struct script_value error_of(struct turn *turn) {
-    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {turn->text, strlen(turn->text)}};
+static struct script_value error_of(struct key_op *op) {
+    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {op->text, strlen(op->text)}};
 }
 
-static struct script_value sentence(struct turn *turn, const char *text) {
-    snprintf(turn->text, sizeof turn->text, "%s", text);
-    return error_of(turn);
+static struct script_value sentence(struct key_op *op, const char *text) {
+    snprintf(op->text, sizeof op->text, "%s", text);
+    return error_of(op);
 }
 
-static struct script_value failure(struct turn *turn, int result, struct redlock_lock *lock) {
+static struct script_value failure(struct key_op *op, int result, struct redlock_lock *lock) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
     if (lock != NULL) redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
-    failure_text(turn->gateway, result, lock != NULL ? verdicts : NULL, turn->text,
-                 sizeof turn->text);
-    return error_of(turn);
+    failure_text(op->gateway, result, lock != NULL ? verdicts : NULL, op->text, sizeof op->text);
+    return error_of(op);
 }
 
 /* What is surely left. */
-static struct script_value remaining(const struct turn *turn) {
-    const struct sight *sight = &turn->sight;
+static struct script_value remaining(const struct key_op *op) {
+    const struct observation *observation = &op->observation;
     struct script_value value = {.kind = SCRIPT_INTEGER, .integer = -2};
-    if (sight->state != SIGHT_LOCK) return value;
+    if (observation->state != OBSERVED_LOCK) return value;
     value.integer = -1;
-    if (sight->ends_ns == SIGHT_NEVER) return value;
-    struct redlock_lock *kept = key_lock(turn->key, sight);
-    int64_t ends_ns = kept != NULL ? redlock_validity_end_ns(kept) : sight->ends_ns;
-    if (sight->ends_ns < ends_ns) ends_ns = sight->ends_ns;
+    if (observation->ends_ns == OBSERVED_NEVER_ENDS) return value;
+    struct redlock_lock *kept = key_lock(op->key, observation);
+    int64_t ends_ns = kept != NULL ? redlock_validity_end_ns(kept) : observation->ends_ns;
+    if (observation->ends_ns < ends_ns) ends_ns = observation->ends_ns;
     int64_t left_ns = ends_ns - gateway_now_ns();
     value.integer = left_ns > 0 ? left_ns / GATEWAY_MS : 0;
     return value;
@@ -60,87 +59,87 @@ static struct script_value remaining(const struct turn *turn) {
 
 /* ---- what each step has in common ---- */
 
-void step_close(struct turn *turn) {
-    free(turn->views);
-    turn->views = NULL;
-    if (turn->lock == NULL) return;
-    redlock_lock_disown(turn->lock); /* freeing it would release what somebody holds */
-    redlock_lock_free(turn->lock);
-    turn->lock = NULL;
+void step_close(struct key_op *op) {
+    free(op->views);
+    op->views = NULL;
+    if (op->lock == NULL) return;
+    redlock_lock_disown(op->lock); /* freeing it would release what somebody holds */
+    redlock_lock_free(op->lock);
+    op->lock = NULL;
 }
 
-static void step_measure(struct turn *turn, enum metric_step step, int result) {
-    struct metrics *metrics = &turn->gateway->metrics;
+static void step_measure(struct key_op *op, enum metric_step step, int result) {
+    struct metrics *metrics = &op->gateway->metrics;
     enum metric_outcome outcome = METRIC_FAILED;
     if (result == REDLOCK_OK) outcome = METRIC_DONE;
     if (result == REDLOCK_HELD || result == REDLOCK_LOST) outcome = METRIC_NOT;
     if (result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED) outcome = METRIC_NO_QUORUM;
     metrics->steps[step][outcome]++;
-    durations_add(&metrics->round_trips[step], gateway_now_ns() - turn->since_ns);
+    durations_add(&metrics->round_trips[step], gateway_now_ns() - op->since_ns);
 }
 
 /* A lock of the turn's own. False: *value says why not. */
-static bool make_lock(struct turn *turn, int64_t ttl_ms, struct script_bytes owner,
+static bool make_lock(struct key_op *op, int64_t ttl_ms, struct script_bytes owner,
                       struct script_value *value) {
     struct redlock_lock_options options;
     struct redlock_error error;
-    step_close(turn);
+    step_close(op);
     redlock_lock_options_init(&options);
     options.ttl_ms = ttl_ms;
     options.renew = 0;
     options.lost_margin_ms = 0;
     options.owner = owner.bytes > 0 ? owner.data : NULL;
     options.owner_bytes = owner.bytes;
-    int result = redlock_lock_new(turn->gateway->client, turn->key->name.data,
-                                  turn->key->name.bytes, &options, &turn->lock, &error);
-    turn->since_ns = gateway_now_ns();
+    int result = redlock_lock_new(op->gateway->client, op->key->name.data, op->key->name.bytes,
+                                  &options, &op->lock, &error);
+    op->since_ns = gateway_now_ns();
     if (result == REDLOCK_OK) return true;
-    snprintf(turn->text, sizeof turn->text, "ERR %s", error.text);
-    *value = error_of(turn);
+    snprintf(op->text, sizeof op->text, "ERR %s", error.text);
+    *value = error_of(op);
     return false;
 }
 
 /* The lock that this turn has seen: the one kept here, else by its token. NULL: *value says why
  * not. */
-static struct redlock_lock *seen_lock(struct turn *turn, int64_t ttl_ms,
+static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
                                       struct script_value *value) {
-    struct redlock_lock *kept = key_lock(turn->key, &turn->sight);
-    turn->since_ns = gateway_now_ns();
+    struct redlock_lock *kept = key_lock(op->key, &op->observation);
+    op->since_ns = gateway_now_ns();
     if (kept != NULL) return kept;
-    if (!make_lock(turn, ttl_ms, (struct script_bytes){NULL, 0}, value)) return NULL;
+    if (!make_lock(op, ttl_ms, (struct script_bytes){NULL, 0}, value)) return NULL;
     int result =
-        redlock_lock_adopt_fenced(turn->lock, turn->sight.token, turn->sight.token_bytes, 0);
-    if (result == REDLOCK_OK) return turn->lock;
-    *value = failure(turn, result, NULL);
+        redlock_lock_adopt_fenced(op->lock, op->observation.token, op->observation.token_bytes, 0);
+    if (result == REDLOCK_OK) return op->lock;
+    *value = failure(op, result, NULL);
     return NULL;
 }
 
 /* ---- releasing ---- */
 
 static void on_released(void *context, struct redlock_lock *lock, int result) {
-    struct turn *turn = context;
+    struct key_op *op = context;
     struct script_value value = one;
-    step_measure(turn, METRIC_RELEASE, result);
+    step_measure(op, METRIC_RELEASE, result);
     if (result == REDLOCK_OK) {
-        turn->effects++;
-        turn->sight.state = SIGHT_ABSENT;
-        channel_tell(turn->gateway, turn->key->name, "del");
+        op->effects++;
+        op->observation.state = OBSERVED_ABSENT;
+        channel_notify(op->gateway, op->key->name, "del");
     } else if (result != REDLOCK_LOST) {
-        value = failure(turn, result, lock);
+        value = failure(op, result, lock);
     }
-    key_forget(turn->key); /* in each case it is nobody's to keep */
+    key_forget(op->key); /* in each case it is nobody's to keep */
     if (result == REDLOCK_LOST)
-        turn_late(turn, &none);
+        key_op_late(op, &none);
     else
-        turn_go(turn, &value);
+        key_op_go(op, &value);
 }
 
-static bool release(struct turn *turn, struct script_value *value) {
-    if (turn->sight.state == SIGHT_ABSENT) return answered(value, none);
-    struct redlock_lock *lock = seen_lock(turn, turn->gateway->options->ttl_ms, value);
+static bool release(struct key_op *op, struct script_value *value) {
+    if (op->observation.state == OBSERVED_ABSENT) return answered(value, none);
+    struct redlock_lock *lock = seen_lock(op, op->gateway->options->ttl_ms, value);
     if (lock == NULL) return true;
-    int result = redlock_release_start(lock, on_released, turn);
-    return result == REDLOCK_OK ? false : answered(value, failure(turn, result, NULL));
+    int result = redlock_release_start(lock, on_released, op);
+    return result == REDLOCK_OK ? false : answered(value, failure(op, result, NULL));
 }
 
 /* ---- extending ---- */
@@ -149,214 +148,217 @@ static void on_extended(void *context, struct redlock_lock *lock, int result);
 
 /* A node that has not answered the SET yet is not asked to extend. Where others are gone, all hangs
  * on it: so the extension of a lock that has only just been won is tried once more. */
-static bool extends_again(struct turn *turn, struct redlock_lock *lock, int result) {
-    if (result != REDLOCK_NO_QUORUM || turn->tries > 0 || redlock_validity_ms(lock) == 0)
+static bool extends_again(struct key_op *op, struct redlock_lock *lock, int result) {
+    if (result != REDLOCK_NO_QUORUM || op->tries > 0 || redlock_validity_ms(lock) == 0)
         return false;
-    turn->tries++;
-    turn->since_ns = gateway_now_ns();
-    return redlock_extend_start(lock, turn->call.ttl_ms, on_extended, turn) == REDLOCK_OK;
+    op->tries++;
+    op->since_ns = gateway_now_ns();
+    return redlock_extend_start(lock, op->call.ttl_ms, on_extended, op) == REDLOCK_OK;
 }
 
 static void on_extended(void *context, struct redlock_lock *lock, int result) {
-    struct turn *turn = context;
+    struct key_op *op = context;
     struct script_value value = one;
-    step_measure(turn, METRIC_EXTEND, result);
-    if (extends_again(turn, lock, result)) return;
+    step_measure(op, METRIC_EXTEND, result);
+    if (extends_again(op, lock, result)) return;
     if (result == REDLOCK_OK) {
-        int64_t ends_ns = gateway_now_ns() + turn->call.ttl_ms * GATEWAY_MS;
-        if (turn->sight.ends_ns == SIGHT_NEVER || ends_ns > turn->sight.ends_ns)
-            turn->sight.ends_ns = ends_ns;
-        turn->effects++;
-        if (lock == turn->lock) turn->lock = NULL;
-        key_keep(turn->key, lock, turn->sight.ends_ns);
+        int64_t ends_ns = gateway_now_ns() + op->call.ttl_ms * GATEWAY_MS;
+        if (op->observation.ends_ns == OBSERVED_NEVER_ENDS || ends_ns > op->observation.ends_ns)
+            op->observation.ends_ns = ends_ns;
+        op->effects++;
+        if (lock == op->lock) op->lock = NULL;
+        key_keep(op->key, lock, op->observation.ends_ns);
     } else if (result == REDLOCK_LOST) {
-        key_forget(turn->key);
+        key_forget(op->key);
     } else {
-        value = failure(turn, result, lock);
+        value = failure(op, result, lock);
     }
     if (result == REDLOCK_LOST)
-        turn_late(turn, &none);
+        key_op_late(op, &none);
     else
-        turn_go(turn, &value);
+        key_op_go(op, &value);
 }
 
-static bool extend(struct turn *turn, struct script_value *value) {
+static bool extend(struct key_op *op, struct script_value *value) {
     static const char no_fence[] =
         "ERR this lock cannot be extended here: it was taken through another gateway or "
         "before this one started, or was one too many to remember, so its "
         "fencing token is not known. It can be released";
-    if (turn->call.ttl_ms <= 0) return release(turn, value);
-    if (turn->sight.state == SIGHT_ABSENT) return answered(value, none);
-    if (turn->call.ttl_ms > REDLOCK_TTL_MS_MAX)
+    if (op->call.ttl_ms <= 0) return release(op, value);
+    if (op->observation.state == OBSERVED_ABSENT) return answered(value, none);
+    if (op->call.ttl_ms > REDLOCK_TTL_MS_MAX)
         return answered(value,
-                        sentence(turn, "ERR a lock lives for at most 24 hours between extensions"));
-    if (turn->call.ttl_ms < REDLOCK_TTL_MS_MIN) turn->call.ttl_ms = REDLOCK_TTL_MS_MIN;
-    turn->tries = 0;
-    struct redlock_lock *lock = seen_lock(turn, turn->call.ttl_ms, value);
+                        sentence(op, "ERR a lock lives for at most 24 hours between extensions"));
+    if (op->call.ttl_ms < REDLOCK_TTL_MS_MIN) op->call.ttl_ms = REDLOCK_TTL_MS_MIN;
+    op->tries = 0;
+    struct redlock_lock *lock = seen_lock(op, op->call.ttl_ms, value);
     if (lock == NULL) return true;
-    if (turn->gateway->options->guarded && lock == turn->lock)
-        return answered(value, sentence(turn, no_fence));
-    int result = redlock_extend_start(lock, turn->call.ttl_ms, on_extended, turn);
-    return result == REDLOCK_OK ? false : answered(value, failure(turn, result, NULL));
+    if (op->gateway->options->guarded && lock == op->lock)
+        return answered(value, sentence(op, no_fence));
+    int result = redlock_extend_start(lock, op->call.ttl_ms, on_extended, op);
+    return result == REDLOCK_OK ? false : answered(value, failure(op, result, NULL));
 }
 
 /* ---- taking ---- */
 
 static void on_taken(void *context, struct redlock_lock *lock, int result) {
-    struct turn *turn = context;
+    struct key_op *op = context;
     struct script_value value = ok;
-    step_measure(turn, METRIC_TAKE, result);
+    step_measure(op, METRIC_TAKE, result);
     if (result == REDLOCK_OK) {
         struct redlock_bytes token = redlock_token(lock);
-        int64_t ends_ns = gateway_now_ns() + turn->call.ttl_ms * GATEWAY_MS;
-        sight_set(&turn->sight, token.data, token.bytes, ends_ns);
-        turn->effects++;
-        turn->lock = NULL;
-        key_keep(turn->key, lock, ends_ns);
+        int64_t ends_ns = gateway_now_ns() + op->call.ttl_ms * GATEWAY_MS;
+        observation_set(&op->observation, token.data, token.bytes, ends_ns);
+        op->effects++;
+        op->lock = NULL;
+        key_keep(op->key, lock, ends_ns);
     } else if (result == REDLOCK_HELD) {
         value = nil;
     } else {
-        value = failure(turn, result, lock);
+        value = failure(op, result, lock);
     }
-    /* It was seen to be free in this very turn. */
-    if (result == REDLOCK_HELD && turn->sight.state == SIGHT_ABSENT)
-        turn_late(turn, &nil);
+    /* It was seen to be free in this very operation. */
+    if (result == REDLOCK_HELD && op->observation.state == OBSERVED_ABSENT)
+        key_op_late(op, &nil);
     else
-        turn_go(turn, &value);
+        key_op_go(op, &value);
 }
 
 /* A lock that is not remembered has no known fencing token: its client could not extend it, and
  * would hear of that too late. */
-static bool is_full(const struct turn *turn) {
-    const struct gateway *gateway = turn->gateway;
-    return gateway->options->guarded && turn->key->lock == NULL &&
-           !keys_have_room(gateway, turn->key->name);
+static bool is_full(const struct key_op *op) {
+    const struct gateway *gateway = op->gateway;
+    return gateway->options->guarded && op->key->lock == NULL &&
+           !keys_have_room(gateway, op->key->name);
 }
 
-static bool take(struct turn *turn, struct script_value *value) {
+static bool take(struct key_op *op, struct script_value *value) {
     static const char no_room[] =
         "ERR this gateway cannot remember more locks, and in guarded mode one that it does "
         "not remember cannot be extended: release some, use shorter names, or raise "
         "--lock-memory";
-    const struct script_call *call = &turn->call;
+    const struct script_call *call = &op->call;
     if (call->value.bytes == 0 || call->value.bytes > REDLOCK_OWNER_BYTES_MAX) {
-        snprintf(turn->text, sizeof turn->text,
+        snprintf(op->text, sizeof op->text,
                  "ERR the value of a lock is from 1 to %d bytes long, this one is %zu",
                  REDLOCK_OWNER_BYTES_MAX, call->value.bytes);
-        return answered(value, error_of(turn));
+        return answered(value, error_of(op));
     }
     if (call->ttl_ms < REDLOCK_TTL_MS_MIN || call->ttl_ms > REDLOCK_TTL_MS_MAX)
-        return answered(value, sentence(turn, "ERR a lock lives from 10 milliseconds to 24 hours"));
-    if (turn->sight.state == SIGHT_LOCK) {
-        turn->gateway->metrics.steps[METRIC_TAKE][METRIC_NOT]++;
+        return answered(value, sentence(op, "ERR a lock lives from 10 milliseconds to 24 hours"));
+    if (op->observation.state == OBSERVED_LOCK) {
+        op->gateway->metrics.steps[METRIC_TAKE][METRIC_NOT]++;
         return answered(value, nil);
     }
-    if (is_full(turn)) {
-        turn->gateway->keys.not_kept++;
-        return answered(value, sentence(turn, no_room));
+    if (is_full(op)) {
+        op->gateway->keys.not_kept++;
+        return answered(value, sentence(op, no_room));
     }
-    if (!make_lock(turn, call->ttl_ms, call->value, value)) return true;
-    int result = redlock_acquire_start(turn->lock, 0, on_taken, turn);
-    return result == REDLOCK_OK ? false : answered(value, failure(turn, result, NULL));
+    if (!make_lock(op, call->ttl_ms, call->value, value)) return true;
+    int result = redlock_acquire_start(op->lock, 0, on_taken, op);
+    return result == REDLOCK_OK ? false : answered(value, failure(op, result, NULL));
 }
 
 /* ---- looking ---- */
 
-static bool act(struct turn *turn, struct script_value *value) {
-    const struct sight *sight = &turn->sight;
-    switch (turn->call.command) {
+static bool act(struct key_op *op, struct script_value *value) {
+    const struct observation *observation = &op->observation;
+    switch (op->call.command) {
     case SCRIPT_GET:
-        if (sight->state != SIGHT_LOCK) return answered(value, nil);
-        *value = (struct script_value){.kind = SCRIPT_BYTES,
-                                       .bytes = sight_value(sight->token, sight->token_bytes)};
+        if (observation->state != OBSERVED_LOCK) return answered(value, nil);
+        *value = (struct script_value){
+            .kind = SCRIPT_BYTES,
+            .bytes = observation_value(observation->token, observation->token_bytes)};
         return true;
-    case SCRIPT_EXISTS: return answered(value, sight->state == SIGHT_LOCK ? one : none);
-    case SCRIPT_PTTL: return answered(value, remaining(turn));
-    case SCRIPT_DELETE: return release(turn, value);
-    case SCRIPT_EXTEND: return extend(turn, value);
-    case SCRIPT_TAKE: return take(turn, value);
+    case SCRIPT_EXISTS: return answered(value, observation->state == OBSERVED_LOCK ? one : none);
+    case SCRIPT_PTTL: return answered(value, remaining(op));
+    case SCRIPT_DELETE: return release(op, value);
+    case SCRIPT_EXTEND: return extend(op, value);
+    case SCRIPT_TAKE: return take(op, value);
     }
     return answered(value, nil);
 }
 
 /* What is kept here and not on the nodes was deleted elsewhere. */
-static void compare_kept(struct turn *turn) {
-    struct key *key = turn->key;
+static void compare_kept(struct key_op *op) {
+    struct key *key = op->key;
     if (key->lock == NULL) return;
-    if (key_lock(key, &turn->sight) != NULL) {
+    if (key_lock(key, &op->observation) != NULL) {
         /* The nodes' keys may live that much longer than what is surely left. */
-        int64_t asking_ns = gateway_now_ns() - turn->since_ns;
+        int64_t asking_ns = gateway_now_ns() - op->since_ns;
         key_keep(key, key->lock,
-                 turn->sight.ends_ns == SIGHT_NEVER ? key->ends_ns
-                                                    : turn->sight.ends_ns + asking_ns);
+                 op->observation.ends_ns == OBSERVED_NEVER_ENDS
+                     ? key->ends_ns
+                     : op->observation.ends_ns + asking_ns);
     } else if (redlock_validity_ms(key->lock) > 0) {
         key_forget(key);
-        channel_tell(turn->gateway, key->name, "del");
+        channel_notify(op->gateway, key->name, "del");
     }
 }
 
-static bool look(struct turn *turn, struct script_value *value);
+static bool peek(struct key_op *op, struct script_value *value);
 
-static struct script_value unseen(struct turn *turn, enum sight_verdict verdict) {
+static struct script_value unseen(struct key_op *op, enum observation_verdict verdict) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
-    if (verdict == SIGHT_FOREIGN)
-        return sentence(turn, "WRONGTYPE the key holds something else than a lock: not a string");
-    if (verdict == SIGHT_LONG)
+    if (verdict == OBSERVED_FOREIGN)
+        return sentence(op, "WRONGTYPE the key holds something else than a lock: not a string");
+    if (verdict == OBSERVED_LONG)
         return sentence(
-            turn, "ERR the key holds something else than a lock: a string of over 1024 bytes");
-    for (size_t i = 0; i < redlock_client_nodes(turn->gateway->client); i++)
-        verdicts[i] = turn->views[i].verdict;
-    failure_text(turn->gateway, REDLOCK_NO_QUORUM, verdicts, turn->text, sizeof turn->text);
-    return error_of(turn);
+            op, "ERR the key holds something else than a lock: a string of over 1024 bytes");
+    for (size_t i = 0; i < redlock_client_nodes(op->gateway->client); i++)
+        verdicts[i] = op->views[i].verdict;
+    failure_text(op->gateway, REDLOCK_NO_QUORUM, verdicts, op->text, sizeof op->text);
+    return error_of(op);
 }
 
 /* In guarded mode a node that lost its data says "absent" of every lock. It does not count. */
-static void leave_out_recovering(struct turn *turn, size_t nodes) {
-    for (size_t i = 0; turn->gateway->options->guarded && i < nodes; i++) {
+static void leave_out_recovering(struct key_op *op, size_t nodes) {
+    for (size_t i = 0; op->gateway->options->guarded && i < nodes; i++) {
         struct redlock_node_status status = {.size = sizeof status};
-        if (redlock_client_node(turn->gateway->client, i, &status) != REDLOCK_OK) continue;
-        if (status.verdict != REDLOCK_VERDICT_GRANTED) turn->views[i].verdict = status.verdict;
+        if (redlock_client_node(op->gateway->client, i, &status) != REDLOCK_OK) continue;
+        if (status.verdict != REDLOCK_VERDICT_GRANTED) op->views[i].verdict = status.verdict;
     }
 }
 
-static void on_look(void *context, struct redlock_lock *lock, int result) {
+static void on_peek(void *context, struct redlock_lock *lock, int result) {
     (void)lock;
-    struct turn *turn = context;
+    struct key_op *op = context;
     struct script_value value;
-    size_t nodes = redlock_client_nodes(turn->gateway->client);
-    leave_out_recovering(turn, nodes);
-    enum sight_verdict verdict = sight_judge(turn->views, nodes, turn->since_ns, &turn->sight);
-    step_measure(turn, METRIC_LOOK, verdict == SIGHT_UNKNOWN ? REDLOCK_NO_QUORUM : REDLOCK_OK);
-    if (verdict == SIGHT_UNKNOWN && result == REDLOCK_OK && ++turn->looks < LOOKS_MAX) {
-        if (look(turn, &value)) turn_go(turn, &value);
+    size_t nodes = redlock_client_nodes(op->gateway->client);
+    leave_out_recovering(op, nodes);
+    enum observation_verdict verdict =
+        observation_judge(op->views, nodes, op->since_ns, &op->observation);
+    step_measure(op, METRIC_PEEK, verdict == OBSERVED_UNKNOWN ? REDLOCK_NO_QUORUM : REDLOCK_OK);
+    if (verdict == OBSERVED_UNKNOWN && result == REDLOCK_OK && ++op->peeks < PEEKS_MAX) {
+        if (peek(op, &value)) key_op_go(op, &value);
         return;
     }
-    if (verdict != SIGHT_SEEN) {
-        value = unseen(turn, verdict);
-        turn_go(turn, &value);
+    if (verdict != OBSERVED_DECIDED) {
+        value = unseen(op, verdict);
+        key_op_go(op, &value);
         return;
     }
-    compare_kept(turn);
-    if (act(turn, &value)) turn_go(turn, &value);
+    compare_kept(op);
+    if (act(op, &value)) key_op_go(op, &value);
 }
 
-static bool look(struct turn *turn, struct script_value *value) {
-    size_t nodes = redlock_client_nodes(turn->gateway->client);
-    if (!make_lock(turn, turn->gateway->options->ttl_ms, (struct script_bytes){NULL, 0}, value))
+static bool peek(struct key_op *op, struct script_value *value) {
+    size_t nodes = redlock_client_nodes(op->gateway->client);
+    if (!make_lock(op, op->gateway->options->ttl_ms, (struct script_bytes){NULL, 0}, value))
         return true;
-    turn->views = calloc(nodes, sizeof *turn->views);
-    if (turn->views == NULL) return answered(value, failure(turn, REDLOCK_NO_MEMORY, NULL));
-    int result = redlock_look_start(turn->lock, turn->views, nodes, on_look, turn);
-    return result == REDLOCK_OK ? false : answered(value, failure(turn, result, NULL));
+    op->views = calloc(nodes, sizeof *op->views);
+    if (op->views == NULL) return answered(value, failure(op, REDLOCK_NO_MEMORY, NULL));
+    int result = redlock_peek_start(op->lock, op->views, nodes, on_peek, op);
+    return result == REDLOCK_OK ? false : answered(value, failure(op, result, NULL));
 }
 
-bool step_call(struct turn *turn, const struct script_call *call, struct script_value *value) {
-    turn->call = *call;
-    if (turn->sight.state == SIGHT_NONE) key_believed(turn->key, &turn->sight);
+bool step_call(struct key_op *op, const struct script_call *call, struct script_value *value) {
+    op->call = *call;
+    if (op->observation.state == OBSERVED_NONE) key_believed(op->key, &op->observation);
     /* Who only wants to take finds out by trying; but where a lock is kept here, a look is
      * cheaper. */
     bool tries = call->command == SCRIPT_TAKE &&
-                 (turn->key->lock == NULL || redlock_validity_ms(turn->key->lock) == 0);
-    bool needs_look = turn->sight.state == SIGHT_NONE && !tries;
-    return needs_look ? look(turn, value) : act(turn, value);
+                 (op->key->lock == NULL || redlock_validity_ms(op->key->lock) == 0);
+    bool needs_peek = op->observation.state == OBSERVED_NONE && !tries;
+    return needs_peek ? peek(op, value) : act(op, value);
 }

@@ -9,11 +9,11 @@
 
 #include "script.h"
 
-struct turn;
+struct key_op;
 
-/* True: *value is the answer. False: it comes later, by turn_go() or turn_late(). */
-bool step_call(struct turn *turn, const struct script_call *call, struct script_value *value);
+/* True: *value is the answer. False: it comes later, by key_op_go() or key_op_late(). */
+bool step_call(struct key_op *op, const struct script_call *call, struct script_value *value);
 /* Lets go of what the last step needed. */
-void step_close(struct turn *turn);
+void step_close(struct key_op *op);
 
 #endif

@@ -15,7 +15,7 @@ struct transaction {
     bool open, broken, watching;
     char *watched_key; /* NULL: none */
     size_t watched_key_bytes;
-    struct sight watched;
+    struct observation watched;
     size_t count, at;
     struct plan plans[PLANS_MAX];
     char *bytes[PLANS_MAX]; /* a value each; behind the first one the key of all */
@@ -64,10 +64,10 @@ void transaction_break(struct connection *connection) {
 
 /* ---- WATCH ---- */
 
-/* It only looks: what it has seen is in the turn. */
-static enum script_step watch_program(struct turn *turn, const struct script_value *answer,
+/* It only looks: what it has seen is in the operation. */
+static enum script_step watch_program(struct key_op *op, const struct script_value *answer,
                                       struct script_call *call, struct script_value *result) {
-    (void)turn;
+    (void)op;
     if (answer == NULL) {
         *call = (struct script_call){.command = SCRIPT_GET};
         return SCRIPT_CALLS;
@@ -77,13 +77,13 @@ static enum script_step watch_program(struct turn *turn, const struct script_val
     return SCRIPT_ENDS;
 }
 
-static void watch_over(struct turn *turn, const struct script_value *result) {
-    struct connection *connection = connection_of(turn);
+static void watch_over(struct key_op *op, const struct script_value *result) {
+    struct connection *connection = connection_of(op);
     if (result->kind == SCRIPT_ERROR) {
         transaction_free(connection);
     } else {
         connection->transaction->watching = true;
-        connection->transaction->watched = turn->sight;
+        connection->transaction->watched = op->observation;
     }
     if (connection->wire != NULL) reply_value(&connection->reply, result);
     connection_answered(connection);
@@ -116,7 +116,7 @@ void command_watch(struct connection *connection) {
     transaction->watched_key_bytes = key.bytes;
     connection->busy = true;
     if (transaction->watched_key != NULL &&
-        turn_begin(&connection->turn, connection->gateway, key, NULL, watch_program, watch_over))
+        key_op_begin(&connection->op, connection->gateway, key, NULL, watch_program, watch_over))
         return;
     transaction_free(connection);
     reply_error(&connection->reply, "OOM out of memory");
@@ -199,28 +199,27 @@ static void begin_anew(struct transaction *transaction) {
     evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
 }
 
-/* Whether the watched key is another than it was; the turn has just looked, or tried. */
-static bool was_changed(const struct turn *turn, const struct transaction *transaction) {
-    if (turn->changed) return true;
-    bool looked =
-        transaction->watching && !turn->watched && turn->effects == 0 && transaction->at == 0;
-    return looked && !sight_same(&turn->sight, &transaction->watched);
+/* Whether the watched key is another than it was; the operation has just looked, or tried. */
+static bool was_changed(const struct key_op *op, const struct transaction *transaction) {
+    if (op->changed) return true;
+    bool looked = transaction->watching && !op->watched && op->effects == 0 && transaction->at == 0;
+    return looked && !observation_same(&op->observation, &transaction->watched);
 }
 
 /* NIL: the watched lock is another. An error ends it: "cannot know" must not look like an EXEC that
  * was done. */
-static enum script_step exec_program(struct turn *turn, const struct script_value *answer,
+static enum script_step exec_program(struct key_op *op, const struct script_value *answer,
                                      struct script_call *call, struct script_value *result) {
-    struct transaction *transaction = connection_of(turn)->transaction;
+    struct transaction *transaction = connection_of(op)->transaction;
     if (answer == NULL) {
         begin_anew(transaction);
-    } else if (was_changed(turn, transaction)) {
+    } else if (was_changed(op, transaction)) {
         *result = (struct script_value){.kind = SCRIPT_NIL};
         return SCRIPT_ENDS;
     }
     while (transaction->at < transaction->count) {
         struct plan *plan = &transaction->plans[transaction->at];
-        if (plan_step(plan, turn, answer, call, result) == SCRIPT_CALLS) return SCRIPT_CALLS;
+        if (plan_step(plan, op, answer, call, result) == SCRIPT_CALLS) return SCRIPT_CALLS;
         if (result->kind == SCRIPT_ERROR) return SCRIPT_ENDS;
         reply_value(&transaction->answers, result);
         transaction->at++;
@@ -230,8 +229,8 @@ static enum script_step exec_program(struct turn *turn, const struct script_valu
     return SCRIPT_ENDS;
 }
 
-static void exec_over(struct turn *turn, const struct script_value *result) {
-    struct connection *connection = connection_of(turn);
+static void exec_over(struct key_op *op, const struct script_value *result) {
+    struct connection *connection = connection_of(op);
     struct transaction *transaction = connection->transaction;
     if (connection->wire != NULL && result->kind == SCRIPT_STATUS) {
         reply_array(&connection->reply, transaction->count);
@@ -263,11 +262,11 @@ void command_exec(struct connection *connection) {
     transaction->answers.protocol = connection->reply.protocol;
     /* What WATCH has seen is deleted or extended by its token, without another look: it is there,
      * or it is not. */
-    const struct sight *watched =
+    const struct observation *watched =
         transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
     connection->busy = true;
-    if (turn_begin(&connection->turn, connection->gateway, transaction->plans[0].key, watched,
-                   exec_program, exec_over))
+    if (key_op_begin(&connection->op, connection->gateway, transaction->plans[0].key, watched,
+                     exec_program, exec_over))
         return;
     transaction_free(connection);
     reply_error(&connection->reply, "OOM out of memory");

@@ -93,7 +93,7 @@ static unsigned names(unsigned kind) {
     if (kind <= HISTORY_WRITE_REFUSED) return NAMES_CLIENT | NAMES_RESOURCE;
     if (kind <= HISTORY_CLIENT_CLOCK) return NAMES_CLIENT;
     if (kind <= HISTORY_KEY_FOREIGN) return NAMES_NODE | NAMES_RESOURCE;
-    if (kind <= HISTORY_NODE_STANDING) return NAMES_NODE;
+    if (kind <= HISTORY_NODE_ELIGIBILITY) return NAMES_NODE;
     if (kind == HISTORY_VOTE) return NAMES_CLIENT | NAMES_NODE | NAMES_RESOURCE;
     return 0;
 }
@@ -134,7 +134,7 @@ size_t check_history(const struct history *history, unsigned rules,
     if (rules & (1u << CHECK_FENCE | 1u << CHECK_FENCE_ORDER | 1u << CHECK_LOST_UPDATE))
         judge_register(&report);
     if (rules & (1u << CHECK_UNFIT_VOTE | 1u << CHECK_REFUSED | 1u << CHECK_RECOVERED))
-        judge_standing(&report);
+        judge_eligibility(&report);
     if (rules & (1u << CHECK_ONE_LIST | 1u << CHECK_LIVENESS)) judge_lists(&report);
     if (judged(&report, CHECK_ORPHAN)) judge_orphans(&report);
     if (judged(&report, CHECK_LINEARIZABLE)) judge_order(&report);

@@ -14,11 +14,11 @@
 /* ---- calls ---- */
 
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
-    struct net_reply told = *reply;
-    told.verdict = policy_verdict(call, reply->verdict);
+    struct net_reply reported = *reply;
+    reported.verdict = policy_verdict(call, reply->verdict);
     call->busy = false;
     call->next = NULL;
-    net->handlers.reply(net->handlers.context, call, &told);
+    net->handlers.reply(net->handlers.context, call, &reported);
 }
 
 void calls_fail(struct net *net, struct call_queue *queue, int verdict) {
@@ -135,10 +135,10 @@ static void post_record(struct world *world, const struct net_request *request,
     message->expected = request->expected;
     message->was_kept = request->was_kept;
     message->keep = request->keep;
-    message->body = body_new(world);
+    message->payload = payload_new(world);
     for (size_t i = 0; i < request->fields_count; i++)
-        body_add(message->body, request->fields[i].data, request->fields[i].bytes);
-    if (request->floor) body_set_fences(message->body, request->floor);
+        payload_add(message->payload, request->fields[i].data, request->fields[i].bytes);
+    if (request->floor) payload_set_fences(message->payload, request->floor);
 }
 
 static void post_guarded(const struct conn *conn, const struct net_request *request,

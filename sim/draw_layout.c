@@ -204,7 +204,7 @@ void draw_layout_make(struct draw_layout *layout, const struct picture *picture,
     layout->left = words ? GUTTER : 4;
     layout->axis_y = words ? 24 + 18 * (picture->violations_count > 0) : 0;
     layout->top = words ? layout->axis_y + 16 : 4;
-    story_tell(&layout->story, picture->history, &picture->names);
+    story_describe(&layout->story, picture->history, &picture->names);
     make_rows(layout);
     draw_spans_make(layout);
     collect_times(layout);

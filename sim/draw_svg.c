@@ -88,7 +88,7 @@ static void put_head(struct column *column, const struct picture *picture) {
     }
 }
 
-static bool tells_of_wakes(const struct history *history) {
+static bool reports_of_wakes(const struct history *history) {
     for (size_t i = 0; i < history->count; i++)
         if (draw_wake(&history->records[i])) return true;
     return false;
@@ -127,7 +127,7 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
         "Crossed: not running. Dotted edge: cut off. Time is compressed; a zigzag on the axis stands for 200 ms or "
         "more.",
         12, "font-size=\"12\" style=\"fill:var(--soft)\"");
-    if (tells_of_wakes(picture->history))
+    if (reports_of_wakes(picture->history))
         put(column, 0,
             "Dotted arrows: what a node tells without being asked, a hint for those who wait.", 12,
             "font-size=\"12\" style=\"fill:var(--soft)\"");

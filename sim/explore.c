@@ -132,7 +132,7 @@ int explore_exit_of(const struct outcome *outcome) {
     return EXPLORE_LIVENESS;
 }
 
-static int tell_failure(const struct worker *worker, const struct plan_wish *wish) {
+static int report_failure(const struct worker *worker, const struct plan_wish *wish) {
     static struct plan plan;
     plan_draw(&plan, worker->failed_seed, wish);
     plan_print(&plan, stdout);
@@ -157,7 +157,7 @@ static const struct worker *first_failure(const struct shared *shared, unsigned 
 
 static bool died(int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; }
 
-static void tell_crash(const struct worker *worker, int status, const struct plan_wish *wish) {
+static void report_crash(const struct worker *worker, int status, const struct plan_wish *wish) {
     fprintf(stderr, "redlock-sim: a worker died (%s %d) on seed %" PRIu64 "\nto see it: ",
             WIFSIGNALED(status) ? "signal" : "exit status",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
@@ -183,7 +183,7 @@ static uint64_t await_workers(struct shared *shared, const struct explore_option
         for (unsigned i = 0; i < options->jobs; i++) {
             if (pids[i] != pid || !died(status)) continue;
             uint64_t seed = atomic_load(&shared->worker[i].seed);
-            tell_crash(&shared->worker[i], status, &options->wish);
+            report_crash(&shared->worker[i], status, &options->wish);
             never_beyond(shared, seed);
             if (seed < first) first = seed;
         }
@@ -209,7 +209,7 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
     uint64_t crashed = await_workers(shared, options, pids, began);
     if (!options->quiet) show_summary(shared, options, began);
     const struct worker *failed = first_failure(shared, options->jobs);
-    int result = failed ? tell_failure(failed, &options->wish) : EXPLORE_OK;
+    int result = failed ? report_failure(failed, &options->wish) : EXPLORE_OK;
     /* The seed that comes first decides. */
     return crashed != UINT64_MAX && (!failed || crashed < failed->failed_seed) ? EXPLORE_CRASH
                                                                                : result;

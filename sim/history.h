@@ -66,7 +66,7 @@
     X(NODE_PROMOTED, "node, a replica, is promoted again") \
     X(NODE_POLICY, "node's maxmemory-policy is switched to one that evicts (`value` 1), or back (0)") \
     X(NODE_MEMBERS, "node carries a record of list `message`, of epoch `value`, whose members are nodes `until`, by bits; `result` 1: what is left of node does") \
-    X(NODE_STANDING, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch") \
+    X(NODE_ELIGIBILITY, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch") \
     X(VOTE, "node raises the fence to `value` for token, as an intact node (`result` 1) or one that should not (0)") \
     /* the network. `op` is enum net_op; `message` joins the four */ \
     X(SENT, "client sends a request to node") \

@@ -124,7 +124,7 @@ static void put_details(struct line *line, const struct history_record *record) 
         for (unsigned i = 0; i < RL_NODES_MAX; i++)
             if (record->until >> i & 1) put(line, " %u", i + 1);
         break;
-    case HISTORY_NODE_STANDING:
+    case HISTORY_NODE_ELIGIBILITY:
         put(line, " %s epoch %" PRId64, record->result ? "intact" : "recovering", record->value);
         break;
     case HISTORY_VOTE:

@@ -35,28 +35,28 @@ void tokens_free(struct tokens *tokens);
 
 /* What few messages carry: a record's fields, the words of a survey's answer, the fences. Shared by
  * whoever still needs it: a message, the log of the node that it was written on. */
-enum { BODY_TEXT = 16384, BODY_WORDS = 64 };
+enum { PAYLOAD_TEXT = 16384, PAYLOAD_WORDS = 64 };
 
-struct body {
-    struct body *next; /* of the spare ones */
-    struct body *all;  /* of all that there are */
+struct payload {
+    struct payload *next; /* of the spare ones */
+    struct payload *all;  /* of all that there are */
     unsigned users;
     size_t words_count, text_bytes;
     struct word {
         uint16_t at, bytes;
-    } words[BODY_WORDS];
+    } words[PAYLOAD_WORDS];
     bool has_fences;
-    char text[BODY_TEXT];
+    char text[PAYLOAD_TEXT];
     int64_t fences[NODE_STRIPES];
 };
-struct body *body_new(struct world *world);
-struct body *body_share(struct body *body);
-void body_drop(struct world *world, struct body *body); /* NULL is fine */
-void body_add(struct body *body, const void *data, size_t bytes);
-struct net_bytes body_word(const struct body *body, size_t index);
-void body_set_fences(struct body *body, const int64_t *fences);
-void bodies_begin(struct world *world);
-void bodies_free(struct world *world);
+struct payload *payload_new(struct world *world);
+struct payload *payload_share(struct payload *payload);
+void payload_drop(struct world *world, struct payload *payload); /* NULL is fine */
+void payload_add(struct payload *payload, const void *data, size_t bytes);
+struct net_bytes payload_word(const struct payload *payload, size_t index);
+void payload_set_fences(struct payload *payload, const int64_t *fences);
+void payloads_begin(struct world *world);
+void payloads_free(struct world *world);
 
 enum message_what {
     MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
@@ -89,8 +89,8 @@ struct message {
     uint64_t quorum;  /* CONNECT: of its record; 0: it has none */
     /* While somebody waits. */
     uint32_t waiter;
-    int rank;      /* HINT; -1: the key has changed */
-    rl_ns told_at; /* HINT */
+    int rank;          /* HINT; -1: the key has changed */
+    rl_ns notified_at; /* HINT */
     bool passes;
     int64_t age_us, count;
     /* Guarded. */
@@ -100,7 +100,7 @@ struct message {
     bool was_kept, keep;
     uint64_t nonce, expected;
     int64_t fence;
-    struct body *body;
+    struct payload *payload;
 };
 
 struct messages {
@@ -127,9 +127,9 @@ struct link {
     unsigned node;
     uint32_t connection; /* counts them */
     bool open;           /* the node has it open */
-    bool old;            /* with the body of the node that its replica has taken the place of */
-    int16_t half;        /* what the SET said whose ZADD has not arrived */
-    unsigned cut;        /* enum link_way */
+    bool old;     /* with the incarnation of the node that its replica has taken the place of */
+    int16_t half; /* what the SET said whose ZADD has not arrived */
+    unsigned cut; /* enum link_way */
     rl_ns delay_next;
     bool lose_next_answer;
     struct channel requests, answers;
@@ -149,8 +149,8 @@ struct link {
 void wire_connect(struct world *world, unsigned client, unsigned slot);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
-void wire_tell(struct world *world, struct message *hint,
-               rl_ns late); /* on a connection of its own */
+void wire_notify(struct world *world, struct message *hint,
+                 rl_ns late); /* on a connection of its own */
 void wire_announce(struct world *world, unsigned client, unsigned slot,
                    bool all); /* its data, not the record alone */
 /* The client gives the connection up: what has not arrived never does. */
@@ -158,7 +158,8 @@ void wire_reset(struct world *world, unsigned client, unsigned slot);
 /* The process has ended, and what it was to be told with it. (A mere reset leaves that on its way:
  * to hear of an earlier connection is one more thing that must not matter.) */
 void wire_end(struct world *world, unsigned client, unsigned slot);
-void wire_node_died(struct world *world, unsigned node, bool old); /* old: its earlier body */
+void wire_node_died(struct world *world, unsigned node,
+                    bool old); /* old: its earlier incarnation */
 void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
 struct link *link_of(struct world *world, const struct message *message);
@@ -182,14 +183,14 @@ struct guard_change {
     uint16_t stripes[WORLD_RESOURCES_MAX];
     uint64_t nonce, expected;
     int64_t fence;
-    struct body *body;
+    struct payload *payload;
 };
 
 struct server {
     struct world *world;
     unsigned node;
-    bool old; /* the body of its node that its replica has taken the place of: its keys are not the
-                 node's */
+    bool old; /* the incarnation of its node that its replica has taken the place of: its keys are
+                 not the node's */
     uint32_t process; /* counts server processes of the world: each has a run_id of its own */
     char run_id[41];
     unsigned list;     /* of members, in its record; 0: none ... */
@@ -245,12 +246,12 @@ struct history_record server_record(const struct server *server, enum history_ki
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void server_go_back(struct server *server, rl_ns span); /* to the data of this long ago */
 void servers_heal(struct world *world);
-/* tell.c: client tracking, and the line of those who wait */
-void tell_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
-void tell_track(struct server *server, struct message *request);
-void tell_changed(struct server *server, unsigned resource, bool expired);
-void tell_flushed(struct server *server);
-void tell_heard(struct world *world, const struct message *hint); /* the client did */
+/* notify.c: client tracking, and the queue of those who wait */
+void notify_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
+void notify_track(struct server *server, struct message *request);
+void notify_changed(struct server *server, unsigned resource, bool expired);
+void notify_flushed(struct server *server);
+void notify_heard(struct world *world, const struct message *hint); /* the client did */
 void server_forget_waiters(struct server *server);
 /* server_guard.c: record and fences */
 void server_guard_begin(struct world *world); /* records as `redlock up` would have written them */
@@ -259,7 +260,7 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
 void server_guard_forget(struct server *server);
 void server_guard_flushed(struct server *server);
 void server_guard_deleted(struct server *server); /* the record alone */
-void server_guard_look(
+void server_guard_peek(
     struct server *server); /* after whatever may have changed whether it is intact */
 uint64_t server_guard_quorum(const struct server *server); /* of its record; 0: none */
 /* server_state.c: what a server says of itself, and what it announces */
@@ -402,7 +403,7 @@ struct world {
     struct server server[RL_NODES_MAX], old[RL_NODES_MAX];
     uint32_t processes, waiters, replids;
     const struct link *serving; /* whose request a node works off just now; NULL: none */
-    struct body *bodies, *spare_bodies;
+    struct payload *payloads, *spare_payloads;
     struct node_table *scratch;
     struct {
         int64_t value, fence;

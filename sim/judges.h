@@ -45,10 +45,10 @@ struct words judge_ms(rl_ns at); /* "301.2 ms": exact, as many digits as it take
 struct words judge_client(int client);     /* A, B, ... */
 struct words judge_resource(int resource); /* job, r2, r3, ... */
 
-void judge_leases(struct report *report);   /* EXCLUSION, RESURRECTED, LATE_LOSS */
-void judge_register(struct report *report); /* FENCE, LOST_UPDATE */
-void judge_standing(struct report *report); /* UNFIT_VOTE, REFUSED, RECOVERED */
-void judge_lists(struct report *report);    /* ONE_LIST; LIVENESS of operators */
+void judge_leases(struct report *report);      /* EXCLUSION, RESURRECTED, LATE_LOSS */
+void judge_register(struct report *report);    /* FENCE, LOST_UPDATE */
+void judge_eligibility(struct report *report); /* UNFIT_VOTE, REFUSED, RECOVERED */
+void judge_lists(struct report *report);       /* ONE_LIST; LIVENESS of operators */
 void judge_orphans(struct report *report);
 void judge_order(struct report *report); /* LINEARIZABLE */
 void judge_liveness(struct report *report);

@@ -58,7 +58,7 @@ struct hold {
     rl_ns until;    /* the first of `until` as moved and LOST */
     size_t release; /* RELEASE; NOWHERE */
     size_t next;    /* the next ACQUIRED of this resource; NOWHERE */
-    bool told_lost;
+    bool reported_lost;
 };
 
 struct order {
@@ -95,10 +95,10 @@ static struct hold hold_from(const struct history_record *record, size_t index) 
 /* What the holder's records say of its hold, between ACQUIRED and RELEASED. */
 static void note(struct hold *hold, const struct history_record *record, size_t index) {
     if (record->kind == HISTORY_RELEASE && hold->release == NOWHERE) hold->release = index;
-    if (is_extension(record) && !hold->told_lost) hold->until = record->until;
+    if (is_extension(record) && !hold->reported_lost) hold->until = record->until;
     if (record->kind != HISTORY_LOST) return;
-    if (!hold->told_lost && record->at < hold->until) hold->until = record->at;
-    hold->told_lost = true;
+    if (!hold->reported_lost && record->at < hold->until) hold->until = record->at;
+    hold->reported_lost = true;
 }
 
 /* Is the core of the acquisition at `index` empty? Looks on, so only where two begin in the same

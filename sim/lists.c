@@ -88,7 +88,7 @@ void judge_lists(struct report *report) {
             registry.lists[record->message] = (struct list){record->value, (uint32_t)record->until};
             look(&registry, record->message, i);
             break;
-        case HISTORY_NODE_STANDING:
+        case HISTORY_NODE_ELIGIBILITY:
             registry.intact[record->node] = record->result != 0;
             look(&registry, registry.carries[record->node], i);
             break;

@@ -22,7 +22,7 @@ struct wanted {
     rl_ns free_from; /* nobody's validity runs from here on */
     rl_ns marked;    /* counted up to here */
     rl_ns waited;
-    bool told;
+    bool reported;
 };
 
 struct watch {
@@ -38,8 +38,8 @@ static void count_up(struct watch *watch, unsigned resource, size_t index) {
     rl_ns from = wanted->marked > wanted->free_from ? wanted->marked : wanted->free_from;
     if (watch->faults_ended && wanted->count > 0 && at > from) wanted->waited += at - from;
     wanted->marked = at;
-    if (wanted->waited <= watch->report->history->liveness_bound || wanted->told) return;
-    wanted->told = true;
+    if (wanted->waited <= watch->report->history->liveness_bound || wanted->reported) return;
+    wanted->reported = true;
     judge_found(
         watch->report, CHECK_LIVENESS, wanted->first, index, at - wanted->waited, at,
         "%s was free and wanted for %s after the faults had ended, and by %s nobody had acquired it; %s may be "

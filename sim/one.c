@@ -28,8 +28,8 @@ static void print_violations(const struct outcome *outcome) {
     if (outcome->count == 0) puts("no rule is violated");
 }
 
-static void shrink_and_tell(struct player *player, struct plan *plan, struct plan_mask *mask,
-                            struct outcome *outcome) {
+static void shrink_and_report(struct player *player, struct plan *plan, struct plan_mask *mask,
+                              struct outcome *outcome) {
     size_t before = 0, after = 0;
     for (size_t i = 0; i < plan->count; i++) before += plan_mask_has(mask, i);
     plan->options.record_messages = 0;
@@ -57,7 +57,7 @@ int explore_one(const struct explore_one *options) {
     fflush(stdout); /* should the run itself die */
     player_play(player, &plan, &mask, &outcome);
     bool shrinks = options->shrink && outcome.count > 0;
-    if (shrinks) shrink_and_tell(player, &plan, &mask, &outcome);
+    if (shrinks) shrink_and_report(player, &plan, &mask, &outcome);
     print_actions(&plan, &mask);
     if (options->trace || shrinks) print_trace(player_history(player));
     print_violations(&outcome);

@@ -77,7 +77,7 @@ int64_t queue_ask(struct queue *queue, const struct queue_request *request, int6
     }
     for (unsigned at = (unsigned)moved; moved >= 0 && at < armed && at < queue->count; at++) {
         if (queue->place[at].waiter == request->waiter) continue;
-        news->told[news->count++] = (struct queue_told){queue->place[at], (int)at};
+        news->notices[news->count++] = (struct queue_notice){queue->place[at], (int)at};
     }
     return answer;
 }

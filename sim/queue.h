@@ -37,10 +37,10 @@ struct queue_request {
 /* Whose turn is near, and learns it: its rank. */
 struct queue_news {
     unsigned count;
-    struct queue_told {
+    struct queue_notice {
         struct queue_place place;
         int rank;
-    } told[QUEUE_MAX];
+    } notices[QUEUE_MAX];
 };
 
 /* How many are before the waiter, or, when it left, how many remain; -1: the line is full. `armed`

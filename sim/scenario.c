@@ -213,7 +213,7 @@ static void print_head(const struct scene *scene) {
 static void print_story(const struct scene_result *result) {
     struct story story;
     const struct story_names names = {scene_client_names, scene_resource_names};
-    story_tell(&story, &result->history, &names);
+    story_describe(&story, &result->history, &names);
     for (size_t i = 0; i < story.count; i++) {
         char time[PHRASE_TIME_BYTES];
         printf("%3zu  %10s  %s\n", i + 1, phrase_time(story.events[i].at, time, sizeof time),

@@ -126,7 +126,7 @@ static unsigned intact_at(const struct history *history, const struct scene_line
     rl_mask intact = rl_all(RL_NODES_MAX);
     for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
         const struct history_record *record = &history->records[i];
-        if (record->kind != HISTORY_NODE_STANDING) continue;
+        if (record->kind != HISTORY_NODE_ELIGIBILITY) continue;
         intact &= (rl_mask)~rl_bit((unsigned)record->node);
         if (record->result) intact |= rl_bit((unsigned)record->node);
     }
@@ -140,7 +140,7 @@ static bool members_at(const struct history *history, const struct scene_line *c
     for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
         const struct history_record *record = &history->records[i];
         if (record->kind == HISTORY_NODE_MEMBERS && !record->result) carries[record->node] = record;
-        if (record->kind != HISTORY_NODE_STANDING) continue;
+        if (record->kind != HISTORY_NODE_ELIGIBILITY) continue;
         intact &= (rl_mask)~rl_bit((unsigned)record->node);
         if (record->result) intact |= rl_bit((unsigned)record->node);
     }

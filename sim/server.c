@@ -104,7 +104,7 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     struct world *world = server->world;
     int resource = resource_of(key.data, key.bytes);
     if (resource >= 0 && change != NODE_CHANGE_LOST)
-        tell_changed(server, (unsigned)resource, change == NODE_CHANGE_EXPIRED);
+        notify_changed(server, (unsigned)resource, change == NODE_CHANGE_EXPIRED);
     if (resource < 0 || server->old) return;
     uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
@@ -196,7 +196,7 @@ static void write_op(struct server *server, struct message *request) {
     server_await_expiry(server);
 }
 
-/* PTTL of the key that ends last; for LOOK there is only one, and its value goes with it. */
+/* PTTL of the key that ends last; for PEEK_VALUE there is only one, and its value goes with it. */
 void server_read(struct server *server, struct message *request) {
     int64_t now_ms = server_wall_ms(server);
     request->remaining_ms = -2;
@@ -207,7 +207,7 @@ void server_read(struct server *server, struct message *request) {
     }
     request->verdict =
         request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
-    if (request->op != NET_LOOK || request->remaining_ms == -2) return;
+    if (request->op != NET_PEEK_VALUE || request->remaining_ms == -2) return;
     struct node_bytes value = node_get(server->table, resource_key(request->keys[0]), now_ms);
     request->value =
         token_number(&server->world->tokens, (struct net_bytes){value.data, value.bytes});
@@ -231,7 +231,7 @@ static void serve(struct server *server, struct message *request) {
         break;
     case NET_OF_SERVER:
     case NET_OF_RECORD: server_guard_serve(server, request); break;
-    case NET_OF_WAITERS: tell_serve(server, request); break;
+    case NET_OF_WAITERS: notify_serve(server, request); break;
     }
 }
 
@@ -275,7 +275,7 @@ void server_serve(struct server *server, struct message *request) {
         return;
     }
     if (request->what == MESSAGE_TRACK) {
-        tell_track(server, request);
+        notify_track(server, request);
         return;
     }
     execute(server, request);

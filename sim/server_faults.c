@@ -68,7 +68,7 @@ void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
     if (keeps == NODE_LOSES_LAST_SECOND) server_go_back(server, LAST_SECOND);
     node_expire_due(server->table, server_wall_ms(server));
     server_await_expiry(server);
-    server_guard_look(server);
+    server_guard_peek(server);
 }
 
 static void promote(struct server *server, rl_ns lag) {
@@ -90,7 +90,7 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
     while ((message = messages_pop(&server->pile)))
         message_free(world, message); /* the old master's */
     server_await_expiry(server);
-    server_guard_look(server);
+    server_guard_peek(server);
 }
 
 /* The old master becomes a server of its own beside the node, with whoever is connected. */
@@ -125,7 +125,7 @@ void node_split(struct world *world, unsigned node, rl_ns lag) {
     promote(server, lag);
     server->expiry_at = RL_NEVER;
     server_await_expiry(server);
-    server_guard_look(server);
+    server_guard_peek(server);
 }
 
 void node_old_ends(struct world *world, unsigned node) {
@@ -142,9 +142,9 @@ void node_flush(struct world *world, unsigned node) {
     server_write(server, HISTORY_NODE_FLUSH, 0);
     node_flush_all(server->table);
     server_announce(server);
-    tell_flushed(server);
+    notify_flushed(server);
     server_guard_flushed(server);
-    server_guard_look(server);
+    server_guard_peek(server);
 }
 
 void node_evict(struct world *world, unsigned node, unsigned resource) {
@@ -157,8 +157,8 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
         server->evicted++;
         server->sound = false;
     }
-    tell_changed(server, resource, false);
-    server_guard_look(server);
+    notify_changed(server, resource, false);
+    server_guard_peek(server);
 }
 
 /* ---- clocks, modes, pauses ------------------------------------------------------------------- */

@@ -48,24 +48,25 @@ void server_guard_deleted(struct server *server) { remember(server, GUARD_DELETE
 
 static void forget_from(struct server *server, size_t first) {
     for (size_t i = first; i < server->guard_count; i++)
-        body_drop(server->world, server->guard[i].body);
+        payload_drop(server->world, server->guard[i].payload);
     server->guard_count = first;
 }
 
 void server_guard_forget(struct server *server) { forget_from(server, 0); }
 
 static enum node_answer write_record(struct node_table *table, const struct guard_change *change) {
-    struct node_field fields[BODY_WORDS / 2];
-    const struct body *body = change->body;
+    struct node_field fields[PAYLOAD_WORDS / 2];
+    const struct payload *payload = change->payload;
     struct node_record_write write = {.expected = change->expected,
                                       .nonce = change->nonce,
                                       .was_kept = change->was_kept,
                                       .keep = change->keep,
-                                      .floor = body->has_fences ? body->fences : NULL,
+                                      .floor = payload->has_fences ? payload->fences : NULL,
                                       .fields = fields,
-                                      .fields_count = body->words_count / 2};
+                                      .fields_count = payload->words_count / 2};
     for (size_t i = 0; i < write.fields_count; i++) {
-        struct net_bytes name = body_word(body, 2 * i), value = body_word(body, 2 * i + 1);
+        struct net_bytes name = payload_word(payload, 2 * i),
+                         value = payload_word(payload, 2 * i + 1);
         fields[i] = (struct node_field){{name.data, name.bytes}, {value.data, value.bytes}};
     }
     return node_record_write(table, &write);
@@ -93,9 +94,9 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
 
 static bool read_record(const struct server *server, struct rl_record *record) {
     const struct node_field *fields;
-    struct net_bytes words[BODY_WORDS];
+    struct net_bytes words[PAYLOAD_WORDS];
     size_t count = node_record(server->table, &fields);
-    for (size_t i = 0; i < count && 2 * i + 1 < BODY_WORDS; i++) {
+    for (size_t i = 0; i < count && 2 * i + 1 < PAYLOAD_WORDS; i++) {
         words[2 * i] = (struct net_bytes){fields[i].name.data, fields[i].name.bytes};
         words[2 * i + 1] = (struct net_bytes){fields[i].value.data, fields[i].value.bytes};
     }
@@ -117,21 +118,21 @@ static void note_list(struct server *server, const struct rl_record *record) {
     world_write(world, &members);
 }
 
-void server_guard_look(struct server *server) {
+void server_guard_peek(struct server *server) {
     struct rl_record record;
     struct world *world = server->world;
     if (!world->options.guarded) return;
     bool was = server->intact;
     bool known = read_record(server, &record);
     note_list(server, known ? &record : NULL);
-    server->intact = known && record.standing == RL_RECORD_INTACT &&
+    server->intact = known && record.eligibility == RL_RECORD_INTACT &&
                      strcmp(record.run_id, server->run_id) == 0 &&
                      record.evicted == server->evicted && server->sound;
     if (server->intact == was || server->old) return;
-    struct history_record standing = server_record(server, HISTORY_NODE_STANDING);
-    standing.result = server->intact;
-    standing.value = known ? record.epoch : 0;
-    world_write(world, &standing);
+    struct history_record eligibility = server_record(server, HISTORY_NODE_ELIGIBILITY);
+    eligibility.result = server->intact;
+    eligibility.value = known ? record.epoch : 0;
+    world_write(world, &eligibility);
 }
 
 uint64_t server_guard_quorum(const struct server *server) {
@@ -139,13 +140,14 @@ uint64_t server_guard_quorum(const struct server *server) {
     return read_record(server, &record) ? record.quorum_id : 0;
 }
 
-/* Does this one's record name a newer body of the node than its own? Then it has been taken for
- * lost. */
-static bool knows_newer(const struct server *server, uint64_t id, const struct rl_body *own) {
+/* Does this one's record name a newer incarnation of the node than its own? Then it has been taken
+ * for lost. */
+static bool knows_newer(const struct server *server, uint64_t id,
+                        const struct rl_incarnation *own) {
     struct rl_record record;
     if (!server->up || !read_record(server, &record)) return false;
     const struct rl_member *member = rl_record_member(&record, id);
-    return member && rl_body_compare(own, &member->body) < 0;
+    return member && rl_incarnation_compare(own, &member->incarnation) < 0;
 }
 
 bool node_is_intact(const struct world *world, unsigned node) {
@@ -157,8 +159,8 @@ bool node_is_intact(const struct world *world, unsigned node) {
     const uint64_t id = record.node_id;
     const struct rl_member *member = rl_record_member(&record, id);
     for (unsigned i = 0; member && i < world->options.nodes; i++) {
-        if (knows_newer(&world->server[i], id, &member->body)) return false;
-        if (world->old[i].up && knows_newer(&world->old[i], id, &member->body)) return false;
+        if (knows_newer(&world->server[i], id, &member->incarnation)) return false;
+        if (world->old[i].up && knows_newer(&world->old[i], id, &member->incarnation)) return false;
     }
     return true;
 }
@@ -246,15 +248,15 @@ static void confirm(struct server *server, struct message *request) {
         request->fence, request->stripes, request->stripes_count, server_wall_ms(server)));
 }
 
-static void tell_record(struct server *server, struct message *request) {
+static void report_record(struct server *server, struct message *request) {
     const struct node_field *fields;
     size_t count = node_record(server->table, &fields);
     request->verdict = count > 0 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
     if (count == 0) return;
-    request->body = body_new(server->world);
+    request->payload = payload_new(server->world);
     for (size_t i = 0; i < count; i++) {
-        body_add(request->body, fields[i].name.data, fields[i].name.bytes);
-        body_add(request->body, fields[i].value.data, fields[i].value.bytes);
+        payload_add(request->payload, fields[i].name.data, fields[i].name.bytes);
+        payload_add(request->payload, fields[i].value.data, fields[i].value.bytes);
     }
 }
 
@@ -263,11 +265,11 @@ static void take_record(struct server *server, struct message *request) {
                                         .expected = request->expected,
                                         .was_kept = request->was_kept,
                                         .keep = request->keep,
-                                        .body = request->body};
+                                        .payload = request->payload};
     enum node_answer answer = write_record(server->table, &change);
     request->verdict = (int16_t)verdict_of(answer);
     if (answer == NODE_GRANTED) server_record_changed(server);
-    bool installed = change.body->has_fences && change.was_kept && !change.keep;
+    bool installed = change.payload->has_fences && change.was_kept && !change.keep;
     if (answer == NODE_GRANTED && installed) server->sound = true;
     if (answer == NODE_GRANTED && !server->old) {
         struct guard_change *written = remember(server, GUARD_WRITTEN);
@@ -275,29 +277,29 @@ static void take_record(struct server *server, struct message *request) {
         written->expected = change.expected;
         written->was_kept = change.was_kept;
         written->keep = change.keep;
-        written->body = body_share(request->body);
+        written->payload = payload_share(request->payload);
     }
-    server_guard_look(server);
-    body_drop(server->world, request->body); /* the answer has none */
-    request->body = NULL;
+    server_guard_peek(server);
+    payload_drop(server->world, request->payload); /* the answer has none */
+    request->payload = NULL;
 }
 
-static void tell_fences(struct server *server, struct message *request) {
+static void report_fences(struct server *server, struct message *request) {
     const int64_t *fences = node_fences(server->table, request->nonce);
     request->verdict = fences ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_RECOVERING;
     if (!fences) return;
-    request->body = body_new(server->world);
-    body_set_fences(request->body, fences);
+    request->payload = payload_new(server->world);
+    payload_set_fences(request->payload, fences);
 }
 
-static void tell_words(struct server *server, struct message *request, const char *const *words,
-                       size_t count) {
+static void report_words(struct server *server, struct message *request, const char *const *words,
+                         size_t count) {
     request->verdict = REDLOCK_VERDICT_GRANTED;
-    request->body = body_new(server->world);
-    for (size_t i = 0; i < count; i++) body_add(request->body, words[i], strlen(words[i]));
+    request->payload = payload_new(server->world);
+    for (size_t i = 0; i < count; i++) payload_add(request->payload, words[i], strlen(words[i]));
 }
 
-static void survey(struct server *server, struct message *request) {
+static void server_info(struct server *server, struct message *request) {
     rl_ns wall = clock_read(&server->clock, server->world->now);
     char seconds[24], micros[24], quorum_text[24];
     snprintf(seconds, sizeof(seconds), "%lld", (long long)(wall / (1000 * RL_MS)));
@@ -313,12 +315,12 @@ static void survey(struct server *server, struct message *request) {
              (unsigned long long)server_guard_quorum(server));
     const char *const quorum[] = {quorum_text};
     switch ((enum net_question)request->question) {
-    case NET_ASK_TIME: tell_words(server, request, time, 2); break;
-    case NET_ASK_INFO_MEMORY: tell_words(server, request, memory, 1); break;
-    case NET_ASK_INFO_REPLICATION: tell_words(server, request, role, 1); break;
-    case NET_ASK_POLICY: tell_words(server, request, policy, 2); break;
+    case NET_ASK_TIME: report_words(server, request, time, 2); break;
+    case NET_ASK_INFO_MEMORY: report_words(server, request, memory, 1); break;
+    case NET_ASK_INFO_REPLICATION: report_words(server, request, role, 1); break;
+    case NET_ASK_POLICY: report_words(server, request, policy, 2); break;
     case NET_ASK_QUORUM:
-        tell_words(server, request, quorum, server_guard_quorum(server) != 0);
+        report_words(server, request, quorum, server_guard_quorum(server) != 0);
         break;
     default:
         request->verdict = REDLOCK_VERDICT_ERROR;
@@ -332,10 +334,10 @@ void server_guard_serve(struct server *server, struct message *request) {
     case NET_EXTEND: extend(server, request); break;
     case NET_RAISE: raise(server, request); break;
     case NET_CONFIRM: confirm(server, request); break;
-    case NET_RECORD: tell_record(server, request); break;
+    case NET_RECORD: report_record(server, request); break;
     case NET_RECORD_WRITE: take_record(server, request); break;
-    case NET_FENCES: tell_fences(server, request); break;
-    case NET_SURVEY: survey(server, request); break;
+    case NET_FENCES: report_fences(server, request); break;
+    case NET_SERVER_INFO: server_info(server, request); break;
     case NET_STATE: server_state_serve(server, request); break;
     default: request->verdict = REDLOCK_VERDICT_ERROR; break;
     }
@@ -353,15 +355,16 @@ static void fill_record(const struct world *world, bool other, struct rl_record 
     record->quorum_id = other ? OTHER_QUORUM_ID : QUORUM_ID;
     record->epoch = 1;
     record->settled = true;
-    record->standing = RL_RECORD_INTACT;
+    record->eligibility = RL_RECORD_INTACT;
     record->ttl_max_ms = world->options.ttl_ms_max;
     for (unsigned i = 0; i < world->options.nodes; i++) {
         if (is_other(world, i) != other || (world->options.spare & rl_bit(i))) continue;
         struct rl_member *member = &record->members[record->members_count++];
         member->id = i + 1;
-        member->body.number = 1;
+        member->incarnation.number = 1;
         snprintf(member->url, sizeof(member->url), "redis://n%u", i + 1);
-        memcpy(member->body.run_id, world->server[i].run_id, sizeof(member->body.run_id));
+        memcpy(member->incarnation.run_id, world->server[i].run_id,
+               sizeof(member->incarnation.run_id));
     }
 }
 
@@ -375,19 +378,19 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     record_write(&text, record);
     struct guard_change *change = remember(server, GUARD_WRITTEN);
     change->nonce = record->nonce;
-    change->body = body_new(world);
+    change->payload = payload_new(world);
     for (size_t i = 0; i < text.fields_count; i++)
-        body_add(change->body, text.fields[i].data, text.fields[i].bytes);
-    body_set_fences(change->body, floor);
+        payload_add(change->payload, text.fields[i].data, text.fields[i].bytes);
+    payload_set_fences(change->payload, floor);
     change->at = -RL_NEVER; /* no replica lags that far */
     (void)write_record(server->table, change);
     server->sound = server->intact = true;
     if (!world->options.changes) return;
     note_list(server, record);
-    struct history_record standing = server_record(server, HISTORY_NODE_STANDING);
-    standing.result = 1;
-    standing.value = record->epoch;
-    world_write(world, &standing);
+    struct history_record eligibility = server_record(server, HISTORY_NODE_ELIGIBILITY);
+    eligibility.result = 1;
+    eligibility.value = record->epoch;
+    world_write(world, &eligibility);
 }
 
 void server_guard_begin(struct world *world) {

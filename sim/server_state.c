@@ -124,8 +124,8 @@ void server_state_serve(struct server *server, struct message *request) {
     };
     memcpy(state.replid, server->replid, sizeof(state.replid));
     request->verdict = REDLOCK_VERDICT_GRANTED;
-    request->body = body_new(server->world);
-    body_add(request->body, &state, sizeof(state));
+    request->payload = payload_new(server->world);
+    payload_add(request->payload, &state, sizeof(state));
 }
 
 /* ---- what befalls it ------------------------------------------------------------------------- */
@@ -137,10 +137,10 @@ static void resync(struct server *server) {
     server_go_back(server, server->world->now - server->resync_to);
     server_write(server, HISTORY_NODE_RESYNCED, 0);
     server_announce(server);
-    tell_flushed(server);
+    notify_flushed(server);
     server->expiry_at = RL_NEVER;
     server_await_expiry(server);
-    server_guard_look(server);
+    server_guard_peek(server);
 }
 
 static void resync_later(struct world *world, void *argument, int64_t number) {
@@ -180,8 +180,8 @@ void node_follows_deletion(struct world *world, unsigned node, unsigned resource
     if (!node_evict_key(server->table, resource_key(resource)))
         return; /* as a loss, which it is to its holder */
     server->sound = false;
-    tell_changed(server, resource, false);
-    server_guard_look(server);
+    notify_changed(server, resource, false);
+    server_guard_peek(server);
 }
 
 void node_promote(struct world *world, unsigned node) {
@@ -191,7 +191,7 @@ void node_promote(struct world *world, unsigned node) {
     server->replica = false;
     server->resyncs++;
     new_replid(server);
-    server_guard_look(server);
+    server_guard_peek(server);
 }
 
 void node_gets_replica(struct world *world, unsigned node) {
@@ -200,7 +200,7 @@ void node_gets_replica(struct world *world, unsigned node) {
     server_write(server, HISTORY_NODE_REPLICA, 0);
     server->replicas = 1;
     new_replid(server);
-    server_guard_look(server);
+    server_guard_peek(server);
 }
 
 void node_policy(struct world *world, unsigned node, bool may_evict) {
@@ -221,5 +221,5 @@ void node_delete_record(struct world *world, unsigned node) {
         return;
     server_guard_deleted(server);
     server_record_changed(server);
-    server_guard_look(server);
+    server_guard_peek(server);
 }

@@ -82,16 +82,16 @@ static void sort_events(struct story *story) {
     }
 }
 
-void story_tell(struct story *story, const struct history *history,
-                const struct story_names *names) {
+void story_describe(struct story *story, const struct history *history,
+                    const struct story_names *names) {
     *story = (struct story){.history = history, .names = *names};
     index_tokens(story);
     index_messages(story);
-    story->told = allocate(history->count, 1);
+    story->described = allocate(history->count, 1);
     /* Causes before effects: a restart says which keys it lost, so it is told before they are. */
     for (size_t i = 0; i < history->count; i++) story_node_event(story, i);
     for (size_t i = 0; i < history->count; i++) {
-        if (story->told[i]) continue;
+        if (story->described[i]) continue;
         story_client_event(story, i);
         story_key_event(story, i);
         story_message_event(story, i);
@@ -103,6 +103,6 @@ void story_free(struct story *story) {
     free(story->events);
     free(story->exchanges);
     free(story->owners);
-    free(story->told);
+    free(story->described);
     *story = (struct story){0};
 }

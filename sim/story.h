@@ -37,11 +37,11 @@ struct story {
     size_t exchanges_count;
     int8_t *owners; /* by token: client, -1 for a stranger's; [0] is nobody's */
     size_t owners_count;
-    uint8_t *told; /* by record: said in a sentence already */
+    uint8_t *described; /* by record: said in a sentence already */
 };
 
-void story_tell(struct story *story, const struct history *history,
-                const struct story_names *names);
+void story_describe(struct story *story, const struct history *history,
+                    const struct story_names *names);
 void story_free(struct story *story);
 
 /* Whose token this is; -1: a stranger's. */
@@ -49,7 +49,7 @@ int story_owner(const struct story *story, uint32_t token);
 /* "A", or "the stranger" */
 const char *story_client(const struct story *story, int client);
 
-/* The parts of story_tell(), one a file: each says what it knows of the record at `index`. */
+/* The parts of story_describe(), one a file: each says what it knows of the record at `index`. */
 struct story_event *story_add(struct story *story, size_t index, const char *label);
 void story_client_event(struct story *story, size_t index);
 void story_node_event(struct story *story, size_t index);

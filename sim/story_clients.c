@@ -43,10 +43,10 @@ static rl_mask sent_now(struct story *story, size_t index, int op) {
     for (size_t i = index; i < history->count && history->records[i].at == record->at; i++) {
         const struct history_record *sent = &history->records[i];
         if (sent->kind != HISTORY_SENT || sent->client != record->client || sent->op != op ||
-            story->told[i])
+            story->described[i])
             continue;
         nodes |= rl_bit((unsigned)sent->node);
-        story->told[i] = 1;
+        story->described[i] = 1;
     }
     return nodes;
 }
@@ -88,8 +88,8 @@ static uint32_t last_token(const struct story *story, size_t index) {
     return 0;
 }
 
-static void tell_acquire(struct story *story, size_t index, const char *client,
-                         const char *resource) {
+static void describe_acquire(struct story *story, size_t index, const char *client,
+                             const char *resource) {
     rl_mask nodes = sent_now(story, index, NET_ACQUIRE);
     struct story_event *event = story_add(story, index, "asks");
     event->client = story->history->records[index].client;
@@ -102,8 +102,8 @@ static void tell_acquire(struct story *story, size_t index, const char *client,
     }
 }
 
-static void tell_acquired(struct story *story, size_t index, const char *client,
-                          const char *resource) {
+static void describe_acquired(struct story *story, size_t index, const char *client,
+                              const char *resource) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = answered_by(story, index, REDLOCK_VERDICT_GRANTED, record->token);
     char list[PHRASE_NODES_BYTES], until[PHRASE_TIME_BYTES];
@@ -118,8 +118,8 @@ static void tell_acquired(struct story *story, size_t index, const char *client,
     phrase_add(&phrase, ".");
 }
 
-static void tell_not_acquired(struct story *story, size_t index, const char *client,
-                              const char *resource) {
+static void describe_not_acquired(struct story *story, size_t index, const char *client,
+                                  const char *resource) {
     const struct history_record *record = &story->history->records[index];
     uint32_t token = last_token(story, index);
     rl_mask granted = answered_by(story, index, REDLOCK_VERDICT_GRANTED, token);
@@ -139,8 +139,8 @@ static void tell_not_acquired(struct story *story, size_t index, const char *cli
     phrase_add(&phrase, ".");
 }
 
-static void tell_release(struct story *story, size_t index, const char *client,
-                         const char *resource) {
+static void describe_release(struct story *story, size_t index, const char *client,
+                             const char *resource) {
     rl_mask nodes = sent_now(story, index, NET_RELEASE);
     struct story_event *event = story_add(story, index, "releases");
     event->client = story->history->records[index].client;
@@ -155,8 +155,8 @@ static void tell_release(struct story *story, size_t index, const char *client,
 }
 
 /* An acquisition, extension or release that is over; `verb` names it. */
-static void tell_end(struct story *story, size_t index, const char *label, const char *format,
-                     const char *client) {
+static void describe_end(struct story *story, size_t index, const char *label, const char *format,
+                         const char *client) {
     const struct history_record *record = &story->history->records[index];
     char words[40];
     snprintf(words, sizeof words, "%s: %s", label, result_word(record->result));
@@ -172,16 +172,16 @@ static void tell_end(struct story *story, size_t index, const char *label, const
     phrase_add(&phrase, ".");
 }
 
-static struct story_event *tell(struct story *story, size_t index, const char *label) {
+static struct story_event *describe(struct story *story, size_t index, const char *label) {
     struct story_event *event = story_add(story, index, label);
     event->client = story->history->records[index].client;
     return event;
 }
 
-static void tell_extend(struct story *story, size_t index, const char *client,
-                        const char *resource) {
+static void describe_extend(struct story *story, size_t index, const char *client,
+                            const char *resource) {
     rl_mask nodes = sent_now(story, index, NET_EXTEND);
-    struct story_event *event = tell(story, index, "extends");
+    struct story_event *event = describe(story, index, "extends");
     char list[PHRASE_NODES_BYTES];
     struct phrase phrase;
     phrase_begin(&phrase, event->text, sizeof event->text);
@@ -190,8 +190,8 @@ static void tell_extend(struct story *story, size_t index, const char *client,
     phrase_add(&phrase, ".");
 }
 
-static void tell_register(struct story *story, size_t index, const char *client,
-                          const char *resource) {
+static void describe_register(struct story *story, size_t index, const char *client,
+                              const char *resource) {
     const struct history_record *record = &story->history->records[index];
     char label[40];
     const char *verb = record->kind == HISTORY_READ    ? "reads"
@@ -215,7 +215,7 @@ static void tell_register(struct story *story, size_t index, const char *client,
 }
 
 /* ", 1 s": how much of its validity is left to a client that is told of a loss; "" when none is. */
-static void tell_margin(const struct story *story, size_t index, char *words, size_t size) {
+static void describe_margin(const struct story *story, size_t index, char *words, size_t size) {
     const struct history_record *records = story->history->records;
     size_t from = last_of(story, index, HISTORY_ACQUIRED),
            renewed = last_of(story, index, HISTORY_RENEWED);
@@ -229,7 +229,7 @@ static void tell_margin(const struct story *story, size_t index, char *words, si
         snprintf(words, size, ", %s", phrase_time(until - records[index].at, left, sizeof left));
 }
 
-static void tell_operate(struct story *story, size_t index, const char *client) {
+static void describe_operate(struct story *story, size_t index, const char *client) {
     const struct history_record *record = &story->history->records[index];
     static const char *const words[] = {"changes", "inits", "adds", "removes"};
     const char *word = words[record->value >= 1 && record->value <= 3 ? record->value : 0];
@@ -237,13 +237,13 @@ static void tell_operate(struct story *story, size_t index, const char *client) 
     if (record->node >= 0) snprintf(node, sizeof node, "node %d", record->node + 1);
     char label[40];
     snprintf(label, sizeof label, "%s %s", word, node);
-    struct story_event *event = tell(story, index, label);
+    struct story_event *event = describe(story, index, label);
     snprintf(event->text, sizeof event->text, "%s begins: %s %s.", client, word,
              node[0] ? node : "the quorum");
 }
 
-static void tell_state(struct story *story, size_t index, const char *client,
-                       const char *resource) {
+static void describe_state(struct story *story, size_t index, const char *client,
+                           const char *resource) {
     const struct history_record *record = &story->history->records[index];
     char words[PHRASE_TIME_BYTES], label[40];
     struct story_event *event;
@@ -252,54 +252,54 @@ static void tell_state(struct story *story, size_t index, const char *client,
         phrase_time(record->until, words, sizeof words);
         if (index > 0 && record[-1].kind == HISTORY_RESUME && record[-1].client == record->client) {
             /* The first thing after a stop, before any message: its clock had stopped too. */
-            event = tell(story, index, "still holds it");
+            event = describe(story, index, "still holds it");
             snprintf(event->text, sizeof event->text,
                      "By %s's clock no time has passed: it believes to hold %s until %s.", client,
                      resource, words);
             break;
         }
-        event = tell(story, index, "renewed");
+        event = describe(story, index, "renewed");
         snprintf(event->text, sizeof event->text, "%s holds %s until %s now: renewed.", client,
                  resource, words);
         break;
     case HISTORY_UNSURE:
-        event = tell(story, index, "unsure");
+        event = describe(story, index, "unsure");
         snprintf(event->text, sizeof event->text,
                  "%s could not renew %s; some validity is left, and it tries again.", client,
                  resource);
         break;
     case HISTORY_LOST:
-        event = tell(story, index, "told: lost");
-        tell_margin(story, index, words, sizeof words);
+        event = describe(story, index, "told: lost");
+        describe_margin(story, index, words, sizeof words);
         snprintf(event->text, sizeof event->text, "%s is told that %s is lost%s%s.", client,
                  resource, words, words[0] != '\0' ? " before its validity ends" : "");
         break;
     case HISTORY_CANCEL:
-        event = tell(story, index, "cancels");
+        event = describe(story, index, "cancels");
         snprintf(event->text, sizeof event->text, "%s gives up asking for %s.", client, resource);
         break;
     case HISTORY_PAUSE:
-        event = tell(story, index, "stops");
+        event = describe(story, index, "stops");
         snprintf(event->text, sizeof event->text, "%s stops running.", client);
         break;
     case HISTORY_RESUME:
-        event = tell(story, index, "goes on");
+        event = describe(story, index, "goes on");
         snprintf(event->text, sizeof event->text, "%s runs again.", client);
         break;
     case HISTORY_CLIENT_CRASH:
-        event = tell(story, index, "crashes");
+        event = describe(story, index, "crashes");
         snprintf(event->text, sizeof event->text, "%s crashes, for good.", client);
         break;
-    case HISTORY_OPERATE: tell_operate(story, index, client); break;
+    case HISTORY_OPERATE: describe_operate(story, index, client); break;
     case HISTORY_OPERATED:
         snprintf(label, sizeof label, record->result == REDLOCK_OK ? "changed" : "not changed");
-        event = tell(story, index, label);
+        event = describe(story, index, label);
         snprintf(event->text, sizeof event->text, "%s's change of the quorum is over: %s.", client,
                  redlock_result_text(record->result));
         break;
     case HISTORY_CLIENT_CLOCK:
         snprintf(label, sizeof label, "clock %s", phrase_step(record->value, words, sizeof words));
-        event = tell(story, index, label);
+        event = describe(story, index, label);
         snprintf(event->text, sizeof event->text, "%s's wall clock steps by %s.", client,
                  phrase_step(record->value, words, sizeof words));
         break;
@@ -313,19 +313,21 @@ void story_client_event(struct story *story, size_t index) {
     const char *client = story_client(story, record->client);
     const char *resource = record->resource < 0 ? "" : story->names.resources[record->resource];
     switch (record->kind) {
-    case HISTORY_ACQUIRE: tell_acquire(story, index, client, resource); break;
-    case HISTORY_ACQUIRED: tell_acquired(story, index, client, resource); break;
-    case HISTORY_NOT_ACQUIRED: tell_not_acquired(story, index, client, resource); break;
-    case HISTORY_RELEASE: tell_release(story, index, client, resource); break;
+    case HISTORY_ACQUIRE: describe_acquire(story, index, client, resource); break;
+    case HISTORY_ACQUIRED: describe_acquired(story, index, client, resource); break;
+    case HISTORY_NOT_ACQUIRED: describe_not_acquired(story, index, client, resource); break;
+    case HISTORY_RELEASE: describe_release(story, index, client, resource); break;
     case HISTORY_RELEASED:
         if (record->result != REDLOCK_OK)
-            tell_end(story, index, "release", "release is over", client);
+            describe_end(story, index, "release", "release is over", client);
         break;
-    case HISTORY_EXTEND: tell_extend(story, index, client, resource); break;
-    case HISTORY_EXTENDED: tell_end(story, index, "extension", "extension is over", client); break;
+    case HISTORY_EXTEND: describe_extend(story, index, client, resource); break;
+    case HISTORY_EXTENDED:
+        describe_end(story, index, "extension", "extension is over", client);
+        break;
     case HISTORY_READ:
     case HISTORY_WRITE:
-    case HISTORY_WRITE_REFUSED: tell_register(story, index, client, resource); break;
-    default: tell_state(story, index, client, resource); break;
+    case HISTORY_WRITE_REFUSED: describe_register(story, index, client, resource); break;
+    default: describe_state(story, index, client, resource); break;
     }
 }

@@ -33,18 +33,18 @@ static rl_mask alike(struct story *story, size_t index, rl_ns within) {
          i++) {
         const struct history_record *record = &history->records[i];
         if (record->kind != first->kind || record->client != first->client ||
-            record->op != first->op || story->told[i])
+            record->op != first->op || story->described[i])
             continue;
         if (record->node < 0 || record->result != first->result) continue;
         if (record->kind == HISTORY_DROPPED && is_answer(story, record) != answers) continue;
         if (record->kind == HISTORY_SENT && record->token != first->token) continue;
         nodes |= rl_bit((unsigned)record->node);
-        story->told[i] = 1;
+        story->described[i] = 1;
     }
     return nodes;
 }
 
-static void tell_sent(struct story *story, size_t index) {
+static void describe_sent(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     const char *client = story_client(story, record->client);
     char list[PHRASE_NODES_BYTES];
@@ -65,7 +65,7 @@ static void tell_sent(struct story *story, size_t index) {
     }
 }
 
-static void tell_dropped(struct story *story, size_t index) {
+static void describe_dropped(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     bool answer = is_answer(story, record);
     const char *client = story_client(story, record->client);
@@ -94,7 +94,7 @@ static const char *verdict_words(const struct history_record *record) {
     return "answered with an error";
 }
 
-static void tell_late(struct story *story, size_t index) {
+static void describe_late(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (record->message >= story->exchanges_count) return;
     const struct story_exchange *exchange = &story->exchanges[record->message];
@@ -129,13 +129,13 @@ static bool drops_with_it(struct story *story, size_t index) {
     for (size_t i = from; i < history->count && history->records[i].at == gone->at; i++) {
         const struct history_record *record = &history->records[i];
         if (record->kind != HISTORY_DROPPED || record->client != gone->client) continue;
-        story->told[i] = 1;
+        story->described[i] = 1;
         any = any || net_op_is_write(record->op);
     }
     return any;
 }
 
-static void tell_disconnected(struct story *story, size_t index) {
+static void describe_disconnected(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *record = &history->records[index];
     /* A crash or a failover has been told, and says it. */
@@ -161,7 +161,7 @@ static bool is_wake(const struct history_record *record) {
 }
 
 /* Nodes that tell a client the same at about the same time. */
-static rl_mask tell_alike(struct story *story, size_t index) {
+static rl_mask describe_alike(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
     rl_mask nodes = 0;
@@ -170,19 +170,19 @@ static rl_mask tell_alike(struct story *story, size_t index) {
         const struct history_record *record = &history->records[i];
         bool same = record->kind == first->kind && record->client == first->client &&
                     record->value == first->value && record->resource == first->resource;
-        if (!same || story->told[i]) continue;
+        if (!same || story->described[i]) continue;
         nodes |= rl_bit((unsigned)record->node);
-        story->told[i] = 1;
+        story->described[i] = 1;
     }
     return nodes;
 }
 
-static void tell_woken(struct story *story, size_t index) {
+static void describe_woken(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     bool lost = record->kind == HISTORY_WAKE_LOST;
     const char *client = story_client(story, record->client);
     char list[PHRASE_NODES_BYTES];
-    phrase_nodes(tell_alike(story, index), list, sizeof list);
+    phrase_nodes(describe_alike(story, index), list, sizeof list);
     struct story_event *event = story_add(story, index,
                                           lost                 ? ""
                                           : record->value == 0 ? "called"
@@ -201,7 +201,7 @@ static void tell_woken(struct story *story, size_t index) {
 }
 
 /* The clients that one node announces at about this time that all its data are others. */
-static void tell_announced(struct story *story, size_t index) {
+static void describe_announced(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
     unsigned clients = 0, count = 0, said = 0;
@@ -211,7 +211,7 @@ static void tell_announced(struct story *story, size_t index) {
         if (record->kind != HISTORY_ANNOUNCED || record->node != first->node || record->value != 1)
             continue;
         clients |= 1u << record->client;
-        story->told[i] = 1;
+        story->described[i] = 1;
     }
     struct story_event *event = story_add(story, index, "announces it");
     event->nodes = rl_bit((unsigned)first->node);
@@ -233,25 +233,25 @@ static void tell_announced(struct story *story, size_t index) {
 
 void story_message_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    if (story->told[index] || record->client < 0 || record->node < 0) return;
+    if (story->described[index] || record->client < 0 || record->node < 0) return;
     if (record->kind == HISTORY_ANNOUNCED) {
-        if (record->value == 1) tell_announced(story, index);
+        if (record->value == 1) describe_announced(story, index);
         return;
     }
     if (record->kind == HISTORY_DISCONNECTED) {
-        tell_disconnected(story, index);
+        describe_disconnected(story, index);
         return;
     }
     if (is_wake(record)) {
-        tell_woken(story, index);
+        describe_woken(story, index);
         return;
     }
     if (!net_op_is_write(record->op)) return;
     switch (record->kind) {
-    case HISTORY_SENT: tell_sent(story, index); break;
-    case HISTORY_DROPPED: tell_dropped(story, index); break;
+    case HISTORY_SENT: describe_sent(story, index); break;
+    case HISTORY_DROPPED: describe_dropped(story, index); break;
     case HISTORY_ARRIVED:
-    case HISTORY_ANSWERED: tell_late(story, index); break;
+    case HISTORY_ANSWERED: describe_late(story, index); break;
     default: break;
     }
 }

@@ -28,7 +28,7 @@ static rl_mask same_on(struct story *story, size_t index, rl_ns within) {
             record->token != first->token)
             continue;
         nodes |= rl_bit((unsigned)record->node);
-        story->told[i] = 1;
+        story->described[i] = 1;
     }
     return nodes;
 }
@@ -46,7 +46,7 @@ static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum
         const struct history_record *record = &history->records[i];
         if (record->kind != kind || record->node < 0 || !(nodes & rl_bit((unsigned)record->node)))
             continue;
-        story->told[i] = 1;
+        story->described[i] = 1;
         int owner = story_owner(story, record->token);
         if (owners & (1u << (owner + 1))) continue;
         owners |= 1u << (owner + 1);
@@ -55,8 +55,8 @@ static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum
     }
 }
 
-static struct story_event *tell(struct story *story, size_t index, rl_mask nodes,
-                                const char *label) {
+static struct story_event *describe(struct story *story, size_t index, rl_mask nodes,
+                                    const char *label) {
     struct story_event *event = story_add(story, index, label);
     event->nodes = nodes;
     return event;
@@ -72,7 +72,7 @@ static const char *restart_text(int64_t keeps) {
                         : "without its last second of data";
 }
 
-static void tell_key(struct story *story, size_t index) {
+static void describe_key(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = same_on(story, index, record->kind == HISTORY_KEY_FOREIGN ? 0 : TOGETHER);
     char list[PHRASE_NODES_BYTES], label[40];
@@ -86,20 +86,20 @@ static void tell_key(struct story *story, size_t index) {
         add_keys_gone(story, index, nodes, HISTORY_KEY_SET, &ignored);
         bool sets = record->token != 0;
         struct story_event *event =
-            tell(story, index, nodes, sets ? "set by a stranger" : "stranger's DEL");
+            describe(story, index, nodes, sets ? "set by a stranger" : "stranger's DEL");
         snprintf(event->text, sizeof event->text, "Somebody outside the protocol %s the key on %s.",
                  sets ? "sets" : "deletes", list);
         return;
     }
     bool lost = record->kind == HISTORY_KEY_LOST;
     snprintf(label, sizeof label, lost ? "%s's key lost" : "%s's key ends", owner);
-    struct story_event *event = tell(story, index, nodes, label);
+    struct story_event *event = describe(story, index, nodes, label);
     const char *subject = story_owner(story, record->token) < 0 ? "The stranger" : owner;
     snprintf(event->text, sizeof event->text,
              lost ? "%s's key is lost on %s." : "%s's key ends on %s.", subject, list);
 }
 
-static void tell_clock(struct story *story, size_t index) {
+static void describe_clock(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = same_on(story, index, 0);
     char list[PHRASE_NODES_BYTES], step[PHRASE_TIME_BYTES], label[40];
@@ -108,7 +108,7 @@ static void tell_clock(struct story *story, size_t index) {
     if (record->kind == HISTORY_NODE_CLOCK) {
         phrase_step(record->value, step, sizeof step);
         snprintf(label, sizeof label, "clock %s", step);
-        struct story_event *event = tell(story, index, nodes, label);
+        struct story_event *event = describe(story, index, nodes, label);
         phrase_begin(&phrase, event->text, sizeof event->text);
         phrase_add(&phrase, "The wall clock of %s steps by %s", list, step);
     } else {
@@ -117,7 +117,7 @@ static void tell_clock(struct story *story, size_t index) {
                  record->value == 0 ? "stops"
                  : true_rate        ? "runs"
                                     : "off rate");
-        struct story_event *event = tell(story, index, nodes, label);
+        struct story_event *event = describe(story, index, nodes, label);
         phrase_begin(&phrase, event->text, sizeof event->text);
         phrase_add(&phrase, "The wall clock of %s ", list);
         if (record->value == 0 || true_rate) {
@@ -142,14 +142,14 @@ static const char *mode_word(int verdict) {
     }
 }
 
-static void tell_mode(struct story *story, size_t index) {
+static void describe_mode(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = same_on(story, index, 0);
     char list[PHRASE_NODES_BYTES];
     phrase_nodes(nodes, list, sizeof list);
     bool normal = record->result == REDLOCK_VERDICT_GRANTED;
     struct story_event *event =
-        tell(story, index, nodes, normal ? "normal again" : mode_word(record->result));
+        describe(story, index, nodes, normal ? "normal again" : mode_word(record->result));
     if (normal) {
         snprintf(event->text, sizeof event->text, "Writes work again on %s.", list);
     } else {
@@ -159,11 +159,11 @@ static void tell_mode(struct story *story, size_t index) {
 }
 
 /* Events of a node that may take keys with them: "Node 3 ... ; gone is A's key." */
-static void tell_befallen(struct story *story, size_t index, const char *label, const char *before,
-                          const char *after) {
+static void describe_befallen(struct story *story, size_t index, const char *label,
+                              const char *before, const char *after) {
     rl_mask nodes = same_on(story, index, 0);
     char list[PHRASE_NODES_BYTES];
-    struct story_event *event = tell(story, index, nodes, label);
+    struct story_event *event = describe(story, index, nodes, label);
     struct phrase phrase;
     phrase_begin(&phrase, event->text, sizeof event->text);
     phrase_add(&phrase, "%s%s%s", before, phrase_nodes(nodes, list, sizeof list), after);
@@ -171,7 +171,7 @@ static void tell_befallen(struct story *story, size_t index, const char *label, 
     phrase_add(&phrase, ".");
 }
 
-static void tell_cut(struct story *story, size_t index) {
+static void describe_cut(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = same_on(story, index, 0);
     const char *client = story_client(story, record->client);
@@ -183,7 +183,7 @@ static void tell_cut(struct story *story, size_t index) {
                         : record->value == 2 ? "no answers to"
                                              : "cut off from";
     snprintf(label, sizeof label, "%s %s", words, client);
-    struct story_event *event = tell(story, index, nodes, label);
+    struct story_event *event = describe(story, index, nodes, label);
     if (!cut) {
         snprintf(event->text, sizeof event->text, "%s and %s can reach each other again.", client,
                  list);
@@ -201,25 +201,26 @@ static void tell_cut(struct story *story, size_t index) {
 }
 
 /* Where the members can change, each node says at the beginning which they are. */
-static void tell_members(struct story *story, size_t index) {
+static void describe_members(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = same_on(story, index, TOGETHER);
     char list[PHRASE_NODES_BYTES], members[PHRASE_NODES_BYTES], label[40];
     if (record->at == 0 || record->message == 0) return;
     snprintf(label, sizeof label, "epoch %lld", (long long)record->value);
-    struct story_event *event = tell(story, index, nodes, label);
+    struct story_event *event = describe(story, index, nodes, label);
     phrase_nodes((rl_mask)record->until, members, sizeof members);
     snprintf(event->text, sizeof event->text,
              "The members of epoch %lld are %s, by the record of %s.", (long long)record->value,
              members, phrase_nodes(nodes, list, sizeof list));
 }
 
-static void tell_standing(struct story *story, size_t index) {
+static void describe_eligibility(struct story *story, size_t index) {
     if (story->history->records[index].at == 0) return;
     bool intact = story->history->records[index].result != 0;
     rl_mask nodes = same_on(story, index, TOGETHER);
     char list[PHRASE_NODES_BYTES];
-    struct story_event *event = tell(story, index, nodes, intact ? "votes again" : "does not vote");
+    struct story_event *event =
+        describe(story, index, nodes, intact ? "votes again" : "does not vote");
     snprintf(event->text, sizeof event->text,
              intact ? "Intact again, with the fences of a majority: %s."
                     : "No vote from now on, until it is brought back: %s.",
@@ -228,64 +229,65 @@ static void tell_standing(struct story *story, size_t index) {
 
 void story_node_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    if (story->told[index] || record->node < 0) return;
+    if (story->described[index] || record->node < 0) return;
     switch (record->kind) {
-    case HISTORY_NODE_CRASH: tell_befallen(story, index, "crashes", "Crash of ", ""); break;
+    case HISTORY_NODE_CRASH: describe_befallen(story, index, "crashes", "Crash of ", ""); break;
     case HISTORY_NODE_RESTART: {
         char after[64];
         snprintf(after, sizeof after, ", %s", restart_text(record->value));
-        tell_befallen(story, index, restart_label(record->value), "Restart of ", after);
+        describe_befallen(story, index, restart_label(record->value), "Restart of ", after);
         break;
     }
-    case HISTORY_NODE_FLUSH: tell_befallen(story, index, "FLUSHALL", "FLUSHALL on ", ""); break;
+    case HISTORY_NODE_FLUSH: describe_befallen(story, index, "FLUSHALL", "FLUSHALL on ", ""); break;
     case HISTORY_NODE_EVICT:
-        tell_befallen(story, index, "evicts a key", "Memory is short: eviction on ", "");
+        describe_befallen(story, index, "evicts a key", "Memory is short: eviction on ", "");
         break;
     case HISTORY_NODE_FAILOVER:
-        tell_befallen(story, index, "replica takes over", "A replica that lags takes over for ",
-                      "");
+        describe_befallen(story, index, "replica takes over", "A replica that lags takes over for ",
+                          "");
         break;
     case HISTORY_NODE_SPLIT:
-        tell_befallen(story, index, "replica takes over",
-                      "A replica that lags takes over; whoever is connected stays with the old ",
-                      "");
+        describe_befallen(
+            story, index, "replica takes over",
+            "A replica that lags takes over; whoever is connected stays with the old ", "");
         break;
     case HISTORY_NODE_OLD_ENDS:
-        tell_befallen(story, index, "the old one ends", "The end of what lived on of ", "");
+        describe_befallen(story, index, "the old one ends", "The end of what lived on of ", "");
         break;
     case HISTORY_NODE_DEMOTED:
-        tell_befallen(story, index, "demoted",
-                      "A replica that lags is promoted; its replica, with its data, is now ", "");
+        describe_befallen(story, index, "demoted",
+                          "A replica that lags is promoted; its replica, with its data, is now ",
+                          "");
         break;
     case HISTORY_NODE_REPLICA:
-        tell_befallen(story, index, "first replica", "A first replica connects to ", "");
+        describe_befallen(story, index, "first replica", "A first replica connects to ", "");
         break;
     case HISTORY_NODE_PROMOTED:
-        tell_befallen(story, index, "promoted again",
-                      "A master again, the same process as before: ", "");
+        describe_befallen(story, index, "promoted again",
+                          "A master again, the same process as before: ", "");
         break;
     case HISTORY_NODE_POLICY: {
         bool evicts = story->history->records[index].value != 0;
-        tell_befallen(story, index, evicts ? "may evict" : "keeps its keys",
-                      evicts ? "CONFIG SET maxmemory-policy volatile-random on "
-                             : "CONFIG SET maxmemory-policy noeviction on ",
-                      "");
+        describe_befallen(story, index, evicts ? "may evict" : "keeps its keys",
+                          evicts ? "CONFIG SET maxmemory-policy volatile-random on "
+                                 : "CONFIG SET maxmemory-policy noeviction on ",
+                          "");
         break;
     }
-    case HISTORY_NODE_MEMBERS: tell_members(story, index); break;
-    case HISTORY_NODE_STANDING: tell_standing(story, index); break;
+    case HISTORY_NODE_MEMBERS: describe_members(story, index); break;
+    case HISTORY_NODE_ELIGIBILITY: describe_eligibility(story, index); break;
     case HISTORY_NODE_CLOCK:
-    case HISTORY_NODE_RATE: tell_clock(story, index); break;
-    case HISTORY_NODE_MODE: tell_mode(story, index); break;
+    case HISTORY_NODE_RATE: describe_clock(story, index); break;
+    case HISTORY_NODE_MODE: describe_mode(story, index); break;
     case HISTORY_NODE_PAUSE:
-        tell_befallen(story, index, "stops", "The process stands still (SIGSTOP) on ", "");
+        describe_befallen(story, index, "stops", "The process stands still (SIGSTOP) on ", "");
         break;
     case HISTORY_NODE_RESUME:
-        tell_befallen(story, index, "goes on",
-                      "The process goes on, with what waited in its socket, on ", "");
+        describe_befallen(story, index, "goes on",
+                          "The process goes on, with what waited in its socket, on ", "");
         break;
     case HISTORY_CUT:
-    case HISTORY_HEALED: tell_cut(story, index); break;
+    case HISTORY_HEALED: describe_cut(story, index); break;
     default: break;
     }
 }
@@ -293,8 +295,8 @@ void story_node_event(struct story *story, size_t index) {
 /* Keys that nothing else explained. */
 void story_key_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    if (story->told[index] || record->node < 0) return;
-    bool tells = record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED ||
-                 record->kind == HISTORY_KEY_FOREIGN;
-    if (tells) tell_key(story, index);
+    if (story->described[index] || record->node < 0) return;
+    bool reports = record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED ||
+                   record->kind == HISTORY_KEY_FOREIGN;
+    if (reports) describe_key(story, index);
 }

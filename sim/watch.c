@@ -10,7 +10,7 @@
 
 #define NET_OF(timer, member) ((struct net *)(void *)((char *)(timer)-offsetof(struct net, member)))
 
-static bool tells(const struct net *net) { return net->world->options.wakes.on; }
+static bool reports(const struct net *net) { return net->world->options.wakes.on; }
 
 /* ---- who hears ------------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ static void hear_any(struct conn *conn) {
 /* From whichever connection: who waits no longer, or has a new one by now, must bear that too. */
 void watch_hear(struct conn *conn, const struct message *hint) {
     if (conn->net->closing) return;
-    tell_heard(conn->net->world, hint);
+    notify_heard(conn->net->world, hint);
     if (hint->keys_count == 0) {
         hear_any(conn);
         return;
@@ -59,7 +59,7 @@ void watch_init(struct net *net) {
 }
 
 void net_watch(struct net *net, bool on) {
-    if (on == net->policy.watching || net->closing || !tells(net)) return;
+    if (on == net->policy.watching || net->closing || !reports(net)) return;
     net_timer_set(net, &net->unwatch, policy_watch(&net->policy, on, net_now(net)));
     if (on) net->pending = true; /* asked for by net_process() */
 }
@@ -73,7 +73,7 @@ static void name_waiter(struct net *net) {
 }
 
 struct net_bytes net_waiter(struct net *net) {
-    if (!tells(net)) return (struct net_bytes){NULL, 0};
+    if (!reports(net)) return (struct net_bytes){NULL, 0};
     name_waiter(net);
     return (struct net_bytes){net->waiter, sizeof(net->waiter) - 1};
 }

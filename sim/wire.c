@@ -228,7 +228,7 @@ void wire_answer(struct world *world, struct message *answer) {
     put(world, answer, WAY_ANSWERS, delay);
 }
 
-void wire_tell(struct world *world, struct message *hint, rl_ns late) {
+void wire_notify(struct world *world, struct message *hint, rl_ns late) {
     struct link *link = link_of(world, hint);
     const struct world_link *how = &world->options.link;
     put(world, hint, WAY_HINTS,

@@ -51,7 +51,7 @@ void world_options_init(struct world_options *options) {
 
 static void spare_chunk(struct world *world, struct chunk *chunk) {
     for (size_t i = 0; i < MESSAGES_AT_ONCE; i++) {
-        chunk->messages[i].body = NULL; /* what an earlier run left there */
+        chunk->messages[i].payload = NULL; /* what an earlier run left there */
         message_free(world, &chunk->messages[i]);
     }
 }
@@ -60,7 +60,7 @@ static void spare_chunk(struct world *world, struct chunk *chunk) {
 static void messages_begin(struct world *world) {
     world->spare = NULL;
     world->messages_count = 0;
-    bodies_begin(world);
+    payloads_begin(world);
     for (struct chunk *chunk = world->chunks; chunk; chunk = chunk->next) spare_chunk(world, chunk);
 }
 
@@ -78,8 +78,8 @@ struct message *message_new(struct world *world) {
 }
 
 void message_free(struct world *world, struct message *message) {
-    body_drop(world, message->body);
-    message->body = NULL;
+    payload_drop(world, message->payload);
+    message->payload = NULL;
     message->next = world->spare;
     world->spare = message;
 }
@@ -127,7 +127,7 @@ void world_free(struct world *world) {
         world->chunks = chunk->next;
         free(chunk);
     }
-    bodies_free(world);
+    payloads_free(world);
     if (current == world) current = NULL;
     free(world);
 }

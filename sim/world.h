@@ -180,7 +180,8 @@ void node_policy(struct world *world, unsigned node,
                  bool may_evict);                            /* CONFIG SET maxmemory-policy */
 void node_delete_record(struct world *world, unsigned node); /* somebody's DEL */
 /* Guarded: its record is intact, was written for the process, the data and the replication id that
- * are there, it is a master that keeps its keys, and no other node's record names a newer body. */
+ * are there, it is a master that keeps its keys, and no other node's record names a newer
+ * incarnation. */
 bool node_is_intact(const struct world *world, unsigned node);
 /* With `changes`: the members of the newest list that an intact node carries. */
 rl_mask world_members(const struct world *world);

@@ -117,7 +117,7 @@ static double median(const double *values, size_t count) {
     return count % 2 == 1 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
-static void tell_latencies(struct run *run) {
+static void report_latencies(struct run *run) {
     static const char *const names[] = {"quiet", "beside the others"};
     double ratios[PAIRS_MAX];
     const unsigned pairs = run->plan.pairs;
@@ -204,7 +204,7 @@ static void measure_pairs(struct run *run) {
         measure(run, pair % 2 != 0, pair);
         measure(run, pair % 2 == 0, pair);
     }
-    tell_latencies(run);
+    report_latencies(run);
     printf("memory afterwards: %ld KiB, the most ever: %ld KiB\n",
            served_memory(&run->served, "VmRSS:"), served_memory(&run->served, "VmHWM:"));
     snprintf(text, sizeof text, "the others cost the gateway at most %ld MiB",

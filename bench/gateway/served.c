@@ -149,7 +149,7 @@ unsigned nodes_holding(struct redlock_client *client, const char *key, const cha
                        int64_t *most_ms) {
     static struct redlock_view views[REDLOCK_NODES_MAX];
     unsigned count = 0;
-    if (redlock_look(client, key, strlen(key), views, REDLOCK_NODES_MAX) != REDLOCK_OK)
+    if (redlock_peek(client, key, strlen(key), views, REDLOCK_NODES_MAX) != REDLOCK_OK)
         give_up("the nodes do not tell of %s", key);
     for (size_t i = 0; i < redlock_client_nodes(client); i++) {
         if (views[i].verdict != REDLOCK_VERDICT_GRANTED ||

@@ -101,15 +101,15 @@ static int list_all(void) {
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static void tell_progress(const struct bench *bench, const struct selection *selection,
-                          const struct result *result, size_t round, size_t side) {
+static void report_progress(const struct bench *bench, const struct selection *selection,
+                            const struct result *result, size_t round, size_t side) {
     char name[32];
     if (bench->settings->quiet) return;
     measure_side_name(result->measure, side, name, sizeof name);
-    tell_passing("%s, %s, round %zu of %zu; about %lld s left", result->measure->name, name,
-                 round + 1, result->rounds,
-                 (long long)((selection->planned_ns - selection->done_ns) * 6 / 5 / (1000 * MS)) +
-                     1);
+    report_passing("%s, %s, round %zu of %zu; about %lld s left", result->measure->name, name,
+                   round + 1, result->rounds,
+                   (long long)((selection->planned_ns - selection->done_ns) * 6 / 5 / (1000 * MS)) +
+                       1);
 }
 
 /* Every second round the other way about, so that what comes first is at no advantage. */
@@ -122,7 +122,7 @@ static int run_rounds(struct bench *bench, struct selection *selection, struct r
     for (size_t round = 0; round < result->rounds; round++) {
         for (size_t i = 0; i < result->sides; i++) {
             const size_t side = round % 2 == 0 ? i : result->sides - 1 - i;
-            tell_progress(bench, selection, result, round, side);
+            report_progress(bench, selection, result, round, side);
             int status =
                 measure_run(bench, result->measure, side, &meter, &result->samples[side][round]);
             if (status != 0) return status;

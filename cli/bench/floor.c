@@ -437,7 +437,7 @@ static ssize_t put(struct node *node, const char *bytes, size_t count) {
 
 /* One write to each node for all that is said in a turn. A socket that is full has commands before
  * it that the node has not read: their replies wake us, and then it is tried again. */
-static int tell(struct floor *floor, struct node *node) {
+static int report(struct floor *floor, struct node *node) {
     if (node->unsent_bytes > 0) {
         ssize_t sent = put(node, node->unsent, node->unsent_bytes);
         if (sent < 0) return -1;
@@ -452,9 +452,9 @@ static int tell(struct floor *floor, struct node *node) {
     return keep_unsent(node, floor->turn + sent, floor->turn_bytes - (size_t)sent);
 }
 
-static int tell_all(struct floor *floor) {
+static int report_all(struct floor *floor) {
     for (unsigned i = 0; i < floor->nodes; i++) {
-        if (tell(floor, floor->node[i]) != 0) return -1;
+        if (report(floor, floor->node[i]) != 0) return -1;
     }
     floor->turn_bytes = 0;
     return 0;
@@ -479,7 +479,7 @@ static int listen_once(struct floor *floor) {
         if (hear(floor, events[i].data.ptr) != 0) return -1;
     }
     if (floor->waiting_count > 0) say_what_waited(floor);
-    return tell_all(floor);
+    return report_all(floor);
 }
 
 /* Each slot says `first`, and goes on from there until the meter is over; then all replies are
@@ -492,7 +492,7 @@ static int loop(struct floor *floor, enum said first) {
         floor->slots[i].since = now;
         say(floor, &floor->slots[i], first);
     }
-    if (tell_all(floor) != 0) return -1;
+    if (report_all(floor) != 0) return -1;
     while (is_owed(floor)) {
         if (listen_once(floor) != 0) return -1;
         if (!floor->once && !floor->ending && !meter_turn(floor->meter, now_ns()))
@@ -598,7 +598,7 @@ unsigned floor_busy(const struct floor *floor) { return floor->busy; }
 
 int floor_turn(struct floor *floor) {
     floor->answered = 0;
-    if (tell_all(floor) != 0) return -1;
+    if (report_all(floor) != 0) return -1;
     while (floor->answered < floor->busy) {
         if (listen_once(floor) != 0) return -1;
     }

@@ -53,7 +53,7 @@ static void begin_doing(struct held *held, const char *doing) {
 }
 
 /* The library knows before any is lost. */
-static void tell_overload(struct held *held) {
+static void report_overload(struct held *held) {
     struct redlock_stats stats = {.size = sizeof stats};
     if (held->warned || redlock_client_stats(held->client, &stats) != REDLOCK_OK) return;
     if (stats.overloads > 0) warn(held, "do not keep up", (double)stats.renewals_done + 1);
@@ -64,7 +64,7 @@ static void tell_overload(struct held *held) {
 static void check_rate(struct held *held, unsigned done) {
     const double seconds = (double)(now_ns() - held->began_ns) / 1e9;
     const double rate = ((double)done + (double)(held->renewed - held->renewed_before)) / seconds;
-    tell_overload(held);
+    report_overload(held);
     if (rate <= 0 || (seconds * 1e3 < RATE_AFTER_MS && held->lost == 0)) return;
     if (held->lost > 0) {
         warn(held, "do not keep up, and locks are lost", rate);
@@ -73,17 +73,17 @@ static void check_rate(struct held *held, unsigned done) {
     }
 }
 
-static void tell_progress(const struct held *held, unsigned done) {
+static void report_progress(const struct held *held, unsigned done) {
     const long long left_s =
         (held->began_ns + held->settings->ttl_ms * MS / 2 - now_ns()) / (1000 * MS);
     if (held->doing == holding) {
-        tell_passing("held, %s: %llu renewals, %llu lost; %lld s left", held->doing,
-                     (unsigned long long)(held->renewed - held->renewed_before),
-                     (unsigned long long)held->lost, left_s > 0 ? left_s : 0);
+        report_passing("held, %s: %llu renewals, %llu lost; %lld s left", held->doing,
+                       (unsigned long long)(held->renewed - held->renewed_before),
+                       (unsigned long long)held->lost, left_s > 0 ? left_s : 0);
     } else {
-        tell_passing("held, %s: %u of %lld locks; %llu renewals, %llu lost", held->doing, done,
-                     (long long)held->settings->held, (unsigned long long)held->renewed,
-                     (unsigned long long)held->lost);
+        report_passing("held, %s: %u of %lld locks; %llu renewals, %llu lost", held->doing, done,
+                       (long long)held->settings->held, (unsigned long long)held->renewed,
+                       (unsigned long long)held->lost);
     }
 }
 
@@ -92,7 +92,7 @@ static bool watch(void *context, unsigned done) {
     struct held *held = context;
     check_rate(held, done);
     if (held->doing == taking && held->lost > 0) held->given_up = true;
-    if (!held->settings->quiet) tell_progress(held, done);
+    if (!held->settings->quiet) report_progress(held, done);
     return !held->given_up;
 }
 

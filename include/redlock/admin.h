@@ -31,16 +31,16 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client,
 enum redlock_role { REDLOCK_ROLE_UNKNOWN = 0, REDLOCK_ROLE_MASTER = 1, REDLOCK_ROLE_REPLICA = 2 };
 
 /* What the user may not ask, or the server does not know. Bits. */
-enum redlock_survey_refused {
-    REDLOCK_SURVEY_NO_TIME = 1,
-    REDLOCK_SURVEY_NO_INFO = 2,  /* at least one section of INFO */
-    REDLOCK_SURVEY_NO_CONFIG = 4 /* at least one key of CONFIG GET */
+enum redlock_server_info_refused {
+    REDLOCK_SERVER_INFO_NO_TIME = 1,
+    REDLOCK_SERVER_INFO_NO_INFO = 2,  /* at least one section of INFO */
+    REDLOCK_SERVER_INFO_NO_CONFIG = 4 /* at least one key of CONFIG GET */
 };
 
-/* What redlock_survey() asks for. */
-enum redlock_survey_what {
-    REDLOCK_SURVEY_CLOCK = 1, /* TIME alone: the clock and the round trip */
-    REDLOCK_SURVEY_ALL = 2    /* the whole struct; 15 short commands in one round trip */
+/* What redlock_server_info() asks for. */
+enum redlock_server_info_what {
+    REDLOCK_SERVER_INFO_CLOCK = 1, /* TIME alone: the clock and the round trip */
+    REDLOCK_SERVER_INFO_ALL = 2    /* the whole struct; 15 short commands in one round trip */
 };
 
 /* How a guarded node differs from its record. Bits. A node with such a difference recovers, because
@@ -57,7 +57,7 @@ enum redlock_stale {
 struct redlock_server {
     size_t size;            /* set by _init() */
     int verdict;            /* enum redlock_verdict. GRANTED: the node answers; else why not */
-    int refused;            /* enum redlock_survey_refused, bits */
+    int refused;            /* enum redlock_server_info_refused, bits */
     int64_t asked_ns;       /* when TIME was sent, in nanoseconds of our CLOCK_BOOTTIME ... */
     int64_t answered_ns;    /* ... and when its reply arrived; the difference is the round trip */
     int64_t clock_us;       /* the server's wall clock between the two, microseconds since 1970 */
@@ -95,14 +95,15 @@ static inline void redlock_server_init(struct redlock_server *server) {
     server->size = sizeof *server;
 }
 
-/* Asks every connected node once, on the existing connections. surveys[i] is node i; each element
+/* Asks every connected node once, on the existing connections. servers[i] is node i; each element
  * is initialised by redlock_server_init(); `count` is at least redlock_client_nodes(). `what` is
- * enum redlock_survey_what. What a node does not report stays unknown. Changes nothing and asks for
- * no password. Waits for at most the connect timeout. The answers are for people: no lock depends
- * on them. OK: a majority answered. NO_QUORUM (the elements are filled as well), BAD_ARGUMENT,
- * NO_MEMORY, FORKED. */
-REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client, int what,
-                                                  struct redlock_server *surveys, size_t count);
+ * enum redlock_server_info_what. What a node does not report stays unknown. Changes nothing and
+ * asks for no password. Waits for at most the connect timeout. The answers are for people: no lock
+ * depends on them. OK: a majority answered. NO_QUORUM (the elements are filled as well),
+ * BAD_ARGUMENT, NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_server_info(struct redlock_client *client, int what,
+                                                       struct redlock_server *servers,
+                                                       size_t count);
 
 /* ---- the quorum of guarded mode ----------------------------------------------------------- */
 
@@ -144,7 +145,7 @@ static inline void redlock_member_init(struct redlock_member *member) {
  * (everything is filled as well). TWO_QUORUMS: the listed nodes belong to two quorums and none is
  * pinned; what is filled describes the quorum that this client chose, if it chose one.
  * BAD_ARGUMENT (`count` is below the number of members; a classic client), NO_MEMORY, FORKED. */
-REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_look(struct redlock_client *client,
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_peek(struct redlock_client *client,
                                                        struct redlock_quorum_status *quorum,
                                                        struct redlock_member *members,
                                                        size_t count);

@@ -21,12 +21,18 @@ const char *redlock_version(void) {
 
 static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
     static void (*const answers[])(struct net_call * call, const struct net_reply *reply) = {
-        [CALL_VOTE] = lock_vote_reply,    [CALL_UNLOCK] = lock_unlock_reply,
-        [CALL_PEEK] = lock_peek_reply,    [CALL_LINE_LOOK] = line_reply,
-        [CALL_LINE_STAND] = line_reply,   [CALL_LINE_LEAVE] = line_reply,
-        [CALL_GUARD] = guard_reply,       [CALL_FITNESS] = fitness_reply,
-        [CALL_AUTOMODE] = automode_reply, [CALL_LOOK] = look_reply,
-        [CALL_SURVEY] = survey_reply,     [CALL_QUORUM] = task_reply,
+        [CALL_VOTE] = lock_vote_reply,
+        [CALL_UNLOCK] = lock_unlock_reply,
+        [CALL_PEEK] = lock_peek_reply,
+        [CALL_QUEUE_WATCH] = wait_queue_reply,
+        [CALL_QUEUE_STAND] = wait_queue_reply,
+        [CALL_QUEUE_LEAVE] = wait_queue_reply,
+        [CALL_GUARD] = guard_reply,
+        [CALL_FITNESS] = fitness_reply,
+        [CALL_AUTOMODE] = automode_reply,
+        [CALL_PEEK_KEY] = peek_reply,
+        [CALL_SERVER_INFO] = server_info_reply,
+        [CALL_QUORUM] = task_reply,
     };
     (void)context;
     answers[call->tag](call, reply);
@@ -57,7 +63,7 @@ static void voters_changed(struct redlock_client *client) {
 }
 
 static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
-    line_wake(context, node, key, rank);
+    wait_queue_wake(context, node, key, rank);
 }
 
 static void on_log(void *context, int level, const char *text) {
@@ -100,7 +106,7 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     client->lock_mode = modes[options->mode].locks;
     client->voters = (rl_mask)~0u;
     client->voters_changed = voters_changed;
-    schedule_init(&client->schedule, locks_tell);
+    schedule_init(&client->schedule, locks_report);
     pthread_mutex_init(&client->reload_mutex, NULL);
     locks_init(client);
     return client;
@@ -271,6 +277,6 @@ int redlock_process(struct redlock_client *client) {
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = client->schedule.service_runs ? REDLOCK_BAD_ARGUMENT : REDLOCK_OK;
     if (result == REDLOCK_OK) net_process(client->net, NULL);
-    client_leave_telling(client);
+    client_leave_notifying(client);
     return result;
 }

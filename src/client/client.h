@@ -119,8 +119,8 @@ static inline int client_enter(struct redlock_client *client) {
 static inline void client_leave(struct redlock_client *client) {
     schedule_leave(&client->schedule);
 }
-static inline void client_leave_telling(struct redlock_client *client) {
-    schedule_leave_telling(&client->schedule);
+static inline void client_leave_notifying(struct redlock_client *client) {
+    schedule_leave_reporting(&client->schedule);
 }
 static inline void client_wait(struct redlock_client *client, struct waiter *waiter) {
     schedule_wait(&client->schedule, waiter);
@@ -134,14 +134,14 @@ enum call_tag {
     CALL_VOTE,
     CALL_UNLOCK,
     CALL_PEEK,
-    CALL_LINE_LOOK,
-    CALL_LINE_STAND,
-    CALL_LINE_LEAVE,
+    CALL_QUEUE_WATCH,
+    CALL_QUEUE_STAND,
+    CALL_QUEUE_LEAVE,
     CALL_GUARD,
     CALL_FITNESS,
     CALL_AUTOMODE,
-    CALL_LOOK,
-    CALL_SURVEY,
+    CALL_PEEK_KEY,
+    CALL_SERVER_INFO,
     CALL_QUORUM
 };
 

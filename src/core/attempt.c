@@ -220,8 +220,8 @@ static void record_guarded(struct rl_attempt *attempt, const struct rl_event *ev
 
 /* "What a node granted earlier in the same round is dropped": it must be asked again, once it may
  * vote again. What it is still about to say was asked under what was known before, and is no grant
- * either. But a body that was superseded is out for good: were that forgotten, its vote would be
- * counted together with one of who knows the other body. */
+ * either. But an incarnation that was superseded is out for good: were that forgotten, its vote
+ * would be counted together with one of who knows the other incarnation. */
 static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event) {
     rl_mask voided = event->voided | event->foreign;
     attempt->tally.granted &= (rl_mask)~voided;

@@ -64,8 +64,8 @@ enum rl_event_type {
     RL_EVENT_CANCEL,   /* acquisition: the caller gives up */
     RL_EVENT_EXTEND,   /* lease: the caller wants `ttl` */
     RL_EVENT_RELEASE,  /* lease: the caller releases */
-    RL_EVENT_LOOKED,   /* acquisition: a look at `node` is over: ABSENT: no key; GRANTED: a key with
-                          `remaining` left (below 0: for ever); FAILED: it did not say */
+    RL_EVENT_WATCHED, /* acquisition: a watch of `node` has answered: ABSENT: no key; GRANTED: a key
+                        with `remaining` left (below 0: for ever); FAILED: it did not say */
     RL_EVENT_RANK /* acquisition: `rank` of those who wait are before us; below 0: nobody could tell
                    */
 };
@@ -77,8 +77,8 @@ struct rl_event {
     rl_mask ready;   /* every event: nodes that may be sent a SET now (connected, nothing overdue,
                         slot free) */
     rl_mask voided;  /* guarded, every event: nodes that by what is known now may not vote (another
-                        body, another epoch, recovering): what they granted in a round that is still
-                        open does not count */
+                        incarnation, another epoch, recovering): what they granted in a round that
+                        is still open does not count */
     rl_mask foreign; /* guarded, of the voided: superseded, or no member. What told so may be
                         forgotten again, as when it is disconnected; an attempt that has heard it
                         does not count them any more */
@@ -86,7 +86,7 @@ struct rl_event {
                         failed */
     rl_mask asked;   /* lease START: nodes that may hold our key */
     rl_ns validity_end; /* lease START */
-    rl_ns remaining;    /* HINT, LOOKED */
+    rl_ns remaining;    /* HINT, WATCHED */
     rl_mask watched; /* every event of an acquisition: nodes that, once looked at, tell of the key's
                         next change (WAKE) */
     bool behind;     /* every event of an acquisition: others of this process wait before us */
@@ -129,8 +129,8 @@ struct rl_actions {
     rl_ns extend_ttl;
     rl_mask release; /* compare-and-delete, queued behind whatever went to that node before */
     rl_mask peek;    /* ask how long the holder's key has left (a hint) */
-    rl_mask look;    /* the same, answered by LOOKED; and be told of the next change */
-    bool stand;      /* stand in the line of those who wait, or go on standing; answered by RANK */
+    rl_mask watch;   /* the same, answered by WATCHED; and be told of the next change */
+    bool stand;      /* stand in the queue of those who wait, or go on standing; answered by RANK */
     int64_t fence;   /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
     rl_mask raise;   /* guarded: raise the fence to the proposal where the key is ours */
     rl_mask confirm; /* guarded: do key and fence still say what was voted? */
@@ -192,10 +192,10 @@ void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms);
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions);
 
-/* ---- waiting: when to look, and when to contend --------------------------------------------- */
+/* ---- waiting: when to watch, and when to contend -------------------------------------------- */
 
 #define RL_WAITING_ARMED                                                                           \
-    1 /* so many at the head of the line are told of changes; the others are told their rank */
+    1 /* so many at the head of the queue are told of changes; the others are told their rank */
 
 /* While nodes tell of changes; else the random delay alone decides. All of it are hints
  * (docs/waiting.md). */
@@ -207,11 +207,11 @@ struct rl_waiting {
     rl_mask free, held;          /* when last looked at; neither: not known */
     rl_mask fresh;               /* looked at, and no change was told since */
     rl_mask freed;               /* seen free after it was held, since free_since */
-    rl_mask looking, again;      /* a look is under way; and a change was told meanwhile */
+    rl_mask watching, again;     /* a watch is under way; and a change was told meanwhile */
     rl_ns free_since;            /* since when a majority may be free; RL_NEVER */
     rl_ns free_at[RL_NODES_MAX]; /* when a held key ends; RL_NEVER */
-    rl_ns look_at, expire_at, poll_at;
-    rl_ns looked_at, rtt; /* when the last looks began; how long they take */
+    rl_ns watch_at, expire_at, poll_at;
+    rl_ns watched_at, rtt; /* when the last watches began; how long they take */
     rl_ns poll_min, poll_max;
     unsigned losses; /* tries in a row since it was seen held */
     bool wary;       /* a change was taken for a release, and was none */

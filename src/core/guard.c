@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What happened to the nodes, and what is to be asked of them. The machine is driven by levels:
- * each step works out from all that is known who stands how (standing.c), and for each idle node
- * what would carry the recovery on. A step that was lost, or done by another agent meanwhile, is
- * seen in the records and needs no memory of its own.
+ * each step works out from all that is known which nodes may vote (eligibility.c), and for each
+ * idle node what would carry the recovery on. A step that was lost, or done by another agent
+ * meanwhile, is seen in the records and needs no memory of its own.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "core/mix.h"
-#include "core/standing.h"
+#include "core/eligibility.h"
 
 #define RETRY_PAUSE (100 * RL_MS)
 #define RECONNECT_PAUSE (1000 * RL_MS)
@@ -44,13 +44,13 @@ rl_ns rl_guard_quarantine(const struct rl_guard *guard) {
 
 rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
     const struct rl_guard_node *node = &guard->node[index];
-    if (node->standing != RL_STANDING_RECOVERING || !guard->known) return -1;
+    if (node->eligibility != RL_ELIGIBILITY_RECOVERING || !guard->known) return -1;
     rl_ns waited = 0;
     if (node->waits_for != 0)
         waited = now - node->waits_since;
     else if (rl_count(rl_guard_intact(guard)) < guard->votes_needed)
         return -1;
-    else if (standing_is_claimed(guard, node))
+    else if (eligibility_is_claimed(guard, node))
         waited = node->record.waited_ms * RL_MS;
     rl_ns left = rl_guard_quarantine(guard) - waited;
     return left > 0 ? left : 0;
@@ -59,7 +59,7 @@ rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
 /* ---- what happened --------------------------------------------------------------------------- */
 
 static void stop_waiting(struct rl_guard_node *node) {
-    node->waits_for = node->looks_for = 0;
+    node->waits_for = node->peeks_for = 0;
     node->waited = false;
 }
 
@@ -70,7 +70,7 @@ static void suspect(const struct rl_guard *guard, struct rl_guard_node *node, rl
     /* A recovering node votes for no client, and the client that makes it intact looks at it first.
      * A suspicion that outlives the recovery would write the node down again when its vote is
      * needed. */
-    if (node->read && node->has_record && node->record.standing == RL_RECORD_RECOVERING) return;
+    if (node->read && node->has_record && node->record.eligibility == RL_RECORD_RECOVERING) return;
     node->suspect = true;
     node->suspect_until = now + rl_guard_quarantine(guard);
 }
@@ -80,7 +80,7 @@ static void stop_installing(struct rl_guard *guard) {
     guard->installing = -1;
     guard->sources = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        if (guard->node[i].errand == RL_ERRAND_FENCES) guard->node[i].stale = true;
+        if (guard->node[i].pending_op == RL_PENDING_FENCES) guard->node[i].stale = true;
 }
 
 static void came_up(struct rl_guard_node *node, const char *run_id) {
@@ -91,9 +91,9 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     node->asked_again = false;
     node->unfit = node->stated = node->read = node->reread = node->stale = false;
     if (strcmp(node->run_id, run_id) != 0) /* else its keys may be gone still */
-        node->was_body = node->suspect = node->distrusted = false;
+        node->was_incarnation = node->suspect = node->distrusted = false;
     memcpy(node->run_id, run_id, bytes + 1);
-    node->errand = RL_ERRAND_NONE;
+    node->pending_op = RL_PENDING_NONE;
     node->again_at = 0;
     node->reconnect_at = RL_NEVER;
     if (!node->same_again) node->reclaim_at = RL_NEVER;
@@ -104,7 +104,7 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
 static void went_down(struct rl_guard *guard, unsigned index) {
     struct rl_guard_node *node = &guard->node[index];
     node->up = node->stated = node->read = node->reread = false;
-    node->errand = RL_ERRAND_NONE;
+    node->pending_op = RL_PENDING_NONE;
     node->reconnect_at = RL_NEVER;
     stop_waiting(node); /* what it may have gone through meanwhile nobody saw: what was handed on
                            still counts */
@@ -130,12 +130,12 @@ static void state_came(struct rl_guard *guard, struct rl_guard_node *node,
 static void changed(struct rl_guard_node *node) {
     if (!node->up) return;
     node->stated = node->read = false;
-    if (node->errand == RL_ERRAND_READ) node->stale = true;
+    if (node->pending_op == RL_PENDING_READ) node->stale = true;
 }
 
 static void record_came(struct rl_guard_node *node, const struct rl_record *record, bool readable) {
-    if (node->errand != RL_ERRAND_READ) return;
-    node->errand = RL_ERRAND_NONE;
+    if (node->pending_op != RL_PENDING_READ) return;
+    node->pending_op = RL_PENDING_NONE;
     node->reread = node->stale; /* asked before something said that it has changed */
     if (node->stale) {
         node->stale = false;
@@ -147,38 +147,38 @@ static void record_came(struct rl_guard_node *node, const struct rl_record *reco
     if (!record) return;
     node->record = *record;
     /* Another client suspected it too and was quicker: the wait that it began is enough. */
-    if (record->standing == RL_RECORD_RECOVERING && standing_fits(node)) trust(node);
+    if (record->eligibility == RL_RECORD_RECOVERING && eligibility_fits(node)) trust(node);
 }
 
 static void written(struct rl_guard *guard, unsigned index, bool done) {
     struct rl_guard_node *node = &guard->node[index];
-    if (node->errand != RL_ERRAND_WRITE) return;
-    node->errand = RL_ERRAND_NONE;
+    if (node->pending_op != RL_PENDING_WRITE) return;
+    node->pending_op = RL_PENDING_NONE;
     if (guard->installing == (int)index) stop_installing(guard);
     if (!done) { /* another was quicker; what recovers does not vote, whatever the new record says
                   */
-        node->read = node->standing == RL_STANDING_RECOVERING;
+        node->read = node->eligibility == RL_ELIGIBILITY_RECOVERING;
         node->reread = true;
         return;
     }
     node->record = node->writing;
     node->read = node->has_record = true;
     node->unreadable = false;
-    if (node->record.standing == RL_RECORD_RECOVERING)
+    if (node->record.eligibility == RL_RECORD_RECOVERING)
         trust(node); /* else it was on its way before */
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
     struct rl_guard_node *node = &guard->node[index];
-    if (node->errand != RL_ERRAND_FENCES) return;
-    node->errand = RL_ERRAND_NONE;
+    if (node->pending_op != RL_PENDING_FENCES) return;
+    node->pending_op = RL_PENDING_NONE;
     bool wanted = !node->stale && guard->installing >= 0;
     node->stale = false;
     if (!fences) {
         node->read = false;
         return;
     }
-    if (!wanted || node->standing != RL_STANDING_INTACT) return;
+    if (!wanted || node->eligibility != RL_ELIGIBILITY_INTACT) return;
     for (unsigned i = 0; i < RL_STRIPES; i++)
         if (fences[i] > guard->floor[i]) guard->floor[i] = fences[i];
     guard->sources |= rl_bit(index);
@@ -187,21 +187,21 @@ static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *f
 /* Whether a write was done is not known. */
 static void failed(struct rl_guard *guard, unsigned index, rl_ns now) {
     struct rl_guard_node *node = &guard->node[index];
-    if (node->errand == RL_ERRAND_NONE) return;
-    if (node->errand == RL_ERRAND_WRITE) node->read = false;
+    if (node->pending_op == RL_PENDING_NONE) return;
+    if (node->pending_op == RL_PENDING_WRITE) node->read = false;
     if (guard->installing == (int)index) stop_installing(guard);
-    node->errand = RL_ERRAND_NONE;
+    node->pending_op = RL_PENDING_NONE;
     node->stale = false;
     node->again_at = now + RETRY_PAUSE;
 }
 
 /* A record changes together with the name of its fences. So if it still has that nonce when it is
  * read again, somebody has removed the fences alone. */
-static void doubt(struct rl_guard_node *node) {
+static void no_fences(struct rl_guard_node *node) {
     if (!node->read || !node->has_record) return;
     node->damaged = node->record.nonce;
-    if (node->errand == RL_ERRAND_READ) node->stale = true;
-    if (node->errand != RL_ERRAND_WRITE) node->read = false; /* the answer to a write tells */
+    if (node->pending_op == RL_PENDING_READ) node->stale = true;
+    if (node->pending_op != RL_PENDING_WRITE) node->read = false; /* the answer to a write tells */
 }
 
 static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now) {
@@ -217,8 +217,8 @@ static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_
     case RL_GUARD_WRITTEN: written(guard, event->node, event->done); break;
     case RL_GUARD_FENCES: fences_came(guard, event->node, event->fences); break;
     case RL_GUARD_FAILED: failed(guard, event->node, now); break;
-    case RL_GUARD_DOUBT: doubt(node); break;
-    case RL_GUARD_LOOK: node->reread = true; break;
+    case RL_GUARD_NO_FENCES: no_fences(node); break;
+    case RL_GUARD_PEEK: node->reread = true; break;
     case RL_GUARD_JUMPED: suspect(guard, node, now); break;
     case RL_GUARD_LEAVE: guard->leaving = true; break;
     case RL_GUARD_TICK: break;
@@ -231,13 +231,13 @@ static void write_record(struct rl_guard *guard, struct rl_guard_node *node,
                          struct rl_guard_actions *actions) {
     struct rl_record *to = &node->writing;
     node->expected = node->has_record ? node->record.nonce : 0;
-    node->was_kept = !node->has_record || node->record.standing == RL_RECORD_RECOVERING;
+    node->was_kept = !node->has_record || node->record.eligibility == RL_RECORD_RECOVERING;
     to->format = RL_RECORD_FORMAT;
     memcpy(to->run_id, node->run_id, sizeof to->run_id);
     memcpy(to->replid, node->replid, sizeof to->replid);
     to->evicted = node->evicted;
     to->nonce = draw(guard);
-    node->errand = RL_ERRAND_WRITE;
+    node->pending_op = RL_PENDING_WRITE;
     actions->write |= rl_bit((unsigned)(node - guard->node));
 }
 
@@ -255,16 +255,17 @@ static void own_record(const struct rl_guard *guard, struct rl_guard_node *node)
 static void claim(struct rl_guard *guard, struct rl_guard_node *node,
                   struct rl_guard_actions *actions) {
     own_record(guard, node);
-    node->writing.standing = RL_RECORD_RECOVERING;
+    node->writing.eligibility = RL_RECORD_RECOVERING;
     node->writing.ballot = node->writing.accepted_ballot =
         0; /* an acceptor again when it is installed */
     memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
     node->writing.loss = draw(guard);
     for (unsigned i = 0; i < node->writing.members_count; i++) {
-        struct rl_body *body = &node->writing.members[i].body;
-        if (node->writing.members[i].id != node->id || strcmp(body->run_id, node->run_id) == 0)
+        struct rl_incarnation *incarnation = &node->writing.members[i].incarnation;
+        if (node->writing.members[i].id != node->id ||
+            strcmp(incarnation->run_id, node->run_id) == 0)
             continue;
-        rl_body_follow(body, node->run_id);
+        rl_incarnation_follow(incarnation, node->run_id);
     }
     stop_waiting(node);
     node->reclaim_at = RL_NEVER;
@@ -272,16 +273,16 @@ static void claim(struct rl_guard *guard, struct rl_guard_node *node,
     write_record(guard, node, actions);
 }
 
-/* Step 2, at an intact node: the newest bodies that are known. */
-static void register_bodies(struct rl_guard *guard, struct rl_guard_node *node,
-                            struct rl_guard_actions *actions) {
+/* Step 2, at an intact node: the newest incarnations that are known. */
+static void register_incarnations(struct rl_guard *guard, struct rl_guard_node *node,
+                                  struct rl_guard_actions *actions) {
     node->writing = node->record;
     for (unsigned i = 0; i < node->writing.members_count; i++) {
         struct rl_member *member = &node->writing.members[i];
-        struct rl_body body;
-        if (standing_newest_body(guard, member->id, &body) &&
-            rl_body_compare(&member->body, &body) < 0)
-            member->body = body;
+        struct rl_incarnation incarnation;
+        if (eligibility_newest_incarnation(guard, member->id, &incarnation) &&
+            rl_incarnation_compare(&member->incarnation, &incarnation) < 0)
+            member->incarnation = incarnation;
     }
     node->floor = NULL;
     write_record(guard, node, actions);
@@ -291,7 +292,7 @@ static void register_bodies(struct rl_guard *guard, struct rl_guard_node *node,
 static void switch_epoch(struct rl_guard *guard, struct rl_guard_node *node,
                          struct rl_guard_actions *actions) {
     own_record(guard, node);
-    node->writing.standing = RL_RECORD_INTACT;
+    node->writing.eligibility = RL_RECORD_INTACT;
     node->writing.ballot = node->writing.accepted_ballot = 0;
     memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
     write_record(guard, node, actions);
@@ -302,7 +303,7 @@ static void install(struct rl_guard *guard, struct rl_guard_node *node,
                     struct rl_guard_actions *actions) {
     own_record(guard, node);
     struct rl_record *to = &node->writing;
-    to->standing = RL_RECORD_INTACT;
+    to->eligibility = RL_RECORD_INTACT;
     to->settled = guard->settled;
     to->ballot = to->accepted_ballot = 0;
     memset(&to->accepted, 0, sizeof to->accepted);
@@ -316,7 +317,7 @@ static void install(struct rl_guard *guard, struct rl_guard_node *node,
         to->accepted = from->accepted;
     }
     for (unsigned i = 0; i < to->members_count; i++)
-        (void)standing_newest_body(guard, to->members[i].id, &to->members[i].body);
+        (void)eligibility_newest_incarnation(guard, to->members[i].id, &to->members[i].incarnation);
     node->floor = guard->floor;
     write_record(guard, node, actions);
 }
@@ -341,41 +342,42 @@ static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
 
 /* Step 2 ends. One member after the other had the registration, by what we know; but the first may
  * have lost it before the last got it, and recovered from others who had it not yet. */
-static void begin_look(struct rl_guard *guard, struct rl_guard_node *node) {
-    node->looks_for = node->record.loss;
-    node->looked = 0;
-    node->looking = rl_guard_intact(guard);
+static void begin_peek(struct rl_guard *guard, struct rl_guard_node *node) {
+    node->peeks_for = node->record.loss;
+    node->peeked = 0;
+    node->peeking = rl_guard_intact(guard);
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *other = &guard->node[i];
-        if (!(node->looking & rl_bit(i))) continue;
-        node->look_nonces[i] = other->record.nonce;
+        if (!(node->peeking & rl_bit(i))) continue;
+        node->peek_nonces[i] = other->record.nonce;
         other->reread = true;
-        if (other->errand == RL_ERRAND_READ) other->stale = true; /* that one was sent before */
+        if (other->pending_op == RL_PENDING_READ)
+            other->stale = true; /* that one was sent before */
     }
 }
 
 static bool is_registered(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
-    if (!standing_is_registered(guard, node)) {
-        node->looks_for = 0;
+    if (!eligibility_is_registered(guard, node)) {
+        node->peeks_for = 0;
         return false;
     }
-    if (node->looks_for != node->record.loss) {
-        begin_look(guard, node);
+    if (node->peeks_for != node->record.loss) {
+        begin_peek(guard, node);
         return false;
     }
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *other = &guard->node[i];
         bool unread = other->up && !other->unfit &&
                       (!other->stated || !other->read || (other->has_record && other->reread));
-        if (!(node->looking & rl_bit(i)) || unread) continue;
-        node->looking &= (rl_mask)~rl_bit(i);
-        bool same =
-            other->standing == RL_STANDING_INTACT && other->record.nonce == node->look_nonces[i];
-        if (same && standing_has_registered(other, node)) node->looked |= rl_bit(i);
+        if (!(node->peeking & rl_bit(i)) || unread) continue;
+        node->peeking &= (rl_mask)~rl_bit(i);
+        bool same = other->eligibility == RL_ELIGIBILITY_INTACT &&
+                    other->record.nonce == node->peek_nonces[i];
+        if (same && eligibility_has_registered(other, node)) node->peeked |= rl_bit(i);
     }
-    if (rl_count(node->looked) >= guard->votes_needed) return true;
-    if (node->looking == 0) { /* others write there too: once more, in a while */
-        node->looks_for = 0;
+    if (rl_count(node->peeked) >= guard->votes_needed) return true;
+    if (node->peeking == 0) { /* others write there too: once more, in a while */
+        node->peeks_for = 0;
         node->again_at = now + RETRY_PAUSE;
     }
     return false;
@@ -429,7 +431,7 @@ static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns n
     if (guard->installing == (int)(node - guard->node))
         stop_installing(guard); /* others have their turn */
     if (!node->same_again || now < node->reclaim_at || guard->leaving ||
-        standing_is_double(guard, node))
+        eligibility_is_double(guard, node))
         return;
     if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed) claim(guard, node, actions);
 }
@@ -437,11 +439,11 @@ static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns n
 static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                     struct rl_guard_actions *actions) {
     if (node->id == 0 || !guard->known) return;
-    if (standing_is_superseded(guard, node)) {
+    if (eligibility_is_superseded(guard, node)) {
         give_way(guard, node, now, actions);
         return;
     }
-    if (!standing_is_claimed(guard, node)) {
+    if (!eligibility_is_claimed(guard, node)) {
         if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed && !guard->leaving)
             claim(guard, node, actions);
         return;
@@ -462,14 +464,16 @@ static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
 
 /* ---- what is to be asked --------------------------------------------------------------------- */
 
-static bool lacks_body(const struct rl_guard *guard, const struct rl_guard_node *node) {
+static bool lacks_incarnation(const struct rl_guard *guard, const struct rl_guard_node *node) {
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *other = &guard->node[i];
-        if (other == node || other->standing != RL_STANDING_RECOVERING ||
-            !standing_is_claimed(guard, other))
+        if (other == node || other->eligibility != RL_ELIGIBILITY_RECOVERING ||
+            !eligibility_is_claimed(guard, other))
             continue;
         const struct rl_member *member = rl_record_member(&node->record, other->id);
-        if (member && rl_body_compare(&member->body, standing_claimed_body(other)) < 0) return true;
+        if (member && rl_incarnation_compare(&member->incarnation,
+                                             eligibility_claimed_incarnation(other)) < 0)
+            return true;
     }
     return false;
 }
@@ -477,22 +481,22 @@ static bool lacks_body(const struct rl_guard *guard, const struct rl_guard_node 
 static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                        struct rl_guard_actions *actions) {
     rl_mask bit = rl_bit((unsigned)(node - guard->node));
-    switch (node->standing) {
-    case RL_STANDING_INTACT:
+    switch (node->eligibility) {
+    case RL_ELIGIBILITY_INTACT:
         if (guard->leaving) break;
-        if (lacks_body(guard, node)) {
-            register_bodies(guard, node, actions);
+        if (lacks_incarnation(guard, node)) {
+            register_incarnations(guard, node, actions);
         } else if (guard->installing >= 0 && !(guard->sources & bit)) {
-            node->errand = RL_ERRAND_FENCES;
+            node->pending_op = RL_PENDING_FENCES;
             actions->fences |= bit;
         }
         break;
-    case RL_STANDING_BEHIND:
+    case RL_ELIGIBILITY_BEHIND:
         if (!guard->leaving) switch_epoch(guard, node, actions);
         break;
-    case RL_STANDING_RECOVERING: recover(guard, node, now, actions); break;
-    case RL_STANDING_FOREIGN:
-        if (standing_is_superseded(guard, node)) give_way(guard, node, now, actions);
+    case RL_ELIGIBILITY_RECOVERING: recover(guard, node, now, actions); break;
+    case RL_ELIGIBILITY_FOREIGN:
+        if (eligibility_is_superseded(guard, node)) give_way(guard, node, now, actions);
         break;
     default: break;
     }
@@ -502,11 +506,11 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
 static void plan_refused(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                          struct rl_guard_actions *actions) {
     if (!node->suspect || !guard->known || guard->watch_only || guard->leaving) return;
-    if (node->errand != RL_ERRAND_NONE || now < node->again_at || !node->read || node->reread ||
-        !node->has_record)
+    if (node->pending_op != RL_PENDING_NONE || now < node->again_at || !node->read ||
+        node->reread || !node->has_record)
         return;
-    bool votes = node->record.standing == RL_RECORD_INTACT &&
-                 node->record.quorum_id == guard->quorum.quorum_id && standing_fits(node) &&
+    bool votes = node->record.eligibility == RL_RECORD_INTACT &&
+                 node->record.quorum_id == guard->quorum.quorum_id && eligibility_fits(node) &&
                  rl_record_member(&guard->quorum, node->id);
     if (votes && rl_count(rl_guard_intact(guard)) >= guard->votes_needed)
         claim(guard, node, actions);
@@ -526,10 +530,10 @@ static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
         actions->reconnect |= bit;
         return;
     }
-    if (node->errand != RL_ERRAND_NONE || now < node->again_at) return;
+    if (node->pending_op != RL_PENDING_NONE || now < node->again_at) return;
     if (node->read && !node->reread && !guard->watch_only) plan_write(guard, node, now, actions);
-    if (node->errand != RL_ERRAND_NONE || (node->read && !node->reread)) return;
-    node->errand = RL_ERRAND_READ;
+    if (node->pending_op != RL_PENDING_NONE || (node->read && !node->reread)) return;
+    node->pending_op = RL_PENDING_READ;
     node->stale = false;
     actions->read |= bit;
 }
@@ -545,11 +549,11 @@ static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *
                       struct rl_guard_actions *actions) {
     if (!node->up || node->unfit) return;
     wake_by(actions, node->reconnect_at, now);
-    if (node->errand != RL_ERRAND_NONE) return; /* its answer wakes us */
+    if (node->pending_op != RL_PENDING_NONE) return; /* its answer wakes us */
     wake_by(actions, node->again_at, now);
     if (guard->watch_only || guard->leaving) return;
     wake_by(actions, node->reclaim_at, now);
-    if (node->standing != RL_STANDING_RECOVERING) return;
+    if (node->eligibility != RL_ELIGIBILITY_RECOVERING) return;
     if (node->waits_for == 0) return;
     wake_by(actions, node->waits_since + rl_guard_quarantine(guard) + node->jitter, now);
     wake_by(actions, node->hand_on_at, now);
@@ -559,16 +563,17 @@ static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *
 
 static void review(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
     if (!node->up || !node->read) return;
-    bool waits = node->standing == RL_STANDING_RECOVERING && node->waits_for == node->record.loss;
+    bool waits =
+        node->eligibility == RL_ELIGIBILITY_RECOVERING && node->waits_for == node->record.loss;
     if (node->waits_for != 0 && !waits) {
         stop_waiting(node);
         /* Another loss: what was read for the one before was read before its wait. */
-        if (guard->installing == (int)(node - guard->node) && node->errand == RL_ERRAND_NONE)
+        if (guard->installing == (int)(node - guard->node) && node->pending_op == RL_PENDING_NONE)
             stop_installing(guard);
     }
-    bool in_place =
-        node->standing != RL_STANDING_RECOVERING && node->standing != RL_STANDING_FOREIGN;
-    if (in_place || !standing_is_superseded(guard, node)) {
+    bool in_place = node->eligibility != RL_ELIGIBILITY_RECOVERING &&
+                    node->eligibility != RL_ELIGIBILITY_FOREIGN;
+    if (in_place || !eligibility_is_superseded(guard, node)) {
         node->reconnect_at = node->reclaim_at = RL_NEVER;
         return;
     }
@@ -581,9 +586,11 @@ static bool distrust_one(struct rl_guard *guard) {
     if (rl_count(rl_guard_intact(guard)) <= guard->votes_needed) return false;
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
-        if (!node->suspect || node->distrusted || node->standing != RL_STANDING_INTACT) continue;
+        if (!node->suspect || node->distrusted || node->eligibility != RL_ELIGIBILITY_INTACT)
+            continue;
         node->distrusted = true;
-        if (node->errand == RL_ERRAND_READ) node->stale = true; /* the answer may be from before */
+        if (node->pending_op == RL_PENDING_READ)
+            node->stale = true; /* the answer may be from before */
         return true;
     }
     return false;
@@ -594,8 +601,8 @@ static bool judge(struct rl_guard *guard, rl_ns now) {
         struct rl_guard_node *node = &guard->node[i];
         if (node->suspect && !node->distrusted && now >= node->suspect_until) node->suspect = false;
     }
-    bool changed = standing_judge(guard);
-    while (distrust_one(guard)) changed |= standing_judge(guard);
+    bool changed = eligibility_judge(guard);
+    while (distrust_one(guard)) changed |= eligibility_judge(guard);
     return changed;
 }
 
@@ -610,11 +617,11 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     take(guard, event, now);
     actions->changed = judge(guard, now);
     if (guard->quorum.epoch != epoch && guard->installing >= 0 &&
-        guard->node[guard->installing].errand == RL_ERRAND_NONE)
+        guard->node[guard->installing].pending_op == RL_PENDING_NONE)
         stop_installing(guard); /* who must be asked has changed */
     for (unsigned i = 0; i < guard->nodes; i++) review(guard, &guard->node[i], now);
-    if (guard->installing >= 0 && guard->node[guard->installing].errand == RL_ERRAND_NONE &&
-        guard->node[guard->installing].standing != RL_STANDING_RECOVERING)
+    if (guard->installing >= 0 && guard->node[guard->installing].pending_op == RL_PENDING_NONE &&
+        guard->node[guard->installing].eligibility != RL_ELIGIBILITY_RECOVERING)
         stop_installing(guard);
     /* Twice: what begins an installation may come behind the nodes that it asks. */
     for (int round = 0; round < 2; round++)

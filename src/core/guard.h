@@ -23,25 +23,25 @@
 #define RL_RUN_ID_BYTES 41
 #define RL_URL_BYTES 256
 
-/* The server process that stands for a member. Of two bodies the one with the higher number counts,
- * then the greater run_id. Number 0: none was ever registered. */
-struct rl_body {
+/* The server process that stands for a member. Of two incarnations the one with the higher number
+ * counts, then the greater run_id. Number 0: none was ever registered. */
+struct rl_incarnation {
     uint32_t number;
     char run_id[RL_RUN_ID_BYTES];
 };
-int rl_body_compare(const struct rl_body *a, const struct rl_body *b);
+int rl_incarnation_compare(const struct rl_incarnation *a, const struct rl_incarnation *b);
 /* It becomes the next one. (A number at its end, which only a damaged record has, stays there: 0
  * would make no record.) */
-void rl_body_follow(struct rl_body *body, const char *run_id);
+void rl_incarnation_follow(struct rl_incarnation *incarnation, const char *run_id);
 
 struct rl_member {
     uint64_t id;            /* random, not 0 */
     char url[RL_URL_BYTES]; /* as the operator wrote it, without password: for people, and to tell
                                an empty node's place */
-    struct rl_body body;
+    struct rl_incarnation incarnation;
 };
 
-enum rl_record_standing { RL_RECORD_INTACT = 1, RL_RECORD_RECOVERING = 2 };
+enum rl_record_eligibility { RL_RECORD_INTACT = 1, RL_RECORD_RECOVERING = 2 };
 enum rl_change_kind { RL_CHANGE_NONE = 0, RL_CHANGE_ADD, RL_CHANGE_REMOVE };
 
 /* One step from an epoch to the next. */
@@ -61,7 +61,7 @@ struct rl_record {
     bool settled;   /* leases of the epoch before are over, and its fences are known here */
     uint8_t members_count;
     struct rl_member members[RL_MEMBERS_MAX];
-    enum rl_record_standing standing;
+    enum rl_record_eligibility eligibility;
     char run_id[RL_RUN_ID_BYTES]; /* of the server process that it was written for, ... */
     char replid[RL_RUN_ID_BYTES]; /* ... its replication id then: another one means that it may
                                      carry other data; "" unknown */
@@ -87,19 +87,19 @@ const struct rl_member *rl_record_member(const struct rl_record *record,
  * last one; or the epochs are at their end, and it was left alone). */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change);
 
-enum rl_standing {
-    RL_STANDING_UNKNOWN =
+enum rl_eligibility {
+    RL_ELIGIBILITY_UNKNOWN =
         0, /* not connected, or its record has not been read since something said that it changed */
-    RL_STANDING_INTACT,
-    RL_STANDING_RECOVERING, /* empty, restarted, or written down as recovering: does not vote */
-    RL_STANDING_BEHIND,  /* intact, at an earlier epoch than others: does not vote until its record
-                            is brought up */
-    RL_STANDING_FOREIGN, /* another quorum's, no member any more, or replaced by another server:
+    RL_ELIGIBILITY_INTACT,
+    RL_ELIGIBILITY_RECOVERING, /* empty, restarted, or written down as recovering: does not vote */
+    RL_ELIGIBILITY_BEHIND,     /* intact, at an earlier epoch than others: does not vote until its
+                               record     is brought up */
+    RL_ELIGIBILITY_FOREIGN, /* another quorum's, no member any more, or replaced by another server:
                             never votes */
-    RL_STANDING_NO_RECORD, /* empty, and no other node says what it should be */
-    RL_STANDING_REFUSED    /* not fit (by the caller's word), or its record is beyond us */
+    RL_ELIGIBILITY_NO_RECORD, /* empty, and no other node says what it should be */
+    RL_ELIGIBILITY_REFUSED    /* not fit (by the caller's word), or its record is beyond us */
 };
-const char *rl_standing_name(enum rl_standing standing);
+const char *rl_eligibility_name(enum rl_eligibility eligibility);
 
 enum rl_guard_event_type {
     RL_GUARD_UP, /* `node` is connected; `run_id` is its server's */
@@ -116,11 +116,11 @@ enum rl_guard_event_type {
     RL_GUARD_FENCES, /* `node` answered for its fences: `fences` of RL_STRIPES; NULL: there are none
                         of that nonce */
     RL_GUARD_FAILED, /* `node` did not answer what it was asked (read, write or fences) */
-    RL_GUARD_DOUBT, /* a vote that was sent under the nonce we know says that there are no fences of
-                       that name */
-    RL_GUARD_LOOK,  /* read `node`'s record again; until then what is known stands */
-    RL_GUARD_JUMPED, /* `node`'s wall clock moved forward alone: suspect */
-    RL_GUARD_LEAVE,  /* the client ends: hand on what was waited; step no more but for answers */
+    RL_GUARD_NO_FENCES, /* a vote that was sent under the nonce we know says that there are no
+                       fences of that name */
+    RL_GUARD_PEEK,      /* read `node`'s record again; until then what is known stands */
+    RL_GUARD_JUMPED,    /* `node`'s wall clock moved forward alone: suspect */
+    RL_GUARD_LEAVE,     /* the client ends: hand on what was waited; step no more but for answers */
     RL_GUARD_TICK
 };
 
@@ -142,12 +142,13 @@ struct rl_guard_actions {
     rl_mask read; /* read the record */
     rl_mask write;
     rl_mask fences;    /* read the fences of the nonce that is known */
-    rl_mask reconnect; /* the server there is not, or no longer, the member's body: connect anew */
-    bool changed;      /* some node's standing, or the quorum, changed */
+    rl_mask reconnect; /* the server there is not, or no longer, the member's incarnation: connect
+                          anew */
+    bool changed;      /* some node's eligibility, or the quorum, changed */
     rl_ns wake_at;
 };
 
-enum rl_errand { RL_ERRAND_NONE = 0, RL_ERRAND_READ, RL_ERRAND_WRITE, RL_ERRAND_FENCES };
+enum rl_pending_op { RL_PENDING_NONE = 0, RL_PENDING_READ, RL_PENDING_WRITE, RL_PENDING_FENCES };
 
 struct rl_guard_node {
     char url[RL_URL_BYTES]; /* as this client lists it */
@@ -159,9 +160,9 @@ struct rl_guard_node {
     char run_id[RL_RUN_ID_BYTES], replid[RL_RUN_ID_BYTES];
     uint64_t evicted;
     struct rl_record record; /* when read and has_record */
-    enum rl_standing standing;
+    enum rl_eligibility eligibility;
     uint64_t id; /* which member it is; 0 unknown */
-    enum rl_errand errand;
+    enum rl_pending_op pending_op;
     bool stale;       /* the answer under way is older than what we know by now */
     uint64_t damaged; /* a nonce whose fences are gone: the record of that nonce is void */
     struct rl_record writing;
@@ -170,23 +171,24 @@ struct rl_guard_node {
         floor; /* the write raises (and creates) all stripes to at least these; NULL: leaves them */
     bool was_kept;  /* the fences lie under the kept name before the write (else under the expected
                        nonce's) */
-    rl_ns again_at; /* after a failure: no errand before this */
+    rl_ns again_at; /* after a failure: no pending operation before this */
     rl_ns reconnect_at; /* RL_NEVER: not to be connected anew */
     rl_ns reclaim_at;   /* superseded: when it may be claimed, if it is still the same server then;
                            RL_NEVER */
-    bool was_body; /* this server was the member's body, as far as we knew, and is the same since */
+    bool was_incarnation; /* this server was the member's incarnation, as far as we knew, and is the
+                             same since */
     bool asked_again, same_again; /* connected anew because it is superseded; and it was the same
                                      server once more */
     bool suspect; /* keys may be gone there, which its record does not say: it is to be written down
                      as recovering, as soon as a majority of the others is intact */
     rl_ns suspect_until; /* every lease of before has ended, or was extended there since */
     bool distrusted;     /* suspect, and for that not counted any more */
-    /* RECOVERING and claimed: is the registration complete? Known as that the members of `looking`
+    /* RECOVERING and claimed: is the registration complete? Known as that the members of `peeking`
      * had it by these nonces, and still have them when they are read once more: then there was a
      * moment at which all had it. */
-    uint64_t looks_for;      /* the loss; 0: not looked yet */
-    rl_mask looking, looked; /* yet to answer; answered, unchanged */
-    uint64_t look_nonces[RL_NODES_MAX];
+    uint64_t peeks_for;      /* the loss; 0: not looked yet */
+    rl_mask peeking, peeked; /* yet to answer; answered, unchanged */
+    uint64_t peek_nonces[RL_NODES_MAX];
     /* The wait. */
     uint64_t waits_for; /* the loss; 0: not waiting */
     rl_ns waits_since;  /* now less what was surely waited since the registration */
@@ -209,12 +211,12 @@ struct rl_guard {
                               the one that is decided stays */
     struct rl_guard_node node[RL_NODES_MAX];
     /* What the records say, as of now. */
-    bool known;   /* a quorum was found */
-    bool decided; /* and is taken: its id stays. Before that no vote counts */
-    struct rl_record
-        quorum; /* the newest intact record: id, epoch, members (with the newest bodies), ttl_max */
-    unsigned votes_needed; /* quorum of its members; of the nodes while not known */
-    bool settled;          /* a majority of the members says that the epoch is */
+    bool known;              /* a quorum was found */
+    bool decided;            /* and is taken: its id stays. Before that no vote counts */
+    struct rl_record quorum; /* the newest intact record: id, epoch, members (with the newest
+                                incarnations), ttl_max */
+    unsigned votes_needed;   /* quorum of its members; of the nodes while not known */
+    bool settled;            /* a majority of the members says that the epoch is */
     /* One node at a time has its fences read and is installed. */
     int installing;  /* node; -1 none */
     rl_mask sources; /* whose fences are in `floor` */

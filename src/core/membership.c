@@ -21,9 +21,9 @@ static const struct {
     void (*answered)(struct rl_membership *m);
     uint64_t to;
 } states[] = {
-    [RL_MEMBERSHIP_IDLE] = {"idle", NULL, TO(RL_INIT_LOOK) | TO(RL_CHANGE_LOOK)},
+    [RL_MEMBERSHIP_IDLE] = {"idle", NULL, TO(RL_INIT_PEEK) | TO(RL_CHANGE_PEEK)},
 
-    [RL_INIT_LOOK] = {"looking", membership_init_looked,
+    [RL_INIT_PEEK] = {"looking", membership_init_looked,
                       TO(RL_INIT_CLAIM) | TO(RL_FINISH_TAKE) | OVER},
     [RL_INIT_CLAIM] = {"writing records", membership_init_claimed,
                        TO(RL_INIT_WAIT) | TO(RL_INIT_FLOOR) | OVER},
@@ -36,54 +36,54 @@ static const struct {
     [RL_FINISH_TAKE] = {"taking in what is left", membership_finish_taken,
                         TO(RL_FINISH_FENCES) | LAST},
     [RL_FINISH_FENCES] = {"reading fences to finish", membership_finish_fenced,
-                          TO(RL_FINISH_INSTALL) | TO(RL_FINISH_LOOK) | OVER},
+                          TO(RL_FINISH_INSTALL) | TO(RL_FINISH_PEEK) | OVER},
     [RL_FINISH_INSTALL] = {"installing what is left", membership_finish_installed,
                            TO(RL_FINISH_REVIEW) | LAST},
     [RL_FINISH_REVIEW] = {"looking who is finished", membership_finish_reviewed,
-                          TO(RL_FINISH_LOOK) | LAST},
-    [RL_FINISH_LOOK] = {"looking once more", membership_finish_looked, TO(RL_FINISH_TAKE) | OVER},
+                          TO(RL_FINISH_PEEK) | LAST},
+    [RL_FINISH_PEEK] = {"looking once more", membership_finish_looked, TO(RL_FINISH_TAKE) | OVER},
     [RL_INIT_LAST] = {"looking at the end", membership_ok, OVER},
 
-    [RL_CHANGE_LOOK] = {"looking", membership_change_looked,
-                        TO(RL_CHANGE_LOOK) | TO(RL_CHANGE_PROMISE) | TO(RL_ADDED_CLAIM) | SETTLES |
+    [RL_CHANGE_PEEK] = {"looking", membership_change_looked,
+                        TO(RL_CHANGE_PEEK) | TO(RL_CHANGE_PROMISE) | TO(RL_ADDED_CLAIM) | SETTLES |
                             OVER},
     [RL_CHANGE_PROMISE] = {"promising", membership_change_written, TO(RL_CHANGE_PROMISED) | OVER},
     [RL_CHANGE_PROMISED] = {"looking who promised", membership_change_promised,
-                            TO(RL_CHANGE_ACCEPT) | TO(RL_CHANGE_LOOK) | OVER},
+                            TO(RL_CHANGE_ACCEPT) | TO(RL_CHANGE_PEEK) | OVER},
     [RL_CHANGE_ACCEPT] = {"accepting", membership_change_written, TO(RL_CHANGE_ACCEPTED) | OVER},
     [RL_CHANGE_ACCEPTED] = {"looking who accepted", membership_change_accepted,
-                            TO(RL_SWITCH_LOOK) | TO(RL_CHANGE_LOOK) | OVER},
-    [RL_SWITCH_LOOK] = {"looking who is to switch", membership_switch_looked,
+                            TO(RL_SWITCH_PEEK) | TO(RL_CHANGE_PEEK) | OVER},
+    [RL_SWITCH_PEEK] = {"looking who is to switch", membership_switch_looked,
                         TO(RL_SWITCH_WRITE) | OVER},
     [RL_SWITCH_WRITE] = {"switching", membership_switch_written, TO(RL_SWITCH_SEEN) | OVER},
     [RL_SWITCH_SEEN] = {"looking who switched", membership_switch_seen,
-                        TO(RL_SWITCH_LOOK) | TO(RL_SWITCH_CLAIM) | OVER},
+                        TO(RL_SWITCH_PEEK) | TO(RL_SWITCH_CLAIM) | OVER},
     [RL_SWITCH_CLAIM] = {"writing down the added", membership_switch_claimed,
-                         TO(RL_SWITCH_LOOK) | TO(RL_ADDED_CLAIM) | SETTLES | OVER},
-    [RL_ADDED_LOOK] = {"looking at the added", membership_added_looked, TO(RL_ADDED_CLAIM) | OVER},
+                         TO(RL_SWITCH_PEEK) | TO(RL_ADDED_CLAIM) | SETTLES | OVER},
+    [RL_ADDED_PEEK] = {"looking at the added", membership_added_looked, TO(RL_ADDED_CLAIM) | OVER},
     [RL_ADDED_CLAIM] = {"writing down the added again", membership_added_claimed,
                         TO(RL_ADDED_SEEN) | OVER},
     [RL_ADDED_SEEN] = {"looking at the added again", membership_added_seen,
-                       TO(RL_CHANGE_LOOK) | OVER},
+                       TO(RL_CHANGE_PEEK) | OVER},
 
     [RL_SETTLE_GATHER] = {"gathering witnesses", membership_settle_gathered,
-                          SETTLES | TO(RL_SETTLE_WAIT) | TO(RL_MARK_LOOK) | OVER},
+                          SETTLES | TO(RL_SETTLE_WAIT) | TO(RL_MARK_PEEK) | OVER},
     [RL_SETTLE_WAIT] = {"waiting for leases", membership_settle_waited,
-                        SETTLES | TO(RL_SETTLE_WAIT) | TO(RL_SETTLE_LOOK) | TO(RL_MARK_LOOK) |
+                        SETTLES | TO(RL_SETTLE_WAIT) | TO(RL_SETTLE_PEEK) | TO(RL_MARK_PEEK) |
                             OVER},
-    [RL_SETTLE_LOOK] = {"looking at the witnesses", membership_settle_looked,
+    [RL_SETTLE_PEEK] = {"looking at the witnesses", membership_settle_looked,
                         SETTLES | TO(RL_SETTLE_FENCES) | OVER},
     [RL_SETTLE_FENCES] = {"reading their fences", membership_settle_fenced,
-                          SETTLES | TO(RL_SETTLE_LOOK) | TO(RL_RAISE_LOOK) | OVER},
-    [RL_RAISE_LOOK] = {"looking who is to be raised", membership_raise_looked,
-                       SETTLES | TO(RL_RAISE_LOOK) | TO(RL_RAISE_WRITE) | TO(RL_MARK_LOOK) | OVER},
+                          SETTLES | TO(RL_SETTLE_PEEK) | TO(RL_RAISE_PEEK) | OVER},
+    [RL_RAISE_PEEK] = {"looking who is to be raised", membership_raise_looked,
+                       SETTLES | TO(RL_RAISE_PEEK) | TO(RL_RAISE_WRITE) | TO(RL_MARK_PEEK) | OVER},
     [RL_RAISE_WRITE] = {"raising fences", membership_raise_written,
-                        SETTLES | TO(RL_RAISE_LOOK) | TO(RL_MARK_LOOK) | OVER},
-    [RL_MARK_LOOK] = {"looking who is settled", membership_mark_looked,
-                      TO(RL_MARK_LOOK) | TO(RL_MARK_WRITE) | TO(RL_CHANGE_LOOK) |
-                          TO(RL_ADDED_LOOK) | TO(RL_ADDED_CLAIM) | OVER},
+                        SETTLES | TO(RL_RAISE_PEEK) | TO(RL_MARK_PEEK) | OVER},
+    [RL_MARK_PEEK] = {"looking who is settled", membership_mark_looked,
+                      TO(RL_MARK_PEEK) | TO(RL_MARK_WRITE) | TO(RL_CHANGE_PEEK) |
+                          TO(RL_ADDED_PEEK) | TO(RL_ADDED_CLAIM) | OVER},
     [RL_MARK_WRITE] = {"marking it settled", membership_mark_written,
-                       TO(RL_MARK_LOOK) | TO(RL_CHANGE_LOOK) | TO(RL_ADDED_LOOK) |
+                       TO(RL_MARK_PEEK) | TO(RL_CHANGE_PEEK) | TO(RL_ADDED_PEEK) |
                            TO(RL_ADDED_CLAIM) | OVER},
     [RL_MEMBERSHIP_OVER] = {"over", NULL, 0},
 };
@@ -96,7 +96,7 @@ static void move(struct rl_membership *m, enum rl_membership_state to) {
     assert(m->stage == RL_STAGE_NONE);
     /* Nothing is decided, raised or marked on the word of fewer than a majority. */
     if (to == RL_CHANGE_ACCEPT) assert(rl_count(m->held) >= m->view.votes_needed && m->ballot != 0);
-    if (to == RL_SWITCH_LOOK && m->state == RL_CHANGE_ACCEPTED) assert(m->chosen.kind != 0);
+    if (to == RL_SWITCH_PEEK && m->state == RL_CHANGE_ACCEPTED) assert(m->chosen.kind != 0);
     m->state = to;
 }
 
@@ -225,9 +225,9 @@ void membership_judge(struct rl_membership *m) {
     view->pinned = m->quorum_id ? m->quorum_id : only_quorum(m);
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         view->node[i].id = 0;
-        view->node[i].was_body = false;
+        view->node[i].was_incarnation = false;
     }
-    (void)standing_judge(view);
+    (void)eligibility_judge(view);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -245,24 +245,24 @@ static void ask(struct rl_membership *m, enum rl_membership_ask what, rl_mask no
     actions->kept = m->kept;
 }
 
-void membership_look(struct rl_membership *m, enum rl_membership_state state, rl_ns pause) {
+void membership_peek(struct rl_membership *m, enum rl_membership_state state, rl_ns pause) {
     move(m, state);
     m->looks = true;
     m->stage = RL_STAGE_PAUSE;
     m->wake_at = m->now + (pause > 0 ? pause : 0);
 }
 
-void membership_look_again(struct rl_membership *m, enum rl_membership_state state,
+void membership_peek_again(struct rl_membership *m, enum rl_membership_state state,
                            unsigned tries) {
     rl_ns most = (rl_ns)(tries < 10 ? tries : 10) * 20 * RL_MS;
-    membership_look(m, state, (rl_ns)(draw(m) % (uint64_t)(most + 1)));
+    membership_peek(m, state, (rl_ns)(draw(m) % (uint64_t)(most + 1)));
 }
 
 /* What lost its data must not be written down as intact, under whichever identity it has now. */
 static bool may_write(const struct rl_membership *m, unsigned node) {
     const struct rl_guard_node *at = &m->view.node[node];
     return at->up &&
-           (at->writing.standing == RL_RECORD_RECOVERING || membership_same_server(m, node));
+           (at->writing.eligibility == RL_RECORD_RECOVERING || membership_same_server(m, node));
 }
 
 /* "only if the nonce is still the one that he read" */
@@ -274,7 +274,7 @@ static void prepare(struct rl_membership *m, struct rl_guard_node *at, bool floo
     memcpy(to->replid, at->replid, sizeof to->replid);
     to->evicted = at->evicted;
     at->expected = at->has_record ? at->record.nonce : 0;
-    at->was_kept = !at->has_record || at->record.standing == RL_RECORD_RECOVERING;
+    at->was_kept = !at->has_record || at->record.eligibility == RL_RECORD_RECOVERING;
     at->floor = floor ? m->view.floor : NULL;
 }
 
@@ -306,7 +306,7 @@ void membership_fences(struct rl_membership *m, enum rl_membership_state state, 
                        bool kept) {
     move(m, state);
     m->kept = kept;
-    m->told = m->without = 0;
+    m->reported = m->without = 0;
     put(m, RL_ASK_FENCES, nodes);
 }
 
@@ -316,12 +316,12 @@ void membership_claim(struct rl_membership *m, unsigned node, uint64_t id) {
     *to = m->view.quorum;
     to->node_id = id;
     to->settled = false;
-    to->standing = RL_RECORD_RECOVERING;
+    to->eligibility = RL_RECORD_RECOVERING;
     to->loss = membership_random(m);
     to->waited_ms = 0;
     to->ballot = to->accepted_ballot = 0;
     memset(&to->accepted, 0, sizeof to->accepted);
-    rl_body_follow(&((struct rl_member *)rl_record_member(to, id))->body, at->run_id);
+    rl_incarnation_follow(&((struct rl_member *)rl_record_member(to, id))->incarnation, at->run_id);
 }
 
 void membership_report(struct rl_membership *m, enum rl_membership_report report, rl_ns left) {
@@ -364,7 +364,7 @@ static void fences_came(struct rl_membership *m, const struct rl_membership_even
         m->without |= rl_bit(event->node);
         return;
     }
-    m->told |= rl_bit(event->node);
+    m->reported |= rl_bit(event->node);
     for (unsigned i = 0; i < RL_STRIPES; i++)
         if (event->fences[i] > m->view.floor[i]) m->view.floor[i] = event->fences[i];
 }
@@ -445,7 +445,7 @@ static bool advance(struct rl_membership *m, const struct rl_membership_event *e
 }
 
 static void begin(struct rl_membership *m) {
-    membership_look(m, m->wish.kind == RL_MEMBERSHIP_INIT ? RL_INIT_LOOK : RL_CHANGE_LOOK, 0);
+    membership_peek(m, m->wish.kind == RL_MEMBERSHIP_INIT ? RL_INIT_PEEK : RL_CHANGE_PEEK, 0);
 }
 
 void rl_membership_step(struct rl_membership *m, const struct rl_membership_event *event, rl_ns now,

@@ -176,7 +176,7 @@ struct rl_membership_actions {
 enum rl_membership_state {
     RL_MEMBERSHIP_IDLE = 0,
     /* init */
-    RL_INIT_LOOK,    /* what is there? */
+    RL_INIT_PEEK,    /* what is there? */
     RL_INIT_CLAIM,   /* every node is written down as recovering */
     RL_INIT_WAIT,    /* until every lock of before has ended */
     RL_INIT_FLOOR,   /* the highest fences */
@@ -186,29 +186,29 @@ enum rl_membership_state {
     RL_FINISH_FENCES,
     RL_FINISH_INSTALL, /* ... and the others are installed */
     RL_FINISH_REVIEW,
-    RL_FINISH_LOOK,
+    RL_FINISH_PEEK,
     RL_INIT_LAST,
     /* a change */
-    RL_CHANGE_LOOK,
+    RL_CHANGE_PEEK,
     RL_CHANGE_PROMISE,
     RL_CHANGE_PROMISED, /* did all promises stand at one moment? */
     RL_CHANGE_ACCEPT,
     RL_CHANGE_ACCEPTED,
-    RL_SWITCH_LOOK,
+    RL_SWITCH_PEEK,
     RL_SWITCH_WRITE,
     RL_SWITCH_SEEN,
     RL_SWITCH_CLAIM, /* an added node is written down as one that lost its data */
-    RL_ADDED_LOOK,
+    RL_ADDED_PEEK,
     RL_ADDED_CLAIM,
     RL_ADDED_SEEN,
     /* settling */
     RL_SETTLE_GATHER, /* the witnesses: members of the epoch before that have switched */
     RL_SETTLE_WAIT,
-    RL_SETTLE_LOOK,
+    RL_SETTLE_PEEK,
     RL_SETTLE_FENCES,
-    RL_RAISE_LOOK,
+    RL_RAISE_PEEK,
     RL_RAISE_WRITE,
-    RL_MARK_LOOK,
+    RL_MARK_PEEK,
     RL_MARK_WRITE,
     RL_MEMBERSHIP_OVER
 };
@@ -235,8 +235,8 @@ struct rl_membership {
     bool kept;
     /* What came of the last one. */
     rl_mask written, denied;
-    rl_mask told, without; /* fences; none of that name */
-    rl_ns looked_at;       /* when the last look began */
+    rl_mask reported, without; /* fences; none of that name */
+    rl_ns looked_at;           /* when the last look began */
     /* Of this step. */
     rl_ns now, wake_at;
     enum rl_membership_report report;
@@ -270,7 +270,7 @@ struct rl_membership {
         unsigned needed, rounds, tries;
         char run_id[RL_NODES_MAX][RL_RUN_ID_BYTES]; /* of the witnesses */
         rl_ns seen[RL_NODES_MAX];                   /* not before this */
-        rl_ns until, told_at;
+        rl_ns until, reported_at;
         rl_mask done;
     } settling;
     /* An init. */

@@ -34,7 +34,7 @@ static void try_again(struct rl_membership *m) {
         membership_end(m);
         return;
     }
-    membership_look_again(m, RL_CHANGE_LOOK, m->tries);
+    membership_peek_again(m, RL_CHANGE_PEEK, m->tries);
 }
 
 /* Nodes that are written to by others at this very moment look as if they did not vote. */
@@ -188,7 +188,7 @@ void membership_change_looked(struct rl_membership *m) {
  * accepted. Reads the others too, for what is to be checked next. */
 void membership_change_written(struct rl_membership *m) {
     membership_remember(m, m->written);
-    membership_look(m, m->state == RL_CHANGE_PROMISE ? RL_CHANGE_PROMISED : RL_CHANGE_ACCEPTED, 0);
+    membership_peek(m, m->state == RL_CHANGE_PROMISE ? RL_CHANGE_PROMISED : RL_CHANGE_ACCEPTED, 0);
 }
 
 /* Members may have lost their data since the decree began: those of e may still agree, and those
@@ -242,7 +242,7 @@ void membership_change_accepted(struct rl_membership *m) {
     }
     m->switches = 0;
     membership_report(m, RL_REPORT_SWITCHING, -1);
-    membership_look(m, RL_SWITCH_LOOK, 0);
+    membership_peek(m, RL_SWITCH_PEEK, 0);
 }
 
 /* ---- the switch ------------------------------------------------------------------------------ */
@@ -260,7 +260,8 @@ void membership_switch_looked(struct rl_membership *m) {
     rl_mask nodes = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         struct rl_guard_node *at = &m->view.node[i];
-        if (at->standing != RL_STANDING_INTACT && at->standing != RL_STANDING_BEHIND) continue;
+        if (at->eligibility != RL_ELIGIBILITY_INTACT && at->eligibility != RL_ELIGIBILITY_BEHIND)
+            continue;
         at->writing = at->record;
         if (at->record.epoch == m->epoch && next_record(&at->writing, &m->chosen))
             nodes |= rl_bit(i);
@@ -268,7 +269,7 @@ void membership_switch_looked(struct rl_membership *m) {
     membership_write(m, RL_SWITCH_WRITE, nodes, false);
 }
 
-void membership_switch_written(struct rl_membership *m) { membership_look(m, RL_SWITCH_SEEN, 0); }
+void membership_switch_written(struct rl_membership *m) { membership_peek(m, RL_SWITCH_SEEN, 0); }
 
 /* The decree is in force, or cannot be told to anybody. By now others may have gone on from there.
  */
@@ -289,7 +290,7 @@ static void switch_again(struct rl_membership *m) {
     if (++m->switches == ROUNDS)
         switch_ended(m);
     else
-        membership_look_again(m, RL_SWITCH_LOOK, m->switches);
+        membership_peek_again(m, RL_SWITCH_PEEK, m->switches);
 }
 
 void membership_switch_seen(struct rl_membership *m) {
@@ -328,7 +329,7 @@ static void claim_added(struct rl_membership *m, enum rl_membership_state state,
 
 void membership_added_looked(struct rl_membership *m) { check_added(m); }
 
-void membership_added_claimed(struct rl_membership *m) { membership_look(m, RL_ADDED_SEEN, 0); }
+void membership_added_claimed(struct rl_membership *m) { membership_peek(m, RL_ADDED_SEEN, 0); }
 
 void membership_added_seen(struct rl_membership *m) {
     if (lacks_claim(m, m->wish.node)) {
@@ -348,7 +349,7 @@ static void settled_begun(struct rl_membership *m) {
     if (!m->settling.known || !is_same(&m->settling.last, &m->wanted))
         try_again(m);
     else if (adds(m))
-        membership_look(m, RL_ADDED_LOOK, 0);
+        membership_peek(m, RL_ADDED_PEEK, 0);
     else
         membership_ok(m);
 }

@@ -42,7 +42,8 @@ static const struct rl_member *member_of(const struct rl_membership *m,
         return rl_record_member(quorum, at->record.node_id);
     for (unsigned i = 0; i < quorum->members_count; i++) {
         const struct rl_member *member = &quorum->members[i];
-        if (strcmp(member->url, at->url) == 0 || strcmp(member->body.run_id, at->run_id) == 0)
+        if (strcmp(member->url, at->url) == 0 ||
+            strcmp(member->incarnation.run_id, at->run_id) == 0)
             return member;
     }
     return NULL;

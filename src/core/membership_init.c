@@ -12,7 +12,7 @@
 #include "core/membership_inside.h"
 
 #define TRIES 10 /* where others write at the same time */
-#define LOOK_EVERY (1000 * RL_MS)
+#define PEEK_EVERY (1000 * RL_MS)
 
 static rl_mask all(const struct rl_membership *m) { return rl_all(m->wish.nodes); }
 
@@ -28,7 +28,7 @@ static rl_mask left_by_init(const struct rl_membership *m) {
             continue;
         const struct rl_member *member = rl_record_member(quorum, record->node_id);
         if (record->epoch != quorum->epoch || !member || !membership_same_server(m, i)) continue;
-        if (strcmp(member->body.run_id, record->run_id) == 0) nodes |= rl_bit(i);
+        if (strcmp(member->incarnation.run_id, record->run_id) == 0) nodes |= rl_bit(i);
     }
     return nodes;
 }
@@ -102,7 +102,7 @@ static void begin_anew(struct rl_membership *m) {
         struct rl_record *to = &m->view.node[i].writing;
         *to = plan->record;
         to->node_id = plan->record.members[i].id;
-        to->standing = RL_RECORD_RECOVERING;
+        to->eligibility = RL_RECORD_RECOVERING;
         to->loss = membership_loss_of_init(to->quorum_id, to->epoch);
         if (plan->longest_ttl_max_ms > to->ttl_max_ms) to->ttl_max_ms = plan->longest_ttl_max_ms;
     }
@@ -116,7 +116,7 @@ static void wait_on(struct rl_membership *m) {
         return;
     }
     membership_report(m, RL_REPORT_WAITING, left);
-    membership_look(m, RL_INIT_WAIT, left < LOOK_EVERY ? left : LOOK_EVERY);
+    membership_peek(m, RL_INIT_WAIT, left < PEEK_EVERY ? left : PEEK_EVERY);
 }
 
 void membership_init_claimed(struct rl_membership *m) {
@@ -170,7 +170,7 @@ static void install(struct rl_membership *m, enum rl_membership_state state, rl_
         struct rl_record *to = &m->view.node[i].writing;
         if (!(nodes & rl_bit(i))) continue;
         *to = m->view.node[i].record;
-        to->standing = RL_RECORD_INTACT;
+        to->eligibility = RL_RECORD_INTACT;
         to->loss = 0;
         to->waited_ms = 0;
         to->ttl_max_ms = ttl_max_ms;
@@ -182,14 +182,14 @@ static void install(struct rl_membership *m, enum rl_membership_state state, rl_
  * all are read once more. */
 static void review(struct rl_membership *m, enum rl_membership_state state) {
     for (unsigned i = 0; i < m->wish.nodes; i++) m->nonces[i] = m->view.node[i].writing.nonce;
-    membership_look(m, state, 0);
+    membership_peek(m, state, 0);
 }
 
 /* By now the fences that were anywhere lie under the kept name: recovering records took them there.
  * Tokens begin above them, above fence_floor and the wall clock. */
 void membership_init_floored(struct rl_membership *m) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
-        if ((m->told | m->without) & rl_bit(i)) continue;
+        if ((m->reported | m->without) & rl_bit(i)) continue;
         membership_refuse(m, RL_PROBLEM_FENCES_UNREAD, i);
         membership_end(m);
         return;
@@ -201,7 +201,7 @@ void membership_init_floored(struct rl_membership *m) {
 
 void membership_init_installed(struct rl_membership *m) {
     if (m->written == all(m))
-        membership_look(m, RL_INIT_LAST, 0);
+        membership_peek(m, RL_INIT_LAST, 0);
     else
         review(m, RL_INIT_REVIEW);
 }
@@ -225,7 +225,7 @@ void membership_init_reviewed(struct rl_membership *m) {
     rl_mask written = m->written | membership_unchanged(m, all(m));
     m->left = all(m) & (rl_mask)~written;
     if (!m->left)
-        membership_look(m, RL_INIT_LAST, 0);
+        membership_peek(m, RL_INIT_LAST, 0);
     else if (rl_count(written) < rl_quorum(m->wish.nodes))
         fail_left(m);
     else
@@ -261,7 +261,7 @@ static void finish(struct rl_membership *m) {
 void membership_finish_taken(struct rl_membership *m) {
     m->left &= (rl_mask)~m->written;
     if (!m->left)
-        membership_look(m, RL_INIT_LAST, 0);
+        membership_peek(m, RL_INIT_LAST, 0);
     else if (m->left & (rl_mask)~left_by_init(m))
         fail_left(m);
     else
@@ -269,12 +269,12 @@ void membership_finish_taken(struct rl_membership *m) {
 }
 
 static void finish_again(struct rl_membership *m) {
-    membership_look_again(m, RL_FINISH_LOOK, m->tries++);
+    membership_peek_again(m, RL_FINISH_PEEK, m->tries++);
 }
 
 void membership_finish_fenced(struct rl_membership *m) {
     const struct rl_record *quorum = &m->view.quorum;
-    if (rl_count(m->told) < m->view.votes_needed) {
+    if (rl_count(m->reported) < m->view.votes_needed) {
         finish_again(m);
         return;
     }
@@ -285,7 +285,7 @@ void membership_finish_fenced(struct rl_membership *m) {
 
 void membership_finish_installed(struct rl_membership *m) {
     if (m->written == m->left)
-        membership_look(m, RL_INIT_LAST, 0);
+        membership_peek(m, RL_INIT_LAST, 0);
     else
         review(m, RL_FINISH_REVIEW);
 }
@@ -295,7 +295,7 @@ void membership_finish_reviewed(struct rl_membership *m) {
     if (m->left)
         finish_again(m);
     else
-        membership_look(m, RL_INIT_LAST, 0);
+        membership_peek(m, RL_INIT_LAST, 0);
 }
 
 void membership_finish_looked(struct rl_membership *m) {

@@ -6,22 +6,23 @@
 #define RL_MEMBERSHIP_INSIDE_H
 
 #include "core/membership.h"
-#include "core/standing.h"
+#include "core/eligibility.h"
 
 /* ---- membership.c: questions. Each ends in the handler of its state, in this step or a later one.
  */
 
 /* Reads all nodes, after a pause, and works out `view`. */
-void membership_look(struct rl_membership *m, enum rl_membership_state state, rl_ns pause);
+void membership_peek(struct rl_membership *m, enum rl_membership_state state, rl_ns pause);
 /* Above it a random pause, longer with each try: others are at it as well. */
-void membership_look_again(struct rl_membership *m, enum rl_membership_state state, unsigned tries);
+void membership_peek_again(struct rl_membership *m, enum rl_membership_state state, unsigned tries);
 /* Writes view.node[].writing with a fresh nonce over what was read, for the server and the data
  * that it was read of; `floor`: raises all stripes to view.floor. `written` are then the nodes of
  * which it is known that they took it; node[].record is the new one. */
 void membership_write(struct rl_membership *m, enum rl_membership_state state, rl_mask nodes,
                       bool floor);
-/* Raises view.floor to the fences of those intact, or to the kept ones. `told` are then the nodes
- * that answered. One whose data are not those that its record was read of has not answered. */
+/* Raises view.floor to the fences of those intact, or to the kept ones. `reported` are then the
+ * nodes that answered. One whose data are not those that its record was read of has not answered.
+ */
 void membership_fences(struct rl_membership *m, enum rl_membership_state state, rl_mask nodes,
                        bool kept);
 void membership_judge(struct rl_membership *m); /* `view` again, of what was read */
@@ -53,7 +54,7 @@ static inline const struct rl_record *membership_record_at(const struct rl_membe
 }
 /* Heard, and its record is for the server that is there, and for the data that it has. */
 static inline bool membership_same_server(const struct rl_membership *m, unsigned node) {
-    return membership_record_at(m, node) != NULL && standing_fits(&m->view.node[node]);
+    return membership_record_at(m, node) != NULL && eligibility_fits(&m->view.node[node]);
 }
 /* The first node that was not heard; -1: all were. */
 int membership_unheard(const struct rl_membership *m);

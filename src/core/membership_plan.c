@@ -17,7 +17,7 @@ uint64_t membership_loss_of_init(uint64_t quorum_id, uint32_t epoch) {
 }
 
 bool membership_is_of_init(const struct rl_record *record) {
-    return record->standing == RL_RECORD_RECOVERING &&
+    return record->eligibility == RL_RECORD_RECOVERING &&
            record->loss == membership_loss_of_init(record->quorum_id, record->epoch);
 }
 
@@ -78,7 +78,8 @@ static bool check_unlisted(struct rl_membership *m) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
         unsigned count;
-        if (!record || (!is_newest(m, record) && m->view.node[i].standing != RL_STANDING_INTACT))
+        if (!record ||
+            (!is_newest(m, record) && m->view.node[i].eligibility != RL_ELIGIBILITY_INTACT))
             continue;
         const struct rl_member *first = unlisted_member(m, record, &count);
         if (2 * count < record->members_count)
@@ -97,7 +98,7 @@ static bool check_unlisted(struct rl_membership *m) {
 /* The operator has named the quorum: what another one has left is taken into it, but not what votes
  * there. */
 static bool may_take(const struct rl_membership *m, unsigned node) {
-    bool votes = m->view.node[node].record.standing == RL_RECORD_INTACT;
+    bool votes = m->view.node[node].record.eligibility == RL_RECORD_INTACT;
     return m->wish.pinned && !(votes && membership_same_server(m, node));
 }
 
@@ -144,8 +145,8 @@ bool membership_plan_begin(struct rl_membership *m) {
 
 /* ---- what is to be there ---- */
 
-/* "ids kept for nodes whose record is readable". The number of its body: above all that any record
- * says of the member. */
+/* "ids kept for nodes whose record is readable". The number of its incarnation: above all that any
+ * record says of the member. */
 static void plan_member(struct rl_membership *m, unsigned node) {
     struct rl_record *to = &m->plan.record;
     struct rl_member *member = &to->members[node];
@@ -153,15 +154,15 @@ static void plan_member(struct rl_membership *m, unsigned node) {
     bool keep = own && own->quorum_id == to->quorum_id && !rl_record_member(to, own->node_id);
     member->id = keep ? own->node_id : membership_random(m);
     memcpy(member->url, m->view.node[node].url, sizeof member->url);
-    member->body.number = 0;
+    member->incarnation.number = 0;
     for (unsigned i = 0; i < m->wish.nodes && !m->plan.never_intact; i++) {
         const struct rl_record *record = membership_record_at(m, i);
         bool ours = record && record->quorum_id == to->quorum_id;
-        const struct rl_member *told = ours ? rl_record_member(record, member->id) : NULL;
-        if (told && told->body.number > member->body.number)
-            member->body.number = told->body.number;
+        const struct rl_member *reported = ours ? rl_record_member(record, member->id) : NULL;
+        if (reported && reported->incarnation.number > member->incarnation.number)
+            member->incarnation.number = reported->incarnation.number;
     }
-    rl_body_follow(&member->body, m->view.node[node].run_id);
+    rl_incarnation_follow(&member->incarnation, m->view.node[node].run_id);
     to->members_count = (uint8_t)(node + 1);
 }
 
@@ -185,7 +186,7 @@ static int64_t ttl_max_of_new(const struct rl_membership *m) {
 /* Members that are not listed, or whose record is gone, may know of epochs that no node here does,
  * and what they know must not outrank what is written now. The wall clock counts on where nothing
  * else can; if it is wrong, a former member that comes back may stop clients that list it, but
- * never votes (standing.c, is_newer()). */
+ * never votes (eligibility.c, is_newer()). */
 static uint32_t epoch_after(const struct rl_membership *m, uint32_t seen) {
     int64_t wall_s = m->wall_us / 1000000;
     return wall_s > (int64_t)seen && wall_s < (int64_t)UINT32_MAX ? (uint32_t)wall_s

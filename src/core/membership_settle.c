@@ -9,7 +9,7 @@
 #include "core/membership_inside.h"
 
 #define PAUSE (200 * RL_MS)
-#define LOOK_EVERY (1000 * RL_MS)
+#define PEEK_EVERY (1000 * RL_MS)
 #define GAP_MIN (2500 * RL_MS) /* looks are a second apart, and a machine may be busy */
 #define PATIENCE 20            /* tries, of what takes a moment ... */
 #define ROUNDS 5               /* ... and of what takes a wait */
@@ -37,15 +37,15 @@ static bool is_over(const struct rl_membership *m) {
 /* Intact as a node of this epoch, also where it is not a member any more. */
 static bool has_switched(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = &m->view.node[node].record;
-    return membership_same_server(m, node) && record->standing == RL_RECORD_INTACT &&
+    return membership_same_server(m, node) && record->eligibility == RL_RECORD_INTACT &&
            record->epoch == m->settling.epoch && record->quorum_id == m->view.quorum.quorum_id;
 }
 
 /* Who was a member of the epoch before: the members, without the one that was added, with the one
  * that was removed. Where the change is not known, as many are asked for as either would need. The
- * records do not name a removed member's body any more, so its switched node may be a former body
- * of it. It counts only where the others could not be a majority without its place anyway: where
- * there was an even number. */
+ * records do not name a removed member's incarnation any more, so its switched node may be a former
+ * incarnation of it. It counts only where the others could not be a majority without its place
+ * anyway: where there was an even number. */
 static void find_witnesses(struct rl_membership *m) {
     const struct rl_change *last = &m->settling.last;
     const struct rl_record *quorum = &m->view.quorum;
@@ -61,7 +61,7 @@ static void find_witnesses(struct rl_membership *m) {
         bool added = add && id == last->id;
         bool removed = even && !rl_record_member(quorum, id) &&
                        (!m->settling.known || (remove && id == last->id));
-        if (added || (!removed && at->standing != RL_STANDING_INTACT)) continue;
+        if (added || (!removed && at->eligibility != RL_ELIGIBILITY_INTACT)) continue;
         m->settling.witnesses |= rl_bit(i);
         memcpy(m->settling.run_id[i], at->run_id, sizeof m->settling.run_id[i]);
         m->settling.seen[i] = m->looked_at;
@@ -89,8 +89,8 @@ static bool still_witnesses(struct rl_membership *m) {
 
 static void begin_round(struct rl_membership *m) {
     m->settling.until = m->now + quarantine(m) + PATIENCE * PAUSE;
-    m->settling.told_at = m->now - LOOK_EVERY;
-    membership_look(m, RL_SETTLE_GATHER, 0);
+    m->settling.reported_at = m->now - PEEK_EVERY;
+    membership_peek(m, RL_SETTLE_GATHER, 0);
 }
 
 void membership_settle(struct rl_membership *m, const struct rl_change *last) {
@@ -117,7 +117,7 @@ static void next_round(struct rl_membership *m) {
 static void mark(struct rl_membership *m) {
     m->settling.tries = 0;
     m->settling.done = 0;
-    membership_look(m, RL_MARK_LOOK, 0);
+    membership_peek(m, RL_MARK_PEEK, 0);
 }
 
 static void fail_too_few(struct rl_membership *m) {
@@ -137,7 +137,7 @@ static void fail_too_few(struct rl_membership *m) {
 static void wait_on(struct rl_membership *m) {
     rl_ns left = m->settling.until - m->now;
     membership_report(m, RL_REPORT_SETTLING, left);
-    membership_look(m, RL_SETTLE_WAIT, left < LOOK_EVERY ? left : LOOK_EVERY);
+    membership_peek(m, RL_SETTLE_WAIT, left < PEEK_EVERY ? left : PEEK_EVERY);
 }
 
 /* "when a majority of e has switched". A node that was added counts where the change is not known,
@@ -157,11 +157,11 @@ void membership_settle_gathered(struct rl_membership *m) {
         fail_too_few(m);
         return;
     }
-    if (m->now - m->settling.told_at >= LOOK_EVERY) {
+    if (m->now - m->settling.reported_at >= PEEK_EVERY) {
         membership_report(m, RL_REPORT_GATHERING, -1);
-        m->settling.told_at = m->now;
+        m->settling.reported_at = m->now;
     }
-    membership_look(m, RL_SETTLE_GATHER, PAUSE);
+    membership_peek(m, RL_SETTLE_GATHER, PAUSE);
 }
 
 /* "wait ttl_max as above (leases of e end or are extended by e + 1)" */
@@ -175,7 +175,7 @@ void membership_settle_waited(struct rl_membership *m) {
     } else {
         memset(m->view.floor, 0, sizeof m->view.floor);
         m->settling.tries = 0;
-        membership_look(m, RL_SETTLE_LOOK, 0);
+        membership_peek(m, RL_SETTLE_PEEK, 0);
     }
 }
 
@@ -196,14 +196,14 @@ void membership_settle_looked(struct rl_membership *m) {
  * majority of the members has taken it ------------------------------------------------------- */
 
 void membership_settle_fenced(struct rl_membership *m) {
-    if (rl_count(m->told) >= m->settling.needed) {
+    if (rl_count(m->reported) >= m->settling.needed) {
         m->settling.tries = 0;
         m->settling.done = 0;
-        membership_look(m, RL_RAISE_LOOK, 0);
+        membership_peek(m, RL_RAISE_PEEK, 0);
     } else if (++m->settling.tries == PATIENCE) {
         next_round(m);
     } else {
-        membership_look_again(m, RL_SETTLE_LOOK, m->settling.tries - 1);
+        membership_peek_again(m, RL_SETTLE_PEEK, m->settling.tries - 1);
     }
 }
 
@@ -211,7 +211,7 @@ static void raise_again(struct rl_membership *m) {
     if (++m->settling.tries == PATIENCE)
         next_round(m);
     else
-        membership_look_again(m, RL_RAISE_LOOK, m->settling.tries);
+        membership_peek_again(m, RL_RAISE_PEEK, m->settling.tries);
 }
 
 /* "raise them on a majority of e + 1" */
@@ -251,7 +251,7 @@ static void mark_again(struct rl_membership *m) {
     if (++m->settling.tries == PATIENCE)
         fail(m, RL_PROBLEM_NOT_MARKED);
     else
-        membership_look_again(m, RL_MARK_LOOK, m->settling.tries);
+        membership_peek_again(m, RL_MARK_PEEK, m->settling.tries);
 }
 
 /* "and mark it settled" */

@@ -7,16 +7,16 @@
 
 #include "core/guard.h"
 
-int rl_body_compare(const struct rl_body *a, const struct rl_body *b) {
+int rl_incarnation_compare(const struct rl_incarnation *a, const struct rl_incarnation *b) {
     if (a->number != b->number) return a->number < b->number ? -1 : 1;
     return strcmp(a->run_id, b->run_id);
 }
 
-void rl_body_follow(struct rl_body *body, const char *run_id) {
+void rl_incarnation_follow(struct rl_incarnation *incarnation, const char *run_id) {
     size_t bytes = strlen(run_id);
-    assert(bytes < sizeof body->run_id);
-    if (body->number < UINT32_MAX) body->number++;
-    memcpy(body->run_id, run_id, bytes + 1);
+    assert(bytes < sizeof incarnation->run_id);
+    if (incarnation->number < UINT32_MAX) incarnation->number++;
+    memcpy(incarnation->run_id, run_id, bytes + 1);
 }
 
 bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid,

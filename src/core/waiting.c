@@ -99,9 +99,9 @@ static void poll_by(struct rl_waiting *waiting, rl_ns at) {
     if (at < waiting->poll_at) waiting->poll_at = at;
 }
 
-static void note_look(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now) {
+static void note_watched(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now) {
     rl_mask node = rl_bit(event->node), was_held = waiting->held;
-    waiting->looking &= (rl_mask)~node;
+    waiting->watching &= (rl_mask)~node;
     waiting->free &= (rl_mask)~node;
     waiting->held &= (rl_mask)~node;
     if (event->vote == RL_VOTE_ABSENT) {
@@ -112,7 +112,7 @@ static void note_look(struct rl_waiting *waiting, const struct rl_event *event, 
         waiting->held |= node;
         waiting->free_at[event->node] = event->remaining < 0 ? RL_NEVER : now + event->remaining;
     }
-    /* What was told while the look was under way may be news from after it: both come by ways of
+    /* What was told while the watch was under way may be news from after it: both come by ways of
      * their own. */
     bool known = event->vote != RL_VOTE_FAILED && (waiting->again & node) == 0;
     if (known) waiting->fresh |= node;
@@ -123,8 +123,8 @@ static void note_look(struct rl_waiting *waiting, const struct rl_event *event, 
         waiting->freed = 0;
         waiting->losses = 0;
     }
-    if (waiting->looking != 0) return;
-    rl_ns rtt = now - waiting->looked_at;
+    if (waiting->watching != 0) return;
+    rl_ns rtt = now - waiting->watched_at;
     waiting->rtt = waiting->rtt == 0 ? rtt : waiting->rtt + (rtt - waiting->rtt) / RTT_PART;
     await_expiry(waiting);
 }
@@ -137,14 +137,14 @@ static bool may_be_free(const struct rl_waiting *waiting) {
 
 static void note_wake(struct rl_waiting *waiting, rl_mask node, rl_ns now) {
     waiting->fresh &= (rl_mask)~node;
-    waiting->again |= waiting->looking & node;
+    waiting->again |= waiting->watching & node;
     if (may_be_free(waiting) && waiting->free_since == RL_NEVER) waiting->free_since = now;
 }
 
 void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now) {
     if (!waiting->active || event->node >= waiting->terms->nodes) return;
     switch (event->type) {
-    case RL_EVENT_LOOKED: note_look(waiting, event, now); break;
+    case RL_EVENT_WATCHED: note_watched(waiting, event, now); break;
     case RL_EVENT_WAKE: note_wake(waiting, rl_bit(event->node), now); break;
     case RL_EVENT_RANK:
         waiting->rank = event->rank;
@@ -157,20 +157,20 @@ void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, r
 
 /* ---- acting ------------------------------------------------------------------------------- */
 
-static bool look(struct rl_waiting *waiting, rl_mask nodes, const struct rl_event *event, rl_ns now,
-                 struct rl_actions *actions) {
-    nodes &= event->watched & (rl_mask)~waiting->looking;
+static bool watch(struct rl_waiting *waiting, rl_mask nodes, const struct rl_event *event,
+                  rl_ns now, struct rl_actions *actions) {
+    nodes &= event->watched & (rl_mask)~waiting->watching;
     if (nodes == 0) return false;
-    if (waiting->looking == 0) waiting->looked_at = now;
-    waiting->looking |= nodes;
-    actions->look |= nodes;
+    if (waiting->watching == 0) waiting->watched_at = now;
+    waiting->watching |= nodes;
+    actions->watch |= nodes;
     return true;
 }
 
 static rl_mask stale(const struct rl_waiting *waiting) { return (rl_mask)~waiting->fresh; }
 
-static void look_by(struct rl_waiting *waiting, rl_ns at) {
-    if (at < waiting->look_at) waiting->look_at = at;
+static void watch_by(struct rl_waiting *waiting, rl_ns at) {
+    if (at < waiting->watch_at) waiting->watch_at = at;
 }
 
 static void plan_poll(struct rl_waiting *waiting, rl_ns now) {
@@ -185,39 +185,39 @@ static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns
     plan_poll(waiting, now);
     actions->stand = true;
     if (is_far_behind(waiting)) return false;
-    bool asked = waiting->looked_at != 0 && !is_second(waiting);
+    bool asked = waiting->watched_at != 0 && !is_second(waiting);
     if (asked && !is_held(waiting) && !is_free(waiting)) return true;
-    waiting->looking = waiting->again =
+    waiting->watching = waiting->again =
         0; /* whatever is still out by now is lost, or comes as news */
-    look(waiting, event->watched, event, now, actions);
+    watch(waiting, event->watched, event, now, actions);
     return false;
 }
 
 /* Heard, and now the time is up that was left to those before us. */
-static void look_when_due(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
-                          struct rl_actions *actions) {
+static void watch_when_due(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
+                           struct rl_actions *actions) {
     if (now >= waiting->expire_at) {
         waiting->expire_at = RL_NEVER;
         rl_ns since = now - stagger(waiting);
         if (since < waiting->free_since) waiting->free_since = since;
-        look(waiting, waiting->held, event, now,
-             actions); /* nobody has told: each one must be seen */
+        watch(waiting, waiting->held, event, now,
+              actions); /* nobody has told: each one must be seen */
     }
-    if (now < waiting->look_at) return;
-    waiting->look_at = RL_NEVER;
-    bool looks = look(waiting, stale(waiting), event, now, actions);
+    if (now < waiting->watch_at) return;
+    waiting->watch_at = RL_NEVER;
+    bool watches = watch(waiting, stale(waiting), event, now, actions);
     /* By now somebody before us has most likely had his turn. (An answer to this very question asks
      * no more.) */
-    if (looks && !is_first(waiting) && event->type != RL_EVENT_RANK) actions->stand = true;
+    if (watches && !is_first(waiting) && event->type != RL_EVENT_RANK) actions->stand = true;
 }
 
 /* Of those that were held. */
 static rl_mask changed(const struct rl_waiting *waiting) { return waiting->held & stale(waiting); }
 
-/* A look that was sent after the change was told knows more than that: somebody before us may have
+/* A watch that was sent after the change was told knows more than that: somebody before us may have
  * the lock by now. */
 static rl_mask believed(const struct rl_waiting *waiting) {
-    return changed(waiting) & (rl_mask) ~(waiting->looking & ~waiting->again);
+    return changed(waiting) & (rl_mask) ~(waiting->watching & ~waiting->again);
 }
 
 /* Of most that held it, and together with those that did not a majority. */
@@ -243,20 +243,20 @@ static bool is_too_young_to_be_renewed(const struct rl_waiting *waiting, rl_ns n
 static bool heed(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     if (is_free(waiting) || (waiting->freed != 0 && most_changed(waiting))) return true;
-    bool told_meanwhile =
-        event->type == RL_EVENT_LOOKED && (changed(waiting) & rl_bit(event->node)) != 0;
-    if (told_meanwhile) {
-        look(waiting, rl_bit(event->node), event, now, actions);
+    bool reported_meanwhile =
+        event->type == RL_EVENT_WATCHED && (changed(waiting) & rl_bit(event->node)) != 0;
+    if (reported_meanwhile) {
+        watch(waiting, rl_bit(event->node), event, now, actions);
         return false;
     }
     if (is_too_young_to_be_renewed(waiting, now)) return most_changed(waiting);
     if (changed(waiting) == 0 || waiting->freed != 0) return false;
-    bool was_renewed = event->type == RL_EVENT_LOOKED &&
+    bool was_renewed = event->type == RL_EVENT_WATCHED &&
                        (waiting->held & waiting->fresh & rl_bit(event->node)) != 0;
     if (was_renewed)
-        look(waiting, changed(waiting), event, now, actions);
-    else if ((waiting->looking & changed(waiting)) == 0)
-        look(waiting, rl_bit(event->node) & changed(waiting), event, now, actions);
+        watch(waiting, changed(waiting), event, now, actions);
+    else if ((waiting->watching & changed(waiting)) == 0)
+        watch(waiting, rl_bit(event->node) & changed(waiting), event, now, actions);
     return false;
 }
 
@@ -266,23 +266,23 @@ bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, r
     waiting->fresh &= event->watched; /* who has stopped telling must be looked at again */
     if (now >= waiting->poll_at && poll(waiting, event, now, actions)) return true;
     if (is_far_behind(waiting)) {
-        waiting->look_at = waiting->expire_at = RL_NEVER;
+        waiting->watch_at = waiting->expire_at = RL_NEVER;
         return false;
     }
     bool asks = event->type == RL_EVENT_RANK || event->type == RL_EVENT_NODES;
-    if (asks && !is_second(waiting)) look_by(waiting, now);
-    bool told = event->type == RL_EVENT_WAKE, seen = event->type == RL_EVENT_LOOKED;
-    if (is_first(waiting) && (told || seen)) return heed(waiting, event, now, actions);
-    if (told || (seen && (changed(waiting) & (rl_mask)~waiting->looking) != 0))
-        look_by(waiting, now + stagger(waiting));
+    if (asks && !is_second(waiting)) watch_by(waiting, now);
+    bool reported = event->type == RL_EVENT_WAKE, seen = event->type == RL_EVENT_WATCHED;
+    if (is_first(waiting) && (reported || seen)) return heed(waiting, event, now, actions);
+    if (reported || (seen && (changed(waiting) & (rl_mask)~waiting->watching) != 0))
+        watch_by(waiting, now + stagger(waiting));
     if (is_free(waiting) && waiting->free_since != RL_NEVER && seen) {
         rl_ns at = waiting->free_since + stagger(waiting);
         if (now >= at) return true;
         waiting->fresh &= (rl_mask)~waiting->free; /* by then somebody before us may have it */
         waiting->free = 0;
-        look_by(waiting, at);
+        watch_by(waiting, at);
     }
-    look_when_due(waiting, event, now, actions);
+    watch_when_due(waiting, event, now, actions);
     return false;
 }
 
@@ -295,7 +295,7 @@ void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, 
     waiting->random = random;
     waiting->poll_min = poll_min;
     waiting->poll_max = poll_max;
-    waiting->free_since = waiting->look_at = waiting->expire_at = RL_NEVER;
+    waiting->free_since = waiting->watch_at = waiting->expire_at = RL_NEVER;
     plan_poll(waiting, now);
     actions->stand = true;
 }
@@ -308,18 +308,18 @@ void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event,
     if (waiting->losses < LOSSES_MAX) waiting->losses++;
     waiting->wary = true;
     waiting->fresh = waiting->free = waiting->held = waiting->freed = 0;
-    waiting->again = waiting->looking;
-    waiting->free_since = waiting->expire_at = waiting->look_at = RL_NEVER;
+    waiting->again = waiting->watching;
+    waiting->free_since = waiting->expire_at = waiting->watch_at = RL_NEVER;
     plan_poll(waiting, now);
     actions->stand = true;
     if (is_far_behind(waiting)) return;
-    look_by(waiting,
-            now + draw_between(waiting, 0, ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
-    look_when_due(waiting, event, now, actions);
+    watch_by(waiting, now + draw_between(waiting, 0,
+                                         ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
+    watch_when_due(waiting, event, now, actions);
 }
 
 rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting) {
     rl_ns at = waiting->poll_at;
-    if (waiting->look_at < at) at = waiting->look_at;
+    if (waiting->watch_at < at) at = waiting->watch_at;
     return waiting->expire_at < at ? waiting->expire_at : at;
 }

@@ -175,8 +175,8 @@ static bool answer_fences(const struct reader *reader, int64_t *fences, struct n
     return true;
 }
 
-static bool answer_survey(enum net_question question, const struct reader *reader,
-                          struct net_reply *answer) {
+static bool answer_server_info(enum net_question question, const struct reader *reader,
+                               struct net_reply *answer) {
     const struct reply_slot *slots = reader->slots;
     bool many = slots[0].type == REPLY_ARRAY;
     bool none = question == NET_ASK_QUORUM && slots[0].type == REPLY_NIL;
@@ -232,7 +232,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
     case SHAPE_VALUE: return answer_value(reader, answer);
     case SHAPE_SCAN: return answer_scan(reader, answer);
-    case SHAPE_SURVEY: return answer_survey(request->question, reader, answer);
+    case SHAPE_SERVER_INFO: return answer_server_info(request->question, reader, answer);
     case SHAPE_STATE: return answer_state(nth, form->replies, reader, room.state, answer);
     case SHAPE_RECORD: return answer_record(reader, answer);
     case SHAPE_FENCES: return answer_fences(reader, room.fences, answer);

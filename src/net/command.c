@@ -154,8 +154,8 @@ static bool encode_scan(const struct net_request *request, struct words *words, 
 }
 
 /* The password is not among them: whether there is one can be learned without seeing it. */
-static bool encode_survey(enum net_question question, struct words *words, struct buffer *out,
-                          size_t limit) {
+static bool encode_server_info(enum net_question question, struct words *words, struct buffer *out,
+                               size_t limit) {
     static const char *const line[NET_QUESTIONS][3] = {
         [NET_ASK_TIME] = {"TIME"},
         [NET_ASK_INFO_SERVER] = {"INFO", "server"},
@@ -347,7 +347,7 @@ bool command_encode(const struct net_request *request, unsigned node, bool whole
     if (form->text) return encode_form(form, request, node, whole_script, out, limit, nonce_at);
     switch (request->op) {
     case NET_SCAN: return encode_scan(request, &words, out, limit);
-    case NET_SURVEY: return encode_survey(request->question, &words, out, limit);
+    case NET_SERVER_INFO: return encode_server_info(request->question, &words, out, limit);
     case NET_RECORD_WRITE: return encode_record_write(request, whole_script, &words, out, limit);
     default: assert(false); return false;
     }

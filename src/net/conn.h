@@ -79,10 +79,10 @@ struct conn {
     char refusal[80];       /* why it does not */
     char run_id[41];
     char quorum[17];
-    struct call_queue calls;     /* expected replies, in order; of aux: in the node's transaction */
-    unsigned replies;            /* of the first call, so far */
-    struct net_reply answer;     /* of the first call, so far */
-    struct net_state state_told; /* the answer's */
+    struct call_queue calls; /* expected replies, in order; of aux: in the node's transaction */
+    unsigned replies;        /* of the first call, so far */
+    struct net_reply answer; /* of the first call, so far */
+    struct net_state state_reported; /* the answer's */
     struct bag
         counted; /* owners of the calls; of a CONN_WATCH: hashes of their keys; see conn_counts() */
     const struct net_call *counted_until; /* then that ends; NULL: nothing is counted */
@@ -111,7 +111,7 @@ struct transaction {
 /* See tracking.c. */
 enum { WAITER_BYTES = 16, TRACKING_STEPS = 3 };
 struct tracking {
-    uint64_t id, told; /* of the connection that hears; and the one that the node was told of */
+    uint64_t id, reported; /* of the connection that hears; and the one that the node was told of */
     struct net_request request;
 };
 
@@ -223,7 +223,7 @@ static inline struct policy_node *policy_of(const struct node *node) {
 void node_init(struct node *node, struct net *net, unsigned index);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
-void node_tell(struct node *node, rl_ns now);
+void node_report(struct node *node, rl_ns now);
 const struct net_call *
 conn_oldest(const struct conn *conn); /* whose answer is awaited on this connection */
 

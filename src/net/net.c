@@ -327,7 +327,7 @@ static void fire_timers(struct net *net) {
     net->sample = 0;
 }
 
-static void look_after(struct node *node) {
+static void tend_node(struct node *node) {
     conn_give_up_broken(&node->watch);
     conn_give_up_broken(&node->aux);
     conn_give_up_broken(&node->main);
@@ -346,9 +346,9 @@ void net_process(struct net *net, const struct net_batch *batch) {
     fire_timers(net);
     lookups_pump(net);
     struct node *end = net->node + net->nodes;
-    for (struct node *node = net->node; node < end; node++) look_after(node);
+    for (struct node *node = net->node; node < end; node++) tend_node(node);
     rl_ns now = clock_now();
-    for (struct node *node = net->node; node < end; node++) node_tell(node, now);
+    for (struct node *node = net->node; node < end; node++) node_report(node, now);
     net_flush(net);
 }
 

@@ -33,7 +33,7 @@ struct net_handlers {
     void (*log)(void *context, int level, const char *text);
     /* A hint, which may be late, lost or false, or of what we did ourselves. `rank` below 0: the
      * key may have changed on that node, or, when it is NULL, any key, and what net_watched() says
-     * of the node. Else so many stand before us in the key's line. */
+     * of the node. Else so many stand before us in the key's queue. */
     void (*wake)(void *context, unsigned node, struct net_bytes key, int rank);
     /* Guarded. The node's record, or all data of the server, may have changed. Where net_node()
      * says `announces`, this comes before the reply to any request that the server executed after a

@@ -11,7 +11,7 @@ const struct net_call *conn_oldest(const struct conn *conn) {
     return conn->kind == CONN_AUX ? conn->node->tx.calls.head : conn->calls.head;
 }
 
-void node_tell(struct node *node, rl_ns now) {
+void node_report(struct node *node, rl_ns now) {
     struct net *net = node->net;
     if (policy_reports(&net->policy, node->index, now))
         net->handlers.node(net->handlers.context, node->index);
@@ -72,7 +72,7 @@ void node_up(struct conn *conn) {
 
 static void main_down(struct node *node, int verdict, const char *text) {
     struct net *net = node->net;
-    struct call_queue lost = node->main.calls, transactions, looks;
+    struct call_queue lost = node->main.calls, transactions, watches;
     policy_down(&net->policy, node->index, verdict);
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged)
@@ -85,14 +85,14 @@ static void main_down(struct node *node, int verdict, const char *text) {
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff.pause = 0;
     bool was_live;
-    looks = tracking_main_down(node, &was_live);
+    watches = tracking_main_down(node, &was_live);
     node->main.calls = (struct call_queue){.head = NULL};
     node->answered = node->sent;
     transactions = transaction_take_all(node);
     calls_append(&lost, &transactions);
     node_lose_calls(node, &lost,
                     verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
-    node_lose_calls(node, &looks, REDLOCK_VERDICT_DISCONNECTED);
+    node_lose_calls(node, &watches, REDLOCK_VERDICT_DISCONNECTED);
     if (was_live) tracking_lost(node, "the other connection is down");
 }
 

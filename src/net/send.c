@@ -34,12 +34,12 @@ enum {
 };
 
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
-    struct net_reply told;
+    struct net_reply reported;
     int verdict = policy_verdict(call, reply->verdict);
     if (verdict != reply->verdict) {
-        told = *reply;
-        told.verdict = verdict;
-        reply = &told;
+        reported = *reply;
+        reported.verdict = verdict;
+        reply = &reported;
     }
     call->busy = false;
     call->next = NULL;
@@ -297,7 +297,7 @@ void call_reply(struct conn *conn) {
         send_whole(conn);
         return;
     }
-    struct answer_room room = {conn->node->net->fences, &conn->state_told};
+    struct answer_room room = {conn->node->net->fences, &conn->state_reported};
     if (!command_answer(call->request, conn->replies, reader, room, &conn->answer)) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
         return;

@@ -71,7 +71,7 @@ unsigned setnx_replies(const struct net_request *request) {
     switch (request->op) {
     case NET_PEEK: return 3;
     case NET_WATCH: return 4;
-    case NET_LOOK: return 6;
+    case NET_PEEK_VALUE: return 6;
     default: return 1;
     }
 }
@@ -138,8 +138,8 @@ static bool send_peek(const struct net_request *request, struct buffer *out, siz
 }
 
 /* In one step, and one answer, so that number and token belong together. */
-static bool send_look(const struct net_request *request, struct net_bytes beside,
-                      struct buffer *out, size_t limit) {
+static bool send_peek_value(const struct net_request *request, struct net_bytes beside,
+                            struct buffer *out, size_t limit) {
     return send(out, limit, "MULTI", no_key, NULL, NULL) &&
            send(out, limit, "TIME", no_key, NULL, NULL) &&
            send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
@@ -153,9 +153,10 @@ bool setnx_encode(const struct net_request *request, bool whole_script, struct b
     bool needs_beside = request->op != NET_PEEK && request->op != NET_WATCH;
     struct net_bytes beside = needs_beside ? name_beside(request) : no_key;
     if (needs_beside && !beside.data) return false;
-    bool done = !needs_beside             ? send_peek(request, out, limit)
-                : request->op == NET_LOOK ? send_look(request, beside, out, limit)
-                                          : send_script(request, beside, whole_script, out, limit);
+    bool done = !needs_beside ? send_peek(request, out, limit)
+                : request->op == NET_PEEK_VALUE
+                    ? send_peek_value(request, beside, out, limit)
+                    : send_script(request, beside, whole_script, out, limit);
     free((void *)(uintptr_t)beside.data);
     return done;
 }
@@ -226,7 +227,7 @@ static bool same_bytes(struct net_bytes a, struct net_bytes b) {
 
 /* What EXEC says: [TIME, PTTL, value, [value beside, token]]. The token is shown where it belongs
  * to the value, else the value itself, which is all that others write. */
-static bool answer_look(const struct reader *reader, struct net_reply *answer) {
+static bool answer_peek_value(const struct reader *reader, struct net_reply *answer) {
     enum { TIME = 1, PTTL = 4, VALUE = 5, BESIDE = 6 };
     const struct reply_slot *slots = reader->slots;
     int64_t now_us;
@@ -260,7 +261,7 @@ bool setnx_answer(const struct net_request *request, unsigned nth, const struct 
     answer->verdict = REDLOCK_VERDICT_GRANTED;
     if (request->op == NET_WATCH || nth == 0) return reader_is_status(reader, 0, "OK");
     if (nth + 1 < setnx_replies(request)) return reader_is_status(reader, 0, "QUEUED");
-    return answer_look(reader, answer);
+    return answer_peek_value(reader, answer);
 }
 
 /* ---- without scripts ---- */

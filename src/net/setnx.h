@@ -26,12 +26,12 @@ int64_t setnx_stamp_at(enum redlock_scheme scheme, int64_t now_us, int64_t ttl_m
  * command. */
 static inline bool setnx_speaks(const struct net_request *request) {
     if (request->scheme == REDLOCK_SCHEME_SET) return false;
-    return request->op <= NET_LOOK || request->op == NET_WATCH;
+    return request->op <= NET_PEEK_VALUE || request->op == NET_WATCH;
 }
 unsigned setnx_replies(const struct net_request *request);
 bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out,
                   size_t limit);
-/* Of PEEK, LOOK and WATCH; the others are scripts, answered as any. */
+/* Of PEEK, PEEK_VALUE and WATCH; the others are scripts, answered as any. */
 bool setnx_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                   struct net_reply *answer);
 

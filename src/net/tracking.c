@@ -51,7 +51,7 @@ static void unwatch_fired(struct net_timer *timer) {
         struct node *node = &net->node[i];
         struct call_queue lost = take_calls(node);
         close_watch(node);
-        node->tracking.id = node->tracking.told = 0;
+        node->tracking.id = node->tracking.reported = 0;
         node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED); /* whose owner may wait again */
     }
 }
@@ -87,12 +87,12 @@ struct net_bytes net_waiter(struct net *net) {
 
 /* ---- the second connection ---- */
 
-static void tell(struct net *net, unsigned node, struct net_bytes key, int rank) {
+static void notify(struct net *net, unsigned node, struct net_bytes key, int rank) {
     if (!net->closing) net->handlers.wake(net->handlers.context, node, key, rank);
 }
 
-static void tell_any(struct node *node) {
-    tell(node->net, node->index, (struct net_bytes){NULL, 0}, -1);
+static void notify_any(struct node *node) {
+    notify(node->net, node->index, (struct net_bytes){NULL, 0}, -1);
 }
 
 /* A refusal that may pass is not worth a word. */
@@ -152,19 +152,19 @@ static void send_track(struct node *node) {
     tracking->request = (struct net_request){.op = NET_TRACK, .cursor = tracking->id};
     rl_ns due = net_now(net) + net->connect_timeout;
     if (net_send(net, rl_bit(node->index), &tracking->request, net->track, due, due))
-        tracking->told = tracking->id;
+        tracking->reported = tracking->id;
 }
 
 void tracking_answered(struct net *net, const struct net_call *call,
                        const struct net_reply *reply) {
     struct node *node = &net->node[call->node];
     struct tracking *tracking = &node->tracking;
-    bool current = tracking->told != 0 && tracking->told == tracking->id &&
+    bool current = tracking->reported != 0 && tracking->reported == tracking->id &&
                    call->request->cursor == tracking->id;
     if (!current || net->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         policy_watch_live(&net->policy, node->index);
-        tell_any(node);
+        notify_any(node);
     } else if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED) {
         refuse(node, "CLIENT TRACKING", reply->verdict, (struct net_bytes){"", 0});
         conn_break(&node->watch, reply->verdict, "cannot be told of changes");
@@ -174,7 +174,7 @@ void tracking_answered(struct net *net, const struct net_call *call,
 void tracking_up(struct node *node) {
     if (!node->main.announces) return; /* send_track() comes first */
     policy_watch_live(&node->net->policy, node->index);
-    tell_any(node);
+    notify_any(node);
 }
 
 struct conn *tracking_way(struct node *node) {
@@ -188,18 +188,18 @@ void tracking_pump(struct node *node) {
     if (node->uses_transactions || !policy_wants_watch(&node->net->policy, node->index)) return;
     if (watch->state == CONN_DOWN && watch->retry.index == 0) conn_start(watch);
     bool redirects = watch->state == CONN_READY && !node->main.announces;
-    if (redirects && tracking->told != tracking->id) send_track(node);
+    if (redirects && tracking->reported != tracking->id) send_track(node);
 }
 
 void tracking_lost(struct node *node, const char *text) {
     net_log(node->net, REDLOCK_LOG_DEBUG, "%s: the connection that tells of changes: %s",
             node->url.text, text);
-    tell_any(node);
+    notify_any(node);
 }
 
 static struct call_queue is_down(struct node *node, bool *was_live) {
     *was_live = policy_watch_lost(&node->net->policy, node->index);
-    node->tracking.id = node->tracking.told = 0;
+    node->tracking.id = node->tracking.reported = 0;
     return take_calls(node);
 }
 
@@ -223,8 +223,8 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
     int rank = 0;
     while (at < end && at < text + 4 && *at >= '0' && *at <= '9') rank = rank * 10 + (*at++ - '0');
     if (at == text || at == end || *at != ' ') return; /* anybody may publish anything */
-    tell(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)},
-         rank);
+    notify(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)},
+           rank);
 }
 
 static bool is_same(struct net_bytes one, struct net_bytes other) {
@@ -243,12 +243,12 @@ static bool is_counted(const struct conn *conn, struct net_bytes key) {
 /* Where the connection that asks is told, too, all comes in order: what is told before the answer
  * to a look was so before the look, whose answer says more. It is mostly what we did ourselves on
  * the main connection just before. */
-static bool is_being_looked_at(struct conn *conn, struct net_bytes key) {
+static bool is_being_asked(struct conn *conn, struct net_bytes key) {
     enum { FEW = 16 };
     size_t answered = conn->replies / 2; /* of the first call */
-    unsigned looks = 0;
+    unsigned watches = 0;
     for (const struct net_call *call = conn->calls.head; call; call = call->next, answered = 0) {
-        if (++looks == FEW && conn_counts(conn)) return is_counted(conn, key);
+        if (++watches == FEW && conn_counts(conn)) return is_counted(conn, key);
         for (size_t i = answered; i < call->request->keys_count; i++)
             if (is_same(call->request->keys[i], key)) return true;
     }
@@ -259,10 +259,10 @@ static bool is_being_looked_at(struct conn *conn, struct net_bytes key) {
 static void take_keys(struct conn *conn, size_t at) {
     const struct reader *reader = &conn->reader;
     uint32_t generation = conn->generation;
-    if (reader->slots[at].type != REPLY_ARRAY) tell_any(conn->node);
+    if (reader->slots[at].type != REPLY_ARRAY) notify_any(conn->node);
     for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++)
-        if (reader->slots[i].type == REPLY_STRING && !is_being_looked_at(conn, reader->bytes[i]))
-            tell(conn->node->net, conn->node->index, reader->bytes[i], -1);
+        if (reader->slots[i].type == REPLY_STRING && !is_being_asked(conn, reader->bytes[i]))
+            notify(conn->node->net, conn->node->index, reader->bytes[i], -1);
 }
 
 void tracking_message(struct conn *conn) {

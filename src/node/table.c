@@ -33,8 +33,8 @@ static bool equal(struct node_bytes a, struct node_bytes b) {
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
 }
 
-static void tell(const struct node_table *table, enum node_change change,
-                 const struct entry *entry) {
+static void notify(const struct node_table *table, enum node_change change,
+                   const struct entry *entry) {
     if (table->on_change)
         table->on_change(table->context, change, key_of(entry), token_of(entry), entry->expires_ms);
 }
@@ -109,7 +109,7 @@ static void take_out(struct node_table *table, struct entry *before, struct entr
     *(before ? &before->next : &table->first) = entry->next;
     if (table->last == entry) table->last = before;
     table->count--;
-    tell(table, change, entry);
+    notify(table, change, entry);
     put_aside(table, entry);
 }
 
@@ -220,7 +220,7 @@ enum node_answer node_acquire(struct node_table *table, const struct node_bytes 
             continue;
         }
         append(table, entry);
-        tell(table, NODE_CHANGE_SET, entry);
+        notify(table, NODE_CHANGE_SET, entry);
     }
     return NODE_GRANTED;
 }
@@ -245,7 +245,7 @@ enum node_answer node_extend(struct node_table *table, const struct node_bytes *
         /* Never shorter; but a key without TTL gets one: a lock must end. */
         if (entry->expires_ms != INT64_MAX && entry->expires_ms >= expires_ms) continue;
         entry->expires_ms = expires_ms;
-        tell(table, NODE_CHANGE_EXTENDED, entry);
+        notify(table, NODE_CHANGE_EXTENDED, entry);
     }
     return NODE_GRANTED;
 }
@@ -306,7 +306,7 @@ enum node_answer node_set(struct node_table *table, struct node_bytes key, struc
     (void)lookup(table, key, now_ms);
     struct entry *entry = set_entry(table, key, value, expires_ms);
     if (!entry) return NODE_NO_MEMORY;
-    tell(table, NODE_CHANGE_SET, entry);
+    notify(table, NODE_CHANGE_SET, entry);
     return NODE_GRANTED;
 }
 
@@ -316,7 +316,7 @@ enum node_answer node_set_other_type(struct node_table *table, struct node_bytes
     struct entry *entry = set_entry(table, key, (struct node_bytes){NULL, 0}, INT64_MAX);
     if (!entry) return NODE_NO_MEMORY;
     entry->other_type = true;
-    tell(table, NODE_CHANGE_SET, entry);
+    notify(table, NODE_CHANGE_SET, entry);
     return NODE_GRANTED;
 }
 
@@ -333,7 +333,7 @@ bool node_pexpire(struct node_table *table, struct node_bytes key, int64_t ttl_m
     struct entry *entry = lookup(table, key, now_ms);
     if (!entry) return false;
     entry->expires_ms = expires_ms;
-    tell(table, NODE_CHANGE_EXTENDED, entry);
+    notify(table, NODE_CHANGE_EXTENDED, entry);
     return true;
 }
 
@@ -386,13 +386,13 @@ static bool copy_entry(struct node_table *to, const struct entry *from) {
     if (entry) {
         if (entry->expires_ms == from->expires_ms) return true;
         entry->expires_ms = from->expires_ms;
-        tell(to, NODE_CHANGE_EXTENDED, entry);
+        notify(to, NODE_CHANGE_EXTENDED, entry);
         return true;
     }
     entry = set_entry(to, key_of(from), token_of(from), from->expires_ms);
     if (!entry) return false;
     entry->other_type = from->other_type;
-    tell(to, NODE_CHANGE_SET, entry);
+    notify(to, NODE_CHANGE_SET, entry);
     return true;
 }
 

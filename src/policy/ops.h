@@ -66,11 +66,11 @@ enum {
     X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)))                                         \
     /* First key: PTTL, which alone tells an absent key from one that holds nothing, and its first \
      * bytes: one more than is shown, to know whether there is more. */                            \
-    X(LOOK, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))                   \
+    X(PEEK_VALUE, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))                   \
     /* Keys under a prefix: SCAN cursor MATCH prefix*. */                                          \
     X(SCAN, LOOKS, 0, ANY(OWN(SCAN)))                                                              \
     /* No keys; one question about the server itself. */                                           \
-    X(SURVEY, SERVER, 0, ANY(OWN(SURVEY)))                                                         \
+    X(SERVER_INFO, SERVER, 0, ANY(OWN(SERVER_INFO)))                                                         \
     /* No keys; GRANTED with `state`: what a vote rests on besides the node's record. */           \
     X(STATE, SERVER, 0,                                                                            \
       ANY(COMMANDS(4, "TIME;INFO replication;INFO memory;INFO stats", STATE, STATE)))              \

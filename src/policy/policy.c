@@ -45,7 +45,7 @@ bool policy_is_settled(const struct policy *policy, unsigned node) {
     return policy->node[node].up || policy->node[node].failed;
 }
 
-static void look_until(struct policy *policy, const struct call_queue *queue) {
+static void lasts_until(struct policy *policy, const struct call_queue *queue) {
     const struct net_call *first = first_of(queue);
     if (first) policy_awaits(policy, first->due);
 }
@@ -53,15 +53,15 @@ static void look_until(struct policy *policy, const struct call_queue *queue) {
 /* Asked at every step of every lock, and mostly the same: kept until an answer is overdue, or
  * policy_changed(). One that is overdue already speaks for itself until it is gone
  * (policy_taken()). */
-rl_mask policy_find_standing(struct policy *policy, rl_ns now) {
+rl_mask policy_find_readiness(struct policy *policy, rl_ns now) {
     policy->ready = policy->settled = 0;
     policy->known_until = RL_NEVER;
     for (unsigned i = 0; i < policy->nodes; i++) {
         if (policy_is_settled(policy, i)) policy->settled |= rl_bit(i);
         if (!policy_is_ready(policy, i, now)) continue;
         policy->ready |= rl_bit(i);
-        look_until(policy, policy->node[i].calls);
-        look_until(policy, policy->node[i].turn);
+        lasts_until(policy, policy->node[i].calls);
+        lasts_until(policy, policy->node[i].turn);
     }
     return policy->ready;
 }
@@ -69,9 +69,9 @@ rl_mask policy_find_standing(struct policy *policy, rl_ns now) {
 bool policy_reports(struct policy *policy, unsigned node, rl_ns now) {
     struct policy_node *at = &policy->node[node];
     bool ready = policy_is_ready(policy, node, now), settled = policy_is_settled(policy, node);
-    if (ready == at->told_ready && settled == at->told_settled) return false;
-    at->told_ready = ready;
-    at->told_settled = settled;
+    if (ready == at->reported_ready && settled == at->reported_settled) return false;
+    at->reported_ready = ready;
+    at->reported_settled = settled;
     return true;
 }
 
@@ -190,7 +190,7 @@ rl_ns policy_deadline(const struct net_call *first, rl_ns armed, rl_ns now, rl_n
 
 /* To find those that end, all are looked at: the more there are, the longer until the next time. A
  * release that is kept a little too long harms nothing. */
-#define KEPT_LOOK_PAUSE                                                                            \
+#define KEPT_CHECK_PAUSE                                                                           \
     (2 * RL_MS / 1000) /* for each; looking at one takes a few hundredths of that */
 
 static void look_next(struct policy_node *at, rl_ns now) {
@@ -198,7 +198,7 @@ static void look_next(struct policy_node *at, rl_ns now) {
     at->kept_look_at = now;
     for (const struct net_call *call = at->kept.head; call; call = call->next) {
         if (call->keep_until < at->kept_at) at->kept_at = call->keep_until;
-        at->kept_look_at += KEPT_LOOK_PAUSE;
+        at->kept_look_at += KEPT_CHECK_PAUSE;
     }
     if (at->kept_at < at->kept_look_at) at->kept_at = at->kept_look_at;
 }

@@ -40,7 +40,7 @@ struct policy_node {
     bool leaving; /* its connection is to be given up: nothing more is sent on it */
     bool failed;  /* the last try to connect has failed */
     bool was_up;  /* once */
-    bool told_ready, told_settled;
+    bool reported_ready, reported_settled;
     int verdict;            /* GRANTED while it is up and not refused; else why not */
     unsigned writes;        /* net_op_is_write() among `calls` */
     struct call_queue kept; /* releases that wait for the connection (or for memory) */
@@ -86,13 +86,13 @@ static inline void policy_taken(struct policy *policy, unsigned node) {
 bool policy_is_ready(const struct policy *policy, unsigned node, rl_ns now);
 /* Connected, or the last try to connect has failed. */
 bool policy_is_settled(const struct policy *policy, unsigned node);
-rl_mask policy_find_standing(struct policy *policy, rl_ns now); /* policy_ready()'s own */
+rl_mask policy_find_readiness(struct policy *policy, rl_ns now); /* policy_ready()'s own */
 static inline rl_mask policy_ready(struct policy *policy, rl_ns now) {
-    return now > policy->known_until ? policy_find_standing(policy, now) : policy->ready;
+    return now > policy->known_until ? policy_find_readiness(policy, now) : policy->ready;
 }
 /* Does not depend on the time. */
 static inline rl_mask policy_settled(struct policy *policy) {
-    if (policy->known_until == INT64_MIN) policy_find_standing(policy, INT64_MIN);
+    if (policy->known_until == INT64_MIN) policy_find_readiness(policy, INT64_MIN);
     return policy->settled;
 }
 /* True: the node is ready or settled, or no longer, and that has not been reported yet. */

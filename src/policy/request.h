@@ -66,11 +66,11 @@ struct net_request {
     int64_t age_us;  /* NET_STAND */
     bool passes; /* NET_LEAVE: takes those before it out of the line, who did not come when it was
                     their turn */
-    enum net_question question; /* NET_SURVEY */
+    enum net_question question; /* NET_SERVER_INFO */
     uint8_t scheme;             /* enum redlock_scheme, of all requests on keys the same: the node's
                                    (net_node()). Not SET: one key; RELEASE and EXTEND: ABSENT also
-                                   when the lock's time is over; PEEK, LOOK, WATCH: ABSENT also when
-                                   its time is over, and `remaining_ms` is by that */
+                                   when the lock's time is over; PEEK, PEEK_VALUE, WATCH: ABSENT
+                                   also when its time is over, and `remaining_ms` is by that */
     /* Guarded. ACQUIRE: GRANTED is key and fence; STALE: the key is set, the fence was not raised
      * (or is gone: RAISE tells which). EXTEND: raises the fence to at least this one; RECOVERING:
      * there are no fences of that nonce, nothing was changed. RAISE, CONFIRM: RECOVERING alike.
@@ -120,10 +120,10 @@ struct net_state {
 };
 
 struct net_reply {
-    int verdict;          /* enum redlock_verdict */
-    int64_t remaining_ms; /* PEEK, LOOK: -1 no TTL, -2 no key */
-    struct net_bytes
-        value; /* LOOK: at most REDLOCK_TOKEN_BYTES_MAX first bytes; valid during the handler */
+    int verdict;            /* enum redlock_verdict */
+    int64_t remaining_ms;   /* PEEK, PEEK_VALUE: -1 no TTL, -2 no key */
+    struct net_bytes value; /* PEEK_VALUE: at most REDLOCK_TOKEN_BYTES_MAX first bytes; valid during
+                               the handler */
     bool truncated;
     const struct net_bytes *items; /* SCAN: keys. SURVEY: INFO's text; CONFIG's key and value;
                                       TIME's two. During the handler */

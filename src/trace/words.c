@@ -79,7 +79,7 @@ void trace_event(struct text *text, const struct rl_event *event) {
     case RL_EVENT_CANCEL: text_add(text, "cancel"); break;
     case RL_EVENT_EXTEND: name_time(text, "extend", event->ttl); break;
     case RL_EVENT_RELEASE: text_add(text, "release"); break;
-    case RL_EVENT_LOOKED:
+    case RL_EVENT_WATCHED:
         text_add(text, "node%u watched: key %s", event->node + 1u, rl_vote_name(event->vote));
         break;
     case RL_EVENT_RANK: text_add(text, "rank %d", (int)event->rank); break;

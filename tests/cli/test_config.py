@@ -42,7 +42,7 @@ def test_a_named_file_must_be_there(redlock):
     assert done.returncode == CONFIG
 
 
-def test_usage_is_told_before_the_file(redlock):
+def test_usage_is_reported_before_the_file(redlock):
     assert redlock("acquire", "--bad", "x", environ={"REDLOCK_CONFIG": "/does/not/exist"}).returncode == 64
 
 

@@ -448,7 +448,7 @@ def test_a_user_who_may_not_ask(safe_server):
     assert table.returncode == 0 and b"?" in table.stdout and PASSWORD.encode() not in table.stdout
 
 
-def test_info_alone_tells_much(safe_server):
+def test_info_alone_reports_much(safe_server):
     safe_server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
     safe_server.ask("ACL", "SETUSER", "reader", "on", f">{PASSWORD}", "-@all", "+eval", "+evalsha", "+info", "+time")
     status, report = examine(safe_server.url.replace("//", f"//reader:{PASSWORD}@"))

@@ -407,7 +407,7 @@ def test_show_does_not_count_who_does_not_vote(made, three, resource):
     assert json.loads(done.stdout)[0]["verdict"] == "unknown"
 
 
-def test_reasons_tell_how_long(made, three, resource):
+def test_reasons_report_how_long(made, three, resource):
     three[0].ask("FLUSHALL")
     three[1].pause()
     done = made("acquire", "-t", TTL, resource)

@@ -171,7 +171,7 @@ def test_verbose_wait_names_the_holder(locked, resource):
     assert done.returncode == HELD
 
 
-def test_wait_for_nodes_that_do_not_answer_is_told_once(redlock, resource):
+def test_wait_for_nodes_that_do_not_answer_is_reported_once(redlock, resource):
     nodes = {"REDLOCK_NODES": "redis://127.0.0.1:1"}
     told = redlock("run", "-w", "3s", resource, "true", environ=nodes).stderr.decode()
     assert "redis://127.0.0.1:1: connection refused" in told.split("waiting for a majority to answer; --wait sets a limit")[0]
@@ -179,7 +179,7 @@ def test_wait_for_nodes_that_do_not_answer_is_told_once(redlock, resource):
     assert redlock("run", "-q", "-w", "3s", resource, "true", environ=nodes).stderr == b""
 
 
-def test_wait_for_a_holder_is_not_told_unasked(locked, resource):
+def test_wait_for_a_holder_is_not_reported_unasked(locked, resource):
     assert locked("acquire", "-t", "3s", resource).returncode == 0
     assert locked("run", resource, "true").stderr == b""
 

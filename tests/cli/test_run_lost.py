@@ -51,7 +51,7 @@ def test_killed_inside_the_validity_when_term_is_ignored(own_quorum, resource, t
     assert b"is lost; the command is ended" in errors
 
 
-def test_told_by_the_grace_before_the_end(own_quorum, resource, tmp_path):
+def test_reported_by_the_grace_before_the_end(own_quorum, resource, tmp_path):
     process = start(Redlock(own_quorum.nodes), tmp_path / "pid", "-t", "4s", "-k", "1s", "--grace", "1500ms", resource)
     for server in own_quorum.servers[:3]:
         server.pause()

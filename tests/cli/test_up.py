@@ -129,7 +129,7 @@ def test_servers_do_not_hold_inherited_descriptors(up, tmp_path):
         assert pipe.read() == b""
 
 
-def test_a_dead_server_is_told_and_started_again_on_its_port(up, room, tmp_path):
+def test_a_dead_server_is_reported_and_started_again_on_its_port(up, room, tmp_path):
     process, ports = begin(up, tmp_path / "nodes", "-n", "3", "--restart-after", "300ms",
                            script="p=$REDLOCK_UP_DIR/node-2/pid; cat $p; kill -9 $(cat $p); sleep 60")
     old = process.stdout.readline().strip()

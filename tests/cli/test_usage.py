@@ -95,7 +95,7 @@ def test_no_nodes_names_the_four_ways_and_up(redlock):
         assert way in text
 
 
-def test_a_password_in_a_bad_url_is_not_told(redlock):
+def test_a_password_in_a_bad_url_is_not_reported(redlock):
     for nodes in ("redis://:geheim@127.0.0.1:notaport", "redis://u:geheim@h:1,redis://u:geheim@h:1"):
         done = redlock("acquire", "-N", nodes, "x")
         assert done.returncode == CONFIG

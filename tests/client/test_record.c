@@ -45,11 +45,11 @@ static struct rl_record any_record(unsigned members, size_t url_bytes) {
         record.members[i].id = draw() | 1;
         fill(record.members[i].url, sizeof record.members[i].url, url_bytes);
         if (i % 3 == 2) continue; /* nobody was ever registered */
-        record.members[i].body.number = (uint32_t)draw() | 1;
-        fill_run_id(record.members[i].body.run_id);
+        record.members[i].incarnation.number = (uint32_t)draw() | 1;
+        fill_run_id(record.members[i].incarnation.run_id);
     }
     record.node_id = record.members[0].id;
-    record.standing = draw() % 2 ? RL_RECORD_INTACT : RL_RECORD_RECOVERING;
+    record.eligibility = draw() % 2 ? RL_RECORD_INTACT : RL_RECORD_RECOVERING;
     fill_run_id(record.run_id);
     fill_run_id(record.replid);
     record.evicted = draw();
@@ -74,7 +74,7 @@ static void assert_same(const struct rl_record *a, const struct rl_record *b) {
     assert_int_equal(a->epoch, b->epoch);
     assert_int_equal(a->begun, b->begun);
     assert_int_equal(a->settled, b->settled);
-    assert_int_equal(a->standing, b->standing);
+    assert_int_equal(a->eligibility, b->eligibility);
     assert_string_equal(a->run_id, b->run_id);
     assert_string_equal(a->replid, b->replid);
     assert_true(a->evicted == b->evicted);
@@ -88,8 +88,8 @@ static void assert_same(const struct rl_record *a, const struct rl_record *b) {
     for (unsigned i = 0; i < a->members_count; i++) {
         assert_true(a->members[i].id == b->members[i].id);
         assert_string_equal(a->members[i].url, b->members[i].url);
-        assert_int_equal(a->members[i].body.number, b->members[i].body.number);
-        assert_string_equal(a->members[i].body.run_id, b->members[i].body.run_id);
+        assert_int_equal(a->members[i].incarnation.number, b->members[i].incarnation.number);
+        assert_string_equal(a->members[i].incarnation.run_id, b->members[i].incarnation.run_id);
     }
 }
 
@@ -118,8 +118,8 @@ static void the_largest_record_fits(void **state) {
     record.accepted.id = UINT64_MAX;
     fill(record.accepted.url, sizeof record.accepted.url, RL_URL_BYTES - 1);
     for (unsigned i = 0; i < RL_MEMBERS_MAX; i++) {
-        record.members[i].body.number = UINT32_MAX;
-        fill_run_id(record.members[i].body.run_id);
+        record.members[i].incarnation.number = UINT32_MAX;
+        fill_run_id(record.members[i].incarnation.run_id);
     }
     record_write(&text, &record);
     assert_true(text.used < sizeof text.text);

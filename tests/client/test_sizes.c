@@ -196,17 +196,17 @@ static int ask_node(struct redlock_client *client, void *into) {
 static int ask_stats(struct redlock_client *client, void *into) {
     return redlock_client_stats(client, into);
 }
-static int ask_survey(struct redlock_client *client, void *into) {
-    return redlock_survey(client, REDLOCK_SURVEY_CLOCK, into, 3);
+static int ask_server_info(struct redlock_client *client, void *into) {
+    return redlock_server_info(client, REDLOCK_SERVER_INFO_CLOCK, into, 3);
 }
 static int ask_quorum(struct redlock_client *client, void *into) {
-    return redlock_quorum_look(client, into, NULL, 0);
+    return redlock_quorum_peek(client, into, NULL, 0);
 }
 
 static const struct result_kind results[] = {
     {"node status", ask_node, NODE_STATUS, sizeof(struct redlock_node_status), 1, REDLOCK_OK},
     {"stats", ask_stats, STATS, sizeof(struct redlock_stats), 1, REDLOCK_OK},
-    {"survey", ask_survey, SERVER, sizeof(struct redlock_server), 3, REDLOCK_NO_QUORUM},
+    {"survey", ask_server_info, SERVER, sizeof(struct redlock_server), 3, REDLOCK_NO_QUORUM},
     {"quorum", ask_quorum, QUORUM, sizeof(struct redlock_quorum_status), 1, REDLOCK_NO_QUORUM},
 };
 
@@ -250,21 +250,21 @@ static void elements_of_two_sizes(void **state) {
     size_t size = sizeof(struct redlock_server), other = size + 8;
     unsigned char *into = room(size, 3);
     memcpy(into + 2 * size, &other, sizeof other);
-    assert_int_equal(ask_survey(client, into), REDLOCK_BAD_ARGUMENT);
+    assert_int_equal(ask_server_info(client, into), REDLOCK_BAD_ARGUMENT);
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     size = sizeof(struct redlock_member);
     into = room(size, 3);
-    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),
+    assert_int_equal(redlock_quorum_peek(client, &quorum, (struct redlock_member *)(void *)into, 3),
                      REDLOCK_NO_QUORUM);
     other = size - 8;
     memcpy(into + size, &other, sizeof other);
-    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),
+    assert_int_equal(redlock_quorum_peek(client, &quorum, (struct redlock_member *)(void *)into, 3),
                      REDLOCK_BAD_ARGUMENT);
     into = room(MEMBER - 1, 3);
-    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),
+    assert_int_equal(redlock_quorum_peek(client, &quorum, (struct redlock_member *)(void *)into, 3),
                      REDLOCK_BAD_ARGUMENT);
     into = room(MEMBER, 3);
-    assert_int_equal(redlock_quorum_look(client, &quorum, (struct redlock_member *)(void *)into, 3),
+    assert_int_equal(redlock_quorum_peek(client, &quorum, (struct redlock_member *)(void *)into, 3),
                      REDLOCK_NO_QUORUM);
     redlock_client_free(client);
 }

@@ -9,14 +9,14 @@ struct guard_world gw;
 
 uint64_t world_draw(uint64_t below) { return rl_splitmix64(&gw.random) % below; }
 
-static void new_body(struct world_node *node) {
-    snprintf(node->run_id, sizeof(node->run_id), "%040u", ++gw.bodies);
-    snprintf(node->replid, sizeof(node->replid), "%040u", ++gw.bodies);
+static void new_incarnation(struct world_node *node) {
+    snprintf(node->run_id, sizeof(node->run_id), "%040u", ++gw.incarnations);
+    snprintf(node->replid, sizeof(node->replid), "%040u", ++gw.incarnations);
     node->evicted = 0;
 }
 
 void world_promote(unsigned node) {
-    snprintf(gw.node[node].replid, sizeof(gw.node[node].replid), "%040u", ++gw.bodies);
+    snprintf(gw.node[node].replid, sizeof(gw.node[node].replid), "%040u", ++gw.incarnations);
 }
 
 static void carry_out(struct agent *agent, const struct rl_guard_actions *actions) {
@@ -24,17 +24,18 @@ static void carry_out(struct agent *agent, const struct rl_guard_actions *action
     agent->reconnect |= actions->reconnect;
     for (unsigned i = 0; i < gw.nodes; i++) {
         const struct rl_guard_node *node = &agent->guard.node[i];
-        struct errand *errand = &agent->errand[i];
+        struct pending_op *pending_op = &agent->pending_op[i];
         unsigned asked = ((actions->read | actions->write | actions->fences) >> i) & 1u;
         if (!asked) continue;
-        assert_int_equal(errand->what, RL_ERRAND_NONE); /* one at a time */
-        memset(errand, 0, offsetof(struct errand, fences));
-        errand->what = node->errand;
-        errand->expected = node->errand == RL_ERRAND_FENCES ? node->record.nonce : node->expected;
-        if (node->errand != RL_ERRAND_WRITE) continue;
-        errand->record = node->writing;
-        errand->with_floor = node->floor != NULL;
-        if (node->floor) memcpy(errand->fences, node->floor, sizeof(errand->fences));
+        assert_int_equal(pending_op->what, RL_PENDING_NONE); /* one at a time */
+        memset(pending_op, 0, offsetof(struct pending_op, fences));
+        pending_op->what = node->pending_op;
+        pending_op->expected =
+            node->pending_op == RL_PENDING_FENCES ? node->record.nonce : node->expected;
+        if (node->pending_op != RL_PENDING_WRITE) continue;
+        pending_op->record = node->writing;
+        pending_op->with_floor = node->floor != NULL;
+        if (node->floor) memcpy(pending_op->fences, node->floor, sizeof(pending_op->fences));
     }
 }
 
@@ -71,73 +72,73 @@ void world_connect(unsigned agent, unsigned node) {
 
 void world_disconnect(unsigned agent, unsigned node) {
     if (!gw.agent[agent].guard.node[node].up) return;
-    gw.agent[agent].errand[node].what = RL_ERRAND_NONE;
+    gw.agent[agent].pending_op[node].what = RL_PENDING_NONE;
     world_step(agent, (struct rl_guard_event){.type = RL_GUARD_DOWN, .node = (uint8_t)node});
 }
 
-static void write_it(struct world_node *node, struct errand *errand) {
+static void write_it(struct world_node *node, struct pending_op *pending_op) {
     uint64_t nonce = node->has_record ? node->record.nonce : 0;
-    errand->done = nonce == errand->expected;
-    if (!errand->done) return;
-    bool was_intact = node->has_record && node->record.standing == RL_RECORD_INTACT;
-    node->record = errand->record;
+    pending_op->done = nonce == pending_op->expected;
+    if (!pending_op->done) return;
+    bool was_intact = node->has_record && node->record.eligibility == RL_RECORD_INTACT;
+    node->record = pending_op->record;
     node->has_record = true;
-    for (unsigned i = 0; errand->with_floor && i < RL_STRIPES; i++)
-        if (errand->fences[i] > node->fences[i]) node->fences[i] = errand->fences[i];
-    if (errand->with_floor) node->has_fences = true;
-    if (was_intact || node->record.standing != RL_RECORD_INTACT) return;
+    for (unsigned i = 0; pending_op->with_floor && i < RL_STRIPES; i++)
+        if (pending_op->fences[i] > node->fences[i]) node->fences[i] = pending_op->fences[i];
+    if (pending_op->with_floor) node->has_fences = true;
+    if (was_intact || node->record.eligibility != RL_RECORD_INTACT) return;
     if (!rl_record_fits(&node->record, node->run_id, node->replid, node->evicted))
         return; /* of before it went back */
     /* What all of this is for. */
-    assert_true(errand->with_floor);
+    assert_true(pending_op->with_floor);
     assert_true(gw.now - node->lost_at >= node->record.ttl_max_ms * RL_MS);
     node->installs++;
 }
 
 void world_execute(unsigned agent, unsigned index) {
-    struct errand *errand = &gw.agent[agent].errand[index];
+    struct pending_op *pending_op = &gw.agent[agent].pending_op[index];
     struct world_node *node = &gw.node[index];
-    if (errand->what == RL_ERRAND_NONE || errand->executed) return;
-    errand->executed = true;
-    switch (errand->what) {
-    case RL_ERRAND_READ:
-        errand->answered_record = node->has_record;
-        errand->record = node->record;
+    if (pending_op->what == RL_PENDING_NONE || pending_op->executed) return;
+    pending_op->executed = true;
+    switch (pending_op->what) {
+    case RL_PENDING_READ:
+        pending_op->answered_record = node->has_record;
+        pending_op->record = node->record;
         break;
-    case RL_ERRAND_WRITE: write_it(node, errand); break;
-    case RL_ERRAND_FENCES:
-        errand->has_fences = node->has_record && node->has_fences &&
-                             node->record.standing == RL_RECORD_INTACT &&
-                             node->record.nonce == errand->expected;
-        memcpy(errand->fences, node->fences, sizeof(errand->fences));
+    case RL_PENDING_WRITE: write_it(node, pending_op); break;
+    case RL_PENDING_FENCES:
+        pending_op->has_fences = node->has_record && node->has_fences &&
+                                 node->record.eligibility == RL_RECORD_INTACT &&
+                                 node->record.nonce == pending_op->expected;
+        memcpy(pending_op->fences, node->fences, sizeof(pending_op->fences));
         break;
-    case RL_ERRAND_NONE: break;
+    case RL_PENDING_NONE: break;
     }
 }
 
 void world_answer(unsigned agent, unsigned node) {
-    static struct errand errand;
-    if (gw.agent[agent].errand[node].what == RL_ERRAND_NONE) return;
+    static struct pending_op pending_op;
+    if (gw.agent[agent].pending_op[node].what == RL_PENDING_NONE) return;
     world_execute(agent, node);
-    errand = gw.agent[agent].errand[node];
-    gw.agent[agent].errand[node].what = RL_ERRAND_NONE;
-    struct rl_guard_event event = {.node = (uint8_t)node, .done = errand.done};
-    if (errand.what == RL_ERRAND_READ) {
+    pending_op = gw.agent[agent].pending_op[node];
+    gw.agent[agent].pending_op[node].what = RL_PENDING_NONE;
+    struct rl_guard_event event = {.node = (uint8_t)node, .done = pending_op.done};
+    if (pending_op.what == RL_PENDING_READ) {
         world_state(agent, node);
         event.type = RL_GUARD_RECORD;
-        event.record = errand.answered_record ? &errand.record : NULL;
-    } else if (errand.what == RL_ERRAND_WRITE) {
+        event.record = pending_op.answered_record ? &pending_op.record : NULL;
+    } else if (pending_op.what == RL_PENDING_WRITE) {
         event.type = RL_GUARD_WRITTEN;
     } else {
         event.type = RL_GUARD_FENCES;
-        event.fences = errand.has_fences ? errand.fences : NULL;
+        event.fences = pending_op.has_fences ? pending_op.fences : NULL;
     }
     world_step(agent, event);
 }
 
 void world_fail(unsigned agent, unsigned node) {
-    if (gw.agent[agent].errand[node].what == RL_ERRAND_NONE) return;
-    gw.agent[agent].errand[node].what = RL_ERRAND_NONE;
+    if (gw.agent[agent].pending_op[node].what == RL_PENDING_NONE) return;
+    gw.agent[agent].pending_op[node].what = RL_PENDING_NONE;
     world_step(agent, (struct rl_guard_event){.type = RL_GUARD_FAILED, .node = (uint8_t)node});
 }
 
@@ -149,7 +150,7 @@ void world_lose(unsigned index, bool restarted) {
     memset(node->fences, 0, sizeof(node->fences));
     node->lost_at = gw.now;
     node->losses++;
-    if (restarted) new_body(node);
+    if (restarted) new_incarnation(node);
 }
 
 static bool reconnect_all(void) {
@@ -169,7 +170,7 @@ static bool answer_all(void) {
     bool any = gw.reconnects && reconnect_all();
     for (unsigned a = 0; a < gw.agents; a++)
         for (unsigned n = 0; n < gw.nodes; n++) {
-            if (gw.agent[a].errand[n].what == RL_ERRAND_NONE) continue;
+            if (gw.agent[a].pending_op[n].what == RL_PENDING_NONE) continue;
             world_answer(a, n);
             any = true;
         }
@@ -202,7 +203,7 @@ static void make_record(unsigned index) {
                                  .epoch = 1,
                                  .settled = true,
                                  .members_count = (uint8_t)gw.nodes,
-                                 .standing = RL_RECORD_INTACT,
+                                 .eligibility = RL_RECORD_INTACT,
                                  .nonce = 1000 + index,
                                  .ttl_max_ms = 1000};
     memcpy(record->run_id, node->run_id, sizeof(record->run_id));
@@ -211,8 +212,8 @@ static void make_record(unsigned index) {
         struct rl_member *member = &record->members[i];
         member->id = 100 + i;
         snprintf(member->url, sizeof(member->url), "redis://n%u", i);
-        member->body.number = 1;
-        memcpy(member->body.run_id, gw.node[i].run_id, sizeof(member->body.run_id));
+        member->incarnation.number = 1;
+        memcpy(member->incarnation.run_id, gw.node[i].run_id, sizeof(member->incarnation.run_id));
     }
     node->has_record = node->has_fences = true;
 }
@@ -225,7 +226,7 @@ void world_begin(unsigned nodes, unsigned agents, uint64_t seed) {
     gw.random = seed;
     for (unsigned i = 0; i < nodes; i++) {
         gw.node[i].up = true;
-        new_body(&gw.node[i]);
+        new_incarnation(&gw.node[i]);
     }
     for (unsigned i = 0; i < nodes; i++) make_record(i);
     for (unsigned a = 0; a < agents; a++) {

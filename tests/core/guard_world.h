@@ -31,8 +31,8 @@ struct world_node {
 };
 
 /* One request of one agent at one node. */
-struct errand {
-    enum rl_errand what; /* NONE: none under way */
+struct pending_op {
+    enum rl_pending_op what; /* NONE: none under way */
     bool executed, connected_since;
     bool answered_record, done;
     struct rl_record record; /* WRITE: to be written. READ: the answer */
@@ -43,7 +43,7 @@ struct errand {
 
 struct agent {
     struct rl_guard guard;
-    struct errand errand[WORLD_NODES_MAX];
+    struct pending_op pending_op[WORLD_NODES_MAX];
     rl_ns wake_at;
     rl_mask reconnect; /* asked for; world_run() does it, if `reconnects` */
     uint64_t random;
@@ -54,7 +54,7 @@ struct guard_world {
     bool reconnects;
     rl_ns now;
     uint64_t random;
-    unsigned bodies; /* run_ids given out */
+    unsigned incarnations; /* run_ids given out */
     struct world_node node[WORLD_NODES_MAX];
     struct agent agent[WORLD_AGENTS_MAX];
 };
@@ -65,8 +65,9 @@ uint64_t world_draw(uint64_t below);
 /* `nodes` intact members of one quorum, ttl_max 1000 ms; agents connected to all, having read
  * nothing yet. */
 void world_begin(unsigned nodes, unsigned agents, uint64_t seed);
-void world_lose(unsigned node, bool new_body); /* all data; with a new body it was a restart */
-void world_promote(unsigned node);             /* another replication id */
+void world_lose(unsigned node,
+                bool new_incarnation); /* all data; with a new incarnation it was a restart */
+void world_promote(unsigned node);     /* another replication id */
 void world_step(unsigned agent, struct rl_guard_event event);
 void world_state(
     unsigned agent,

@@ -54,7 +54,7 @@ struct operator_ {
     bool runs;
     struct rl_membership machine;
     rl_ns wake_at;
-    enum rl_membership_state told;
+    enum rl_membership_state reported;
     uint64_t random;
     bool gathers;
 };
@@ -98,7 +98,7 @@ static void members_text(const struct rl_record *record) {
     text_add(&world.text, "{");
     for (unsigned i = 0; i < record->members_count; i++)
         text_add(&world.text, "%s%s.%u", i ? " " : "", record->members[i].url,
-                 (unsigned)record->members[i].body.number);
+                 (unsigned)record->members[i].incarnation.number);
     text_add(&world.text, "}");
 }
 
@@ -118,8 +118,8 @@ static void difference(const struct rl_record *new, const struct rl_record *old)
         text_add(&world.text, " epoch %u ", (unsigned)new->epoch);
         members_text(new);
     }
-    if (new->standing != old->standing)
-        text_add(&world.text, new->standing == RL_RECORD_INTACT ? " intact" : " recovering");
+    if (new->eligibility != old->eligibility)
+        text_add(&world.text, new->eligibility == RL_RECORD_INTACT ? " intact" : " recovering");
     if (new->ballot != old->ballot &&new->ballot)
         text_add(&world.text, " ballot %u", (unsigned)(new->ballot >> 16));
     if (new->accepted_ballot != old->accepted_ballot &&new->accepted_ballot)
@@ -193,7 +193,7 @@ static void ask(unsigned who, const struct rl_membership_actions *actions) {
 }
 
 /* Nodes that get the same are told of in one line. */
-static void tell_writes(const struct rl_membership *m, unsigned who, rl_mask nodes) {
+static void report_writes(const struct rl_membership *m, unsigned who, rl_mask nodes) {
     for (unsigned i = 0; i < world.nodes; i++) {
         static struct text whole;
         char first[1024], other[1024];
@@ -218,10 +218,10 @@ static void tell_writes(const struct rl_membership *m, unsigned who, rl_mask nod
     }
 }
 
-static void tell_ask(unsigned who, const struct rl_membership_actions *actions) {
+static void report_ask(unsigned who, const struct rl_membership_actions *actions) {
     struct rl_membership *m = &world.operators[who].machine;
     if (actions->ask == RL_ASK_WRITE) {
-        tell_writes(m, who, actions->nodes);
+        report_writes(m, who, actions->nodes);
         return;
     }
     say(who, "->");
@@ -240,10 +240,10 @@ static void step(unsigned who, struct rl_membership_event event) {
     for (unsigned i = 0; i < world.nodes; i++)
         if (world.node[i].up) event.ready |= rl_bit(i);
     rl_membership_step(&op->machine, &event, world.now, &actions);
-    if (op->machine.state != op->told) {
+    if (op->machine.state != op->reported) {
         say(who, "..");
         text_add(&world.text, "%s\n", rl_membership_state_name(op->machine.state));
-        op->told = op->machine.state;
+        op->reported = op->machine.state;
     }
     if (actions.report) say(who, "=="), report_text(&actions);
     op->wake_at = actions.wake_at;
@@ -257,7 +257,7 @@ static void step(unsigned who, struct rl_membership_event event) {
     if (actions.ask == RL_ASK_GATHER) {
         step(who, (struct rl_membership_event){.type = RL_MEMBERSHIP_GATHERED});
     } else if (actions.ask != RL_ASK_NOTHING && actions.nodes) {
-        tell_ask(who, &actions);
+        report_ask(who, &actions);
         ask(who, &actions);
     }
 }
@@ -380,7 +380,7 @@ static struct rl_record record_of(unsigned node) {
                                .begun = 1,
                                .settled = true,
                                .members_count = (uint8_t)world.members,
-                               .standing = RL_RECORD_INTACT,
+                               .eligibility = RL_RECORD_INTACT,
                                .replid = "r",
                                .nonce = 100 + node,
                                .ttl_max_ms = world.ttl_max / RL_MS};
@@ -389,8 +389,8 @@ static struct rl_record record_of(unsigned node) {
         struct rl_member *member = &record.members[i];
         member->id = i + 1;
         snprintf(member->url, sizeof member->url, "%.15s", world.node[i].url);
-        member->body.number = 1;
-        run_id(member->body.run_id, world.node[i].process);
+        member->incarnation.number = 1;
+        run_id(member->incarnation.run_id, world.node[i].process);
     }
     return record;
 }
@@ -419,7 +419,7 @@ static void recovers(struct node *node, unsigned index) {
     const struct rl_record *newest = NULL;
     for (unsigned i = 0; i < world.nodes; i++) {
         const struct node *other = &world.node[i];
-        if (i == index || !other->has_record || other->record.standing != RL_RECORD_INTACT)
+        if (i == index || !other->has_record || other->record.eligibility != RL_RECORD_INTACT)
             continue;
         if (!newest || other->record.epoch > newest->epoch) newest = &other->record;
         if (other->fence > node->fence) node->fence = other->fence;
@@ -437,8 +437,8 @@ static void recovers(struct node *node, unsigned index) {
         for (unsigned k = 0; k < world.node[i].record.members_count; k++) {
             struct rl_member *member = &world.node[i].record.members[k];
             if (member->id != id) continue;
-            member->body.number++;
-            run_id(member->body.run_id, node->process);
+            member->incarnation.number++;
+            run_id(member->incarnation.run_id, node->process);
         }
     node->has_record = true;
 }
@@ -448,7 +448,7 @@ static void left_by_other(struct node *node, unsigned index, const char *epoch) 
     node->record = record_of(index);
     node->record.quorum_id = QUORUM_ID + 1;
     node->record.epoch = node->record.begun = (uint32_t)atoi(epoch ? epoch : "1");
-    node->record.standing = RL_RECORD_RECOVERING;
+    node->record.eligibility = RL_RECORD_RECOVERING;
     node->record.loss = membership_loss_of_init(QUORUM_ID + 1, node->record.epoch);
     node->has_record = true;
 }
@@ -520,7 +520,7 @@ static void operator_input(unsigned who, const char *what, char *rest) {
     for (unsigned i = 0; i < world.nodes; i++)
         memcpy(op->machine.view.node[i].url, world.node[i].url, sizeof world.node[i].url);
     op->runs = true;
-    op->told = RL_MEMBERSHIP_IDLE;
+    op->reported = RL_MEMBERSHIP_IDLE;
     op->random = who + 1;
     step(who, (struct rl_membership_event){.type = RL_MEMBERSHIP_BEGIN});
 }

@@ -532,8 +532,9 @@ static void test_what_a_voided_node_is_about_to_say_is_no_grant(void **state) {
     assert_won(100);
 }
 
-/* Node 1 names another body of node 0's member. Then it cannot be asked any more, and nothing that
- * is known says so: but its vote and one of the old body's are none of one quorum. */
+/* Node 1 names another incarnation of node 0's member. Then it cannot be asked any more, and
+ * nothing that is known says so: but its vote and one of the old incarnation's are none of one
+ * quorum. */
 static void test_a_foreign_node_is_not_asked_again(void **state) {
     (void)state;
     begin(3);

@@ -12,16 +12,18 @@
 #define ALL5 0x1f
 #define QUARANTINE ((1000 + 10 + 2) * RL_MS)
 
-static enum rl_standing standing(unsigned node) { return gw.agent[0].guard.node[node].standing; }
+static enum rl_eligibility eligibility(unsigned node) {
+    return gw.agent[0].guard.node[node].eligibility;
+}
 
 static void begin(unsigned nodes, unsigned agents) {
     world_begin(nodes, agents, 1);
     world_run(gw.now);
 }
 
-static void look(unsigned node) {
+static void peek(unsigned node) {
     for (unsigned a = 0; a < gw.agents; a++)
-        world_step(a, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)node});
+        world_step(a, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = (uint8_t)node});
     world_run(gw.now);
 }
 
@@ -38,7 +40,7 @@ static void test_quorum_is_of_the_members(void **state) {
     world_begin(5, 1, 1);
     rl_guard_init(&gw.agent[0].guard, 3, 10000, 2 * RL_MS); /* a list that is too short */
     gw.nodes = 3;
-    for (unsigned i = 0; i < 3; i++) gw.agent[0].errand[i].what = RL_ERRAND_NONE;
+    for (unsigned i = 0; i < 3; i++) gw.agent[0].pending_op[i].what = RL_PENDING_NONE;
     for (unsigned i = 0; i < 3; i++) world_connect(0, i);
     world_run(gw.now);
     assert_int_equal(world_intact(0), 7);
@@ -53,8 +55,8 @@ static void test_flushed_node_comes_back(void **state) {
     gw.node[2].fences[7] = 40;
     rl_ns began = gw.now;
     world_lose(0, false);
-    look(0);
-    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+    peek(0);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_RECOVERING);
     assert_int_equal(rl_guard_left(&gw.agent[0].guard, 0, gw.now), QUARANTINE);
     world_run(began + QUARANTINE - 1);
     assert_int_equal(world_intact(0), ALL5 & ~1);
@@ -75,14 +77,14 @@ static void test_former_member_is_added_again(void **state) {
         record->epoch = 2;
         record->nonce += 1000;
         record->members[2].id = 99;
-        record->members[2].body = (struct rl_body){.number = 0};
-        look(i);
+        record->members[2].incarnation = (struct rl_incarnation){.number = 0};
+        peek(i);
     }
-    look(2);
+    peek(2);
     world_run(20 * RL_MS);
-    assert_int_equal(standing(2), RL_STANDING_FOREIGN); /* by the record of what it was */
+    assert_int_equal(eligibility(2), RL_ELIGIBILITY_FOREIGN); /* by the record of what it was */
     world_lose(2, false);
-    look(2);
+    peek(2);
     world_run(10000 * RL_MS);
     assert_int_equal(world_intact(0), 7);
     assert_int_equal(gw.node[2].record.node_id, 99);
@@ -99,11 +101,11 @@ static void test_promises_are_installed(void **state) {
         record->accepted_ballot = i == 1 ? 0x10001 : i == 2 ? 0x10002 : 0;
         record->accepted.kind = i == 0 ? RL_CHANGE_NONE : RL_CHANGE_REMOVE;
         record->accepted.id = 7 + i;
-        look(i);
+        peek(i);
     }
     world_run(20 * RL_MS);
     world_lose(0, false);
-    look(0);
+    peek(0);
     world_run(3000 * RL_MS);
     assert_int_equal(gw.node[0].installs, 1);
     assert_int_equal(gw.node[0].record.ballot, 0x20002);
@@ -122,10 +124,10 @@ static void test_restarted_node_is_registered_first(void **state) {
     world_run(gw.now + 10 * RL_MS);
     for (unsigned i = 0; i < 5; i++) {
         const struct rl_member *member = rl_record_member(&gw.node[i].record, 103);
-        assert_string_equal(member->body.run_id, gw.node[3].run_id);
-        assert_int_equal(member->body.number, 2);
+        assert_string_equal(member->incarnation.run_id, gw.node[3].run_id);
+        assert_int_equal(member->incarnation.number, 2);
         assert_int_not_equal(gw.node[i].record.nonce,
-                             nonces[i]); /* whoever counts the old body hears of it */
+                             nonces[i]); /* whoever counts the old incarnation hears of it */
     }
     assert_int_equal(world_intact(0), ALL5 & ~8);
 }
@@ -138,9 +140,10 @@ static void test_registration_is_complete_at_one_moment(void **state) {
     struct rl_record before = gw.node[1].record;
     world_lose(0, true);
     world_connect(0, 0);
-    while (gw.agent[0].errand[1].what != RL_ERRAND_WRITE) world_answer(0, 0); /* reads, claims */
+    while (gw.agent[0].pending_op[1].what != RL_PENDING_WRITE)
+        world_answer(0, 0); /* reads, claims */
     world_answer(0, 1);
-    assert_int_equal(gw.agent[0].errand[2].what, RL_ERRAND_WRITE);
+    assert_int_equal(gw.agent[0].pending_op[2].what, RL_PENDING_WRITE);
     gw.now += 5000 * RL_MS;
     before.nonce = 4711;
     gw.node[1].record = before;
@@ -148,13 +151,14 @@ static void test_registration_is_complete_at_one_moment(void **state) {
     assert_int_equal(gw.agent[0].guard.node[0].waits_for, 0);
     rl_ns again = gw.now += 7 * RL_MS;
     world_run(again);
-    assert_string_equal(rl_record_member(&gw.node[1].record, 100)->body.run_id, gw.node[0].run_id);
+    assert_string_equal(rl_record_member(&gw.node[1].record, 100)->incarnation.run_id,
+                        gw.node[0].run_id);
     world_run(again + RL_MS);
     assert_true(gw.agent[0].guard.node[0].waits_for != 0);
     assert_true(gw.agent[0].guard.node[0].waits_since >= again);
 }
 
-static void test_old_body_is_not_counted(void **state) {
+static void test_old_incarnation_is_not_counted(void **state) {
     (void)state;
     begin(3, 2);
     /* Agent 1 reaches a promoted replica behind the same name; agent 0 still has the old master. */
@@ -167,16 +171,16 @@ static void test_old_body_is_not_counted(void **state) {
     assert_true(gw.agent[1].guard.node[2].waits_for != 0);
     struct world_node young = gw.node[2];
     gw.node[2] = old;
-    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = 0});
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 0});
     world_answer(0, 0);
-    assert_int_equal(standing(2), RL_STANDING_FOREIGN);
+    assert_int_equal(eligibility(2), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(world_intact(0), 3);
     assert_int_equal(rl_guard_foreign(&gw.agent[0].guard), 4);
     /* Who told so is not heard any more: then nothing says so. An attempt that has heard it
      * remembers. */
     world_disconnect(0, 0);
     world_disconnect(0, 1);
-    assert_int_equal(standing(2), RL_STANDING_INTACT);
+    assert_int_equal(eligibility(2), RL_ELIGIBILITY_INTACT);
     assert_int_equal(rl_guard_foreign(&gw.agent[0].guard), 0);
     gw.node[2] = young;
 }
@@ -186,8 +190,8 @@ static void test_majority_lost_needs_an_operator(void **state) {
     begin(3, 1);
     world_lose(0, false);
     world_lose(1, false);
-    look(0);
-    look(1);
+    peek(0);
+    peek(1);
     world_run(gw.now + 10 * QUARANTINE);
     assert_int_equal(world_intact(0), 4);
     assert_int_equal(rl_guard_left(&gw.agent[0].guard, 1, gw.now), -1);
@@ -198,7 +202,7 @@ static void test_second_loss_begins_anew(void **state) {
     (void)state;
     begin(3, 1);
     world_lose(0, false);
-    look(0);
+    peek(0);
     world_run(gw.now + QUARANTINE / 2);
     rl_ns again = gw.now;
     world_lose(0, false);
@@ -216,7 +220,7 @@ static void lose_again_while_installing(uint64_t seed) {
     world_begin(5, 2, seed);
     world_run(gw.now);
     world_lose(0, false);
-    look(0);
+    peek(0);
     world_run(gw.now + QUARANTINE / 2);
     world_disconnect(1, 0);
     for (unsigned i = 3; i < 5; i++) world_disconnect(0, i);
@@ -230,7 +234,7 @@ static void lose_again_while_installing(uint64_t seed) {
     world_answer(1, 0); /* hands on: what is left is too short for another to do so */
     for (unsigned i = 0; i < 5; i++) world_disconnect(1, i);
     for (unsigned i = 1; i < 3; i++) gw.node[i].fences[7] = 40; /* granted with what node 0 was */
-    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = 0});
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 0});
     world_answer(0, 0);
     world_connect(0, 3);
     world_run(gw.now + QUARANTINE);
@@ -251,34 +255,34 @@ static void test_who_gives_way_is_in_nobodys_way(void **state) {
     (void)state;
     begin(5, 1);
     world_lose(3, false);
-    look(3);
+    peek(3);
     world_run(gw.now + 10 * RL_MS);
     world_disconnect(0, 2);
     world_disconnect(0, 4);
     world_run(gw.now + 2 * QUARANTINE);
     assert_int_equal(gw.agent[0].guard.installing, 3); /* too few sources */
     for (unsigned i = 0; i < 3; i++)
-        gw.node[i].record.members[3].body = (struct rl_body){9, "elsewhere"};
+        gw.node[i].record.members[3].incarnation = (struct rl_incarnation){9, "elsewhere"};
     for (unsigned i = 0; i < 2; i++)
-        world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
+        world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = (uint8_t)i});
     world_lose(4, false);
     world_connect(0, 2);
     world_connect(0, 4);
     world_run(gw.now + 3 * QUARANTINE);
-    assert_int_equal(standing(3), RL_STANDING_RECOVERING);
-    assert_int_equal(standing(4), RL_STANDING_INTACT);
+    assert_int_equal(eligibility(3), RL_ELIGIBILITY_RECOVERING);
+    assert_int_equal(eligibility(4), RL_ELIGIBILITY_INTACT);
 }
 
 /* Numbers that only a damaged record has: what is written over it can be read all the same. */
 static void test_numbers_at_their_end(void **state) {
     (void)state;
     begin(5, 1);
-    for (unsigned i = 0; i < 5; i++) gw.node[i].record.members[3].body.number = UINT32_MAX;
-    for (unsigned i = 0; i < 5; i++) look(i);
+    for (unsigned i = 0; i < 5; i++) gw.node[i].record.members[3].incarnation.number = UINT32_MAX;
+    for (unsigned i = 0; i < 5; i++) peek(i);
     world_lose(3, true); /* the world's next run_id is the greater one */
     world_connect(0, 3);
     world_run(gw.now + 2 * QUARANTINE);
-    assert_int_equal(gw.node[3].record.members[3].body.number, UINT32_MAX);
+    assert_int_equal(gw.node[3].record.members[3].incarnation.number, UINT32_MAX);
     assert_int_equal(world_intact(0), ALL5);
 
     struct rl_record last = gw.node[0].record;
@@ -295,14 +299,14 @@ static void test_too_much_was_waited(void **state) {
     const int64_t most_ms = INT64_MAX / RL_MS / 2;
     begin(3, 1);
     world_lose(0, false);
-    look(0);
+    peek(0);
     world_run(gw.now + RL_MS);
     gw.node[0].record.waited_ms = most_ms;
-    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = 0});
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 0});
     world_answer(0, 0);
     gw.now += 5 * RL_MS;
     world_step(0, (struct rl_guard_event){.type = RL_GUARD_LEAVE});
-    while (gw.agent[0].errand[0].what != RL_ERRAND_NONE) world_answer(0, 0);
+    while (gw.agent[0].pending_op[0].what != RL_PENDING_NONE) world_answer(0, 0);
     assert_int_equal(gw.node[0].record.waited_ms, most_ms);
 }
 
@@ -312,14 +316,14 @@ static void test_waited_time_is_handed_on(void **state) {
     begin(3, 1);
     world_lose(0, false);
     rl_ns began = gw.now;
-    look(0);
+    peek(0);
     unsigned agents = 0;
     while (world_intact(0) != 7 && agents < 100) {
         agents++;
         world_step(0, (struct rl_guard_event){.type = RL_GUARD_LEAVE});
-        while (gw.agent[0].errand[0].what != RL_ERRAND_NONE) world_answer(0, 0);
+        while (gw.agent[0].pending_op[0].what != RL_PENDING_NONE) world_answer(0, 0);
         uint64_t random = gw.agent[0].random;
-        memset(&gw.agent[0].errand, 0, sizeof(gw.agent[0].errand));
+        memset(&gw.agent[0].pending_op, 0, sizeof(gw.agent[0].pending_op));
         rl_guard_init(&gw.agent[0].guard, 3, 10000, 2 * RL_MS);
         gw.agent[0].random = random;
         for (unsigned i = 0; i < 3; i++)
@@ -346,18 +350,19 @@ static void test_jump_of_one_is_waited_out(void **state) {
     assert_int_equal(world_intact(0), ALL5);
 }
 
-/* The jump comes while the node is told of another member's new body. */
+/* The jump comes while the node is told of another member's new incarnation. */
 static void test_jump_during_a_write_is_waited_out(void **state) {
     (void)state;
     begin(5, 1);
     world_lose(3, true);
     world_connect(0, 3);
-    while (gw.agent[0].errand[2].what != RL_ERRAND_WRITE) world_answer(0, 3); /* reads, claims */
+    while (gw.agent[0].pending_op[2].what != RL_PENDING_WRITE)
+        world_answer(0, 3); /* reads, claims */
     gw.node[2].lost_at = gw.now;
     world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 2});
     world_run(gw.now + 10 * RL_MS);
-    assert_int_equal(standing(2), RL_STANDING_RECOVERING);
-    assert_int_equal(gw.node[2].record.standing, RL_RECORD_RECOVERING);
+    assert_int_equal(eligibility(2), RL_ELIGIBILITY_RECOVERING);
+    assert_int_equal(gw.node[2].record.eligibility, RL_RECORD_RECOVERING);
     world_run(gw.now + 3 * QUARANTINE);
     assert_int_equal(world_intact(0), ALL5);
     assert_int_equal(gw.node[2].installs, 1);
@@ -373,7 +378,7 @@ static void test_jump_outlives_the_connection(void **state) {
     world_disconnect(0, 2);
     world_connect(0, 2);
     world_run(gw.now + 10 * RL_MS);
-    assert_int_equal(standing(2), RL_STANDING_RECOVERING);
+    assert_int_equal(eligibility(2), RL_ELIGIBILITY_RECOVERING);
     world_run(gw.now + 2 * QUARANTINE);
     assert_int_equal(gw.node[2].installs, 1);
 }
@@ -389,7 +394,7 @@ static void test_jump_seen_by_all_is_waited_out_once(void **state) {
     for (unsigned agent = 0; agent < 3; agent++) assert_int_equal(world_intact(agent), ALL5 & ~4);
     for (rl_ns until = began + QUARANTINE + 300 * RL_MS; until < began + 3 * QUARANTINE;
          until += 50 * RL_MS) {
-        look(2);
+        peek(2);
         world_run(until);
         for (unsigned agent = 0; agent < 3; agent++) assert_int_equal(world_intact(agent), ALL5);
     }
@@ -401,10 +406,10 @@ static void test_removed_fences_are_a_loss(void **state) {
     begin(3, 1);
     gw.node[1].has_fences = false;
     gw.node[1].lost_at = gw.now;
-    world_step(0, (struct rl_guard_event){.type = RL_GUARD_DOUBT, .node = 1});
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_NO_FENCES, .node = 1});
     assert_int_equal(world_intact(0), 5);
     world_run(gw.now + RL_MS);
-    assert_int_equal(standing(1), RL_STANDING_RECOVERING);
+    assert_int_equal(eligibility(1), RL_ELIGIBILITY_RECOVERING);
     world_run(gw.now + 2 * QUARANTINE);
     assert_int_equal(world_intact(0), 7);
 }
@@ -414,13 +419,13 @@ static void test_foreign_and_unfit(void **state) {
     begin(5, 1);
     gw.node[4].record.quorum_id = 78;
     gw.node[3].record.node_id = 999; /* removed */
-    look(4);
-    look(3);
+    peek(4);
+    peek(3);
     gw.node[2].unfit = true;
     world_state(0, 2);
-    assert_int_equal(standing(4), RL_STANDING_FOREIGN);
-    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
-    assert_int_equal(standing(2), RL_STANDING_REFUSED);
+    assert_int_equal(eligibility(4), RL_ELIGIBILITY_FOREIGN);
+    assert_int_equal(eligibility(3), RL_ELIGIBILITY_FOREIGN);
+    assert_int_equal(eligibility(2), RL_ELIGIBILITY_REFUSED);
     assert_int_equal(world_intact(0), 3);
 }
 
@@ -455,8 +460,8 @@ static void test_round_trip_is_pushed(void **state) {
         assert_int_equal(world_intact(a), 6);                 /* before anything was asked */
     assert_int_equal(rl_guard_voided(&gw.agent[0].guard), 0); /* nor is it known to be lost */
     world_run(gw.now + RL_MS);
-    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
-    assert_int_equal(gw.node[0].record.standing, RL_RECORD_RECOVERING);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_RECOVERING);
+    assert_int_equal(gw.node[0].record.eligibility, RL_RECORD_RECOVERING);
     world_run(gw.now + 2 * QUARANTINE);
     for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
     assert_int_equal(gw.node[0].fences[7], 40);
@@ -470,17 +475,17 @@ static void test_round_trip_is_seen_by_a_new_connection(void **state) {
     world_disconnect(0, 0);
     go_back(0);
     world_connect(0, 0);
-    while (gw.agent[0].errand[0].what == RL_ERRAND_READ) world_answer(0, 0);
-    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+    while (gw.agent[0].pending_op[0].what == RL_PENDING_READ) world_answer(0, 0);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_RECOVERING);
 }
 
-static void test_round_trip_is_seen_by_the_next_look(void **state) {
+static void test_round_trip_is_seen_by_the_next_peek(void **state) {
     (void)state;
     begin(3, 1);
     earlier = gw.node[0];
     go_back(0);
     world_state(0, 0); /* once a second */
-    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_RECOVERING);
 }
 
 /* The wait began before the data went back: it is not this loss's. */
@@ -488,10 +493,10 @@ static void test_round_trip_during_the_wait(void **state) {
     (void)state;
     begin(3, 1);
     world_lose(0, false);
-    look(0);
+    peek(0);
     world_run(gw.now + QUARANTINE / 2);
     earlier = gw.node[0];
-    assert_int_equal(earlier.record.standing, RL_RECORD_RECOVERING);
+    assert_int_equal(earlier.record.eligibility, RL_RECORD_RECOVERING);
     go_back(0);
     world_push(0);
     rl_ns began = gw.now;
@@ -505,15 +510,15 @@ static void test_round_trip_during_the_wait(void **state) {
 static void test_answer_behind_a_push_is_not_believed(void **state) {
     (void)state;
     begin(3, 1);
-    world_step(0, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = 0});
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 0});
     world_execute(0, 0);
-    struct rl_record before = gw.agent[0].errand[0].record;
+    struct rl_record before = gw.agent[0].pending_op[0].record;
     world_push(0);
     world_answer(0, 0);
     assert_int_equal(before.nonce, gw.node[0].record.nonce);
-    assert_int_equal(standing(0), RL_STANDING_UNKNOWN);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_UNKNOWN);
     world_run(gw.now);
-    assert_int_equal(standing(0), RL_STANDING_INTACT);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_INTACT);
 }
 
 /* ---- nodes that may have evicted locks ---- */
@@ -537,13 +542,13 @@ static void test_node_that_may_evict_is_written_down(void **state) {
     gw.node[1].unfit = gw.node[1].suspect = true;
     gw.node[1].lost_at = gw.now;
     world_state(0, 1);
-    assert_int_equal(standing(1), RL_STANDING_REFUSED);
+    assert_int_equal(eligibility(1), RL_ELIGIBILITY_REFUSED);
     world_run(gw.now + RL_MS);
-    assert_int_equal(gw.node[1].record.standing,
+    assert_int_equal(gw.node[1].record.eligibility,
                      RL_RECORD_RECOVERING); /* for clients that have not asked yet */
     gw.node[1].unfit = gw.node[1].suspect = false;
     for (unsigned a = 0; a < 2; a++) world_state(a, 1);
-    look(1);
+    peek(1);
     world_run(gw.now + 2 * QUARANTINE);
     for (unsigned a = 0; a < 2; a++) assert_int_equal(world_intact(a), 7);
 }
@@ -554,9 +559,9 @@ static void test_a_node_that_recovers_is_not_suspected(void **state) {
     (void)state;
     begin(3, 2);
     world_lose(1, false);
-    look(1);
+    peek(1);
     world_run(gw.now + QUARANTINE - 20 * RL_MS);
-    assert_int_equal(gw.node[1].record.standing, RL_RECORD_RECOVERING);
+    assert_int_equal(gw.node[1].record.eligibility, RL_RECORD_RECOVERING);
     for (unsigned a = 0; a < 2; a++)
         world_step(a, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 1});
     world_run(gw.now + 200 * RL_MS);
@@ -568,12 +573,12 @@ static void test_a_majority_is_not_written_down(void **state) {
     (void)state;
     begin(3, 1);
     world_lose(2, false);
-    look(2);
+    peek(2);
     gw.node[1].unfit = gw.node[1].suspect = true;
     world_state(0, 1);
     world_run(gw.now + RL_MS);
-    assert_int_equal(standing(1), RL_STANDING_REFUSED);
-    assert_int_equal(gw.node[1].record.standing, RL_RECORD_INTACT);
+    assert_int_equal(eligibility(1), RL_ELIGIBILITY_REFUSED);
+    assert_int_equal(gw.node[1].record.eligibility, RL_RECORD_INTACT);
 }
 
 /* ---- a step of the clock that nobody can act on yet ---- */
@@ -598,11 +603,11 @@ static void test_step_while_unknown_is_kept(void **state) {
     (void)state;
     begin(3, 1);
     world_push(0);
-    assert_int_equal(standing(0), RL_STANDING_UNKNOWN);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_UNKNOWN);
     gw.node[0].lost_at = gw.now;
     world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 0});
     world_run(gw.now + RL_MS);
-    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_RECOVERING);
 }
 
 static void test_step_is_over_when_every_lease_is(void **state) {
@@ -694,7 +699,7 @@ static void test_pinned_quorum(void **state) {
     new_client(6, 78, 0x3f);
     assert_int_equal(world_intact(0), 0x38);
     assert_int_equal(gw.agent[0].guard.other_quorum, 0);
-    for (unsigned i = 0; i < 3; i++) assert_int_equal(standing(i), RL_STANDING_FOREIGN);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(eligibility(i), RL_ELIGIBILITY_FOREIGN);
     new_client(6, 79, 0x3f);
     assert_int_equal(world_intact(0), 0);
 }
@@ -706,7 +711,7 @@ static void test_quorum_is_never_changed(void **state) {
     for (unsigned i = 3; i < 5; i++) world_connect(0, i);
     for (unsigned i = 1; i < 3; i++) world_disconnect(0, i);
     gw.node[0].record.quorum_id = 78;
-    look(0);
+    peek(0);
     assert_int_equal(gw.agent[0].guard.quorum.quorum_id, 77);
     assert_int_equal(gw.agent[0].guard.other_quorum,
                      78); /* no lock is taken; what is held goes on */
@@ -741,11 +746,11 @@ static void test_node_behind_is_brought_up(void **state) {
     (void)state;
     begin(4, 1);
     remove_the_last(2);
-    look(0);
-    look(1);
+    peek(0);
+    peek(1);
     assert_int_equal(world_intact(0), 7);
     assert_int_equal(gw.node[2].record.epoch, 2);
-    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
+    assert_int_equal(eligibility(3), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(gw.agent[0].guard.votes_needed, 2);
     assert_false(gw.agent[0].guard.settled);
 }
@@ -759,50 +764,51 @@ static void test_ttl_max_is_of_the_members(void **state) {
     gw.node[2].record.ttl_max_ms = gw.node[3].record.ttl_max_ms =
         6000;                      /* behind; no member any more */
     gw.node[2].record.nonce += 50; /* it is read before it is brought up */
-    for (unsigned i = 0; i < 4; i++) look(i);
-    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
+    for (unsigned i = 0; i < 4; i++) peek(i);
+    assert_int_equal(eligibility(3), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
     assert_int_equal(gw.node[2].record.epoch, 2);
     assert_int_equal(gw.node[2].record.ttl_max_ms, 1000);
 }
 
-/* A was the body of 100 until it was cut off; an init has given the place to another server,
+/* A was the incarnation of 100 until it was cut off; an init has given the place to another server,
  * numbered by what it saw. */
-static void test_former_body_is_not_switched(void **state) {
+static void test_former_incarnation_is_not_switched(void **state) {
     (void)state;
     begin(3, 1);
-    gw.node[0].record.members[0].body.number = 9;
+    gw.node[0].record.members[0].incarnation.number = 9;
     for (unsigned i = 1; i < 3; i++) {
         struct rl_record *record = &gw.node[i].record;
         record->epoch = record->begun = 7;
         record->nonce += 50;
-        snprintf(record->members[0].body.run_id, sizeof record->members[0].body.run_id, "%s",
-                 "the-other-server");
+        snprintf(record->members[0].incarnation.run_id,
+                 sizeof record->members[0].incarnation.run_id, "%s", "the-other-server");
     }
-    for (unsigned i = 0; i < 3; i++) look(i);
-    assert_int_equal(standing(0), RL_STANDING_FOREIGN);
+    for (unsigned i = 0; i < 3; i++) peek(i);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(world_intact(0), 6);
     world_run(gw.now + 2 * QUARANTINE);
     assert_int_equal(gw.node[0].record.epoch, 1);
-    assert_int_equal(gw.node[1].record.members[0].body.number, 1);
-    assert_string_equal(gw.node[1].record.members[0].body.run_id, "the-other-server");
+    assert_int_equal(gw.node[1].record.members[0].incarnation.number, 1);
+    assert_string_equal(gw.node[1].record.members[0].incarnation.run_id, "the-other-server");
 }
 
-/* A former member tells nothing of the bodies that there are now. */
-static void test_former_member_tells_no_bodies(void **state) {
+/* A former member tells nothing of the incarnations that there are now. */
+static void test_former_member_reports_no_incarnations(void **state) {
     (void)state;
     begin(4, 1);
-    struct rl_member *told = &gw.node[3].record.members[1];
-    told->body.number = 9;
-    snprintf(told->body.run_id, sizeof told->body.run_id, "%s", "a-body-of-before");
+    struct rl_member *reported = &gw.node[3].record.members[1];
+    reported->incarnation.number = 9;
+    snprintf(reported->incarnation.run_id, sizeof reported->incarnation.run_id, "%s",
+             "a-body-of-before");
     for (unsigned i = 0; i < 3; i++) {
         struct rl_record *record = &gw.node[i].record;
         record->epoch = record->begun = 7;
         record->members_count = 3;
         record->nonce += 50;
     }
-    for (unsigned i = 0; i < 4; i++) look(i);
-    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
+    for (unsigned i = 0; i < 4; i++) peek(i);
+    assert_int_equal(eligibility(3), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(world_intact(0), 7);
 }
 
@@ -816,7 +822,7 @@ static void test_ttl_max_is_of_the_newest_epoch(void **state) {
     }
     gw.node[2].record.ttl_max_ms = 6000;
     gw.node[2].record.nonce += 50; /* it is read before it is brought up */
-    for (unsigned i = 0; i < 3; i++) look(i);
+    for (unsigned i = 0; i < 3; i++) peek(i);
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
     assert_int_equal(gw.node[2].record.epoch, 2);
     assert_int_equal(gw.node[2].record.ttl_max_ms, 1000);
@@ -828,8 +834,8 @@ static void test_ttl_max_is_not_of_who_was_taken_out(void **state) {
     begin(4, 1);
     remove_the_last(4);
     gw.node[3].record.ttl_max_ms = 6000;
-    for (unsigned i = 0; i < 4; i++) look(i);
-    assert_int_equal(standing(3), RL_STANDING_FOREIGN);
+    for (unsigned i = 0; i < 4; i++) peek(i);
+    assert_int_equal(eligibility(3), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
 }
 
@@ -841,8 +847,8 @@ static void test_ttl_max_is_of_one_list(void **state) {
     gw.node[0].record.members[4].id = 555;
     gw.node[0].record.ttl_max_ms = 6000;
     gw.node[0].record.nonce += 50;
-    look(0);
-    assert_int_equal(standing(0), RL_STANDING_FOREIGN);
+    peek(0);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
 }
 
@@ -855,10 +861,10 @@ static void test_one_epoch_has_one_list(void **state) {
         gw.node[i].record.members[4].id = 555;
         gw.node[i].record.nonce += 50;
     }
-    for (unsigned i = 0; i < 5; i++) look(i);
+    for (unsigned i = 0; i < 5; i++) peek(i);
     assert_non_null(rl_record_member(&gw.agent[0].guard.quorum, 104));
-    assert_int_equal(standing(0), RL_STANDING_FOREIGN);
-    assert_int_equal(standing(1), RL_STANDING_FOREIGN);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_FOREIGN);
+    assert_int_equal(eligibility(1), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(world_intact(0), 0x1c);
 }
 
@@ -867,10 +873,10 @@ static void test_watchers_write_nothing(void **state) {
     begin(3, 1);
     gw.agent[0].guard.watch_only = true;
     world_lose(0, false);
-    look(0);
+    peek(0);
     world_run(gw.now + 3 * QUARANTINE);
     assert_false(gw.node[0].has_record);
-    assert_int_equal(standing(0), RL_STANDING_RECOVERING);
+    assert_int_equal(eligibility(0), RL_ELIGIBILITY_RECOVERING);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
@@ -879,7 +885,7 @@ static rl_mask whole(void) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < gw.nodes; i++) {
         const struct world_node *node = &gw.node[i];
-        if (node->has_record && node->has_fences && node->record.standing == RL_RECORD_INTACT &&
+        if (node->has_record && node->has_fences && node->record.eligibility == RL_RECORD_INTACT &&
             rl_record_fits(&node->record, node->run_id, node->replid, node->evicted))
             mask |= rl_bit(i);
     }
@@ -911,7 +917,7 @@ static void disturb(int64_t *granted) {
         break;
     case 1: world_disconnect(agent, node); break;
     case 2:
-        world_step(agent, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)node});
+        world_step(agent, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = (uint8_t)node});
         break;
     case 3: world_fail(agent, node); break;
     case 4: { /* a lock is granted by a majority of those that may vote */
@@ -973,7 +979,7 @@ static void test_walk(void **state) {
             for (unsigned i = 0; i < gw.nodes; i++) {
                 world_connect(a, i);
                 world_state(a, i);
-                world_step(a, (struct rl_guard_event){.type = RL_GUARD_LOOK, .node = (uint8_t)i});
+                world_step(a, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = (uint8_t)i});
             }
         world_run(gw.now + 8 * QUARANTINE);
         for (unsigned a = 0; a < gw.agents; a++)
@@ -997,7 +1003,7 @@ int main(void) {
         cmocka_unit_test(test_promises_are_installed),
         cmocka_unit_test(test_restarted_node_is_registered_first),
         cmocka_unit_test(test_registration_is_complete_at_one_moment),
-        cmocka_unit_test(test_old_body_is_not_counted),
+        cmocka_unit_test(test_old_incarnation_is_not_counted),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
         cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),
@@ -1013,7 +1019,7 @@ int main(void) {
         cmocka_unit_test(test_foreign_and_unfit),
         cmocka_unit_test(test_round_trip_is_pushed),
         cmocka_unit_test(test_round_trip_is_seen_by_a_new_connection),
-        cmocka_unit_test(test_round_trip_is_seen_by_the_next_look),
+        cmocka_unit_test(test_round_trip_is_seen_by_the_next_peek),
         cmocka_unit_test(test_round_trip_during_the_wait),
         cmocka_unit_test(test_answer_behind_a_push_is_not_believed),
         cmocka_unit_test(test_evicted_keys_are_a_loss),
@@ -1035,8 +1041,8 @@ int main(void) {
         cmocka_unit_test(test_ttl_max_is_not_of_who_was_taken_out),
         cmocka_unit_test(test_ttl_max_is_of_one_list),
         cmocka_unit_test(test_one_epoch_has_one_list),
-        cmocka_unit_test(test_former_body_is_not_switched),
-        cmocka_unit_test(test_former_member_tells_no_bodies),
+        cmocka_unit_test(test_former_incarnation_is_not_switched),
+        cmocka_unit_test(test_former_member_reports_no_incarnations),
         cmocka_unit_test(test_watchers_write_nothing),
         cmocka_unit_test(test_walk),
     };

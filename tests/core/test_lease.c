@@ -169,7 +169,7 @@ static void test_time_is_looked_at_first(void **state) {
     assert_int_equal(actions.release, 7);
 }
 
-static void test_lost_is_told_ahead_by_the_margin_and_is_final(void **state) {
+static void test_lost_is_reported_ahead_by_the_margin_and_is_final(void **state) {
     (void)state;
     setup(3);
     rules.renew_every = 0;
@@ -626,7 +626,7 @@ static void test_a_voided_vote_is_dropped(void **state) {
 
     begin_guarded_round(3, 2);
     say(0, RL_VOTE_ABSENT, 301 * RL_MS);
-    tick_voided(1, 301 * RL_MS); /* the old body has no key, the new one may */
+    tick_voided(1, 301 * RL_MS); /* the old incarnation has no key, the new one may */
     say(1, RL_VOTE_ABSENT, 302 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_UNSURE);
 }
@@ -759,7 +759,7 @@ int main(void) {
         cmocka_unit_test(test_renewal),
         cmocka_unit_test(test_renewal_counts_only_inside_the_old_validity),
         cmocka_unit_test(test_time_is_looked_at_first),
-        cmocka_unit_test(test_lost_is_told_ahead_by_the_margin_and_is_final),
+        cmocka_unit_test(test_lost_is_reported_ahead_by_the_margin_and_is_final),
         cmocka_unit_test(test_extend_that_recreates),
         cmocka_unit_test(test_unsure_and_sure),
         cmocka_unit_test(test_retries_come_closer_but_never_spin),

@@ -27,18 +27,18 @@ static void rank(int32_t before, rl_ns now) {
     step((struct rl_event){.type = RL_EVENT_RANK, .rank = before}, now);
 }
 static void seen_held(unsigned node, rl_ns remaining, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_LOOKED,
+    step((struct rl_event){.type = RL_EVENT_WATCHED,
                            .node = (uint8_t)node,
                            .vote = RL_VOTE_GRANTED,
                            .remaining = remaining},
          now);
 }
 static void seen_free(unsigned node, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_LOOKED, .node = (uint8_t)node, .vote = RL_VOTE_ABSENT},
+    step((struct rl_event){.type = RL_EVENT_WATCHED, .node = (uint8_t)node, .vote = RL_VOTE_ABSENT},
          now);
 }
 static void unseen(unsigned node, rl_ns now) {
-    step((struct rl_event){.type = RL_EVENT_LOOKED, .node = (uint8_t)node, .vote = RL_VOTE_FAILED},
+    step((struct rl_event){.type = RL_EVENT_WATCHED, .node = (uint8_t)node, .vote = RL_VOTE_FAILED},
          now);
 }
 
@@ -74,11 +74,11 @@ static void first_in_line(rl_ns remaining) {
     start(true, RL_NEVER);
     assert_int_equal(acquire.state, RL_ACQUIRE_SLEEPING);
     assert_true(actions.stand);
-    assert_int_equal(actions.look | actions.acquire, 0); /* first it asks who is before it */
+    assert_int_equal(actions.watch | actions.acquire, 0); /* first it asks who is before it */
     rank(0, RL_MS);
-    assert_int_equal(actions.look, 0x1f);
+    assert_int_equal(actions.watch, 0x1f);
     for (unsigned node = 0; node < 5; node++) seen_held(node, remaining, RL_MS + RL_MS / 10);
-    assert_int_equal(actions.look | actions.acquire, 0);
+    assert_int_equal(actions.watch | actions.acquire, 0);
 }
 
 #define YOUNG (1000 * RL_MS) /* of a TTL of 1000 ms */
@@ -91,7 +91,7 @@ static void test_without_watchers_the_random_delay_decides(void **state) {
     assert_int_equal(actions.acquire, 0x1f); /* nobody would tell: no use in standing in line */
     lose_and_sleep(RL_MS);
     assert_false(actions.stand);
-    assert_int_equal(actions.look, 0);
+    assert_int_equal(actions.watch, 0);
     assert_in_range(actions.wake_at, 101 * RL_MS, 201 * RL_MS);
     tick(actions.wake_at);
     assert_int_equal(actions.acquire, 0x1f);
@@ -104,17 +104,17 @@ static void test_after_a_lost_try_it_asks_for_its_rank(void **state) {
     assert_int_equal(actions.acquire, 0x1f); /* who knows of no crowd tries at once */
     lose_and_sleep(RL_MS);
     assert_true(actions.stand);
-    assert_int_equal(actions.look, 0);
+    assert_int_equal(actions.watch, 0);
     rank(0, 2 * RL_MS);
-    assert_int_equal(actions.look, 0x1f);
+    assert_int_equal(actions.watch, 0x1f);
 }
 
-static void test_the_first_contends_when_a_majority_has_told(void **state) {
+static void test_the_first_contends_when_a_majority_has_reported(void **state) {
     (void)state;
     first_in_line(YOUNG);
     wake(0, 5 * RL_MS);
     wake(1, 5 * RL_MS);
-    assert_int_equal(actions.acquire | actions.look, 0);
+    assert_int_equal(actions.acquire | actions.watch, 0);
     wake(1, 5 * RL_MS); /* the same node again is no news */
     assert_int_equal(actions.acquire, 0);
     wake(4, 5 * RL_MS);
@@ -125,14 +125,14 @@ static void test_a_renewal_costs_looks_and_no_try(void **state) {
     (void)state;
     first_in_line(OLD);
     wake(3, 5 * RL_MS);
-    assert_int_equal(actions.look, 0x08); /* released or renewed? One node says it for all */
+    assert_int_equal(actions.watch, 0x08); /* released or renewed? One node says it for all */
     for (unsigned node = 0; node < 5; node++) wake(node == 3 ? 4 : node, 5 * RL_MS);
-    assert_int_equal(actions.look | actions.acquire, 0);
+    assert_int_equal(actions.watch | actions.acquire, 0);
     seen_held(3, YOUNG, 6 * RL_MS);
-    assert_int_equal(actions.look, 0x17); /* to be told by them again */
+    assert_int_equal(actions.watch, 0x17); /* to be told by them again */
     for (unsigned node = 0; node < 5; node++) {
         if (node != 3) seen_held(node, YOUNG, 6 * RL_MS);
-        assert_int_equal(actions.acquire | actions.look, 0);
+        assert_int_equal(actions.acquire | actions.watch, 0);
     }
     wake(0, 7 * RL_MS);
     wake(1, 7 * RL_MS);
@@ -154,28 +154,28 @@ static void test_an_old_lock_that_is_gone_on_one_node_is_released(void **state) 
     assert_int_equal(actions.acquire, 0x1f);
 }
 
-static void test_what_is_told_during_a_look_is_looked_at_again(void **state) {
+static void test_what_is_reported_during_a_look_is_looked_at_again(void **state) {
     (void)state;
     first_in_line(OLD);
     wake(3, 5 * RL_MS);
     wake(3, 5 * RL_MS); /* may be of before that look, or of after it */
     seen_held(3, YOUNG, 6 * RL_MS);
-    assert_int_equal(actions.look, 0x08);
+    assert_int_equal(actions.watch, 0x08);
 }
 
 /* Told as the second, it comes first when the first has just taken the lock: its own look will
  * tell. */
-static void test_what_was_told_before_a_look_is_no_news_after_it(void **state) {
+static void test_what_was_reported_before_a_look_is_no_news_after_it(void **state) {
     (void)state;
     first_in_line(YOUNG);
     rank(1, 2 * RL_MS);
     for (unsigned node = 0; node < 5; node++) wake(node, 3 * RL_MS);
-    assert_int_equal(actions.acquire | actions.look, 0);
+    assert_int_equal(actions.acquire | actions.watch, 0);
     rank(0, 4 * RL_MS);
-    assert_int_equal(actions.look, 0x1f);
+    assert_int_equal(actions.watch, 0x1f);
     for (unsigned node = 0; node < 5; node++) {
         seen_held(node, YOUNG, 5 * RL_MS);
-        assert_int_equal(actions.acquire | actions.look, 0);
+        assert_int_equal(actions.acquire | actions.watch, 0);
     }
     for (unsigned node = 0; node < 3; node++) wake(node, 6 * RL_MS);
     assert_int_equal(actions.acquire, 0x1f);
@@ -188,7 +188,7 @@ static void test_an_expiry_is_timed_and_not_waited_for(void **state) {
     assert_in_range(actions.wake_at, end + RL_MS, end + 2 * RL_MS);
     rl_ns now = actions.wake_at;
     tick(now);
-    assert_int_equal(actions.look, 0x1f);
+    assert_int_equal(actions.watch, 0x1f);
     seen_free(0, now);
     seen_free(1, now);
     assert_int_equal(actions.acquire, 0);
@@ -201,11 +201,11 @@ static void test_the_second_keeps_watch_and_lets_the_first_go_before(void **stat
     watched = rl_all(5);
     start(true, RL_NEVER);
     rank(1, RL_MS);
-    assert_int_equal(actions.look, 0); /* no change wakes it */
+    assert_int_equal(actions.watch, 0); /* no change wakes it */
     assert_in_range(actions.wake_at, 2 * RL_MS, 51 * RL_MS);
     rl_ns now = actions.wake_at;
     tick(now);
-    assert_int_equal(actions.look, 0x1f);
+    assert_int_equal(actions.watch, 0x1f);
     assert_true(actions.stand);
     for (unsigned node = 0; node < 3; node++) seen_free(node, now);
     assert_int_equal(actions.acquire, 0); /* perhaps the first is just about to take it */
@@ -222,15 +222,15 @@ static void test_those_far_behind_only_ask_for_their_rank(void **state) {
     start(true, RL_NEVER);
     rank(7, RL_MS);
     for (unsigned node = 0; node < 5; node++) wake(node, 2 * RL_MS);
-    assert_int_equal(actions.look | actions.acquire, 0);
+    assert_int_equal(actions.watch | actions.acquire, 0);
     assert_in_range(actions.wake_at, 100 * RL_MS, 200 * RL_MS);
     for (int i = 0; i < 10; i++) {
         tick(actions.wake_at);
         assert_true(actions.stand);
-        assert_int_equal(actions.look | actions.acquire, 0);
+        assert_int_equal(actions.watch | actions.acquire, 0);
     }
     rank(0, 5000 * RL_MS); /* their turn is told */
-    assert_int_equal(actions.look, 0x1f);
+    assert_int_equal(actions.watch, 0x1f);
 }
 
 static void test_a_lost_wake_up_costs_one_poll(void **state) {
@@ -239,7 +239,7 @@ static void test_a_lost_wake_up_costs_one_poll(void **state) {
     rl_ns now = actions.wake_at;
     assert_in_range(now, 100 * RL_MS, 200 * RL_MS);
     tick(now);
-    assert_int_equal(actions.look, 0x1f);
+    assert_int_equal(actions.watch, 0x1f);
     for (unsigned node = 0; node < 3; node++) seen_free(node, now);
     assert_int_equal(actions.acquire, 0x1f);
 }
@@ -249,7 +249,7 @@ static void test_where_looks_are_in_vain_a_try_finds_out(void **state) {
     watched = rl_all(5);
     start(true, RL_NEVER);
     rank(-1, RL_MS); /* no line */
-    assert_int_equal(actions.look, 0x1f);
+    assert_int_equal(actions.watch, 0x1f);
     for (unsigned node = 0; node < 5; node++) unseen(node, 2 * RL_MS);
     assert_int_equal(actions.acquire, 0);
     tick(actions.wake_at);
@@ -262,7 +262,7 @@ static void test_behind_others_of_the_process_it_does_nothing(void **state) {
     behind = true;
     start(false, 500 * RL_MS);
     assert_int_equal(acquire.state, RL_ACQUIRE_SLEEPING);
-    assert_int_equal(actions.acquire | actions.look, 0);
+    assert_int_equal(actions.acquire | actions.watch, 0);
     assert_false(actions.stand);
     assert_int_equal(actions.wake_at, 500 * RL_MS);
     wake(0, 10 * RL_MS);
@@ -331,7 +331,7 @@ static void test_after_a_split_it_stays_away_for_longer_each_time(void **state) 
         assert_in_range(away, 0, 16 * RL_MS);
         now = actions.wake_at;
         tick(now);
-        assert_int_not_equal(actions.look, 0);
+        assert_int_not_equal(actions.watch, 0);
     }
     assert_true(longest > RL_MS);
 }
@@ -340,11 +340,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_watchers_the_random_delay_decides),
         cmocka_unit_test(test_after_a_lost_try_it_asks_for_its_rank),
-        cmocka_unit_test(test_the_first_contends_when_a_majority_has_told),
+        cmocka_unit_test(test_the_first_contends_when_a_majority_has_reported),
         cmocka_unit_test(test_a_renewal_costs_looks_and_no_try),
         cmocka_unit_test(test_an_old_lock_that_is_gone_on_one_node_is_released),
-        cmocka_unit_test(test_what_is_told_during_a_look_is_looked_at_again),
-        cmocka_unit_test(test_what_was_told_before_a_look_is_no_news_after_it),
+        cmocka_unit_test(test_what_is_reported_during_a_look_is_looked_at_again),
+        cmocka_unit_test(test_what_was_reported_before_a_look_is_no_news_after_it),
         cmocka_unit_test(test_an_expiry_is_timed_and_not_waited_for),
         cmocka_unit_test(test_the_second_keeps_watch_and_lets_the_first_go_before),
         cmocka_unit_test(test_those_far_behind_only_ask_for_their_rank),

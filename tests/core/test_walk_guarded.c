@@ -28,7 +28,7 @@ struct request {
     uint64_t nonce; /* which the client knew */
     bool done, lost;
     enum rl_vote vote;
-    int64_t told; /* the fence in the answer */
+    int64_t reported; /* the fence in the answer */
 };
 
 struct line { /* from one client to one node */
@@ -103,7 +103,7 @@ static void carry_out(struct node *node, struct request *request) {
     }
     case OP_RAISE:
         request->vote = raise_fence(node, request) ? RL_VOTE_GRANTED : RL_VOTE_STALE;
-        request->told = knows_fences(node, request) ? node->fence : 0;
+        request->reported = knows_fences(node, request) ? node->fence : 0;
         break;
     case OP_CONFIRM:
         request->vote = !knows_fences(node, request)            ? RL_VOTE_FAILED
@@ -140,8 +140,9 @@ static void lose_data(unsigned n, bool restarted) {
     }
 }
 
-/* The new body is made known: every node that is intact changes its nonce, and its fences stay. */
-static void register_body(struct node *node) {
+/* The new incarnation is made known: every node that is intact changes its nonce, and its fences
+ * stay. */
+static void register_incarnation(struct node *node) {
     for (unsigned n = 0; n < NODES; n++)
         if (!w.node[n].recovering) w.node[n].nonce = ++w.nonces;
     node->registered = true;
@@ -172,7 +173,7 @@ static void agent(struct node *node) {
     if (node->registered)
         recover(node);
     else
-        register_body(node);
+        register_incarnation(node);
 }
 
 static void pass(rl_ns time) {
@@ -186,7 +187,7 @@ static void disaster(void) {
     for (unsigned first = 0; first < NODES - 1; first += 2) {
         for (unsigned n = first; n < first + 2; n++) lose_data(n, draw(2) != 0);
         for (unsigned n = first; n < first + 2; n++)
-            if (w.node[n].recovering && !w.node[n].registered) register_body(&w.node[n]);
+            if (w.node[n].recovering && !w.node[n].registered) register_incarnation(&w.node[n]);
         pass(1100 * RL_MS);
         for (unsigned n = first; n < first + 2; n++) agent(&w.node[n]);
     }
@@ -320,7 +321,7 @@ static void hear(struct client *client, unsigned n) {
     if (request.token != client->token || client->asked == 0) return;
     if (request.op != OP_RELEASE && draw(60) == 0)
         request.lost = true, request.vote = RL_VOTE_FAILED;
-    bool gone = request.op == OP_RAISE && request.vote == RL_VOTE_STALE && request.told == 0;
+    bool gone = request.op == OP_RAISE && request.vote == RL_VOTE_STALE && request.reported == 0;
     if (gone && client->view[n] == VIEW_INTACT) client->view[n] = VIEW_READING;
     if (request.vote == RL_VOTE_GRANTED && request.op == OP_CONFIRM) client->confirmed |= rl_bit(n);
     if (request.vote == RL_VOTE_GRANTED && request.op <= OP_RAISE) client->voted[n] = request.fence;
@@ -328,7 +329,7 @@ static void hear(struct client *client, unsigned n) {
          (struct rl_event){.type = request.op == OP_RELEASE ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE,
                            .node = (uint8_t)n,
                            .vote = request.vote,
-                           .fence = request.vote == RL_VOTE_STALE ? request.told : 0});
+                           .fence = request.vote == RL_VOTE_STALE ? request.reported : 0});
 }
 
 static void work(struct client *client, unsigned n) {

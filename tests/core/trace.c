@@ -33,8 +33,8 @@ struct play {
     struct rl_acquire acquire;
     struct rl_lease lease;
     bool leased;
-    rl_ns now, wake_at, told_wake_at;
-    const char *told_state;
+    rl_ns now, wake_at, reported_wake_at;
+    const char *reported_state;
     rl_mask down, settled, voided;
     enum { OWES_NOTHING, OWES_ACQUIRE, OWES_LEASE } owes[RL_NODES_MAX];
     unsigned owes_release[RL_NODES_MAX];
@@ -108,12 +108,12 @@ static struct trace_context context_of(const struct play *play) {
     };
 }
 
-static void tell_state(struct play *play) {
+static void report_state(struct play *play) {
     const char *state = play->leased ? rl_lease_state_name(play->lease.state)
                                      : rl_acquire_state_name(play->acquire.state);
-    if (state == play->told_state && play->wake_at == play->told_wake_at) return;
-    play->told_state = state;
-    play->told_wake_at = play->wake_at;
+    if (state == play->reported_state && play->wake_at == play->reported_wake_at) return;
+    play->reported_state = state;
+    play->reported_wake_at = play->wake_at;
     trace_state(&play->text, state, play->wake_at);
 }
 
@@ -130,7 +130,7 @@ static void owe(struct play *play, const struct rl_actions *actions) {
     }
 }
 
-static void tell(struct play *play, const struct rl_actions *actions) {
+static void report(struct play *play, const struct rl_actions *actions) {
     const struct trace_context context = context_of(play);
     if (actions->acquire != 0 && !actions->fresh_token)
         wrong(play, "a try without a fresh token", NULL);
@@ -152,7 +152,7 @@ static rl_mask ready(const struct play *play) {
 static void step_lease(struct play *play, struct rl_event *event) {
     struct rl_actions actions;
     rl_lease_step(&play->lease, event, play->now, &actions);
-    tell(play, &actions);
+    report(play, &actions);
     if (actions.outcome == RL_OUTCOME_OK)
         text_add(&play->text, "    == released\n");
     else if (actions.outcome != RL_OUTCOME_NONE)
@@ -162,7 +162,7 @@ static void step_lease(struct play *play, struct rl_event *event) {
 static void step_acquire(struct play *play, struct rl_event *event) {
     struct rl_actions actions;
     rl_acquire_step(&play->acquire, event, play->now, &actions);
-    tell(play, &actions);
+    report(play, &actions);
     if (actions.outcome == RL_OUTCOME_NONE) return;
     if (actions.outcome != RL_OUTCOME_OK) {
         text_add(&play->text, "    == over: %s, after %u %s\n", rl_outcome_name(actions.outcome),
@@ -180,7 +180,7 @@ static void step_acquire(struct play *play, struct rl_event *event) {
     rl_lease_step(&play->lease, &start, play->now, &actions);
     const struct trace_context context = context_of(play);
     trace_validity(&play->text, &context);
-    tell(play, &actions);
+    report(play, &actions);
 }
 
 static void step(struct play *play, struct rl_event *event, bool to_lease) {
@@ -197,7 +197,7 @@ static void step(struct play *play, struct rl_event *event, bool to_lease) {
     else
         step_acquire(play, event);
     if (straggler) play->wake_at = wake_at;
-    tell_state(play);
+    report_state(play);
 }
 
 static void run_until(struct play *play, rl_ns at) {
@@ -232,7 +232,7 @@ static bool is_vote(const char *word, bool release, enum rl_vote *vote) {
 }
 
 /* Whether it may be asked, and whether that is known. */
-static bool is_standing(struct play *play, rl_mask node, const char *word) {
+static bool is_eligibility(struct play *play, rl_mask node, const char *word) {
     bool down = strcmp(word, "down") == 0, connecting = strcmp(word, "connecting") == 0;
     bool reading = strcmp(word, "reading") == 0, recovering = strcmp(word, "recovering") == 0;
     bool up = strcmp(word, "up") == 0 || strcmp(word, "intact") == 0;
@@ -261,7 +261,7 @@ static void node_input(struct play *play, const char *who, const char *what, con
     } else if (strcmp(what, "hint") == 0) {
         event.type = RL_EVENT_HINT;
         event.remaining = parse_time(play, value);
-    } else if (!is_standing(play, rl_bit(node), what)) {
+    } else if (!is_eligibility(play, rl_bit(node), what)) {
         wrong(play, "a node does not say that", what);
     }
     step(play, &event, to_lease);

@@ -34,7 +34,8 @@ static void check(const struct rl_record *record) {
         const struct rl_member *member = &record->members[i];
         must(member->id != 0 && rl_record_member(record, member->id) == member, "a member twice");
         must(is_text(member->url, sizeof member->url), "a member without a URL");
-        must((member->body.number == 0) == (member->body.run_id[0] == '\0'), "half a body");
+        must((member->incarnation.number == 0) == (member->incarnation.run_id[0] == '\0'),
+             "half a body");
     }
 }
 

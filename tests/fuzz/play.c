@@ -255,15 +255,15 @@ static void write_record(struct conn *conn, bool resp3) {
     record.node_id = conn->node + 1;
     record.epoch = 1;
     record.settled = true;
-    record.standing = RL_RECORD_INTACT;
+    record.eligibility = RL_RECORD_INTACT;
     record.nonce = 0xbb00 + conn->node;
     record.ttl_max_ms = 60000;
     record.members_count = (uint8_t)world.nodes;
     for (unsigned i = 0; i < world.nodes; i++) {
         struct rl_member *member = &record.members[i];
         member->id = i + 1;
-        member->body.number = 1;
-        snprintf(member->body.run_id, sizeof member->body.run_id, "%040u", i + 1);
+        member->incarnation.number = 1;
+        snprintf(member->incarnation.run_id, sizeof member->incarnation.run_id, "%040u", i + 1);
         snprintf(member->url, sizeof member->url, "redis://10.0.0.%u:6379", i + 1);
     }
     snprintf(record.run_id, sizeof record.run_id, "%040u", conn->node + 1);
@@ -534,11 +534,11 @@ static void acquire(int64_t wait_ms) {
     world.acquires = redlock_acquire_start(world.lock, wait_ms, acquired, NULL) == REDLOCK_OK;
 }
 
-static void survey(void) {
+static void server_info(void) {
     static struct redlock_server servers[PLAY_NODES_MAX];
     for (unsigned i = 0; i < world.nodes; i++)
         servers[i] = (struct redlock_server){.size = sizeof servers[i]};
-    (void)!redlock_survey(world.client, REDLOCK_SURVEY_ALL, servers, world.nodes);
+    (void)!redlock_server_info(world.client, REDLOCK_SERVER_INFO_ALL, servers, world.nodes);
     for (unsigned i = 0; i < world.nodes; i++) {
         must(memchr(servers[i].version, '\0', sizeof servers[i].version) != NULL,
              "a version without an end");
@@ -553,7 +553,7 @@ static const struct redlock_member *look_at_quorum(void) {
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++)
         members[i] = (struct redlock_member){.size = sizeof members[i]};
-    (void)!redlock_quorum_look(world.client, &quorum, members, REDLOCK_NODES_MAX);
+    (void)!redlock_quorum_peek(world.client, &quorum, members, REDLOCK_NODES_MAX);
     must(quorum.members <= REDLOCK_NODES_MAX && quorum.intact <= quorum.members, "no such quorum");
     return quorum.members > 1 ? &members[1] : NULL;
 }
@@ -580,8 +580,8 @@ static void act(uint8_t code) {
     case PLAY_WAIT: acquire(5000); break;
     case PLAY_EXTEND: (void)!redlock_extend_start(world.lock, 0, done, NULL); break;
     case PLAY_RELEASE: (void)!redlock_release_start(world.lock, done, NULL); break;
-    case PLAY_LOOK:
-        (void)!redlock_look_start(world.lock, world.views, world.nodes, looked, NULL);
+    case PLAY_PEEK:
+        (void)!redlock_peek_start(world.lock, world.views, world.nodes, looked, NULL);
         break;
     case PLAY_CANCEL: redlock_cancel(world.lock); break;
     case PLAY_ANOTHER:
@@ -589,7 +589,7 @@ static void act(uint8_t code) {
         world.acquires = false;
         make_lock();
         break;
-    case PLAY_SURVEY: survey(); break;
+    case PLAY_SERVER_INFO: server_info(); break;
     case PLAY_LIST: (void)!redlock_list(world.client, listed, NULL); break;
     case PLAY_QUORUM: (void)look_at_quorum(); break;
     case PLAY_DISOWN: (void)redlock_lock_disown(world.lock); break;

@@ -31,10 +31,10 @@ enum play_code {
     PLAY_WAIT = 0x12, /* acquire, waiting for 5 s */
     PLAY_EXTEND = 0x13,
     PLAY_RELEASE = 0x14,
-    PLAY_LOOK = 0x15,
+    PLAY_PEEK = 0x15,
     PLAY_CANCEL = 0x16,
     PLAY_ANOTHER = 0x17, /* free the lock, make it anew */
-    PLAY_SURVEY = 0x18,
+    PLAY_SERVER_INFO = 0x18,
     PLAY_LIST = 0x19,
     PLAY_QUORUM = 0x1a, /* look at the quorum */
     PLAY_BYTE = 0x1b,   /* the next byte is said, whatever it is */

@@ -201,19 +201,19 @@ static void test_zeroed_blocks(void **state) {
  * admission itself may hold or not. */
 static void test_torn_at_every_byte(void **state) {
     (void)state;
-    struct content before, told, after, torn;
+    struct content before, reported, after, torn;
     make_known(&before);
     struct redlock_fence_gate *gate = opened(1);
     assert_int_equal(admit(gate, "r", 12), REDLOCK_OK);
-    load(&told);
+    load(&reported);
     assert_int_equal(admit(gate, "r", 13), REDLOCK_OK);
     redlock_fence_gate_free(gate);
     load(&after);
-    size_t slot = memcmp(told.bytes + SLOT_AT(0), after.bytes + SLOT_AT(0), BUCKET) != 0
+    size_t slot = memcmp(reported.bytes + SLOT_AT(0), after.bytes + SLOT_AT(0), BUCKET) != 0
                       ? SLOT_AT(0)
                       : SLOT_AT(1);
     /* 12 was told when its slot was synced; its bucket has not come to disk. */
-    torn = told;
+    torn = reported;
     memcpy(torn.bytes + BUCKETS_AT, before.bytes + BUCKETS_AT, BUCKET);
     for (size_t i = 0; i < BUCKET; i++) {
         save(&torn, torn.count);
@@ -274,8 +274,8 @@ static void test_impossible_counts(void **state) {
 
 #define WRITERS 3
 struct board {
-    _Atomic int64_t next; /* fences are drawn from here */
-    _Atomic int64_t told; /* the highest that was told to be admitted */
+    _Atomic int64_t next;     /* fences are drawn from here */
+    _Atomic int64_t reported; /* the highest that was told to be admitted */
     _Atomic unsigned admitted, backwards;
 };
 
@@ -286,14 +286,15 @@ static _Noreturn void write_until_killed(struct board *board) {
     while (true) {
         int64_t fence = ++board->next;
         usleep((unsigned)(fence * 7919 % 700)); /* others draw higher ones and overtake */
-        int64_t before = board->told;
+        int64_t before = board->reported;
         int result = admit(gate, "r", fence);
         if (result != REDLOCK_OK && result != REDLOCK_FENCED) _exit(4);
         if (result == REDLOCK_FENCED) continue;
         if (fence < before) board->backwards++;
         board->admitted++;
-        int64_t told = board->told;
-        while (told < fence && !atomic_compare_exchange_weak(&board->told, &told, fence)) {
+        int64_t reported = board->reported;
+        while (reported < fence &&
+               !atomic_compare_exchange_weak(&board->reported, &reported, fence)) {
         }
     }
 }
@@ -328,7 +329,7 @@ static void test_killed_at_random(void **state) {
     print_message("%u admitted by killed processes\n", board->admitted);
     assert_true(board->admitted >= 100);
     assert_int_equal(board->backwards, 0);
-    assert_true(least_anew() >= board->told);
+    assert_true(least_anew() >= board->reported);
     munmap(board, sizeof *board);
 }
 

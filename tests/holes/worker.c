@@ -124,9 +124,10 @@ static void stop_if_asked(const struct worker *worker) {
 
 /* ---- a turn ---- */
 
-static void stay(const struct worker *worker, struct redlock_lock *lock, int64_t told_ns) {
+static void stay(const struct worker *worker, struct redlock_lock *lock, int64_t reported_ns) {
     while (!ended && redlock_validity_ms(lock) > 0) {
-        if (!worker->keep && now_ns() - told_ns >= atomic_load(&worker->control->hold_ms) * 1000000)
+        if (!worker->keep &&
+            now_ns() - reported_ns >= atomic_load(&worker->control->hold_ms) * 1000000)
             return;
         nap_ms(2);
     }
@@ -134,10 +135,10 @@ static void stay(const struct worker *worker, struct redlock_lock *lock, int64_t
 
 /* Read, add one, write: the write only if validity is left, as far as anybody can look. */
 static void update_table(const struct worker *worker, struct redlock_lock *lock,
-                         const char *resource, int64_t told_ns) {
+                         const char *resource, int64_t reported_ns) {
     int64_t fence = redlock_fence(lock), value = 0;
     bool admitted = ask_table(worker, "read", fence, &value);
-    stay(worker, lock, told_ns);
+    stay(worker, lock, reported_ns);
     if (!admitted) {
         record(worker, "fenced %s %d %" PRId64 "\n", resource, (int)getpid(), fence);
         return;
@@ -155,16 +156,16 @@ static void update_table(const struct worker *worker, struct redlock_lock *lock,
 
 static void turn(const struct worker *worker, struct redlock_lock *lock, const char *resource,
                  int64_t asked_ns) {
-    int64_t end_ns = redlock_validity_end_ns(lock), told_ns = now_ns();
+    int64_t end_ns = redlock_validity_end_ns(lock), reported_ns = now_ns();
     struct redlock_bytes token = redlock_token(lock);
     if (redlock_validity_ms(lock) <= 0) return;
     record(worker, "enter %s %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %.*s\n", resource,
-           (int)getpid(), redlock_fence(lock), asked_ns, told_ns, end_ns, (int)token.bytes,
+           (int)getpid(), redlock_fence(lock), asked_ns, reported_ns, end_ns, (int)token.bytes,
            (const char *)token.data);
     if (worker->table)
-        update_table(worker, lock, resource, told_ns);
+        update_table(worker, lock, resource, reported_ns);
     else
-        stay(worker, lock, told_ns);
+        stay(worker, lock, reported_ns);
     int64_t left_ns = now_ns();
     record(worker, "leave %s %d %" PRId64 " %" PRId64 "\n", resource, (int)getpid(), left_ns,
            redlock_validity_end_ns(lock));

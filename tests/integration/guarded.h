@@ -5,7 +5,7 @@
 #ifndef TESTS_GUARDED_H
 #define TESTS_GUARDED_H
 
-#include "told.h"
+#include "notices.h"
 
 /* With more patience than the default, so that a busy machine does not look like a dead node. */
 static inline struct redlock_client_options guarded_options(void) {

@@ -3,7 +3,7 @@
  * How nodes are reached: passwords, users, the least permissions of docs/acl.md, databases, Unix
  * sockets, TLS, and one server under two names.
  */
-#include "told.h"
+#include "notices.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

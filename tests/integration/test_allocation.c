@@ -160,7 +160,7 @@ static void use(const struct scenario *scenario, unsigned long n, struct redlock
     if (result == REDLOCK_OK) {
         assert_true(redlock_validity_ms(lock) > TTL_MS / 2);
         assert_one_of(scenario, n, "redlock_extend()", redlock_extend(lock, TTL_MS + 10000), taken);
-        assert_one_of(scenario, n, "redlock_look()", redlock_look(client, "first", 5, views, NODES),
+        assert_one_of(scenario, n, "redlock_look()", redlock_peek(client, "first", 5, views, NODES),
                       taken);
         if (scenario->ending == RELEASED)
             assert_one_of(scenario, n, "redlock_release()", redlock_release(lock), released);

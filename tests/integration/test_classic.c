@@ -161,7 +161,7 @@ static void the_owner_is_part_of_the_token_and_the_prefix_of_the_key(void **stat
     struct redlock_lock *lock = new_lock(client, "owned", &options);
     struct redlock_view views[5];
     assert_result(redlock_try(lock), REDLOCK_OK);
-    assert_result(redlock_look(client, "owned", 5, views, 5), REDLOCK_OK);
+    assert_result(redlock_peek(client, "owned", 5, views, 5), REDLOCK_OK);
     assert_int_equal(views[0].verdict, REDLOCK_VERDICT_GRANTED);
     assert_int_equal(views[0].token_bytes, 48);
     assert_memory_equal(views[0].token + 40, ":host:42", 8);

@@ -111,18 +111,18 @@ enum { STANDS_WITHIN_MS = 20000 };
 /* The first has a place at the server, which is looked at there: on a busy machine it may wait
  * before it tries. A statistic of its tries would then not change until the lock is free. */
 static void start_waiting(struct redlock_lock **locks, unsigned n, const char *key,
-                          unsigned *told) {
+                          unsigned *reported) {
     double until = now_ms() + STANDS_WITHIN_MS;
-    assert_result(redlock_acquire_start(locks[0], REDLOCK_WAIT_FOREVER, count_up, told),
+    assert_result(redlock_acquire_start(locks[0], REDLOCK_WAIT_FOREVER, count_up, reported),
                   REDLOCK_OK);
     while (server_ask_integer(&one.at[0], "ZCARD redlock:waiting:%s", key) == 0) {
         turn();
-        assert_int_equal(*told, 0);
+        assert_int_equal(*reported, 0);
         assert_true(now_ms() < until);
     }
     for (int i = 0; i < 5; i++) turn(); /* it gives up its try, and waits */
     for (unsigned i = 1; i < n; i++)    /* these stand behind the first and send nothing */
-        assert_result(redlock_acquire_start(locks[i], REDLOCK_WAIT_FOREVER, count_up, told),
+        assert_result(redlock_acquire_start(locks[i], REDLOCK_WAIT_FOREVER, count_up, reported),
                       REDLOCK_OK);
     turn();
 }
@@ -133,13 +133,13 @@ static double of_cancelling(unsigned n, enum order order) {
     snprintf(key, sizeof key, "one-key-%u", number++); /* nobody is left in line for it */
     struct redlock_lock_options options = lock_options(60000);
     struct redlock_lock **locks = room(n), *holder = new_lock(other, key, &options);
-    unsigned told = 0;
+    unsigned reported = 0;
     assert_result(redlock_try(holder), REDLOCK_OK);
     for (unsigned i = 0; i < n; i++) locks[i] = new_lock(client, key, &options);
-    start_waiting(locks, n, key, &told);
+    start_waiting(locks, n, key, &reported);
     double began = cpu_ms();
     for (unsigned i = 0; i < n; i++) redlock_cancel(locks[order == AS_MADE ? i : n - 1 - i]);
-    while (told < n) turn();
+    while (reported < n) turn();
     double cost = cpu_ms() - began;
     free_locks(locks, n);
     redlock_lock_free(holder);

@@ -4,7 +4,7 @@
  * do. Nodes are spoken to as 127.0.0.2, where the cuts are; the test asks its own questions on
  * 127.0.0.1.
  */
-#include "told.h"
+#include "notices.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -250,20 +250,20 @@ static void lost_answers_leave_no_key(void **state) {
 
 static void a_lease_lives_through_a_cut_of_two_and_not_of_three(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(1500, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(1500, &notices);
     options.lost_margin_ms = 300;
     struct redlock_client *client = open_stalling(300);
     struct redlock_lock *lock = new_lock(client, "lease", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
     drop_requests(0);
     drop_answers(1);
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] == 3, 3000);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE], 0);
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] == 3, 3000);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE], 0);
     drop_requests(2);
-    double end = validity_end_until_lost(lock, &told, 4000);
-    assert_less(told.first[REDLOCK_CHANGE_LOST], end);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE], 1);
+    double end = validity_end_until_lost(lock, &notices, 4000);
+    assert_less(notices.first[REDLOCK_CHANGE_LOST], end);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE], 1);
     heal();
     wait_until(nodes_ready(client) == 5, 4000);
     assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_LOST);

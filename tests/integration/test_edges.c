@@ -4,7 +4,7 @@
  * without randomness, a token that outlives the hold.
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -33,7 +33,7 @@ static void lengths_that_wrap_with_the_prefix(void **state) {
         size_t bytes = SIZE_MAX - less;
         assert_result(redlock_lock_new(client, "x", bytes, NULL, &lock, NULL),
                       REDLOCK_BAD_ARGUMENT);
-        assert_result(redlock_look(client, "x", bytes, views, 3), REDLOCK_BAD_ARGUMENT);
+        assert_result(redlock_peek(client, "x", bytes, views, 3), REDLOCK_BAD_ARGUMENT);
     }
     assert_null(lock);
     redlock_client_free(client);

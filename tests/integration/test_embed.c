@@ -3,7 +3,7 @@
  * In somebody's event loop: no service thread, poll(2) on one descriptor, redlock_process().
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -55,9 +55,9 @@ static void on_done(void *context, struct redlock_lock *lock, int result) {
 
 static void one_lock_from_start_to_release(void **state) {
     (void)state;
-    struct told told = {0};
+    struct notices notices = {0};
     struct done done = {0};
-    struct redlock_lock_options options = told_options(600, &told);
+    struct redlock_lock_options options = notices_options(600, &notices);
     struct redlock_client *client = open_embedded(three.urls);
     struct redlock_lock *lock = new_lock(client, "one", &options);
     assert_result(redlock_acquire_start(lock, 2000, on_done, &done), REDLOCK_OK);
@@ -70,7 +70,7 @@ static void one_lock_from_start_to_release(void **state) {
     assert_result(done.result, REDLOCK_OK);
     run(client, NULL, 0, 1500); /* renewal by redlock_process() alone */
     assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
-    assert_in_range(told.count[REDLOCK_CHANGE_RENEWED], 4, 9);
+    assert_in_range(notices.count[REDLOCK_CHANGE_RENEWED], 4, 9);
     assert_result(redlock_extend_start(lock, 5000, on_done, &done), REDLOCK_OK);
     assert_result(redlock_extend_start(lock, 5000, on_done, &done), REDLOCK_BUSY);
     run(client, &done.count, 2, 1000);
@@ -83,7 +83,7 @@ static void one_lock_from_start_to_release(void **state) {
     run(client, NULL, 0, 100);
     assert_int_equal(done.count, 3);
     assert_int_equal(servers_holding(&three, "one"), 0);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST] + told.count[REDLOCK_CHANGE_UNSURE], 0);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST] + notices.count[REDLOCK_CHANGE_UNSURE], 0);
     redlock_lock_free(lock);
     redlock_client_free(client);
 }
@@ -130,10 +130,10 @@ static void looking_without_blocking(void **state) {
     struct redlock_client *client = open_looping(three.urls, 900);
     struct redlock_lock *lock = new_lock(client, "seen", NULL);
     assert_int_equal(redlock_client_wait_ready(client, 2000), 3);
-    assert_result(redlock_look_start(lock, views, 2, on_done, &done), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_look_start(lock, views, 3, NULL, NULL), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
-    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_BUSY);
+    assert_result(redlock_peek_start(lock, views, 2, on_done, &done), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_peek_start(lock, views, 3, NULL, NULL), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_peek_start(lock, views, 3, on_done, &done), REDLOCK_OK);
+    assert_result(redlock_peek_start(lock, views, 3, on_done, &done), REDLOCK_BUSY);
     assert_result(redlock_acquire_start(lock, 0, on_done, &done), REDLOCK_BUSY);
     assert_int_equal(done.count, 0); /* never from within the call */
     run(client, &done.count, 1, 3000);
@@ -150,7 +150,7 @@ static void looking_without_blocking(void **state) {
         freeReplyObject(server_ask(&three.at[i], "SET seen %s PX 9000", i == 1 ? "them" : "us"));
     server_pause(&three.at[0]);
     double since = now_ms();
-    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
+    assert_result(redlock_peek_start(lock, views, 3, on_done, &done), REDLOCK_OK);
     run(client, &done.count, 2, 3000);
     assert_true(now_ms() - since > 800);    /* the node timeout */
     assert_result(done.result, REDLOCK_OK); /* two have told, and they do not agree */
@@ -159,13 +159,13 @@ static void looking_without_blocking(void **state) {
 
     freeReplyObject(server_ask(&three.at[1], "SET seen us PX 9000"));
     since = now_ms();
-    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
+    assert_result(redlock_peek_start(lock, views, 3, on_done, &done), REDLOCK_OK);
     run(client, &done.count, 3, 3000);
     assert_true(now_ms() - since < 800); /* a majority says the same */
     assert_int_equal(views[2].token_bytes, 2);
     assert_in_range(views[2].remaining_ms, 5000, 9000);
 
-    assert_result(redlock_look_start(lock, views, 3, on_done, &done), REDLOCK_OK);
+    assert_result(redlock_peek_start(lock, views, 3, on_done, &done), REDLOCK_OK);
     redlock_lock_free(lock); /* under way: nobody is told, and the views are left alone */
     memset(views, 0, sizeof views);
     server_resume(&three.at[0]);
@@ -299,8 +299,8 @@ static void operations_that_end_at_once(void **state) {
 /* The descriptor is not needed for the blocking calls; callbacks come inside them. */
 static void blocking_calls_without_a_service_thread(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(400, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(400, &notices);
     struct redlock_client *client = open_embedded(three.urls);
     struct redlock_lock *held = new_lock(client, "held", &options),
                         *lock = new_lock(client, "blocking", NULL);
@@ -312,13 +312,13 @@ static void blocking_calls_without_a_service_thread(void **state) {
     for (int i = 0; i < 3; i++)
         freeReplyObject(server_ask(&three.at[i], "SET blocking another PX 900"));
     assert_result(redlock_acquire(lock, 5000), REDLOCK_OK); /* meanwhile the other is renewed */
-    assert_true(told.count[REDLOCK_CHANGE_RENEWED] >= 3);
+    assert_true(notices.count[REDLOCK_CHANGE_RENEWED] >= 3);
     assert_int_equal(redlock_lock_state(held), REDLOCK_STATE_HELD);
     nap_ms(500); /* nobody drives: the lease runs out, and says so as soon as anyone asks */
     assert_int_equal(redlock_validity_ms(held), 0);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 0);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 0);
     assert_result(redlock_process(client), REDLOCK_OK);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 1);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 1);
     assert_int_equal(redlock_lock_state(held), REDLOCK_STATE_LOST);
     assert_result(redlock_release(held), REDLOCK_LOST);
     assert_result(redlock_release(lock), REDLOCK_OK);

@@ -3,7 +3,7 @@
  * Nodes that are stopped, killed and restarted under locks that are being taken or held.
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 static struct redlock_client *open_whole(int64_t node_timeout_ms) {
     struct redlock_client *client = open_patient(&five, node_timeout_ms, 1);
@@ -58,8 +58,8 @@ static void two_stopped_nodes_cost_no_timeout(void **state) {
 
 static void stragglers_after_a_win_change_nothing(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(10000, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(10000, &notices);
     struct redlock_client *client = open_whole(500);
     struct redlock_lock *lock = new_lock(client, "stragglers", &options);
     server_pause(&five.at[0]);
@@ -88,7 +88,7 @@ static void stragglers_after_a_win_change_nothing(void **state) {
     wait_until(servers_holding(&five, "stragglers") == 5, 2000);
     assert_result(redlock_release(lock), REDLOCK_OK);
     wait_until(servers_holding(&five, "stragglers") == 0, 1000);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST] + told.count[REDLOCK_CHANGE_UNSURE], 0);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST] + notices.count[REDLOCK_CHANGE_UNSURE], 0);
     redlock_lock_free(lock);
     redlock_client_free(client);
 }
@@ -131,19 +131,19 @@ static void restart_all(struct servers *servers) {
 
 static void a_lease_is_not_resurrected_when_all_nodes_were_restarted(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(3000, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(3000, &notices);
     struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "restarted", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] == 1, 2000);
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] == 1, 2000);
     double end = (double)redlock_validity_end_ns(lock) / 1e6;
     restart_all(&five);
-    assert_less(now_ms(), told.last[REDLOCK_CHANGE_RENEWED] +
+    assert_less(now_ms(), notices.last[REDLOCK_CHANGE_RENEWED] +
                               1000); /* between two renewals, or this tests less */
-    end = validity_end_until_lost(lock, &told, 4000);
-    assert_less(told.first[REDLOCK_CHANGE_LOST], end);
-    assert_int_equal(told.count[REDLOCK_CHANGE_RENEWED], 1);
+    end = validity_end_until_lost(lock, &notices, 4000);
+    assert_less(notices.first[REDLOCK_CHANGE_LOST], end);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_RENEWED], 1);
     assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_LOST);
     assert_int_equal(redlock_validity_ms(lock), 0);
     assert_result(redlock_extend(lock, 0), REDLOCK_LOST);
@@ -151,9 +151,9 @@ static void a_lease_is_not_resurrected_when_all_nodes_were_restarted(void **stat
         assert_int_equal(servers_holding(&five, "restarted"), 0);
         nap_ms(100); /* over the next renewal's time */
     }
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 1);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 1);
     assert_result(redlock_release(lock), REDLOCK_LOST);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 1);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 1);
     assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK);
     redlock_lock_free(lock);
@@ -162,8 +162,8 @@ static void a_lease_is_not_resurrected_when_all_nodes_were_restarted(void **stat
 
 static void a_node_restarted_empty_is_repaired_by_the_renewal(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(1500, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(1500, &notices);
     struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "repaired", &options);
     char value[200], token[REDLOCK_TOKEN_HEX_BYTES + 1] = "";
@@ -178,11 +178,11 @@ static void a_node_restarted_empty_is_repaired_by_the_renewal(void **state) {
     /* What another put there meanwhile stays. */
     server_restart(&five.at[2]);
     freeReplyObject(server_ask(&five.at[2], "SET repaired stranger"));
-    int renewals = told.count[REDLOCK_CHANGE_RENEWED];
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] >= renewals + 2, 3000);
+    int renewals = notices.count[REDLOCK_CHANGE_RENEWED];
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] >= renewals + 2, 3000);
     assert_true(server_get(&five.at[2], "repaired", value, sizeof value));
     assert_string_equal(value, "stranger");
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE] + told.count[REDLOCK_CHANGE_LOST], 0);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE] + notices.count[REDLOCK_CHANGE_LOST], 0);
     assert_result(redlock_release(lock), REDLOCK_OK);
     wait_until(servers_holding(&five, "repaired") == 1, 1000);
     freeReplyObject(server_ask(&five.at[2], "DEL repaired"));
@@ -192,8 +192,8 @@ static void a_node_restarted_empty_is_repaired_by_the_renewal(void **state) {
 
 static void a_lease_goes_on_when_two_nodes_die(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(900, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(900, &notices);
     struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "minority", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
@@ -203,8 +203,8 @@ static void a_lease_goes_on_when_two_nodes_die(void **state) {
         nap_ms(20);
         assert_true(redlock_validity_ms(lock) > 0);
     }
-    assert_true(told.count[REDLOCK_CHANGE_RENEWED] >= 3);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE] + told.count[REDLOCK_CHANGE_LOST], 0);
+    assert_true(notices.count[REDLOCK_CHANGE_RENEWED] >= 3);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE] + notices.count[REDLOCK_CHANGE_LOST], 0);
     assert_int_equal(servers_holding(&five, "minority"), 3);
     assert_result(redlock_release(lock), REDLOCK_OK);
     assert_result(redlock_try(lock), REDLOCK_OK);
@@ -214,25 +214,25 @@ static void a_lease_goes_on_when_two_nodes_die(void **state) {
     server_restart(&five.at[4]);
 }
 
-static void a_lease_is_told_unsure_then_lost_when_three_nodes_die(void **state) {
+static void a_lease_is_reported_unsure_then_lost_when_three_nodes_die(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(1500, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(1500, &notices);
     options.lost_margin_ms = 300;
     struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "majority", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
     for (int i = 1; i < 4; i++) server_kill(&five.at[i]);
-    wait_until(told.count[REDLOCK_CHANGE_UNSURE] == 1, 1400);
+    wait_until(notices.count[REDLOCK_CHANGE_UNSURE] == 1, 1400);
     assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_UNSURE);
     assert_true(redlock_validity_ms(lock) > 300);
-    double end = validity_end_until_lost(lock, &told, 2000);
-    assert_less(told.first[REDLOCK_CHANGE_UNSURE], told.first[REDLOCK_CHANGE_LOST]);
-    assert_less(end - 300 - 1, told.first[REDLOCK_CHANGE_LOST]);
-    assert_less(told.first[REDLOCK_CHANGE_LOST], end - 100);
+    double end = validity_end_until_lost(lock, &notices, 2000);
+    assert_less(notices.first[REDLOCK_CHANGE_UNSURE], notices.first[REDLOCK_CHANGE_LOST]);
+    assert_less(end - 300 - 1, notices.first[REDLOCK_CHANGE_LOST]);
+    assert_less(notices.first[REDLOCK_CHANGE_LOST], end - 100);
     nap_ms(400);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 1);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE], 1);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 1);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE], 1);
     assert_result(redlock_extend(lock, 0), REDLOCK_LOST);
     for (int i = 1; i < 4; i++) server_restart(&five.at[i]);
     wait_until(nodes_ready(client) == 5, 3000);
@@ -244,21 +244,21 @@ static void a_lease_is_told_unsure_then_lost_when_three_nodes_die(void **state) 
 
 static void a_lease_is_sure_again_when_the_nodes_answer_in_time(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(2400, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(2400, &notices);
     struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "sure", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
     for (int i = 0; i < 3; i++) server_pause(&five.at[i]);
-    wait_until(told.count[REDLOCK_CHANGE_UNSURE] == 1, 1500);
+    wait_until(notices.count[REDLOCK_CHANGE_UNSURE] == 1, 1500);
     for (int i = 0; i < 3; i++) server_resume(&five.at[i]);
-    wait_until(told.count[REDLOCK_CHANGE_SURE] == 1, 1000);
+    wait_until(notices.count[REDLOCK_CHANGE_SURE] == 1, 1000);
     assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
     assert_true(redlock_validity_ms(lock) > 1000);
-    int renewals = told.count[REDLOCK_CHANGE_RENEWED];
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] > renewals, 2000);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 0);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE], 1);
+    int renewals = notices.count[REDLOCK_CHANGE_RENEWED];
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] > renewals, 2000);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 0);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE], 1);
     assert_result(redlock_release(lock), REDLOCK_OK);
     redlock_lock_free(lock);
     redlock_client_free(client);
@@ -275,7 +275,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_node_restarted_empty_is_repaired_by_the_renewal,
                                         start_five, stop_five),
         cmocka_unit_test_setup_teardown(a_lease_goes_on_when_two_nodes_die, start_five, stop_five),
-        cmocka_unit_test_setup_teardown(a_lease_is_told_unsure_then_lost_when_three_nodes_die,
+        cmocka_unit_test_setup_teardown(a_lease_is_reported_unsure_then_lost_when_three_nodes_die,
                                         start_five, stop_five),
         cmocka_unit_test_setup_teardown(a_lease_is_sure_again_when_the_nodes_answer_in_time,
                                         start_five, stop_five),

@@ -3,7 +3,7 @@
  * fork(2) in the middle: the child is refused, the parent notices nothing.
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -68,7 +68,7 @@ static void child_is_refused_everywhere(struct redlock_client *client, struct re
     child_assert(redlock_release_start(lock, not_called, NULL) == REDLOCK_FORKED);
     child_assert(redlock_lock_adopt(lock, "t", 1) == REDLOCK_FORKED);
     child_assert(redlock_lock_disown(lock) == REDLOCK_FORKED);
-    child_assert(redlock_look(client, "x", 1, views, 3) == REDLOCK_FORKED);
+    child_assert(redlock_peek(client, "x", 1, views, 3) == REDLOCK_FORKED);
     child_assert(redlock_list(client, no_resource, NULL) == REDLOCK_FORKED);
     child_assert(redlock_lock_state(lock) == REDLOCK_STATE_FREE);
     child_assert(redlock_validity_ms(lock) == 0 && redlock_validity_end_ns(lock) == 0);
@@ -96,10 +96,11 @@ static void child_opens_its_own(const char *held) {
 }
 
 static void the_parent_goes_on(struct redlock_client *client, struct redlock_lock *lock,
-                               struct told *told) {
-    int renewals = told->count[REDLOCK_CHANGE_RENEWED];
-    wait_until(told->count[REDLOCK_CHANGE_RENEWED] >= renewals + 3, 3000);
-    assert_int_equal(told->count[REDLOCK_CHANGE_UNSURE] + told->count[REDLOCK_CHANGE_LOST], 0);
+                               struct notices *notices) {
+    int renewals = notices->count[REDLOCK_CHANGE_RENEWED];
+    wait_until(notices->count[REDLOCK_CHANGE_RENEWED] >= renewals + 3, 3000);
+    assert_int_equal(notices->count[REDLOCK_CHANGE_UNSURE] + notices->count[REDLOCK_CHANGE_LOST],
+                     0);
     assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
     assert_int_equal(stats_of(client).reconnects, 0);
     assert_int_equal(nodes_ready(client), 3);
@@ -112,8 +113,8 @@ static void the_parent_goes_on(struct redlock_client *client, struct redlock_loc
 
 static void a_child_beside_a_service_thread(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(900, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(900, &notices);
     struct redlock_client *client = open_calm(&three);
     struct redlock_lock *lock = new_lock(client, "forked", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
@@ -124,7 +125,7 @@ static void a_child_beside_a_service_thread(void **state) {
         _exit(0);
     }
     assert_child_succeeds(child);
-    the_parent_goes_on(client, lock, &told);
+    the_parent_goes_on(client, lock, &notices);
 }
 
 static void a_child_of_an_embedding_program(void **state) {
@@ -157,8 +158,8 @@ static void a_child_of_an_embedding_program(void **state) {
  * stuck. */
 static void a_child_that_keeps_the_descriptors(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(900, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(900, &notices);
     struct redlock_client *client = open_calm(&three);
     struct redlock_lock *lock = new_lock(client, "kept", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
@@ -172,9 +173,9 @@ static void a_child_that_keeps_the_descriptors(void **state) {
         &three.at[1]); /* a connection ends and is made again while the child has a copy */
     wait_until(nodes_ready(client) == 3, 3000);
     wait_until(servers_holding(&three, "kept") == 3, 2000);
-    int renewals = told.count[REDLOCK_CHANGE_RENEWED];
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] >= renewals + 2, 3000);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE] + told.count[REDLOCK_CHANGE_LOST], 0);
+    int renewals = notices.count[REDLOCK_CHANGE_RENEWED];
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] >= renewals + 2, 3000);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE] + notices.count[REDLOCK_CHANGE_LOST], 0);
     redlock_lock_free(lock);
     redlock_client_free(client);
     assert_int_equal(servers_holding(&three, "kept"), 0);

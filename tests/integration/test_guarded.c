@@ -247,8 +247,8 @@ static bool holds_token(struct server *server, const char *key, const char *toke
 static void a_flushed_node_does_not_vote_until_it_has_recovered(void **state) {
     (void)state;
     struct redlock_client *client = open_guarded(&five);
-    struct told told = {0};
-    const struct redlock_lock_options options = told_options(TTL_MAX, &told);
+    struct notices notices = {0};
+    const struct redlock_lock_options options = notices_options(TTL_MAX, &notices);
     struct redlock_lock *lease = new_lock(client, "kept", &options),
                         *other = guarded_lock(client, "during");
     char token[REDLOCK_TOKEN_HEX_BYTES + 1] = "";
@@ -276,8 +276,8 @@ static void a_flushed_node_does_not_vote_until_it_has_recovered(void **state) {
     wait_until(node_status(client, 2).verdict == REDLOCK_VERDICT_GRANTED, 4 * TTL_MAX);
     assert_true(now_ms() - flushed >= TTL_MAX);
     wait_until(holds_token(&five.at[2], "kept", token), TTL_MAX); /* the lease is repaired there */
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] > 5, 5 * TTL_MAX);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 0);
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] > 5, 5 * TTL_MAX);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 0);
     assert_int_equal(redlock_lock_state(lease), REDLOCK_STATE_HELD);
     assert_int_equal(redlock_fence(lease), fence);
     assert_result(redlock_release(lease), REDLOCK_OK);
@@ -436,7 +436,7 @@ static bool is_intact(struct server *server) {
 }
 
 /* The sum of the members' numbers: five of them have had one body each at first. */
-static long bodies_of(struct server *server) {
+static long incarnations_of(struct server *server) {
     long sum = 0;
     redisReply *reply = server_ask(server, "HGET redlock:node members");
     if (reply->type != REDIS_REPLY_STRING) fail_msg("there is no record");
@@ -463,12 +463,12 @@ static void what_this_client_writes_itself_is_no_loss(void **state) {
     server_restart(&mine.at[2]);
     wait_until(server_ask_integer(&mine.at[2], "EXISTS redlock:node") == 1,
                2000); /* claimed: registered elsewhere next */
-    wait_until(is_intact(&mine.at[0]) && bodies_of(&mine.at[0]) > 5, 500);
+    wait_until(is_intact(&mine.at[0]) && incarnations_of(&mine.at[0]) > 5, 500);
     /* At node 1 behind the registration, under the nonce before it. A busy machine may need more
      * than a node timeout. */
     wait_until(redlock_extend(lock, 0) == REDLOCK_OK, 2000);
     server_resume(&mine.at[1]);
-    wait_until(bodies_of(&mine.at[1]) > 5, 500);
+    wait_until(incarnations_of(&mine.at[1]) > 5, 500);
     for (int i = 0; i < 40; i++) {
         nap_ms(5);
         assert_true(is_intact(&mine.at[1]));
@@ -678,7 +678,7 @@ static void servers_without_a_record_do_not_vote(void **state) {
     redlock_verdicts(lock, verdicts, 3);
     for (int i = 0; i < 3; i++) assert_verdict(verdicts[i], REDLOCK_VERDICT_NO_RECORD);
     assert_int_equal(servers_holding(&fresh, "none"), 0);
-    assert_result(redlock_quorum_look(client, &quorum, NULL, 0), REDLOCK_NO_QUORUM);
+    assert_result(redlock_quorum_peek(client, &quorum, NULL, 0), REDLOCK_NO_QUORUM);
     assert_int_equal(quorum.known, 0);
     /* Made by another client, and found by this one by itself. */
     init_quorum(fresh.urls, TTL_MAX);
@@ -706,7 +706,7 @@ static void quorum_id(const char *urls, char id[17]) {
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
     for (int i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
-    assert_result(redlock_quorum_look(client, &quorum, members, REDLOCK_NODES_MAX), REDLOCK_OK);
+    assert_result(redlock_quorum_peek(client, &quorum, members, REDLOCK_NODES_MAX), REDLOCK_OK);
     memcpy(id, quorum.id, 17);
     redlock_client_free(client);
 }
@@ -726,8 +726,8 @@ static void members_of_a_newer_program(void **state) {
         members[i].size = sizeof members[i];
         newer[i].known.size = sizeof newer[i];
     }
-    assert_result(redlock_quorum_look(client, &quorum, members, 5), REDLOCK_OK);
-    assert_result(redlock_quorum_look(client, &quorum, &newer[0].known, 5), REDLOCK_OK);
+    assert_result(redlock_quorum_peek(client, &quorum, members, 5), REDLOCK_OK);
+    assert_result(redlock_quorum_peek(client, &quorum, &newer[0].known, 5), REDLOCK_OK);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(newer[i].known.size, sizeof newer[i]);
         assert_string_equal(newer[i].known.id, members[i].id);
@@ -806,8 +806,8 @@ static void the_quorum_is_that_of_the_records(void **state) {
         struct redlock_quorum_status quorum = {.size = sizeof quorum};
         struct redlock_member members[5];
         for (int i = 0; i < 5; i++) members[i] = (struct redlock_member){.size = sizeof members[i]};
-        assert_result(redlock_quorum_look(client, &quorum, members, 4), REDLOCK_BAD_ARGUMENT);
-        assert_result(redlock_quorum_look(client, &quorum, members, 5),
+        assert_result(redlock_quorum_peek(client, &quorum, members, 4), REDLOCK_BAD_ARGUMENT);
+        assert_result(redlock_quorum_peek(client, &quorum, members, 5),
                       listed == 3 ? REDLOCK_OK : REDLOCK_NO_QUORUM);
         assert_int_equal(quorum.known, 1);
         assert_int_equal(quorum.members, 5);

@@ -3,7 +3,7 @@
  * Holders that are killed, stopped or limited, and those who wait for them.
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 struct holder {
     pid_t pid;
-    int asks, tells; /* our ends */
+    int asks, reports; /* our ends */
 };
 
 /* What it says, one letter each: 'h'eld, and what on_change tells. */
@@ -34,7 +34,7 @@ struct report {
 };
 
 /* Never returns. Not a test of its own: whatever fails here shows as a missing letter. */
-static void hold(const char *resource, int64_t ttl_ms, int asked, int telling) {
+static void hold(const char *resource, int64_t ttl_ms, int asked, int reporting) {
     struct redlock_client *client = NULL;
     struct redlock_lock *lock = NULL;
     struct redlock_lock_options options = lock_options(ttl_ms);
@@ -43,38 +43,38 @@ static void hold(const char *resource, int64_t ttl_ms, int asked, int telling) {
     redlock_client_options_init(&client_options);
     client_options.node_timeout_ms = 150;
     options.on_change = say_change;
-    options.on_change_context = &telling;
+    options.on_change_context = &reporting;
     if (redlock_client_open(five.urls, &client_options, &client, NULL) != REDLOCK_OK) _exit(1);
     if (redlock_lock_new(client, resource, strlen(resource), &options, &lock, NULL) != REDLOCK_OK)
         _exit(1);
-    if (redlock_try(lock) != REDLOCK_OK || write(telling, "h", 1) != 1) _exit(1);
+    if (redlock_try(lock) != REDLOCK_OK || write(reporting, "h", 1) != 1) _exit(1);
     if (read(asked, &question, 1) != 1) _exit(1);
     struct report report = {.state = (int)redlock_lock_state(lock),
                             .validity_ms = redlock_validity_ms(lock)};
     report.extend = redlock_extend(lock, 0);
     report.release = redlock_release(lock);
-    _exit(write(telling, &report, sizeof report) == sizeof report ? 0 : 1);
+    _exit(write(reporting, &report, sizeof report) == sizeof report ? 0 : 1);
 }
 
 static char next_letter(struct holder *holder) {
     char letter = 0;
-    if (read(holder->tells, &letter, 1) != 1) fail_msg("the holder's process has ended");
+    if (read(holder->reports, &letter, 1) != 1) fail_msg("the holder's process has ended");
     return letter;
 }
 
 static struct holder start_holder(const char *resource, int64_t ttl_ms) {
-    int ask[2], tell_us[2];
+    int ask[2], report_us[2];
     assert_int_equal(pipe(ask), 0);
-    assert_int_equal(pipe(tell_us), 0);
-    struct holder holder = {.asks = ask[1], .tells = tell_us[0]};
+    assert_int_equal(pipe(report_us), 0);
+    struct holder holder = {.asks = ask[1], .reports = report_us[0]};
     holder.pid = fork();
     if (holder.pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ask[1]);
-        hold(resource, ttl_ms, ask[0], tell_us[1]);
+        hold(resource, ttl_ms, ask[0], report_us[1]);
     }
     close(ask[0]);
-    close(tell_us[1]);
+    close(report_us[1]);
     assert_true(holder.pid > 0);
     assert_int_equal(next_letter(&holder), 'h');
     return holder;
@@ -84,7 +84,7 @@ static void end_holder(struct holder *holder) {
     kill(holder->pid, SIGKILL);
     waitpid(holder->pid, NULL, 0);
     close(holder->asks);
-    close(holder->tells);
+    close(holder->reports);
 }
 
 /* When the key ends on the third of five: before that nobody else can have a majority. */
@@ -138,7 +138,7 @@ static void a_holder_stopped_past_its_ttl_is_told_lost_first_thing(void **state)
     assert_int_equal(letter, 'l');
     assert_less(now_ms() - woken, 300);
     assert_int_equal(write(holder.asks, "?", 1), 1);
-    assert_int_equal(read(holder.tells, &report, sizeof report), sizeof report);
+    assert_int_equal(read(holder.reports, &report, sizeof report), sizeof report);
     assert_int_equal(report.state, REDLOCK_STATE_LOST);
     assert_int_equal(report.validity_ms, 0);
     assert_int_equal(report.extend, REDLOCK_LOST);
@@ -156,8 +156,8 @@ static void a_holder_stopped_past_its_ttl_is_told_lost_first_thing(void **state)
 
 static void a_maximum_hold_ends_the_lease_within_it(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(900, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(900, &notices);
     options.hold_ms_max = 1600;
     options.lost_margin_ms = 250;
     struct redlock_client *client = open_calm(&five);
@@ -166,11 +166,11 @@ static void a_maximum_hold_ends_the_lease_within_it(void **state) {
     assert_result(redlock_try(lock), REDLOCK_OK);
     double held = now_ms();
     assert_result(redlock_extend(lock, 5000), REDLOCK_LIMIT);
-    double end = validity_end_until_lost(lock, &told, 3000);
+    double end = validity_end_until_lost(lock, &notices, 3000);
     assert_less(end, held + 1600);
     assert_less(began + 1000, end); /* it was renewed at all */
-    assert_less(told.first[REDLOCK_CHANGE_LOST], end);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE], 0);
+    assert_less(notices.first[REDLOCK_CHANGE_LOST], end);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE], 0);
     nap_ms(350);
     assert_int_equal(servers_holding(&five, "hold"), 0);
     assert_result(redlock_release(lock), REDLOCK_LOST);
@@ -180,19 +180,19 @@ static void a_maximum_hold_ends_the_lease_within_it(void **state) {
 
 static void a_maximum_count_of_renewals_ends_the_lease(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(900, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(900, &notices);
     options.renew_count_max = 2;
     options.lost_margin_ms = 250;
     struct redlock_client *client = open_calm(&five);
     struct redlock_lock *lock = new_lock(client, "count", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] == 2, 1500);
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] == 2, 1500);
     assert_result(redlock_extend(lock, 0), REDLOCK_LIMIT);
-    double end = validity_end_until_lost(lock, &told, 2000);
-    assert_less(told.first[REDLOCK_CHANGE_LOST], end);
-    assert_int_equal(told.count[REDLOCK_CHANGE_RENEWED], 2);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE], 0);
+    double end = validity_end_until_lost(lock, &notices, 2000);
+    assert_less(notices.first[REDLOCK_CHANGE_LOST], end);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_RENEWED], 2);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE], 0);
     assert_result(redlock_release(lock),
                   REDLOCK_OK); /* told lost by the margin early, so the keys are still there */
     redlock_lock_free(lock);

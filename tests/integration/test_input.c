@@ -4,7 +4,7 @@
  * our keys: binary tokens, locks of other clients, keys that are no locks.
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 static void assert_says(const struct redlock_error *error, const char *problem, const char *cure) {
     assert_int_equal(error->result, REDLOCK_BAD_ARGUMENT);
@@ -254,8 +254,8 @@ static void bad_calls(void **state) {
     assert_result(redlock_lock_adopt(lock, "t", 1), REDLOCK_BUSY);
     assert_result(redlock_extend(lock, 9), REDLOCK_BAD_ARGUMENT);
     assert_result(redlock_extend(lock, 86400001), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_look(client, "calls", 5, views, 2), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_look(client, "", 0, views, 3), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_peek(client, "calls", 5, views, 2), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_peek(client, "", 0, views, 3), REDLOCK_BAD_ARGUMENT);
     assert_result(redlock_process(client), REDLOCK_BAD_ARGUMENT);
     assert_int_equal(redlock_client_fd(client), -1);
     redlock_lock_free(lock);
@@ -289,7 +289,7 @@ static void a_binary_token_survives(void **state) {
     assert_int_equal(redlock_token(lock).bytes, sizeof token - 1);
     assert_memory_equal(redlock_token(lock).data, token, sizeof token - 1);
     struct redlock_view views[3];
-    assert_result(redlock_look(client, "binary", 6, views, 3), REDLOCK_OK);
+    assert_result(redlock_peek(client, "binary", 6, views, 3), REDLOCK_OK);
     assert_int_equal(views[2].token_bytes, sizeof token - 1);
     assert_memory_equal(views[2].token, token, sizeof token - 1);
     assert_result(redlock_release(lock), REDLOCK_OK);
@@ -308,7 +308,7 @@ static void looking_at_locks_of_others(void **state) {
     memset(long_token, 'x', REDLOCK_TOKEN_BYTES_MAX + 10);
     freeReplyObject(server_ask(&three.at[0], "SET seen value NX PX 9000"));
     freeReplyObject(server_ask(&three.at[1], "SET seen forever"));
-    assert_result(redlock_look(client, "seen", 4, views, 3), REDLOCK_OK);
+    assert_result(redlock_peek(client, "seen", 4, views, 3), REDLOCK_OK);
     assert_int_equal(views[0].verdict, REDLOCK_VERDICT_GRANTED);
     assert_int_equal(views[0].token_bytes, 5);
     assert_memory_equal(views[0].token, "value", 5);
@@ -321,7 +321,7 @@ static void looking_at_locks_of_others(void **state) {
     freeReplyObject(server_ask(&three.at[1], "DEL seen"));
     freeReplyObject(server_ask(&three.at[1], "HSET seen a b"));
     freeReplyObject(server_ask(&three.at[2], "SET seen %b PX 9000", "", (size_t)0));
-    assert_result(redlock_look(client, "seen", 4, views, 3), REDLOCK_OK);
+    assert_result(redlock_peek(client, "seen", 4, views, 3), REDLOCK_OK);
     assert_int_equal(views[0].token_bytes, REDLOCK_TOKEN_BYTES_MAX);
     assert_true(views[0].token_truncated);
     assert_memory_equal(views[0].token, long_token, REDLOCK_TOKEN_BYTES_MAX);
@@ -330,7 +330,7 @@ static void looking_at_locks_of_others(void **state) {
     assert_int_equal(views[2].token_bytes, 0);
     server_pause(&three.at[0]);
     server_kill(&three.at[1]);
-    assert_result(redlock_look(client, "seen", 4, views, 3), REDLOCK_NO_QUORUM);
+    assert_result(redlock_peek(client, "seen", 4, views, 3), REDLOCK_NO_QUORUM);
     assert_int_equal(views[0].verdict, REDLOCK_VERDICT_TIMEOUT);
     assert_true(views[1].verdict == REDLOCK_VERDICT_REFUSED ||
                 views[1].verdict == REDLOCK_VERDICT_DISCONNECTED);

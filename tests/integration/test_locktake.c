@@ -6,7 +6,7 @@
  * transaction.
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 /* ---- theirs ---- */
 

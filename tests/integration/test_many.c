@@ -3,7 +3,7 @@
  * Many locks at once: each has its own outcome, and what they send to a node goes out together.
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 #include <poll.h>
 
@@ -125,23 +125,23 @@ static void in_an_event_loop_they_go_out_together(void **state) {
  * renewals. */
 static void renewals_go_out_together(void **state) {
     struct redlock_lock *locks[RENEWED];
-    struct told told = {0};
+    struct notices notices = {0};
     (void)state;
     struct redlock_client *client = open_patient(&three, PATIENCE_MS, 1);
-    struct redlock_lock_options options = told_options(TTL_MS, &told);
+    struct redlock_lock_options options = notices_options(TTL_MS, &notices);
     options.renew_interval_ms = 1500;
     make_locks(client, "renewed", &options, locks, RENEWED);
     for (int i = 0; i < RENEWED; i++) assert_result(redlock_acquire(locks[i], 2000), REDLOCK_OK);
     long long before = reads_of(&three.at[0]);
-    int renewed = told.count[REDLOCK_CHANGE_RENEWED];
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] >= renewed + RENEWED, 10000);
+    int renewed = notices.count[REDLOCK_CHANGE_RENEWED];
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] >= renewed + RENEWED, 10000);
     long long reads = reads_of(&three.at[0]) - before;
-    renewed = told.count[REDLOCK_CHANGE_RENEWED] - renewed;
+    renewed = notices.count[REDLOCK_CHANGE_RENEWED] - renewed;
     if (reads * 3 > renewed) fail_msg("%lld reads for %d renewals", reads, renewed);
     /* With what the pool has of the first time, each once more its own. */
-    int before_all = told.count[REDLOCK_CHANGE_RENEWED];
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] >= before_all + 2 * RENEWED, 10000);
-    assert_int_equal(told.count[REDLOCK_CHANGE_UNSURE] + told.count[REDLOCK_CHANGE_LOST], 0);
+    int before_all = notices.count[REDLOCK_CHANGE_RENEWED];
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] >= before_all + 2 * RENEWED, 10000);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_UNSURE] + notices.count[REDLOCK_CHANGE_LOST], 0);
     assert_result(redlock_release_many(locks, RENEWED, NULL), REDLOCK_OK);
     free_locks(locks, RENEWED);
     redlock_client_free(client);

@@ -2,7 +2,7 @@
  *
  * What nodes do to commands: forget scripts, forbid them, refuse writes for reasons of their own.
  */
-#include "told.h"
+#include "notices.h"
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -473,7 +473,7 @@ static void something_else_under_the_key(void **state) {
     redlock_verdicts(lock, &verdict, 1);
     assert_verdict(verdict, REDLOCK_VERDICT_WRONGTYPE);
     assert_result(redlock_try(lock), REDLOCK_HELD); /* something is there, and it is not ours */
-    assert_result(redlock_look(client, "list", 4, &view, 1), REDLOCK_OK);
+    assert_result(redlock_peek(client, "list", 4, &view, 1), REDLOCK_OK);
     assert_verdict(view.verdict, REDLOCK_VERDICT_WRONGTYPE);
     assert_int_equal(server_ask_integer(&single.at[0], "LLEN list"), 1);
     redlock_lock_free(lock);

@@ -393,7 +393,7 @@ static void a_token_that_is_not_binary_safe(void **state) {
     assert_result(redlock_extend(lock, 0), REDLOCK_OK);
     assert_int_equal(redlock_token(lock).bytes, bytes);
     assert_memory_equal(redlock_token(lock).data, token, bytes);
-    assert_result(redlock_look(client, "binary", 6, views, 5), REDLOCK_OK);
+    assert_result(redlock_peek(client, "binary", 6, views, 5), REDLOCK_OK);
     assert_int_equal(views[4].token_bytes, bytes);
     assert_memory_equal(views[4].token, token, bytes);
     assert_result(redlock_release(lock), REDLOCK_OK);
@@ -406,7 +406,7 @@ static void a_token_that_is_not_binary_safe(void **state) {
     assert_result(redlock_lock_new(client, token, bytes, &options, &lock, NULL), REDLOCK_OK);
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_extend(lock, 0), REDLOCK_OK);
-    assert_result(redlock_look(client, token, bytes, views, 5), REDLOCK_OK);
+    assert_result(redlock_peek(client, token, bytes, views, 5), REDLOCK_OK);
     assert_int_equal(views[0].token_bytes, REDLOCK_TOKEN_HEX_BYTES + 1 + bytes);
     assert_memory_equal(views[0].token + REDLOCK_TOKEN_HEX_BYTES + 1, token, bytes);
     assert_int_equal(server_ask_integer(&five.at[0], "EXISTS %b", token, bytes), 1);

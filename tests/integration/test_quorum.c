@@ -3,7 +3,7 @@
  * The operator's commands of guarded mode on real servers: init, add, remove; run again after
  * SIGKILL, beside others, and under load.
  */
-#include "told.h"
+#include "notices.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -92,20 +92,20 @@ struct seen {
     struct redlock_member members[REDLOCK_NODES_MAX];
 };
 
-static struct seen look(struct redlock_client *client) {
+static struct seen peek(struct redlock_client *client) {
     struct seen seen = {.quorum = {.size = sizeof seen.quorum}};
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) seen.members[i].size = sizeof seen.members[i];
-    seen.result = redlock_quorum_look(client, &seen.quorum, seen.members, REDLOCK_NODES_MAX);
+    seen.result = redlock_quorum_peek(client, &seen.quorum, seen.members, REDLOCK_NODES_MAX);
     return seen;
 }
 
 static unsigned intact(struct redlock_client *client) {
-    return (unsigned)look(client).quorum.intact;
+    return (unsigned)peek(client).quorum.intact;
 }
 
 static const char *id_of(struct redlock_client *client, unsigned server) {
     static char id[17];
-    struct seen seen = look(client);
+    struct seen seen = peek(client);
     for (size_t i = 0; i < seen.quorum.members; i++) {
         if (strcmp(seen.members[i].url, urls[server]) != 0) continue;
         memcpy(id, seen.members[i].id, sizeof id);
@@ -148,7 +148,7 @@ static bool is_record(unsigned server, const char *field, const char *expected) 
 static void wait_for_intact(struct redlock_client *client, size_t members) {
     double end = now_ms() + 5000;
     while (intact(client) != members && now_ms() < end) nap_ms(5);
-    struct seen seen = look(client);
+    struct seen seen = peek(client);
     if (seen.quorum.intact == members) return;
     for (size_t i = 0; i < seen.quorum.members; i++)
         print_error("%s %s: %s\n", seen.members[i].id, seen.members[i].url,
@@ -161,7 +161,7 @@ static void wait_for_intact(struct redlock_client *client, size_t members) {
 static void assert_agreed(const char *which, int64_t epoch, size_t members) {
     struct redlock_client *client = open_on(which);
     wait_for_intact(client, members);
-    struct seen seen = look(client);
+    struct seen seen = peek(client);
     assert_int_equal(seen.quorum.members, members);
     if (epoch > 0) assert_int_equal(seen.quorum.epoch, epoch);
     assert_true(seen.quorum.settled);
@@ -315,7 +315,7 @@ static void never_used_is_ready_at_once(void **state) {
         clock_gettime(CLOCK_REALTIME, &wall);
         assert_true(redlock_fence(lock) > (int64_t)(wall.tv_sec - 60) * 1000000);
         redlock_lock_free(lock);
-        struct seen seen = look(client);
+        struct seen seen = peek(client);
         assert_int_equal(seen.quorum.members, 5);
         assert_int_equal(seen.quorum.intact, 5);
         assert_int_equal(seen.quorum.epoch, 1);
@@ -374,7 +374,7 @@ static void lost_majority_keeps_id_and_fences(void **state) {
     start(6);
     struct redlock_client *client = open_on("01234");
     init(client, 1);
-    struct seen before = look(client);
+    struct seen before = peek(client);
     int64_t fence = take(client, "grows") + INT64_C(1000000000000);
     raise_fences(4, fence);
     lose_data("012");
@@ -382,7 +382,7 @@ static void lost_majority_keeps_id_and_fences(void **state) {
     double began = now_ms();
     init(client, 0);
     assert_true(now_ms() - began >= TTL_MAX);
-    struct seen after = look(client);
+    struct seen after = peek(client);
     assert_string_equal(after.quorum.id, before.quorum.id);
     assert_true(after.quorum.epoch > before.quorum.epoch);
     assert_string_equal(after.members[4].id, before.members[4].id);
@@ -394,7 +394,7 @@ static void lost_majority_keeps_id_and_fences(void **state) {
     lose_data("012");
     client = open_on("02345");
     init(client, 0);
-    assert_string_equal(look(client).quorum.id, before.quorum.id);
+    assert_string_equal(peek(client).quorum.id, before.quorum.id);
     assert_true(take(client, "grows") > fence);
     redlock_client_free(client);
     client = open_on("1");
@@ -411,7 +411,7 @@ static void a_renewed_quorum_outranks_what_init_does_not_see(void **state) {
     struct redlock_client *client = open_on("012");
     char id[17];
     init(client, 1);
-    snprintf(id, sizeof id, "%s", look(client).quorum.id);
+    snprintf(id, sizeof id, "%s", peek(client).quorum.id);
     redlock_client_free(client);
     lose_data("01");
     freeReplyObject(server_ask(&nodes.at[2], "HSET redlock:node epoch 3"));
@@ -420,7 +420,7 @@ static void a_renewed_quorum_outranks_what_init_does_not_see(void **state) {
     pinned.quorum = id;
     assert_result(redlock_client_open(some("013").text, &pinned, &client, NULL), REDLOCK_OK);
     init(client, 0);
-    assert_string_equal(look(client).quorum.id, id);
+    assert_string_equal(peek(client).quorum.id, id);
     assert_true(number_of(0, "epoch") > 3);
     redlock_client_free(client);
 }
@@ -475,14 +475,14 @@ static void init_without_a_record_wants_a_ttl_max(void **state) {
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(server_ask_integer(&nodes.at[i], "DBSIZE"), 0);
     assert_true(init_within(client, 0, 800) >= 800);
-    assert_int_equal(look(client).quorum.ttl_ms_max, 800);
+    assert_int_equal(peek(client).quorum.ttl_ms_max, 800);
     lose_data("012");
     assert_true(init_within(client, TTL_MAX, 800) >= 800);
-    assert_int_equal(look(client).quorum.ttl_ms_max, TTL_MAX);
+    assert_int_equal(peek(client).quorum.ttl_ms_max, TTL_MAX);
     lose_data("012");
     options.never_used = 1;
     assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
-    assert_int_equal(look(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
+    assert_int_equal(peek(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
     redlock_client_free(client);
 }
 
@@ -508,7 +508,7 @@ static void init_waits_for_the_longest_record(void **state) {
         lose_data("01");
         struct redlock_client *client = open_on("012");
         assert_true(init_within(client, TTL_MAX, 0) >= 1200);
-        assert_int_equal(look(client).quorum.ttl_ms_max, TTL_MAX);
+        assert_int_equal(peek(client).quorum.ttl_ms_max, TTL_MAX);
         redlock_client_free(client);
         assert_agreed("012", 0, 3);
         lose_data("012");
@@ -517,7 +517,7 @@ static void init_waits_for_the_longest_record(void **state) {
     lose_data("01");
     struct redlock_client *client = open_on("012");
     assert_true(init_within(client, 0, 0) >= 1200);
-    assert_int_equal(look(client).quorum.ttl_ms_max, 1200);
+    assert_int_equal(peek(client).quorum.ttl_ms_max, 1200);
     redlock_client_free(client);
 }
 
@@ -536,7 +536,7 @@ static void init_waits_for_records_of_any_quorum(void **state) {
     options.quorum = "00000000000000bb";
     assert_int_equal(redlock_client_open(some("012").text, &options, &client, NULL), REDLOCK_OK);
     assert_true(init_within(client, TTL_MAX, 0) >= 1200);
-    assert_string_equal(look(client).quorum.id, "00000000000000bb");
+    assert_string_equal(peek(client).quorum.id, "00000000000000bb");
     redlock_client_free(client);
 }
 
@@ -570,7 +570,7 @@ static void shorter_options_are_understood(void **state) {
                                 offsetof(struct redlock_quorum_options, ttl_ms_max_before));
     options->never_used = 1;
     assert_quorum(redlock_quorum_init(client, options, &error), REDLOCK_OK, error);
-    assert_int_equal(look(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
+    assert_int_equal(peek(client).quorum.ttl_ms_max, REDLOCK_QUORUM_TTL_MS_MAX);
     options->size = sizeof longer;
     options->ttl_ms_max_before = 0;
     assert_quorum(redlock_quorum_init(client, options, &error), REDLOCK_BAD_ARGUMENT, error);
@@ -683,7 +683,7 @@ static void *init_soon(void *context) {
 }
 
 /* What one has waited, the other has not. */
-static void a_second_init_meanwhile_is_told(void **state) {
+static void a_second_init_meanwhile_is_reported(void **state) {
     (void)state;
     start(3);
     struct redlock_client *client = open_on("012");
@@ -703,11 +703,11 @@ static void a_second_init_meanwhile_is_told(void **state) {
 
 /* ---- killed ----------------------------------------------------------------------------- */
 
-static int tell_parent[2];
+static int report_parent[2];
 
-static void tell_and_go_on(void *context, const char *text, int64_t left_ms) {
+static void report_and_go_on(void *context, const char *text, int64_t left_ms) {
     (void)context, (void)text, (void)left_ms;
-    assert_int_equal(write(tell_parent[1], "p", 1), 1);
+    assert_int_equal(write(report_parent[1], "p", 1), 1);
 }
 
 /* ADD: the last of the list. */
@@ -729,25 +729,25 @@ static int run(enum command command, struct redlock_client *client, const char *
  * quicker. */
 static bool killed(enum command command, const char *which, const char *id, int nth,
                    long after_us) {
-    assert_int_equal(pipe(tell_parent), 0);
+    assert_int_equal(pipe(report_parent), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         struct redlock_quorum_options options = quorum_options();
         struct redlock_error error = {0};
-        options.progress = tell_and_go_on;
-        close(tell_parent[0]);
+        options.progress = report_and_go_on;
+        close(report_parent[0]);
         run(command, open_on(which), which, id, &options, &error);
         _exit(0);
     }
-    close(tell_parent[1]);
-    char told;
-    while (nth > 0 && read(tell_parent[0], &told, 1) == 1) nth--;
+    close(report_parent[1]);
+    char notices;
+    while (nth > 0 && read(report_parent[0], &notices, 1) == 1) nth--;
     nanosleep(&(struct timespec){0, after_us * 1000}, NULL);
     kill(child, SIGKILL);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-    close(tell_parent[0]);
+    close(report_parent[0]);
     return WIFSIGNALED(status);
 }
 
@@ -784,14 +784,14 @@ static void killed_init_keeps_fences(void **state) {
     init(client, 1);
     int64_t fence = take(client, "kept") + INT64_C(1000000000000);
     char id[17];
-    memcpy(id, look(client).quorum.id, sizeof id);
+    memcpy(id, peek(client).quorum.id, sizeof id);
     redlock_client_free(client);
     raise_fences(3, fence);
     lose_data("124");
     for (int i = 0; i < 4; i++) assert_true(killed(INIT, "01234", NULL, 2, lrand48() % 200000));
     client = open_on("01234");
     init(client, 0);
-    assert_string_equal(look(client).quorum.id, id);
+    assert_string_equal(peek(client).quorum.id, id);
     assert_true(take(client, "kept") > fence);
     redlock_client_free(client);
     assert_agreed("01234", 0, 5);
@@ -825,7 +825,7 @@ static void init_killed_in_its_last_step_is_finished(void **state) {
     assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
     assert_less(now_ms() - began, TTL_MAX);
     assert_int_equal(intact(client), 5);
-    assert_int_equal(look(client).quorum.epoch, 1);
+    assert_int_equal(peek(client).quorum.epoch, 1);
     server_kill(&nodes.at[0]);
     server_kill(&nodes.at[1]);
     assert_true(take(client, "r") > INT64_C(5000000000000000));
@@ -923,7 +923,7 @@ static void add_of_a_former_member_is_run_again(void **state) {
     ask_all("012", "HSET redlock:node settled 0");
     assert_result(add_again("0123"), REDLOCK_OK);
     client = open_on("0123");
-    wait_until(look(client).quorum.intact == 4, 5000);
+    wait_until(peek(client).quorum.intact == 4, 5000);
     redlock_client_free(client);
 }
 
@@ -948,7 +948,7 @@ static void unsettled_change_is_settled_by_the_next(void **state) {
         freeReplyObject(server_ask(&nodes.at[i], "HSET redlock:node accepted none"));
     }
     client = open_on("01234");
-    assert_false(look(client).quorum.settled);
+    assert_false(peek(client).quorum.settled);
     assert_quorum(redlock_quorum_remove(client, id_of(client, 1), &options, &error), REDLOCK_OK,
                   error);
     redlock_client_free(client);
@@ -1032,7 +1032,7 @@ static void add_goes_on_with_the_old_list(void **state) {
     assert_true(next > fence);
     assert_true(take(client, "r") > next);
     wait_until(verdict_of(client, 5) == REDLOCK_VERDICT_GRANTED, 3000);
-    assert_int_equal(look(client).quorum.members, 6);
+    assert_int_equal(peek(client).quorum.members, 6);
     /* The new one is needed now: four of six. */
     server_kill(&nodes.at[0]);
     server_kill(&nodes.at[1]);
@@ -1055,7 +1055,7 @@ static void add_without_recovery_comes_to_its_end(void **state) {
     redlock_client_free(client);
     client = open_with("0123", 0, 0);
     assert_quorum(redlock_quorum_add(client, 3, &options, &error), REDLOCK_OK, error);
-    struct seen seen = look(client);
+    struct seen seen = peek(client);
     assert_int_equal(seen.quorum.members, 4);
     assert_true(seen.quorum.settled);
     assert_int_equal(verdict_of(client, 3), REDLOCK_VERDICT_RECOVERING);
@@ -1188,7 +1188,7 @@ static void a_change_is_not_made_when_too_much_was_lost_meanwhile(enum command c
                                          : "adding a member now would leave 4 of 8");
     redlock_client_free(client);
     client = open_with("0123456", 0, 1);
-    assert_int_equal(look(client).quorum.epoch, 1);
+    assert_int_equal(peek(client).quorum.epoch, 1);
     assert_int_equal(intact(client), left);
     assert_true(take(client, "r") > 0);
     redlock_client_free(client);
@@ -1305,14 +1305,14 @@ static void two_inits_at_once(void **state) {
 
 static void assert_last_member(int verdict) {
     struct redlock_client *client = open_with("01234", 0, 1);
-    assert_int_equal(look(client).members[4].verdict, verdict);
+    assert_int_equal(peek(client).members[4].verdict, verdict);
     redlock_client_free(client);
 }
 
 /* The node is of another quorum, until an init takes it over or somebody takes it out. */
 static void assert_two_quorums(void) {
     struct redlock_client *client = open_with("01234", 0, 1);
-    assert_result(look(client).result, REDLOCK_TWO_QUORUMS);
+    assert_result(peek(client).result, REDLOCK_TWO_QUORUMS);
     redlock_client_free(client);
 }
 
@@ -1480,7 +1480,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_node_lost_meanwhile_is_named, stop),
         cmocka_unit_test_teardown(a_round_trip_during_init_is_noticed, stop),
         cmocka_unit_test_teardown(an_eviction_during_init_is_noticed, stop),
-        cmocka_unit_test_teardown(a_second_init_meanwhile_is_told, stop),
+        cmocka_unit_test_teardown(a_second_init_meanwhile_is_reported, stop),
         cmocka_unit_test_teardown(init_is_killed_and_run_again, stop),
         cmocka_unit_test_teardown(killed_init_keeps_fences, stop),
         cmocka_unit_test_teardown(init_killed_in_its_last_step_is_finished, stop),

@@ -78,11 +78,11 @@ static void test_quorum_change(void **state) {
     redlock_quorum_options_init(&options);
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     struct redlock_client *client = open_without(REDLOCK_MODE_GUARDED);
-    assert_result(redlock_quorum_look(client, &quorum, members, REDLOCK_NODES_MAX), REDLOCK_OK);
+    assert_result(redlock_quorum_peek(client, &quorum, members, REDLOCK_NODES_MAX), REDLOCK_OK);
     alarm(30);
     assert_result(redlock_quorum_remove(client, members[2].id, &options, &error), REDLOCK_SYSTEM);
     alarm(0);
-    assert_result(redlock_quorum_look(client, &quorum, members, REDLOCK_NODES_MAX), REDLOCK_OK);
+    assert_result(redlock_quorum_peek(client, &quorum, members, REDLOCK_NODES_MAX), REDLOCK_OK);
     assert_int_equal(quorum.members, 3);
     close_it(client);
 }

@@ -4,7 +4,7 @@
  * orderly close. The server is a fake one that greets properly, takes requests and keeps its
  * answers to itself when told to.
  */
-#include "told.h"
+#include "notices.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

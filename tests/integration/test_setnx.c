@@ -3,7 +3,7 @@
  * scheme=setnx against the pattern as it is found in the field: SETNX with a timestamp, GET,
  * GETSET, DEL (docs/older-ways.md). The field's code is here in C, command by command.
  */
-#include "told.h"
+#include "notices.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -238,8 +238,8 @@ static void ours_reads_both_units(void **state) {
 /* A lock that is renewed outlives the timestamp that it began with many times over. */
 static void a_renewed_lock_excludes_for_as_long_as_it_is_held(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(600, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(600, &notices);
     struct redlock_client *client = open_setnx();
     struct redlock_lock *lock = new_lock(client, "job", &options);
     struct field field;
@@ -248,8 +248,8 @@ static void a_renewed_lock_excludes_for_as_long_as_it_is_held(void **state) {
     double first = value_seconds();
     wait_until(server_seconds() > first + 1 || field_tries(&field, 1), 10000);
     assert_true(server_seconds() > first + 1);
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 0);
-    assert_true(told.count[REDLOCK_CHANGE_RENEWED] > 2);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 0);
+    assert_true(notices.count[REDLOCK_CHANGE_RENEWED] > 2);
     assert_result(redlock_release(lock), REDLOCK_OK);
     assert_true(field_tries(&field, 1));
     field_close(&field);
@@ -331,25 +331,25 @@ static void a_lost_lock_is_deleted_while_its_timestamp_lasts(void **state) {
     redlock_client_free(client);
 }
 
-static void hold_until_killed(int told) {
+static void hold_until_killed(int notices) {
     struct redlock_client *client = open_setnx();
     struct redlock_lock *lock = unrenewed(client, 400);
-    bool held = redlock_try(lock) == REDLOCK_OK && write(told, "h", 1) == 1;
+    bool held = redlock_try(lock) == REDLOCK_OK && write(notices, "h", 1) == 1;
     while (held) pause();
     _exit(1);
 }
 
 static void a_crash(void) {
-    int told[2];
+    int notices[2];
     char byte;
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(notices), 0);
     pid_t child = fork();
-    if (child == 0) hold_until_killed(told[1]);
-    close(told[1]);
-    assert_int_equal(read(told[0], &byte, 1), 1);
+    if (child == 0) hold_until_killed(notices[1]);
+    close(notices[1]);
+    assert_int_equal(read(notices[0], &byte, 1), 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    close(told[0]);
+    close(notices[0]);
 }
 
 /* Nobody deletes it, nothing announces its end: the timestamp itself tells when to come. */
@@ -571,7 +571,7 @@ static void count_resource(void *context, const void *resource, size_t bytes) {
     snprintf(all + strlen(all), 200 - strlen(all), "%.*s ", (int)bytes, (const char *)resource);
 }
 
-static void looking_tells_whose_it_is_and_how_long(void **state) {
+static void looking_reports_whose_it_is_and_how_long(void **state) {
     (void)state;
     struct redlock_client *client = open_setnx();
     struct redlock_lock_options options = lock_options(20000);
@@ -581,7 +581,7 @@ static void looking_tells_whose_it_is_and_how_long(void **state) {
     struct field field;
     char listed[200] = "";
     assert_result(redlock_try(lock), REDLOCK_OK);
-    assert_result(redlock_look(client, "job", 3, &view, 1), REDLOCK_OK);
+    assert_result(redlock_peek(client, "job", 3, &view, 1), REDLOCK_OK);
     assert_int_equal(view.verdict, REDLOCK_VERDICT_GRANTED);
     assert_int_equal(view.token_bytes, 44);
     assert_memory_equal(view.token + 40, ":ann", 4);
@@ -589,12 +589,12 @@ static void looking_tells_whose_it_is_and_how_long(void **state) {
     assert_result(redlock_list(client, count_resource, listed), REDLOCK_OK);
     assert_string_equal(listed, "job ");
     assert_result(redlock_release(lock), REDLOCK_OK);
-    assert_result(redlock_look(client, "job", 3, &view, 1), REDLOCK_OK);
+    assert_result(redlock_peek(client, "job", 3, &view, 1), REDLOCK_OK);
     assert_int_equal(view.verdict, REDLOCK_VERDICT_ABSENT);
 
     field_open(&field, FRACTION);
     assert_true(field_tries(&field, 10));
-    assert_result(redlock_look(client, "job", 3, &view, 1), REDLOCK_OK);
+    assert_result(redlock_peek(client, "job", 3, &view, 1), REDLOCK_OK);
     assert_int_equal(view.token_bytes, strlen(field.value));
     assert_memory_equal(view.token, field.value, view.token_bytes);
     assert_in_range(view.remaining_ms, 11000, 12001);
@@ -652,7 +652,7 @@ static void the_least_permissions_suffice(void **state) {
         assert_int_equal(status.uses_transactions, i);
         assert_result(redlock_try(lock), REDLOCK_OK);
         assert_result(redlock_extend(lock, 60000), REDLOCK_OK);
-        assert_result(redlock_look(client, "lock:job", 8, &view, 1), REDLOCK_OK);
+        assert_result(redlock_peek(client, "lock:job", 8, &view, 1), REDLOCK_OK);
         assert_int_equal(view.verdict, REDLOCK_VERDICT_GRANTED);
         assert_result(redlock_release(lock), REDLOCK_OK);
         assert_int_equal(server_ask_integer(&one, "DBSIZE"), 0);
@@ -678,7 +678,7 @@ int main(void) {
         cmocka_unit_test_setup(ours_leaves_a_faster_ones_value, flush),
         cmocka_unit_test_setup(exactly_one_takes_an_expired_lock, flush),
         cmocka_unit_test_setup(more_than_one_lock_on_one_server_is_refused, flush),
-        cmocka_unit_test_setup(looking_tells_whose_it_is_and_how_long, flush),
+        cmocka_unit_test_setup(looking_reports_whose_it_is_and_how_long, flush),
         cmocka_unit_test_setup(a_token_is_handed_on, flush),
         cmocka_unit_test_setup(the_least_permissions_suffice, flush),
     };

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 #define SHARERS 64
 #define RIVALS 8

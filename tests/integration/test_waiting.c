@@ -3,7 +3,7 @@
  * Hand-over on real servers. The random delay is so long here that whoever gets the lock sooner was
  * told; and the bounds are far from both, so that a busy machine fails nothing.
  */
-#include "told.h"
+#include "notices.h"
 
 #include <pthread.h>
 
@@ -50,13 +50,13 @@ static long long lines_of(struct server *server, const char *resource) {
 }
 
 /* How many stand in the line, wherever it is kept. */
-static long long standing(const char *resource) {
+static long long waiting_for(const char *resource) {
     long long count = 0;
     for (unsigned i = 0; i < five.count; i++) count += lines_of(&five.at[i], resource);
     return count;
 }
 
-static long long told_of(const char *channel) {
+static long long reported_of(const char *channel) {
     long long count = 0;
     for (unsigned i = 0; i < five.count; i++)
         count += server_ask_integer(&five.at[i], "EVAL %s 0 %s",
@@ -66,8 +66,8 @@ static long long told_of(const char *channel) {
 
 /* Until it stands in the line and all nodes tell it of changes; then for its looks. */
 static void until_armed(const char *resource, long long count) {
-    wait_until(standing(resource) == count, 5000);
-    wait_until(told_of("__redis__:invalidate") >= 5, 5000);
+    wait_until(waiting_for(resource) == count, 5000);
+    wait_until(reported_of("__redis__:invalidate") >= 5, 5000);
     nap_ms(100);
 }
 
@@ -92,7 +92,7 @@ static void a_release_is_heard(void **state) {
     get_up(&sleeper);
     assert_less(sleeper.got - from, SOON_MS);
     assert_true(stats_of(client).wakeups > 0);
-    assert_int_equal(standing("released"), 0); /* whoever has it waits no longer */
+    assert_int_equal(waiting_for("released"), 0); /* whoever has it waits no longer */
     redlock_lock_free(sleeper.lock);
     redlock_lock_free(held);
     redlock_client_free(client);
@@ -177,8 +177,8 @@ static void a_hint_that_is_lost_costs_time(void **state) {
 static void renewals_rouse_no_herd(void **state) {
     (void)state;
     enum { WAITERS = 6 };
-    struct told told = {0};
-    struct redlock_lock_options renewed = told_options(60000, &told),
+    struct notices notices = {0};
+    struct redlock_lock_options renewed = notices_options(60000, &notices),
                                 options = patient_options(60000);
     renewed.renew_interval_ms = 10;
     struct redlock_client *holder = open_calm(&five), *clients[WAITERS];
@@ -190,7 +190,7 @@ static void renewals_rouse_no_herd(void **state) {
         lie_down(&sleepers[i], clients[i], "renewed", &options);
     }
     until_armed("renewed", WAITERS);
-    wait_until(told.count[REDLOCK_CHANGE_RENEWED] > 100, 10000);
+    wait_until(notices.count[REDLOCK_CHANGE_RENEWED] > 100, 10000);
     uint64_t attempts = 0, deaf = 0;
     for (int i = 0; i < WAITERS; i++) {
         attempts += stats_of(clients[i]).attempts;
@@ -224,7 +224,7 @@ static void threads_of_one_process_come_in_order(void **state) {
         if (i == 0) until_armed("ordered", 1); /* those behind it are known to nobody else */
     }
     nap_ms(50);
-    assert_int_equal(standing("ordered"), 1);
+    assert_int_equal(waiting_for("ordered"), 1);
     uint64_t attempts = stats_of(client).attempts;
     assert_result(redlock_release(held), REDLOCK_OK);
     for (int i = 0; i < THREADS; i++) {
@@ -344,13 +344,13 @@ static void turns_fall_evenly(void **state) {
 /* What docs/acl.md gives to whoever holds locks, and to whoever is to wait well. */
 #define HOLDS                                                                                      \
     "~lock:* resetchannels -@all +set +get +del +exists +pttl +pexpire +eval +evalsha +info"
-#define IS_TOLD                                                                                    \
+#define IS_REPORTED                                                                                \
     "&__redis__:invalidate &redlock:wake:* +subscribe +client|id +client|tracking +client|caching"
 #define STANDS                                                                                                        \
     "~redlock:waiting:* ~redlock:waiters:* +zadd +zrem +zrank +zcard +zrange +zrangebyscore +zremrangebyscore +time " \
     "+publish"
 
-static void wait_with_permissions(const char *permissions, bool told, int line) {
+static void wait_with_permissions(const char *permissions, bool notices, int line) {
     char urls[1024];
     size_t used = 0;
     for (unsigned i = 0; i < five.count; i++) {
@@ -372,16 +372,16 @@ static void wait_with_permissions(const char *permissions, bool told, int line) 
     struct sleeper sleeper;
     everywhere("SET lock:plain token PX 60000");
     lie_down(&sleeper, client, "lock:plain", &options);
-    if (told) wait_until(told_of("__redis__:invalidate") >= 5, 5000);
-    if (line) wait_until(standing("lock:plain") == line, 5000);
+    if (notices) wait_until(reported_of("__redis__:invalidate") >= 5, 5000);
+    if (line) wait_until(waiting_for("lock:plain") == line, 5000);
     nap_ms(300);
-    assert_int_equal(standing("lock:plain"), line);
+    assert_int_equal(waiting_for("lock:plain"), line);
     assert_true(sleeper.got == 0);
     everywhere("DEL lock:plain");
     double from = now_ms();
     get_up(&sleeper);
     assert_less(sleeper.got - from, SOON_MS);
-    assert_int_equal(stats_of(client).wakeups > 0, told);
+    assert_int_equal(stats_of(client).wakeups > 0, notices);
     redlock_lock_free(sleeper.lock);
     redlock_client_free(client);
 }
@@ -389,8 +389,8 @@ static void wait_with_permissions(const char *permissions, bool told, int line) 
 static void it_does_with_what_it_may(void **state) {
     (void)state;
     wait_with_permissions(HOLDS, false, 0);
-    wait_with_permissions(HOLDS " " IS_TOLD, true, 0);
-    wait_with_permissions(HOLDS " " IS_TOLD " " STANDS, true, 1);
+    wait_with_permissions(HOLDS " " IS_REPORTED, true, 0);
+    wait_with_permissions(HOLDS " " IS_REPORTED " " STANDS, true, 1);
 }
 
 int main(void) {

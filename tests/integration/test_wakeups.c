@@ -5,12 +5,12 @@
  * ends.
  */
 #include "fixtures.h"
-#include "told.h"
+#include "notices.h"
 
 #include <pthread.h>
 
-static struct redlock_lock_options renewed_often(struct told *told) {
-    struct redlock_lock_options options = told_options(5000, told);
+static struct redlock_lock_options renewed_often(struct notices *notices) {
+    struct redlock_lock_options options = notices_options(5000, notices);
     options.renew_interval_ms = 10;
     return options;
 }
@@ -19,18 +19,18 @@ static struct redlock_lock_options renewed_often(struct told *told) {
  * when he leaves. */
 static void a_lock_taken_by_a_caller_is_renewed(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = renewed_often(&told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = renewed_often(&notices);
     struct redlock_client *client = open_calm(&one);
     struct redlock_lock *lock = new_lock(client, "renewed", &options);
     for (int i = 0; i < 100; i++) {
         nap_ms(10); /* the service thread goes back to the sockets */
-        int before = told.count[REDLOCK_CHANGE_RENEWED];
+        int before = notices.count[REDLOCK_CHANGE_RENEWED];
         assert_result(redlock_acquire(lock, 0), REDLOCK_OK);
-        wait_until(told.count[REDLOCK_CHANGE_RENEWED] > before, 1000);
+        wait_until(notices.count[REDLOCK_CHANGE_RENEWED] > before, 1000);
         assert_result(redlock_release(lock), REDLOCK_OK);
     }
-    assert_int_equal(told.count[REDLOCK_CHANGE_LOST], 0);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 0);
     redlock_lock_free(lock);
     redlock_client_free(client);
 }
@@ -44,8 +44,8 @@ static void *wait_for_it(void *lock) {
  * thread's all the same. */
 static void callbacks_run_while_a_caller_waits(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = renewed_often(&told), patient = lock_options(5000);
+    struct notices notices = {0};
+    struct redlock_lock_options options = renewed_often(&notices), patient = lock_options(5000);
     patient.retry_delay_ms_min = patient.retry_delay_ms_max = 60000;
     struct redlock_client *client = open_calm(&one);
     struct redlock_lock *lock = new_lock(client, "told", &options),
@@ -57,8 +57,8 @@ static void callbacks_run_while_a_caller_waits(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, wait_for_it, busy), 0);
         wait_until(redlock_lock_state(busy) == REDLOCK_STATE_ACQUIRING, 1000);
         assert_result(redlock_acquire(lock, 0), REDLOCK_OK);
-        int before = told.count[REDLOCK_CHANGE_RENEWED];
-        wait_until(told.count[REDLOCK_CHANGE_RENEWED] > before + 1, 1000);
+        int before = notices.count[REDLOCK_CHANGE_RENEWED];
+        wait_until(notices.count[REDLOCK_CHANGE_RENEWED] > before + 1, 1000);
         assert_result(redlock_release(lock), REDLOCK_OK);
         redlock_cancel(busy);
         pthread_join(thread, NULL);
@@ -79,15 +79,15 @@ static void on_end(void *context, struct redlock_lock *lock, int result) {
 
 /* Nothing is sent and no timer is armed: only the call itself can wake the thread that runs the
  * callback. */
-static void an_operation_that_ends_at_once_is_told(void **state) {
+static void an_operation_that_ends_at_once_is_reported(void **state) {
     (void)state;
-    struct told told = {0};
-    struct redlock_lock_options options = told_options(400, &told);
+    struct notices notices = {0};
+    struct redlock_lock_options options = notices_options(400, &notices);
     options.renew = 0;
     struct redlock_client *client = open_calm(&one);
     struct redlock_lock *lock = new_lock(client, "over", &options);
     assert_result(redlock_acquire(lock, 0), REDLOCK_OK);
-    wait_until(told.count[REDLOCK_CHANGE_LOST] == 1, 1000);
+    wait_until(notices.count[REDLOCK_CHANGE_LOST] == 1, 1000);
     nap_ms(600); /* every timer has fired */
     ended = 0;
     assert_result(redlock_extend_start(lock, 0, on_end, NULL), REDLOCK_OK);
@@ -122,7 +122,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lock_taken_by_a_caller_is_renewed),
         cmocka_unit_test(callbacks_run_while_a_caller_waits),
-        cmocka_unit_test(an_operation_that_ends_at_once_is_told),
+        cmocka_unit_test(an_operation_that_ends_at_once_is_reported),
         cmocka_unit_test(a_client_freed_before_its_callbacks_ran),
     };
     return cmocka_run_group_tests(tests, start_one, stop_one);

@@ -138,7 +138,7 @@ static void do_everything(void) {
     struct redlock_view views[5];
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_try(other), REDLOCK_HELD);
-    assert_result(redlock_look(client, "quiet", 5, views, 5), REDLOCK_OK);
+    assert_result(redlock_peek(client, "quiet", 5, views, 5), REDLOCK_OK);
     nap_ms(350); /* renewals */
     for (unsigned i = 0; i < 3; i++) server_kill(&five.at[i]);
     nap_ms(350);

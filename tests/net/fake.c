@@ -122,7 +122,7 @@ void fake_say(struct fake *fake, const void *data, size_t bytes) {
     assert_int_equal(send(fake->peer, data, bytes, MSG_NOSIGNAL), bytes);
 }
 
-void fake_tell(struct fake *fake, const char *text) { fake_say(fake, text, strlen(text)); }
+void fake_say_text(struct fake *fake, const char *text) { fake_say(fake, text, strlen(text)); }
 
 void fake_introduce(struct fake *fake, int identity) {
     char info[256], text[300];
@@ -130,14 +130,14 @@ void fake_introduce(struct fake *fake, int identity) {
              "# Server\r\nredis_version:9.9.9\r\nredis_mode:standalone\r\nrun_id:%040d\r\n",
              identity);
     snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(info), info);
-    fake_tell(fake, text);
+    fake_say_text(fake, text);
 }
 
 void fake_greet(struct fake *fake, struct world *world) {
     fake_accept(fake, world);
     fake_await(fake, world, fake->guarded ? FAKE_GREETED_GUARDED : FAKE_GREETED);
-    if (fake->guarded) fake_tell(fake, fake->hello ? fake->hello : FAKE_HELLO);
+    if (fake->guarded) fake_say_text(fake, fake->hello ? fake->hello : FAKE_HELLO);
     fake_introduce(fake, fake->port);
-    if (fake->guarded) fake_tell(fake, ":1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n");
-    fake_tell(fake, ":1\r\n:0\r\n:0\r\n:0\r\n");
+    if (fake->guarded) fake_say_text(fake, ":1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n");
+    fake_say_text(fake, ":1\r\n:0\r\n:0\r\n:0\r\n");
 }

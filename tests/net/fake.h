@@ -38,7 +38,7 @@ void fake_greet(struct fake *fake, struct world *world); /* accepts and answers 
 enum fake_end fake_await_end(struct fake *fake,
                              struct world *world); /* how the other side closed */
 void fake_say(struct fake *fake, const void *data, size_t bytes);
-void fake_tell(struct fake *fake, const char *text);
+void fake_say_text(struct fake *fake, const char *text);
 void fake_hang_up(struct fake *fake);
 
 #endif

@@ -100,7 +100,7 @@ static void expect_order(const char *stream, size_t cut, unsigned before_first,
         fake_say(&fake, stream, cut);
         world_for(&world, 1);
     }
-    fake_tell(&fake, stream + cut);
+    fake_say_text(&fake, stream + cut);
     world_until_done(&world, &second, 1);
     world_for(&world, 1);
     assert_int_equal(first.verdicts[0], REDLOCK_VERDICT_GRANTED);
@@ -132,9 +132,9 @@ static void test_other_pushes(void **state) {
     open_fake(&fake, &world);
     fake_accept(&fake, &world);
     fake_await(&fake, &world, GREETED);
-    fake_tell(&fake, FAKE_HELLO FLUSHED);
+    fake_say_text(&fake, FAKE_HELLO FLUSHED);
     fake_introduce(&fake, 1);
-    fake_tell(&fake, RECORD_CHANGED SCRIPTS);
+    fake_say_text(&fake, RECORD_CHANGED SCRIPTS);
     world_until_ready(&world, 1);
     assert_int_equal(world.losses, 0);
     end(&fake, &world);
@@ -143,7 +143,7 @@ static void test_other_pushes(void **state) {
 /* ---- shapes ---- */
 
 static void test_maps_and_scores(void **state) {
-    static int64_t told[RL_STRIPES];
+    static int64_t reported[RL_STRIPES];
     struct fake fake;
     struct world world;
     struct ask record, fences, clock;
@@ -152,35 +152,35 @@ static void test_maps_and_scores(void **state) {
     ask_init(&record, NET_RECORD, "", "", 0);
     ask_init(&fences, NET_FENCES, "", "", 0);
     fences.request.nonces = nonces;
-    fences.fences = told;
-    ask_init(&clock, NET_SURVEY, "", "", 0);
+    fences.fences = reported;
+    ask_init(&clock, NET_SERVER_INFO, "", "", 0);
     clock.request.question = NET_ASK_INFO_SERVER;
     ask_send(&world, &record, 1, 1000, 0);
     ask_send(&world, &fences, 1, 1000, 0);
     ask_send(&world, &clock, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 3);
-    fake_tell(&fake, "%1\r\n$5\r\nnonce\r\n$1\r\n1\r\n"
-                     "*2\r\n*2\r\n$1\r\n7\r\n,9007199254740991\r\n*2\r\n$4\r\n4095\r\n,0\r\n"
-                     "=9\r\ntxt:a:1\r\n\r\n");
+    fake_say_text(&fake, "%1\r\n$5\r\nnonce\r\n$1\r\n1\r\n"
+                         "*2\r\n*2\r\n$1\r\n7\r\n,9007199254740991\r\n*2\r\n$4\r\n4095\r\n,0\r\n"
+                         "=9\r\ntxt:a:1\r\n\r\n");
     world_until_done(&world, &clock, 1);
     assert_int_equal(record.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_memory_equal(record.value, "nonce 1 ", 8);
     assert_int_equal(fences.verdicts[0], REDLOCK_VERDICT_GRANTED);
-    assert_int_equal(told[7], REDLOCK_FENCE_MAX);
-    assert_int_equal(told[4095], 0);
+    assert_int_equal(reported[7], REDLOCK_FENCE_MAX);
+    assert_int_equal(reported[4095], 0);
     assert_int_equal(clock.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_memory_equal(clock.value, "a:1\r\n ", 6);
 
     /* What is no fence is told as such, and nothing breaks. */
     ask_send(&world, &fences, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 4);
-    fake_tell(&fake, "*1\r\n*2\r\n$1\r\n7\r\n,1.5\r\n");
+    fake_say_text(&fake, "*1\r\n*2\r\n$1\r\n7\r\n,1.5\r\n");
     world_until_done(&world, &fences, 2);
     assert_int_equal(fences.verdicts[0], REDLOCK_VERDICT_PROTOCOL);
     assert_true(world_node(&world, 0).announces);
     ask_send(&world, &record, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 5);
-    fake_tell(&fake, "%0\r\n");
+    fake_say_text(&fake, "%0\r\n");
     world_until_done(&world, &record, 2);
     assert_int_equal(record.verdicts[0], REDLOCK_VERDICT_ABSENT);
     end(&fake, &world);
@@ -194,7 +194,7 @@ static void expect_broken(const char *stream) {
     ask_vote(&vote, "a");
     ask_send(&world, &vote, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 2);
-    fake_tell(&fake, stream);
+    fake_say_text(&fake, stream);
     world_until_done(&world, &vote, 1);
     assert_int_equal(vote.verdicts[0], REDLOCK_VERDICT_PROTOCOL);
     assert_int_equal(fake_await_end(&fake, &world), FAKE_RESET);
@@ -222,13 +222,13 @@ static void expect_weaker(const char *hello, bool untracks, const char *why) {
     for (int i = 0; i < 2; i++) {
         fake_accept(&fake, &world);
         fake_await(&fake, &world, GREETED);
-        fake_tell(&fake, hello);
+        fake_say_text(&fake, hello);
         fake_introduce(&fake, 1);
-        fake_tell(&fake, SCRIPTS);
+        fake_say_text(&fake, SCRIPTS);
         if (untracks) {
             fake_await(&fake, &world, GREETED + 1);
             assert_true(was_sent(&fake, "TRACKING\r\n$3\r\nOFF\r\n"));
-            fake_tell(&fake, "+OK\r\n");
+            fake_say_text(&fake, "+OK\r\n");
         }
         world_until_ready(&world, 1);
         assert_int_equal(fake.seen, GREETED + untracks);
@@ -236,7 +236,7 @@ static void expect_weaker(const char *hello, bool untracks, const char *why) {
         ask_vote(&vote, "a");
         ask_send(&world, &vote, 1, 1000, 0);
         fake_await(&fake, &world, GREETED + untracks + 2);
-        fake_tell(&fake, "+OK\r\n:1\r\n");
+        fake_say_text(&fake, "+OK\r\n:1\r\n");
         world_until_done(&world, &vote, 1);
         assert_int_equal(vote.verdicts[0], REDLOCK_VERDICT_GRANTED);
         assert_int_equal(times_logged(&world, WEAKER), 1); /* once */
@@ -280,7 +280,7 @@ static void test_resp3_where_it_was_refused(void **state) {
     ask_vote(&vote, "a");
     ask_send(&world, &vote, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 2);
-    fake_tell(&fake, FLUSHED);
+    fake_say_text(&fake, FLUSHED);
     world_until_done(&world, &vote, 1);
     assert_int_equal(vote.verdicts[0], REDLOCK_VERDICT_PROTOCOL);
     assert_int_equal(world.losses, 0);
@@ -306,7 +306,7 @@ static void test_not_about_hello(void **state) {
         open_fake(&fake, &world);
         fake_accept(&fake, &world);
         fake_await(&fake, &world, GREETED);
-        fake_tell(&fake, table[i].reply);
+        fake_say_text(&fake, table[i].reply);
         world_until_verdict(&world, 0, table[i].verdict);
         assert_int_equal(times_logged(&world, WEAKER), 0);
         end(&fake, &world);
@@ -349,11 +349,11 @@ static void test_looks_on_the_second_connection(void **state) {
         struct ask look;
         assert_true(was_sent(&second, "TRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n"));
         assert_int_equal(net_watched(world.net), 0);
-        fake_tell(&second, OK_TO_HELLO);
+        fake_say_text(&second, OK_TO_HELLO);
         fake_introduce(&second, fake.port);
         fake_say(&second, SUBSCRIBED, cut % sizeof(SUBSCRIBED));
         world_for(&world, 1);
-        fake_tell(&second, &SUBSCRIBED[cut % sizeof(SUBSCRIBED)]);
+        fake_say_text(&second, &SUBSCRIBED[cut % sizeof(SUBSCRIBED)]);
         while (net_watched(world.net) == 0) world_turn(&world, net_now(world.net) + RL_MS);
         assert_int_equal(world.changes, 1); /* any key may have changed before */
         ask_init(&look, NET_WATCH, "k", "", 0);
@@ -362,7 +362,7 @@ static void test_looks_on_the_second_connection(void **state) {
         assert_int_equal(fake.seen, GREETED);
         fake_say(&second, answer, cut);
         world_for(&world, 1);
-        fake_tell(&second, answer + cut);
+        fake_say_text(&second, answer + cut);
         world_until_done(&world, &look, 1);
         world_for(&world, 1);
         assert_int_equal(look.verdicts[0], REDLOCK_VERDICT_GRANTED);
@@ -371,8 +371,8 @@ static void test_looks_on_the_second_connection(void **state) {
         assert_int_equal(world.changes, 3);
         assert_string_equal(world.key, "k");
         assert_int_equal(world.losses, 0); /* that is of the other connection */
-        fake_tell(&second, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\n0 k\r\n" FLUSHED
-                           ">1\r\n$1\r\nx\r\n>2\r\n:1\r\n:2\r\n");
+        fake_say_text(&second, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\n0 k\r\n" FLUSHED
+                               ">1\r\n$1\r\nx\r\n>2\r\n:1\r\n:2\r\n");
         world_for(&world, 5);
         assert_int_equal(world.ranks, 1);
         assert_int_equal(world.changes, 4);
@@ -387,9 +387,9 @@ static void expect_polling(const char *hello, int identity, const char *subscrib
     struct fake fake;
     struct world world;
     struct fake second = begin_second(&fake, &world);
-    fake_tell(&second, hello);
+    fake_say_text(&second, hello);
     fake_introduce(&second, identity ? identity : fake.port);
-    fake_tell(&second, subscribed);
+    fake_say_text(&second, subscribed);
     fake_await_end(&second, &world);
     assert_int_equal(net_watched(world.net), 0);
     if (logged) assert_int_equal(times_logged(&world, logged), 1);
@@ -399,7 +399,7 @@ static void expect_polling(const char *hello, int identity, const char *subscrib
     end_second(&second, &fake, &world);
 }
 
-static void test_second_connections_that_do_not_tell(void **state) {
+static void test_second_connections_that_do_not_report(void **state) {
     (void)state;
     expect_polling("-NOPERM x\r\n-NOPERM x\r\n", 0, SUBSCRIBED,
                    "waiting polls: HELLO is refused: NOPERM x");
@@ -453,8 +453,8 @@ static void test_changes_on_a_server(void **state) {
 }
 
 /* A vote before and one behind it, on one connection that is not read in between. */
-static void expect_told_before_the_vote(struct world *world, struct server *server,
-                                        void (*lose)(struct server *)) {
+static void expect_reported_before_the_vote(struct world *world, struct server *server,
+                                            void (*lose)(struct server *)) {
     struct ask before, behind;
     ask_vote(&before, "k");
     assert_int_equal(ask_and_wait(world, &before),
@@ -493,8 +493,8 @@ static void test_losses_on_a_server(void **state) {
     (void)state;
     server_start(&master, plain);
     open_server(&server, &world, plain, "");
-    for (int i = 0; i < 100; i++) expect_told_before_the_vote(&world, &server, flush);
-    for (int i = 0; i < 100; i++) expect_told_before_the_vote(&world, &server, resynchronise);
+    for (int i = 0; i < 100; i++) expect_reported_before_the_vote(&world, &server, flush);
+    for (int i = 0; i < 100; i++) expect_reported_before_the_vote(&world, &server, resynchronise);
     assert_int_equal(world_node(&world, 0).reconnects, 0);
     world_close(&world);
     server_stop(&server);
@@ -544,7 +544,7 @@ int main(void) {
         cmocka_unit_test(test_resp3_where_it_was_refused),
         cmocka_unit_test(test_not_about_hello),
         cmocka_unit_test(test_looks_on_the_second_connection),
-        cmocka_unit_test(test_second_connections_that_do_not_tell),
+        cmocka_unit_test(test_second_connections_that_do_not_report),
         cmocka_unit_test(test_changes_on_a_server),
         cmocka_unit_test(test_losses_on_a_server),
         cmocka_unit_test(test_refused_by_a_server),

@@ -33,7 +33,7 @@ static void test_encoding(void **state) {
     request.keys_count = 2;
     EXPECT(&request, false, "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nl\r\n");
     assert_int_equal(command_replies(&request), 2);
-    request.op = NET_LOOK;
+    request.op = NET_PEEK_VALUE;
     EXPECT(
         &request, false,
         "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*4\r\n$8\r\nGETRANGE\r\n$4\r\nk\0\r\n\r\n$1\r\n0\r\n$4\r\n1024\r\n");
@@ -79,34 +79,34 @@ static void test_scripts(void **state) {
     assert_false(command_is_guarded(&request));
     request.op = NET_PEEK;
     EXPECT(&request, false, "*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nl\r\n");
-    request.op = NET_LOOK;
+    request.op = NET_PEEK_VALUE;
     EXPECT(
         &request, false,
         "*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n$4\r\n1024\r\n");
 }
 
-static void test_survey(void **state) {
+static void test_server_info(void **state) {
     (void)state;
-    struct net_request survey = {.op = NET_SURVEY};
-    EXPECT(&survey, false, "*1\r\n$4\r\nTIME\r\n");
-    survey.question = NET_ASK_INFO_PERSISTENCE;
-    EXPECT(&survey, false, "*2\r\n$4\r\nINFO\r\n$11\r\npersistence\r\n");
-    survey.question = NET_ASK_SAVE;
-    EXPECT(&survey, false, "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$4\r\nsave\r\n");
+    struct net_request server_info = {.op = NET_SERVER_INFO};
+    EXPECT(&server_info, false, "*1\r\n$4\r\nTIME\r\n");
+    server_info.question = NET_ASK_INFO_PERSISTENCE;
+    EXPECT(&server_info, false, "*2\r\n$4\r\nINFO\r\n$11\r\npersistence\r\n");
+    server_info.question = NET_ASK_SAVE;
+    EXPECT(&server_info, false, "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$4\r\nsave\r\n");
     /* Nothing but questions, and none for a password. */
     for (unsigned q = 0; q < NET_QUESTIONS; q++) {
         struct buffer out = {0};
-        survey.question = (enum net_question)q;
+        server_info.question = (enum net_question)q;
         size_t nonce_at;
-        assert_true(command_encode(&survey, 0, false, &out, (size_t)1 << 20, &nonce_at));
+        assert_true(command_encode(&server_info, 0, false, &out, (size_t)1 << 20, &nonce_at));
         assert_null(memmem(buffer_data(&out), buffer_bytes(&out), "pass", 4));
         assert_non_null(memmem(buffer_data(&out), buffer_bytes(&out),
                                q == NET_ASK_TIME    ? "TIME"
                                : q < NET_ASK_POLICY ? "INFO"
                                                     : "GET",
                                3));
-        assert_int_equal(command_replies(&survey), 1);
-        assert_false(net_op_is_write(survey.op));
+        assert_int_equal(command_replies(&server_info), 1);
+        assert_false(net_op_is_write(server_info.op));
         buffer_free(&out);
     }
 }
@@ -157,16 +157,16 @@ static void test_answers(void **state) {
         {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n", REDLOCK_VERDICT_NONE},
         {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n*1\r\n$1\r\na\r\n", REDLOCK_VERDICT_NONE},
         {NET_SCAN, 1, "*0\r\n", REDLOCK_VERDICT_NONE},
-        {NET_SURVEY, 0, "$9\r\nrole:slav\r\n", REDLOCK_VERDICT_GRANTED},
-        {NET_SURVEY, 0, "*2\r\n$4\r\nsave\r\n$0\r\n\r\n", REDLOCK_VERDICT_GRANTED},
-        {NET_SURVEY, 0, "*0\r\n", REDLOCK_VERDICT_GRANTED},
-        {NET_SURVEY, 0, "-NOPERM x\r\n", REDLOCK_VERDICT_NOPERM},
-        {NET_SURVEY, 0, "-ERR unknown command 'CONFIG'\r\n", REDLOCK_VERDICT_ERROR},
-        {NET_SURVEY, 0, "+OK\r\n", REDLOCK_VERDICT_NONE},
-        {NET_SURVEY, 0, ":1\r\n", REDLOCK_VERDICT_NONE},
-        {NET_SURVEY, 0, "$-1\r\n", REDLOCK_VERDICT_NONE},
-        {NET_SURVEY, 0, "*2\r\n:1\r\n:2\r\n", REDLOCK_VERDICT_NONE},
-        {NET_SURVEY, 0, "*1\r\n*1\r\n$1\r\na\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SERVER_INFO, 0, "$9\r\nrole:slav\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SERVER_INFO, 0, "*2\r\n$4\r\nsave\r\n$0\r\n\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SERVER_INFO, 0, "*0\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SERVER_INFO, 0, "-NOPERM x\r\n", REDLOCK_VERDICT_NOPERM},
+        {NET_SERVER_INFO, 0, "-ERR unknown command 'CONFIG'\r\n", REDLOCK_VERDICT_ERROR},
+        {NET_SERVER_INFO, 0, "+OK\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SERVER_INFO, 0, ":1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SERVER_INFO, 0, "$-1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SERVER_INFO, 0, "*2\r\n:1\r\n:2\r\n", REDLOCK_VERDICT_NONE},
+        {NET_SERVER_INFO, 0, "*1\r\n*1\r\n$1\r\na\r\n", REDLOCK_VERDICT_NONE},
     };
     struct reader reader;
     struct net_bytes keys[2] = {{"k", 1}, {"l", 1}};
@@ -260,7 +260,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_encoding),
         cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_survey),
+        cmocka_unit_test(test_server_info),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_first_error_of_several),

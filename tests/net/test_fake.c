@@ -65,7 +65,7 @@ static int send_busy_call(void) {
     ask_send(&world, &second, 1, 1000, 0);
     if (ask_send(&world, &first, 1, 1000, 0) != 0) return 1;
     fake_await(&fake, &world, GREETED + 2);
-    fake_tell(&fake, "+OK\r\n$-1\r\n");
+    fake_say_text(&fake, "+OK\r\n$-1\r\n");
     world_for(&world, 200);
     bool right = first.done == 1 && second.done == 1 &&
                  first.verdicts[0] == REDLOCK_VERDICT_GRANTED &&
@@ -107,7 +107,7 @@ static void expect_end(const char *bad, size_t bytes, int verdict) {
     assert_int_equal(fake_await_end(&fake, &world), FAKE_RESET);
     fake_greet(&fake, &world);
     fake_await(&fake, &world, GREETED + 1);
-    fake_tell(&fake, ":1\r\n");
+    fake_say_text(&fake, ":1\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_GRANTED);
     end(&fake, &world);
@@ -127,13 +127,13 @@ static void expect_second_time(const char *answer, int verdict) {
     fake_greet(&fake, &world);
     fake_await(&fake, &world, GREETED + 1);
     assert_int_equal(release.done, 0);
-    fake_tell(&fake, answer);
+    fake_say_text(&fake, answer);
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], verdict);
     /* The call itself is as new when it is made anew. */
     ask_send(&world, &release, 1, 1000, 4000);
     fake_await(&fake, &world, GREETED + 2);
-    fake_tell(&fake, ":0\r\n");
+    fake_say_text(&fake, ":0\r\n");
     world_until_done(&world, &release, 2);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_ABSENT);
     end(&fake, &world);
@@ -193,7 +193,7 @@ static void test_unasked_answer(void **state) {
     struct world world;
     (void)state;
     begin(&fake, &world);
-    fake_tell(&fake, "+OK\r\n");
+    fake_say_text(&fake, "+OK\r\n");
     assert_int_equal(fake_await_end(&fake, &world),
                      FAKE_FIN); /* nothing of ours was under way: a plain close */
     assert_int_equal(world_node(&world, 0).verdict, REDLOCK_VERDICT_PROTOCOL);
@@ -212,7 +212,7 @@ static void test_closed_within_an_answer(void **state) {
     ask_init(&set, NET_ACQUIRE, "a", "t", 1000);
     ask_send(&world, &set, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 1);
-    fake_tell(&fake, "+O");
+    fake_say_text(&fake, "+O");
     fake_hang_up(&fake);
     world_until_done(&world, &set, 1);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_DISCONNECTED);
@@ -236,9 +236,9 @@ static void test_one_bad_node_is_one_bad_node(void **state) {
     assert_int_equal(ask_send(&world, &set, 3, 1000, 0), 3);
     fake_await(&good, &world, GREETED + 1);
     fake_await(&bad, &world, GREETED + 1);
-    fake_tell(&bad, "?\r\n");
+    fake_say_text(&bad, "?\r\n");
     world_until_done(&world, &set, 1);
-    fake_tell(&good, "+OK\r\n");
+    fake_say_text(&good, "+OK\r\n");
     world_until_done(&world, &set, 2);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_int_equal(set.verdicts[1], REDLOCK_VERDICT_PROTOCOL);
@@ -286,7 +286,7 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
     world_open_urls(&world, url);
     fake_accept(&fake, &world);
     fake_await(&fake, &world, GREETED + 1);
-    fake_tell(&fake, first_words);
+    fake_say_text(&fake, first_words);
     world_until_verdict(&world, 0, verdict);
     if (!strstr(world_node(&world, 0).text, text))
         fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
@@ -341,7 +341,7 @@ static void test_info_forbidden(void **state) {
     world_open_urls(&world, url);
     fake_accept(&fake, &world);
     fake_await(&fake, &world, GREETED);
-    fake_tell(&fake, "-NOPERM this user has no permissions\r\n:1\r\n:0\r\n:0\r\n:0\r\n");
+    fake_say_text(&fake, "-NOPERM this user has no permissions\r\n:1\r\n:0\r\n:0\r\n:0\r\n");
     world_until_ready(&world, 1);
     assert_string_equal(world_node(&world, 0).run_id, "");
     assert_false(world_node(&world, 0).uses_transactions);
@@ -361,13 +361,13 @@ static void test_noscript_before_a_release(void **state) {
     ask_send(&world, &set, 1, 1000, 0);
     ask_send(&world, &release, 1, 1000, 1000);
     fake_await(&fake, &world, GREETED + 2);
-    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
     world_until_done(&world, &set, 1);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ERROR);
-    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
     fake_await(&fake, &world, GREETED + 3); /* the release again, and nothing else */
     assert_null(memmem(fake.input + fake.input_bytes - 60, 60, "PX", 2));
-    fake_tell(&fake, ":0\r\n");
+    fake_say_text(&fake, ":0\r\n");
     world_until_done(&world, &set, 2);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ABSENT);
     assert_int_equal(fake.seen, GREETED + 3);
@@ -376,9 +376,9 @@ static void test_noscript_before_a_release(void **state) {
     ask_init(&set, NET_ACQUIRE, "a b", "t", 1000);
     ask_send(&world, &set, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 4);
-    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
     fake_await(&fake, &world, GREETED + 5);
-    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
     world_until_done(&world, &set, 1);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ERROR);
     end(&fake, &world);
@@ -401,7 +401,7 @@ static void test_a_peer_that_does_not_read(void **state) {
     /* The limit is on what waits here: what the kernel took does not count. */
     assert_in_range(taken, 15, CALLS);
     fake_await(&fake, &world, GREETED + taken);
-    for (size_t i = 0; i < taken; i++) fake_tell(&fake, "+OK\r\n");
+    for (size_t i = 0; i < taken; i++) fake_say_text(&fake, "+OK\r\n");
     world_until_done(&world, &sets[taken - 1], 1);
     free(token);
     end(&fake, &world);
@@ -418,7 +418,7 @@ static void begin_refusing(struct fake *fake, struct fake *second, struct world 
     fake_accept(fake, world);
     fake_await(fake, world, GREETED);
     fake_introduce(fake, fake->port);
-    fake_tell(fake, "-NOPERM\r\n-NOPERM\r\n-NOPERM\r\n-NOPERM\r\n");
+    fake_say_text(fake, "-NOPERM\r\n-NOPERM\r\n-NOPERM\r\n-NOPERM\r\n");
     world_until_ready(world, 1);
 }
 
@@ -442,14 +442,14 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     assert_int_equal(accept(fake.listener, NULL, NULL),
                      -1); /* not even connected: the SET is unanswered */
     fake_await(&fake, &world, GREETED + 1);
-    fake_tell(&fake, "+OK\r\n");
+    fake_say_text(&fake, "+OK\r\n");
     fake_accept(&second, &world);
     fake_await(&second, &world, 1);
     fake_introduce(&second, fake.port);
     fake_await(&second, &world, 1 + 3); /* WATCH, PTTL, GETRANGE */
-    fake_tell(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
+    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
     fake_await(&second, &world, 1 + 3 + 3); /* MULTI, DEL, EXEC */
-    fake_tell(&second, "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+    fake_say_text(&second, "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_GRANTED);
@@ -460,9 +460,9 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     ask_send(&world, &release, 1, 1000, 4000);
     for (size_t try = 0; try < 3; try++) {
         fake_await(&second, &world, 7 + try * 6 + 3);
-        fake_tell(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
+        fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
         fake_await(&second, &world, 7 + try * 6 + 6);
-        fake_tell(&second, "+OK\r\n+QUEUED\r\n*-1\r\n");
+        fake_say_text(&second, "+OK\r\n+QUEUED\r\n*-1\r\n");
     }
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_ERROR);
@@ -471,9 +471,9 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     ask_init(&release, NET_EXTEND, "k", "t", 5000);
     ask_send(&world, &release, 1, 1000, 0);
     fake_await(&second, &world, 25 + 3);
-    fake_tell(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
+    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
     fake_await(&second, &world, 25 + 6);
-    fake_tell(&second, "+OK\r\n-READONLY x\r\n-EXECABORT y\r\n");
+    fake_say_text(&second, "+OK\r\n-READONLY x\r\n-EXECABORT y\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_READONLY);
     end_refusing(&fake, &second, &world);

@@ -13,7 +13,7 @@
 #define FENCE INT64_C(1700000000000000)
 
 static uint64_t nonces[1];
-static int64_t told[RL_STRIPES];
+static int64_t reported[RL_STRIPES];
 
 static void begin(struct server *server, struct world *world, const char *const *arguments,
                   const char *userinfo) {
@@ -53,7 +53,7 @@ static int read_fences(struct world *world, bool kept) {
     ask_init(&ask, NET_FENCES, "", "", 0);
     ask.request.nonces = nonces;
     ask.request.was_kept = kept;
-    ask.fences = told;
+    ask.fences = reported;
     return ask_and_wait(world, &ask);
 }
 
@@ -131,7 +131,7 @@ static void records(struct world *world, struct server *server) {
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_RECOVERING); /* of the old nonce */
     nonces[0] = UINT64_MAX;
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_GRANTED);
-    assert_memory_equal(told, floor, sizeof(floor));
+    assert_memory_equal(reported, floor, sizeof(floor));
 
     /* Written anew: the fences go along, and are what they were. Then kept, and raised under the
      * name of a nonce. */
@@ -140,12 +140,12 @@ static void records(struct world *world, struct server *server) {
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_RECOVERING);
     nonces[0] = 5;
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_GRANTED);
-    assert_memory_equal(told, floor, sizeof(floor));
+    assert_memory_equal(reported, floor, sizeof(floor));
     assert_int_equal(write_record(world, (struct change){.expected = 5, .nonce = 6, .keep = true}),
                      REDLOCK_VERDICT_GRANTED);
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_RECOVERING);
     assert_int_equal(read_fences(world, true), REDLOCK_VERDICT_GRANTED);
-    assert_memory_equal(told, floor, sizeof(floor));
+    assert_memory_equal(reported, floor, sizeof(floor));
     floor[0] = 77;
     floor[1] = 5; /* lower than what is there */
     assert_int_equal(
@@ -155,8 +155,8 @@ static void records(struct world *world, struct server *server) {
     nonces[0] = 7;
     assert_int_equal(read_fences(world, true), REDLOCK_VERDICT_RECOVERING);
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_GRANTED);
-    assert_int_equal(told[0], 77);
-    assert_int_equal(told[1], REDLOCK_FENCE_MAX - 1);
+    assert_int_equal(reported[0], 77);
+    assert_int_equal(reported[1], REDLOCK_FENCE_MAX - 1);
     assert_int_equal(server_ask_integer(server, "DBSIZE"), 2);
 }
 
@@ -218,7 +218,7 @@ static void one_key(struct world *world, struct server *server) {
     assert_int_equal(ask_fence(world, NET_CONFIRM, "k", "t3", REDLOCK_FENCE_MAX),
                      REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask_one(world, NET_PEEK, "k", "", 0), REDLOCK_VERDICT_GRANTED);
-    assert_int_equal(ask_one(world, NET_LOOK, "k", "", 0), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(ask_one(world, NET_PEEK_VALUE, "k", "", 0), REDLOCK_VERDICT_GRANTED);
 }
 
 static void wrong_nonce(struct world *world, struct server *server) {

@@ -298,8 +298,9 @@ static void test_one_reply(void **state) {
             right && table[i].op == NET_RAISE && answer.verdict == REDLOCK_VERDICT_STALE;
         if (right)
             assert_int_equal(answer.fence, stale_raise ? strtoll(table[i].text + 1, NULL, 10) : 0);
-        bool told = right && table[i].op == NET_FENCES && answer.verdict == REDLOCK_VERDICT_GRANTED;
-        if (right) assert_int_equal(answer.fences != NULL, told);
+        bool reported =
+            right && table[i].op == NET_FENCES && answer.verdict == REDLOCK_VERDICT_GRANTED;
+        if (right) assert_int_equal(answer.fences != NULL, reported);
     }
     reader_close(&reader);
 }
@@ -346,7 +347,7 @@ static void test_two_replies(void **state) {
     reader_close(&reader);
 }
 
-static void test_record_and_fences_told(void **state) {
+static void test_record_and_fences_reported(void **state) {
     struct net_request record = guarded(NET_RECORD, 0), request = guarded(NET_FENCES, 0);
     struct net_reply answer;
     struct reader reader;
@@ -462,7 +463,7 @@ int main(void) {
         cmocka_unit_test(test_nonce_of_each_node),
         cmocka_unit_test(test_one_reply),
         cmocka_unit_test(test_two_replies),
-        cmocka_unit_test(test_record_and_fences_told),
+        cmocka_unit_test(test_record_and_fences_reported),
         cmocka_unit_test(test_any_reply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

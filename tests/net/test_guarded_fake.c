@@ -94,7 +94,7 @@ static void test_errors_in_between(void **state) {
         ask_send(&world, &asks[i], 1, 1000, 0);
     }
     fake_await(&fake, &world, GREETED + 2 * ROWS);
-    for (size_t i = 0; i < ROWS; i++) fake_tell(&fake, table[i].replies);
+    for (size_t i = 0; i < ROWS; i++) fake_say_text(&fake, table[i].replies);
     world_until_done(&world, &asks[ROWS - 1], 1);
     for (size_t i = 0; i < ROWS; i++) assert_int_equal(asks[i].verdicts[0], table[i].verdict);
     assert_int_equal(fake.seen, GREETED + 2 * ROWS);
@@ -109,7 +109,7 @@ static void expect_end(enum net_op op, const char *keys, const char *bad) {
     ask_guarded(&ask, op, keys);
     ask_send(&world, &ask, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + (op == NET_ACQUIRE && !strchr(keys, ' ') ? 2 : 1));
-    fake_tell(&fake, bad);
+    fake_say_text(&fake, bad);
     world_until_done(&world, &ask, 1);
     assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_PROTOCOL);
     /* What leaves no key needs no reset. */
@@ -137,20 +137,20 @@ static void test_wrong_kinds(void **state) {
 
 /* Data that are nobody's of ours are told as such; the connection and the calls on it live on. */
 static void test_no_fences(void **state) {
-    static int64_t told[RL_STRIPES];
+    static int64_t reported[RL_STRIPES];
     struct fake fake;
     struct world world;
     struct ask fences, peek;
     (void)state;
     begin(&fake, &world);
     ask_guarded(&fences, NET_FENCES, "");
-    fences.fences = told;
+    fences.fences = reported;
     ask_init(&peek, NET_PEEK, "a", "", 0);
     ask_send(&world, &fences, 1, 1000, 0);
     ask_send(&world, &peek, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 2);
     assert_true(was_sent(&fake, "ZRANGE\r\n$31\r\nredlock:fences:000000000000000a\r\n"));
-    fake_tell(&fake, "*2\r\n$1\r\nx\r\n$1\r\n1\r\n:5\r\n");
+    fake_say_text(&fake, "*2\r\n$1\r\nx\r\n$1\r\n1\r\n:5\r\n");
     world_until_done(&world, &peek, 1);
     assert_int_equal(fences.verdicts[0], REDLOCK_VERDICT_PROTOCOL);
     assert_false(fences.has_fences);
@@ -159,12 +159,12 @@ static void test_no_fences(void **state) {
 
     ask_send(&world, &fences, 1, 1000, 0);
     fake_await(&fake, &world, GREETED + 3);
-    fake_tell(&fake, "*2\r\n$4\r\n4095\r\n$1\r\n9\r\n");
+    fake_say_text(&fake, "*2\r\n$4\r\n4095\r\n$1\r\n9\r\n");
     world_until_done(&world, &fences, 2);
     assert_int_equal(fences.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_true(fences.has_fences);
-    assert_int_equal(told[4095], 9);
-    assert_int_equal(told[0], 0);
+    assert_int_equal(reported[4095], 9);
+    assert_int_equal(reported[0], 0);
     end(&fake, &world);
 }
 
@@ -180,14 +180,14 @@ static void test_closed_in_between(void **state) {
     ask_send(&world, &set, 1, 1000, 0);
     ask_send(&world, &release, 1, 1000, 4000);
     fake_await(&fake, &world, GREETED + 3);
-    fake_tell(&fake, "+OK\r\n");
+    fake_say_text(&fake, "+OK\r\n");
     fake_hang_up(&fake);
     world_until_done(&world, &set, 1);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_DISCONNECTED);
     fake_greet(&fake, &world);
     fake_await(&fake, &world, GREETED + 1);
     /* The half answer is not carried over to the next connection. */
-    fake_tell(&fake, ":1\r\n");
+    fake_say_text(&fake, ":1\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_GRANTED);
     end(&fake, &world);
@@ -207,11 +207,11 @@ static void expect_sent_again(enum net_op op, const char *keys, const char *repl
     fake_await(&fake, &world, GREETED + 2);
     assert_false(was_sent(&fake, "redlock:fences:000000000000000c"));
     nonces[0] = 0xc; /* what is known by now */
-    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n:5\r\n");
+    fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n:5\r\n");
     fake_await(&fake, &world, GREETED + 3);
     assert_int_equal(ask.done, 0);
     assert_int_equal(was_sent(&fake, "redlock:fences:000000000000000c"), op != NET_RECORD_WRITE);
-    fake_tell(&fake, reply);
+    fake_say_text(&fake, reply);
     world_until_done(&world, &ask, 1);
     assert_int_equal(ask.verdicts[0], verdict);
     end(&fake, &world);
@@ -238,10 +238,10 @@ static void expect_failed(enum net_op op, const char *keys, enum net_op behind) 
     ask_send(&world, &ask, 1, 1000, 0);
     ask_send(&world, &later, 1, 1000, 1000);
     fake_await(&fake, &world, GREETED + 2);
-    fake_tell(&fake, "-NOSCRIPT No matching script.\r\n");
+    fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
     world_until_done(&world, &ask, 1);
     assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_ERROR);
-    fake_tell(&fake, behind == NET_RECORD ? "*0\r\n" : ":0\r\n");
+    fake_say_text(&fake, behind == NET_RECORD ? "*0\r\n" : ":0\r\n");
     world_until_done(&world, &ask, 2);
     assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_ABSENT);
     assert_int_equal(fake.seen, GREETED + 2); /* nothing was sent again */
@@ -284,8 +284,8 @@ static void test_nonce_of_each_node(void **state) {
     assert_false(was_sent(&fake[0], "redlock:fences:000000000000000b"));
     assert_true(was_sent(&fake[1], "redlock:fences:000000000000000b"));
     assert_false(was_sent(&fake[1], "redlock:fences:000000000000000a"));
-    fake_tell(&fake[0], "+OK\r\n:1\r\n");
-    fake_tell(&fake[1], "+OK\r\n:0\r\n");
+    fake_say_text(&fake[0], "+OK\r\n:1\r\n");
+    fake_say_text(&fake[1], "+OK\r\n:0\r\n");
     world_until_done(&world, &ask, 2);
     assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask.verdicts[1], REDLOCK_VERDICT_STALE);
@@ -294,10 +294,10 @@ static void test_nonce_of_each_node(void **state) {
     ask_guarded(&ask, NET_ACQUIRE, "a b");
     assert_int_equal(ask_send(&world, &ask, 2, 1000, 0), 2);
     fake_await(&fake[1], &world, GREETED + 3);
-    fake_tell(&fake[1], "-NOSCRIPT No matching script.\r\n");
+    fake_say_text(&fake[1], "-NOSCRIPT No matching script.\r\n");
     fake_await(&fake[1], &world, GREETED + 4);
     assert_false(was_sent(&fake[1], "redlock:fences:000000000000000a"));
-    fake_tell(&fake[1], ":1\r\n");
+    fake_say_text(&fake[1], ":1\r\n");
     world_until_done(&world, &ask, 1);
     assert_int_equal(ask.verdicts[1], REDLOCK_VERDICT_GRANTED);
     world_close(&world);
@@ -313,8 +313,8 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
     open_guarded(&fake, &world);
     fake_accept(&fake, &world);
     fake_await(&fake, &world, GREETED);
-    fake_tell(&fake, FAKE_HELLO);
-    fake_tell(&fake, first_words);
+    fake_say_text(&fake, FAKE_HELLO);
+    fake_say_text(&fake, first_words);
     world_until_verdict(&world, 0, verdict);
     if (!strstr(world_node(&world, 0).text, text))
         fail_msg("\"%s\" lacks \"%s\"", world_node(&world, 0).text, text);
@@ -364,8 +364,8 @@ static void expect_welcome(const char *first_words) {
     open_guarded(&fake, &world);
     fake_accept(&fake, &world);
     fake_await(&fake, &world, GREETED);
-    fake_tell(&fake, FAKE_HELLO);
-    fake_tell(&fake, first_words);
+    fake_say_text(&fake, FAKE_HELLO);
+    fake_say_text(&fake, first_words);
     world_until_ready(&world, 1);
     end(&fake, &world);
 }
@@ -409,7 +409,7 @@ static void test_reconnect(void **state) {
     assert_int_equal(fake_await_end(&fake, &world), FAKE_RESET); /* a SET is unanswered */
     fake_greet(&fake, &world);
     fake_await(&fake, &world, GREETED + 1);
-    fake_tell(&fake, ":1\r\n");
+    fake_say_text(&fake, ":1\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_GRANTED);
     world_until_ready(&world, 1);

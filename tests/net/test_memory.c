@@ -112,7 +112,7 @@ static void one_life(const char *url, const char *keys) {
     assert_true(set == REDLOCK_VERDICT_GRANTED ||
                 (has_failed && set == REDLOCK_VERDICT_DENIED)); /* by our lost SET */
     assert_int_equal(insist(net, NET_EXTEND, keys), REDLOCK_VERDICT_GRANTED);
-    assert_int_equal(insist(net, NET_LOOK, keys), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(insist(net, NET_PEEK_VALUE, keys), REDLOCK_VERDICT_GRANTED);
     int release = insist(net, NET_RELEASE, keys);
     assert_true(release == REDLOCK_VERDICT_GRANTED ||
                 (has_failed && release == REDLOCK_VERDICT_ABSENT));

@@ -153,7 +153,7 @@ static void test_a_late_answer_is_used(void **state) {
     end(&world, &fake, 1);
 }
 
-static void test_a_late_refusal_is_told(void **state) {
+static void test_a_late_refusal_is_reported(void **state) {
     static const char *const names[1] = {"hang0"};
     struct fake fake;
     struct world world;
@@ -202,7 +202,7 @@ int main(void) {
         cmocka_unit_test(test_hanging_names_take_few_threads),
         cmocka_unit_test(test_closing_does_not_wait),
         cmocka_unit_test(test_a_late_answer_is_used),
-        cmocka_unit_test(test_a_late_refusal_is_told),
+        cmocka_unit_test(test_a_late_refusal_is_reported),
         cmocka_unit_test(test_names_that_hang_keep_no_majority_away),
         cmocka_unit_test(test_names_that_waited_are_asked),
     };

@@ -63,7 +63,7 @@ static void looking(struct world *world, struct server *server) {
     static char big[1200];
     memset(big, 'v', sizeof(big));
     freeReplyObject(server_ask(server, "SET look %b PX 60000", "a\0b\r\n", (size_t)5));
-    ask_init(&ask, NET_LOOK, "look", "", 0);
+    ask_init(&ask, NET_PEEK_VALUE, "look", "", 0);
     ask_send(world, &ask, 1, 1000, 0);
     world_until_done(world, &ask, 1);
     assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_GRANTED);
@@ -85,9 +85,9 @@ static void looking(struct world *world, struct server *server) {
     assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask.value_bytes, 0);
 
-    assert_int_equal(ask_one(world, NET_LOOK, "nothing", "", 0), REDLOCK_VERDICT_ABSENT);
+    assert_int_equal(ask_one(world, NET_PEEK_VALUE, "nothing", "", 0), REDLOCK_VERDICT_ABSENT);
     server_ask_integer(server, "RPUSH list x");
-    assert_int_equal(ask_one(world, NET_LOOK, "list", "", 0), REDLOCK_VERDICT_WRONGTYPE);
+    assert_int_equal(ask_one(world, NET_PEEK_VALUE, "list", "", 0), REDLOCK_VERDICT_WRONGTYPE);
     freeReplyObject(server_ask(server, "FLUSHALL"));
 }
 

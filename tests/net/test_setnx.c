@@ -146,7 +146,7 @@ static void test_words(void **state) {
         &request,
         "*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n*4\r\n$8\r\nGETRANGE\r\n$1\r\nk\r\n$1\r\n0\r\n"
         "$2\r\n39\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*1\r\n$4\r\nTIME\r\n");
-    request.op = NET_LOOK;
+    request.op = NET_PEEK_VALUE;
     expect(
         &request,
         "*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nTIME\r\n*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n"
@@ -247,16 +247,16 @@ static void test_wrong_answers(void **state) {
                                          "*4\r\n" TIME_AT
                                          ":-1\r\n-WRONGTYPE Operation\r\n*2\r\n$-1\r\n$-1\r\n"};
 #undef QUEUED
-    assert_false(feed(NET_LOOK, undone, &answer));
-    assert_false(feed(NET_LOOK, three, &answer));
-    assert_false(feed(NET_LOOK, no_left, &answer));
-    assert_false(feed(NET_LOOK, at_once, &answer));
-    assert_true(feed(NET_LOOK, nothing_beside, &answer));
+    assert_false(feed(NET_PEEK_VALUE, undone, &answer));
+    assert_false(feed(NET_PEEK_VALUE, three, &answer));
+    assert_false(feed(NET_PEEK_VALUE, no_left, &answer));
+    assert_false(feed(NET_PEEK_VALUE, at_once, &answer));
+    assert_true(feed(NET_PEEK_VALUE, nothing_beside, &answer));
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_GRANTED);
     assert_int_equal(answer.value.bytes, 1);
-    assert_true(feed(NET_LOOK, list_beside, &answer));
+    assert_true(feed(NET_PEEK_VALUE, list_beside, &answer));
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_GRANTED);
-    assert_true(feed(NET_LOOK, a_list, &answer));
+    assert_true(feed(NET_PEEK_VALUE, a_list, &answer));
     assert_int_equal(answer.verdict, REDLOCK_VERDICT_WRONGTYPE);
 }
 
@@ -300,7 +300,7 @@ static void every_request(struct world *world, struct server *server) {
     assert_int_equal(server_ask_integer(server, "PTTL k"), -1);
     assert_in_range(server_ask_integer(server, "PTTL redlock:setnx:k"), 60000, 63000);
     assert_int_equal(ask(world, NET_ACQUIRE, "k", "t2", 60000, NULL), REDLOCK_VERDICT_DENIED);
-    assert_int_equal(ask(world, NET_LOOK, "k", "", 0, &look), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(ask(world, NET_PEEK_VALUE, "k", "", 0, &look), REDLOCK_VERDICT_GRANTED);
     assert_int_equal(look.value_bytes, 2);
     assert_memory_equal(look.value, "t1", 2);
     assert_in_range(look.remaining_ms, 60000, 63000);
@@ -318,7 +318,7 @@ static void every_request(struct world *world, struct server *server) {
     assert_int_equal(server_ask_integer(server, "DBSIZE"), 0);
     assert_int_equal(ask(world, NET_RELEASE, "k", "t1", 0, NULL), REDLOCK_VERDICT_ABSENT);
     assert_int_equal(ask(world, NET_EXTEND, "k", "t1", 1000, NULL), REDLOCK_VERDICT_ABSENT);
-    assert_int_equal(ask(world, NET_LOOK, "k", "", 0, NULL), REDLOCK_VERDICT_ABSENT);
+    assert_int_equal(ask(world, NET_PEEK_VALUE, "k", "", 0, NULL), REDLOCK_VERDICT_ABSENT);
     assert_int_equal(server_ask_integer(server, "DBSIZE"), 0); /* never recreated */
 }
 
@@ -347,7 +347,7 @@ static void over(struct world *world, struct server *server) {
     assert_int_equal(ask(world, NET_EXTEND, "k", "t1", 60000, NULL), REDLOCK_VERDICT_ABSENT);
     assert_int_equal(ask(world, NET_RELEASE, "k", "t1", 0, NULL), REDLOCK_VERDICT_ABSENT);
     assert_int_equal(stamp_in(server, "k"), past);
-    assert_int_equal(ask(world, NET_LOOK, "k", "", 0, NULL), REDLOCK_VERDICT_ABSENT);
+    assert_int_equal(ask(world, NET_PEEK_VALUE, "k", "", 0, NULL), REDLOCK_VERDICT_ABSENT);
     assert_int_equal(ask(world, NET_PEEK, "k", "", 0, NULL), REDLOCK_VERDICT_ABSENT);
     assert_int_equal(ask(world, NET_ACQUIRE, "k", "t2", 60000, NULL), REDLOCK_VERDICT_GRANTED);
     assert_int_equal(ask(world, NET_RELEASE, "k", "t1", 0, NULL), REDLOCK_VERDICT_DENIED);
@@ -399,7 +399,7 @@ static void what_may_be_taken(struct world *world, struct server *server) {
     assert_int_equal(ask(world, NET_ACQUIRE, "k", "t", 60000, NULL), REDLOCK_VERDICT_DENIED);
     assert_int_equal(ask(world, NET_EXTEND, "k", "t", 60000, NULL), REDLOCK_VERDICT_WRONGTYPE);
     assert_int_equal(ask(world, NET_RELEASE, "k", "t", 0, NULL), REDLOCK_VERDICT_WRONGTYPE);
-    assert_int_equal(ask(world, NET_LOOK, "k", "", 0, NULL), REDLOCK_VERDICT_WRONGTYPE);
+    assert_int_equal(ask(world, NET_PEEK_VALUE, "k", "", 0, NULL), REDLOCK_VERDICT_WRONGTYPE);
     freeReplyObject(server_ask(server, "FLUSHALL"));
 }
 

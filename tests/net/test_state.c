@@ -26,32 +26,32 @@ static void open_server(struct world *world, const struct server *server, bool g
 
 /* ---- NET_STATE ---- */
 
-static int ask_state(struct world *world, struct net_state *told) {
+static int ask_state(struct world *world, struct net_state *reported) {
     struct ask ask;
     ask_init(&ask, NET_STATE, "", "", 0);
     int verdict = ask_and_wait(world, &ask);
     assert_int_equal(ask.has_state, verdict == REDLOCK_VERDICT_GRANTED);
-    *told = ask.told;
+    *reported = ask.reported;
     return verdict;
 }
 
 static void expect_state(struct server *server, struct server *other, bool guarded) {
     struct world world;
-    struct net_state told, again;
+    struct net_state reported, again;
     open_server(&world, server, guarded);
-    assert_int_equal(ask_state(&world, &told), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(ask_state(&world, &reported), REDLOCK_VERDICT_GRANTED);
     int64_t now_us = (int64_t)time(NULL) * 1000000;
-    assert_in_range(told.wall_us, now_us - 2000000, now_us + 2000000);
-    assert_int_equal(strlen(told.replid), 40);
-    assert_false(told.replica);
-    assert_int_equal(told.replicas, 0);
-    assert_false(told.may_evict);
-    assert_int_equal(told.evicted, 0);
+    assert_in_range(reported.wall_us, now_us - 2000000, now_us + 2000000);
+    assert_int_equal(strlen(reported.replid), 40);
+    assert_false(reported.replica);
+    assert_int_equal(reported.replicas, 0);
+    assert_false(reported.may_evict);
+    assert_int_equal(reported.evicted, 0);
 
     freeReplyObject(server_ask(server, "CONFIG SET maxmemory-policy volatile-random"));
     assert_int_equal(ask_state(&world, &again), REDLOCK_VERDICT_GRANTED);
     assert_true(again.may_evict);
-    assert_in_range(again.wall_us, told.wall_us + 1, told.wall_us + 60000000);
+    assert_in_range(again.wall_us, reported.wall_us + 1, reported.wall_us + 60000000);
     freeReplyObject(server_ask(server, "SET gone x PX 60000"));
     freeReplyObject(server_ask(server, "CONFIG SET maxmemory 1"));
     freeReplyObject(server_ask(server, "SET other x"));
@@ -68,14 +68,14 @@ static void expect_state(struct server *server, struct server *other, bool guard
     freeReplyObject(server_ask(server, "REPLICAOF NO ONE"));
     assert_int_equal(ask_state(&world, &again), REDLOCK_VERDICT_GRANTED);
     assert_false(again.replica);
-    assert_string_not_equal(again.replid, told.replid); /* a round trip is seen afterwards */
+    assert_string_not_equal(again.replid, reported.replid); /* a round trip is seen afterwards */
     world_close(&world);
 }
 
 static bool has_replicas(struct world *world, void *context) {
-    struct net_state told;
-    assert_int_equal(ask_state(world, &told), REDLOCK_VERDICT_GRANTED);
-    return told.replicas == *(unsigned *)context;
+    struct net_state reported;
+    assert_int_equal(ask_state(world, &reported), REDLOCK_VERDICT_GRANTED);
+    return reported.replicas == *(unsigned *)context;
 }
 
 static void test_state_of_servers(void **state) {
@@ -114,12 +114,12 @@ static void say(struct fake *fake, const char *text) {
         snprintf(reply, sizeof(reply), "%s", text);
     else
         snprintf(reply, sizeof(reply), "=%zu\r\ntxt:%s\r\n", strlen(text) + 4, text);
-    fake_tell(fake, reply);
+    fake_say_text(fake, reply);
 }
 
 static struct ask asked;
 
-static void tell_state(struct fake *fake, struct world *world, struct answers answers) {
+static void report_state(struct fake *fake, struct world *world, struct answers answers) {
     char url[64];
     fake_open(fake);
     fake->guarded = true;
@@ -137,7 +137,7 @@ static void tell_state(struct fake *fake, struct world *world, struct answers an
                                    "*2\r\n$4\r\nINFO\r\n$5\r\nstats\r\n";
     size_t bytes = sizeof(commands) - 1;
     assert_memory_equal(fake->input + fake->input_bytes - bytes, commands, bytes);
-    fake_tell(fake, answers.time);
+    fake_say_text(fake, answers.time);
     say(fake, answers.replication);
     say(fake, answers.memory);
     say(fake, answers.stats);
@@ -147,7 +147,7 @@ static void tell_state(struct fake *fake, struct world *world, struct answers an
 static void expect_verdict(struct answers answers, int verdict, bool breaks) {
     struct fake fake;
     struct world world;
-    tell_state(&fake, &world, answers);
+    report_state(&fake, &world, answers);
     if (asked.verdicts[0] != verdict)
         fail_msg("%s %s %s %s: %d, not %d", answers.time, answers.replication, answers.memory,
                  answers.stats, asked.verdicts[0], verdict);
@@ -187,13 +187,13 @@ static void test_what_a_server_should_not_say(void **state) {
     struct fake fake;
     struct world world;
     (void)state;
-    tell_state(&fake, &world, (struct answers){TIME, REPLICATION, MEMORY, STATS});
+    report_state(&fake, &world, (struct answers){TIME, REPLICATION, MEMORY, STATS});
     assert_int_equal(asked.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_true(asked.has_state);
-    assert_int_equal(asked.told.wall_us, INT64_C(1700000000123456));
-    assert_string_equal(asked.told.replid, REPLID);
-    assert_int_equal(asked.told.replicas, 2);
-    assert_true(asked.told.evicted == UINT64_MAX);
+    assert_int_equal(asked.reported.wall_us, INT64_C(1700000000123456));
+    assert_string_equal(asked.reported.replid, REPLID);
+    assert_int_equal(asked.reported.replicas, 2);
+    assert_true(asked.reported.evicted == UINT64_MAX);
     world_close(&world);
     fake_close(&fake);
 
@@ -293,7 +293,7 @@ static void test_quorum_is_asked_for(void **state) {
     for (int guarded = 0; guarded < 2; guarded++) {
         server_ask_integer(&server, "DEL redlock:node");
         open_server(&world, &server, guarded);
-        ask_init(&ask, NET_SURVEY, "", "", 0);
+        ask_init(&ask, NET_SERVER_INFO, "", "", 0);
         ask.request.question = NET_ASK_QUORUM;
         assert_int_equal(ask_and_wait(&world, &ask), REDLOCK_VERDICT_GRANTED);
         assert_int_equal(ask.items, 0);

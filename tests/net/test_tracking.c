@@ -68,7 +68,7 @@ static long long subscribers(void) {
                               "return #redis.call('PUBSUB', 'CHANNELS', 'redlock:wake:*')");
 }
 
-static void a_change_is_told_whoever_makes_it(void **state) {
+static void a_change_is_reported_whoever_makes_it(void **state) {
     (void)state;
     struct world world;
     struct ask ask;
@@ -99,7 +99,7 @@ static void a_change_is_told_whoever_makes_it(void **state) {
     world_close(&world);
 }
 
-static void what_we_do_ourselves_is_not_told(void **state) {
+static void what_we_do_ourselves_is_not_reported(void **state) {
     (void)state;
     struct world world;
     open_world(&world);
@@ -114,7 +114,7 @@ static void what_we_do_ourselves_is_not_told(void **state) {
 }
 
 /* A waiter that tries in vain must not be told of that, or it would never sleep. */
-static void a_try_in_vain_is_not_told(void **state) {
+static void a_try_in_vain_is_not_reported(void **state) {
     (void)state;
     struct world world;
     open_world(&world);
@@ -210,7 +210,7 @@ static void a_look_that_stalls_ends_its_connection_alone(void **state) {
     world_close(&world);
 }
 
-static void a_node_that_does_not_tell_takes_no_look(void **state) {
+static void a_node_that_does_not_report_takes_no_look(void **state) {
     (void)state;
     struct world world;
     struct ask ask;
@@ -226,7 +226,7 @@ static void a_node_that_does_not_tell_takes_no_look(void **state) {
     world_close(&world);
 }
 
-static void a_lost_connection_is_made_again_and_told(void **state) {
+static void a_lost_connection_is_made_again_and_reported(void **state) {
     (void)state;
     struct world world;
     open_world(&world);
@@ -308,7 +308,7 @@ static void a_line_is_by_age_and_forgets_the_dead(void **state) {
     world_close(&world);
 }
 
-static void whose_turn_it_is_is_told(void **state) {
+static void whose_turn_it_is_is_reported(void **state) {
     (void)state;
     struct world world;
     unsigned one = 1;
@@ -365,17 +365,17 @@ int main(int count, char **arguments) {
     (void)arguments;
     guarded = count > 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_is_told_whoever_makes_it),
-        cmocka_unit_test(what_we_do_ourselves_is_not_told),
-        cmocka_unit_test(a_try_in_vain_is_not_told),
+        cmocka_unit_test(a_change_is_reported_whoever_makes_it),
+        cmocka_unit_test(what_we_do_ourselves_is_not_reported),
+        cmocka_unit_test(a_try_in_vain_is_not_reported),
         cmocka_unit_test(a_look_is_at_the_right_place),
         cmocka_unit_test(looks_are_lost_with_their_connection),
         cmocka_unit_test(a_look_that_stalls_ends_its_connection_alone),
-        cmocka_unit_test(a_node_that_does_not_tell_takes_no_look),
-        cmocka_unit_test(a_lost_connection_is_made_again_and_told),
+        cmocka_unit_test(a_node_that_does_not_report_takes_no_look),
+        cmocka_unit_test(a_lost_connection_is_made_again_and_reported),
         cmocka_unit_test(nobody_waits_any_more),
         cmocka_unit_test(a_line_is_by_age_and_forgets_the_dead),
-        cmocka_unit_test(whose_turn_it_is_is_told),
+        cmocka_unit_test(whose_turn_it_is_is_reported),
         cmocka_unit_test(refusals_are_no_failures),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -33,14 +33,14 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     ask->fence = reply->fence;
     ask->count = reply->count;
     ask->has_state = reply->state != NULL;
-    if (reply->state) ask->told = *reply->state;
+    if (reply->state) ask->reported = *reply->state;
     ask->has_fences = reply->fences != NULL;
     if (reply->fences && ask->fences)
         memcpy(ask->fences, reply->fences, RL_STRIPES * sizeof(*ask->fences));
-    if (ask->request.op == NET_RECORD || ask->request.op == NET_SURVEY) join_items(ask, reply);
+    if (ask->request.op == NET_RECORD || ask->request.op == NET_SERVER_INFO) join_items(ask, reply);
 }
 
-static void on_node(void *context, unsigned node) { ((struct world *)context)->told[node]++; }
+static void on_node(void *context, unsigned node) { ((struct world *)context)->reported[node]++; }
 
 static void on_log(void *context, int level, const char *text) {
     struct world *world = context;

@@ -35,14 +35,14 @@ struct ask {
     int64_t fence, count;
     int64_t *fences; /* the test's; where to copy those that are told, NULL: nowhere */
     bool has_fences;
-    struct net_state told; /* of STATE */
+    struct net_state reported; /* of STATE */
     bool has_state;
 };
 
 struct world {
     struct net *net;
     unsigned replies;
-    unsigned told[RL_NODES_MAX];
+    unsigned reported[RL_NODES_MAX];
     unsigned losses;         /* how often we were told that a record or all data may have changed */
     unsigned changes, ranks; /* hints: of changes, and of our rank in a line */
     int rank;                /* the last */

@@ -77,7 +77,7 @@ static bool ask_both(struct comparison *comparison, const struct request *drawn)
 /* All there is at the end, whatever was asked before. */
 static bool compare_all(struct comparison *comparison) {
     for (uint8_t i = 0; i < REQUEST_KEYS; i++) {
-        struct request look = {.op = REQUEST_LOOK, .keys_count = 1, .keys = {i}};
+        struct request look = {.op = REQUEST_PEEK_VALUE, .keys_count = 1, .keys = {i}};
         if (!ask_both(comparison, &look)) return false;
     }
     if (!comparison->guarded) return true;
@@ -96,7 +96,7 @@ static long run(struct comparison *comparison, const struct request *requests, s
     for (size_t i = 0; i < count; i++)
         if (!ask_both(comparison, &requests[i])) return (long)i;
     if (!compare_all(comparison)) return (long)count;
-    if (model_told_all(comparison->model, comparison->now_us / 1000)) return -1;
+    if (model_reported_all(comparison->model, comparison->now_us / 1000)) return -1;
     answer_clear(&comparison->expected);
     answer_clear(&comparison->got);
     answer_line(&comparison->expected, "what was told of changes is not what the table holds");

@@ -7,7 +7,7 @@
 
 #include "model_guarded.h"
 
-struct told {
+struct reported {
     bool exists;
     int64_t expires_ms;
     size_t token_bytes;
@@ -16,7 +16,7 @@ struct told {
 
 struct model {
     struct node_table *table, *snapshot;
-    struct told told[REQUEST_KEYS];
+    struct reported reported[REQUEST_KEYS];
 };
 
 static _Noreturn void die(const char *why) {
@@ -34,33 +34,34 @@ static unsigned number_of(struct node_bytes key) {
 
 static void on_change(void *context, enum node_change change, struct node_bytes key,
                       struct node_bytes token, int64_t expires_ms) {
-    struct told *told = &((struct model *)context)->told[number_of(key)];
-    bool same =
-        told->token_bytes == token.bytes && memcmp(told->token, token.data, token.bytes) == 0;
-    if (token.bytes > sizeof(told->token)) die("told of a token that nobody named");
+    struct reported *reported = &((struct model *)context)->reported[number_of(key)];
+    bool same = reported->token_bytes == token.bytes &&
+                memcmp(reported->token, token.data, token.bytes) == 0;
+    if (token.bytes > sizeof(reported->token)) die("told of a token that nobody named");
     if (change == NODE_CHANGE_SET) {
-        told->exists = true;
-        told->token_bytes = token.bytes;
-        memcpy(told->token, token.data, token.bytes);
-    } else if (!told->exists || !same) {
+        reported->exists = true;
+        reported->token_bytes = token.bytes;
+        memcpy(reported->token, token.data, token.bytes);
+    } else if (!reported->exists || !same) {
         die("told that a key changes which does not exist, or with another token");
     } else if (change != NODE_CHANGE_EXTENDED) {
-        if (told->expires_ms != expires_ms) die("told of another end than before");
-        told->exists = false;
+        if (reported->expires_ms != expires_ms) die("told of another end than before");
+        reported->exists = false;
     }
-    told->expires_ms = expires_ms;
+    reported->expires_ms = expires_ms;
 }
 
-bool model_told_all(struct model *model, int64_t now_ms) {
+bool model_reported_all(struct model *model, int64_t now_ms) {
     for (uint8_t i = 0; i < REQUEST_KEYS; i++) {
-        const struct told *told = &model->told[i];
+        const struct reported *reported = &model->reported[i];
         int64_t left = node_pttl(model->table, request_key(i), now_ms);
-        if (told->exists != (left != -2)) return false;
-        if (!told->exists) continue;
-        if (left != (told->expires_ms == INT64_MAX ? -1 : told->expires_ms - now_ms)) return false;
+        if (reported->exists != (left != -2)) return false;
+        if (!reported->exists) continue;
+        if (left != (reported->expires_ms == INT64_MAX ? -1 : reported->expires_ms - now_ms))
+            return false;
         struct node_bytes token = node_get(model->table, request_key(i), now_ms);
-        if (token.bytes != told->token_bytes) return false;
-        if (token.bytes && memcmp(token.data, told->token, token.bytes) != 0) return false;
+        if (token.bytes != reported->token_bytes) return false;
+        if (token.bytes && memcmp(token.data, reported->token, token.bytes) != 0) return false;
     }
     return true;
 }
@@ -162,7 +163,7 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
         break;
     case REQUEST_PTTL: answer_integer(answer, node_pttl(table, key, now_ms)); break;
     case REQUEST_GET: answer_value(model, key, now_ms, "nil", answer); break;
-    case REQUEST_LOOK:
+    case REQUEST_PEEK_VALUE:
         answer_integer(answer, node_pttl(table, key, now_ms));
         answer_value(model, key, now_ms, "=", answer);
         break;

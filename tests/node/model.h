@@ -23,6 +23,6 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
 size_t model_count(const struct model *model);
 int64_t model_next_end(const struct model *model); /* INT64_MAX: none */
 /* What was told of changes, and nothing else, must lead to the keys that there are. */
-bool model_told_all(struct model *model, int64_t now_ms);
+bool model_reported_all(struct model *model, int64_t now_ms);
 
 #endif

@@ -169,7 +169,7 @@ void real_do(struct real *real, const struct request *request, long long count,
     case REQUEST_ACQUIRE_MANY: do_script(real, NODE_ACQUIRE_MANY, request, answer); break;
     case REQUEST_EXTEND: do_script(real, NODE_EXTEND, request, answer); break;
     case REQUEST_RELEASE: do_script(real, NODE_RELEASE, request, answer); break;
-    case REQUEST_LOOK:
+    case REQUEST_PEEK_VALUE:
         do_key(real, "PTTL", request, answer);
         do_key(real, "GETRANGE", request, answer);
         break;

@@ -23,7 +23,7 @@ enum { REQUEST_KEYS_MAX = 4, REQUEST_STRIPES_MAX = 3, ANSWER_BYTES = 16384 };
     X(RELEASE, 60)                                                                                 \
     X(PTTL, 30)                                                                                    \
     X(GET, 20)                                                                                     \
-    X(LOOK, 20) /* PTTL and GETRANGE, as redlock show asks */                                      \
+    X(PEEK_VALUE, 20) /* PTTL and GETRANGE, as redlock show asks */                                \
     X(SET, 20)                                                                                     \
     X(SET_PX, 15)                                                                                  \
     X(DEL, 20)                                                                                     \

@@ -125,7 +125,7 @@ static void test_extend_needs_the_fences(void **state) {
     node_table_free(table);
 }
 
-static void test_raise_tells_the_highest(void **state) {
+static void test_raise_reports_the_highest(void **state) {
     struct node_table *table = intact_table();
     const struct node_bytes ab[] = {B("a"), B("b")};
     int64_t highest = -1;
@@ -329,7 +329,7 @@ int main(void) {
         cmocka_unit_test(test_zadd_raises_strictly),
         cmocka_unit_test(test_acquire_is_one_step),
         cmocka_unit_test(test_extend_needs_the_fences),
-        cmocka_unit_test(test_raise_tells_the_highest),
+        cmocka_unit_test(test_raise_reports_the_highest),
         cmocka_unit_test(test_confirm_changes_nothing),
         cmocka_unit_test(test_record_is_compare_and_set),
         cmocka_unit_test(test_fences_move_with_the_nonce),

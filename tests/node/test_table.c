@@ -15,34 +15,34 @@
 #define B(text) ((struct node_bytes){text, sizeof(text) - 1})
 
 /* Changes as text: "S a=x@1100 " is SET of a to x until 1100. */
-struct told {
+struct reported {
     char text[512];
     size_t used;
 };
 
 static void on_change(void *context, enum node_change change, struct node_bytes key,
                       struct node_bytes token, int64_t expires_ms) {
-    struct told *told = context;
-    int bytes =
-        snprintf(told->text + told->used, sizeof(told->text) - told->used, "%c %.*s=%.*s@%lld ",
-                 "SEDXL"[change], (int)key.bytes, (const char *)key.data, (int)token.bytes,
-                 (const char *)token.data, expires_ms == INT64_MAX ? -1 : (long long)expires_ms);
-    assert_true(bytes > 0 && (size_t)bytes < sizeof(told->text) - told->used);
-    told->used += (size_t)bytes;
+    struct reported *reported = context;
+    int bytes = snprintf(reported->text + reported->used, sizeof(reported->text) - reported->used,
+                         "%c %.*s=%.*s@%lld ", "SEDXL"[change], (int)key.bytes,
+                         (const char *)key.data, (int)token.bytes, (const char *)token.data,
+                         expires_ms == INT64_MAX ? -1 : (long long)expires_ms);
+    assert_true(bytes > 0 && (size_t)bytes < sizeof(reported->text) - reported->used);
+    reported->used += (size_t)bytes;
 }
 
-static struct told told;
+static struct reported reported;
 
 static struct node_table *new_table(void) {
-    struct node_table *table = node_table_new(on_change, &told);
-    told = (struct told){0};
+    struct node_table *table = node_table_new(on_change, &reported);
+    reported = (struct reported){0};
     assert_non_null(table);
     return table;
 }
 
-static void expect_told(const char *text) {
-    assert_string_equal(told.text, text);
-    told = (struct told){0};
+static void expect_reported(const char *text) {
+    assert_string_equal(reported.text, text);
+    reported = (struct reported){0};
 }
 
 static enum node_answer acquire(struct node_table *table, struct node_bytes key,
@@ -80,7 +80,7 @@ static void test_acquire(void **state) {
     assert_int_equal(node_next_expiry(table), 1050);
     assert_int_equal(node_count(table), 2);
     expect_held(table, B("a"), B("x"), 1030);
-    expect_told("S a=x@1100 S b=y@1050 ");
+    expect_reported("S a=x@1100 S b=y@1050 ");
     node_table_free(table);
 }
 
@@ -91,7 +91,7 @@ static void test_the_millisecond_of_the_end(void **state) {
     assert_int_equal(node_pttl(table, B("a"), 1100), 0);
     assert_int_equal(acquire(table, B("a"), B("y"), 100, 1100), NODE_DENIED);
     assert_int_equal(acquire(table, B("a"), B("y"), 100, 1101), NODE_GRANTED);
-    expect_told("S a=x@1100 X a=x@1100 S a=y@1201 ");
+    expect_reported("S a=x@1100 X a=x@1100 S a=y@1201 ");
     node_table_free(table);
 }
 
@@ -118,15 +118,15 @@ static void test_extend(void **state) {
     assert_int_equal(extend(table, B("a"), B("y"), 500, 1000), NODE_DENIED);
     assert_int_equal(extend(table, B("a"), B("x"), 50, 1000), NODE_GRANTED); /* never shorter */
     assert_int_equal(extend(table, B("a"), B("x"), 100, 1000), NODE_GRANTED);
-    expect_told("S a=x@1100 ");
+    expect_reported("S a=x@1100 ");
     assert_int_equal(extend(table, B("a"), B("x"), 100, 1001), NODE_GRANTED);
-    expect_told("E a=x@1101 ");
+    expect_reported("E a=x@1101 ");
     assert_int_equal(extend(table, B("a"), B("x"), 100, 1102), NODE_ABSENT); /* an end is an end */
-    expect_told("X a=x@1101 ");
+    expect_reported("X a=x@1101 ");
     node_set(table, B("a"), B("x"), 0, 1200);
     assert_int_equal(node_pttl(table, B("a"), 1200), -1);
     assert_int_equal(extend(table, B("a"), B("x"), 5, 1200), NODE_GRANTED); /* a lock must end */
-    expect_told("S a=x@-1 E a=x@1205 ");
+    expect_reported("S a=x@-1 E a=x@1205 ");
     node_table_free(table);
 }
 
@@ -138,7 +138,7 @@ static void test_release(void **state) {
     assert_int_equal(release(table, B("a"), B(""), 1000), NODE_DENIED);
     assert_int_equal(release(table, B("a"), B("x"), 1000), NODE_GRANTED);
     assert_int_equal(release(table, B("a"), B("x"), 1000), NODE_ABSENT);
-    expect_told("S a=x@1100 D a=x@1100 ");
+    expect_reported("S a=x@1100 D a=x@1100 ");
     acquire(table, B("a"), B("x"), 100, 1000);
     assert_int_equal(release(table, B("a"), B("x"), 1101), NODE_ABSENT);
     node_table_free(table);
@@ -152,22 +152,22 @@ static void test_several_keys(void **state) {
     assert_int_equal(node_acquire(table, abc, 3, B("x"), 100, 1000), NODE_DENIED);
     assert_int_equal(node_count(table), 1);
     assert_int_equal(node_acquire(table, abc, 3, B("x"), 100, 1101), NODE_GRANTED);
-    expect_told("S b=y@1100 X b=y@1100 S a=x@1201 S b=x@1201 S c=x@1201 ");
+    expect_reported("S b=y@1100 X b=y@1100 S a=x@1201 S b=x@1201 S c=x@1201 ");
     assert_int_equal(node_extend(table, abc, 3, B("x"), 200, 1101), NODE_GRANTED);
-    expect_told("E a=x@1301 E b=x@1301 E c=x@1301 ");
+    expect_reported("E a=x@1301 E b=x@1301 E c=x@1301 ");
     node_delete(table, B("a"), 1101);
     assert_int_equal(node_extend(table, abc, 3, B("x"), 300, 1101), NODE_ABSENT);
     node_set(table, B("c"), B("y"), 0, 1101);
     assert_int_equal(node_extend(table, abc, 3, B("x"), 300, 1101),
                      NODE_DENIED); /* another's is worse than absent */
-    expect_told("D a=x@1301 S c=y@-1 ");
+    expect_reported("D a=x@1301 S c=y@-1 ");
     assert_int_equal(node_release(table, abc, 3, B("x"), 1101),
                      NODE_DENIED); /* ours goes all the same */
-    expect_told("D b=x@1301 ");
+    expect_reported("D b=x@1301 ");
     assert_int_equal(node_acquire(table, bb, 2, B("x"), 100, 2000), NODE_GRANTED);
     assert_int_equal(node_count(table), 2);
     assert_int_equal(node_release(table, bb, 2, B("x"), 2000), NODE_GRANTED);
-    expect_told("S b=x@2100 D b=x@2100 ");
+    expect_reported("S b=x@2100 D b=x@2100 ");
     node_table_free(table);
 }
 
@@ -200,12 +200,12 @@ static void test_outsiders(void **state) {
     assert_true(node_pexpire(table, B("a"), 0, 1000));
     assert_false(node_pexpire(table, B("a"), 10, 1000));
     assert_false(node_delete(table, B("a"), 1000));
-    expect_told("S a=x@1100 S a=longer@-1 E a=longer@1010 D a=longer@1010 ");
+    expect_reported("S a=x@1100 S a=longer@-1 E a=longer@1010 D a=longer@1010 ");
     node_set(table, B("a"), B("x"), 1, 1000);
     node_set(table, B("a"), B("x"), 1, 1002); /* what had ended is not overwritten, it ends */
-    expect_told("S a=x@1001 X a=x@1001 S a=x@1003 ");
+    expect_reported("S a=x@1001 X a=x@1001 S a=x@1003 ");
     node_delete(table, B("a"), 1000);
-    told = (struct told){0};
+    reported = (struct reported){0};
     node_set(table, B("a"), B("x"), 1, 1000);
     node_set(table, B("b"), B("x"), 2, 1000);
     node_set(table, B("c"), B("x"), 1, 1000);
@@ -216,7 +216,7 @@ static void test_outsiders(void **state) {
     assert_false(node_evict_key(table, B("b")));
     node_set(table, B("d"), B("x"), 0, 1000);
     node_flush_all(table);
-    expect_told(
+    expect_reported(
         "S a=x@1001 S b=x@1002 S c=x@1001 X a=x@1001 X c=x@1001 L b=x@1002 S d=x@-1 L d=x@-1 ");
     assert_int_equal(node_count(table), 0);
     node_set(table, B("e"), B("x"), 0, 1000); /* the list's end is right after its last went */
@@ -266,9 +266,9 @@ static void test_snapshots(void **state) {
     node_set(table, B("taken"), B("y"), 100, 1000);
     node_delete(table, B("gone"), 1000);
     node_set(table, B("new"), B("x"), 100, 1000);
-    told = (struct told){0};
+    reported = (struct reported){0};
     assert_true(node_table_copy(table, old));
-    expect_told("L taken=y@1100 L new=x@1100 E later=x@1100 S taken=x@1100 S gone=x@1100 ");
+    expect_reported("L taken=y@1100 L new=x@1100 E later=x@1100 S taken=x@1100 S gone=x@1100 ");
     assert_int_equal(node_pttl(table, B("later"), 1000), 100);
     assert_int_equal(node_count(table), 4);
     node_table_free(table);

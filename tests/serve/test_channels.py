@@ -28,7 +28,7 @@ def test_expired_when_the_nodes_have_forgotten_it(client, listener, key):
     client("DEL", key)
 
 
-def test_each_that_expires_is_told(client, listener, key):
+def test_each_that_expires_is_reported(client, listener, key):
     """The loop's timers may come early by what its clock is coarse; with so many, some do."""
     listener("SUBSCRIBE", "__keyevent@0__:expired")
     for number in range(100):
@@ -117,7 +117,7 @@ def test_patterns_weigh_by_what_follows_their_first_wildcard(start, quorum, key)
         assert two("PSUBSCRIBE", "*b")[2] == 3
 
 
-def test_each_pattern_and_channel_is_told_by_itself(client, listener, key):
+def test_each_pattern_and_channel_is_reported_by_itself(client, listener, key):
     patterns = [f"__keyspace@0__:{key}", f"__keyspace@0__:{key[:-1]}?", "*", f"*{key}", "__key[a-z]*@0__:del", "no*"]
     for pattern in patterns:
         listener("PSUBSCRIBE", pattern)

@@ -28,7 +28,7 @@ def test_options_of_set_in_any_order(client, key, words):
     client("DEL", key)
 
 
-def test_set_with_get_tells_what_was_there(client, key):
+def test_set_with_get_reports_what_was_there(client, key):
     assert client("SET", key, "a", "NX", "PX", 20000, "GET") is None
     assert client("SET", key, "b", "GET", "NX", "PX", 20000) == b"a"
     assert client("GET", key) == b"a"

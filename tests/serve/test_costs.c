@@ -97,10 +97,10 @@ static double publishing(unsigned count) {
     subscribe_all(&crowd);
     const double began = cpu_ms();
     for (int i = 0; i < 500; i++)
-        channel_tell(&crowd.gateway, (struct script_bytes){other, sizeof other - 1}, "del");
+        channel_notify(&crowd.gateway, (struct script_bytes){other, sizeof other - 1}, "del");
     const double took = cpu_ms() - began;
     for (size_t i = 0; i < count; i++) assert_false(crowd.connections[i].missed);
-    channel_tell(&crowd.gateway, (struct script_bytes){waited, sizeof waited - 1}, "del");
+    channel_notify(&crowd.gateway, (struct script_bytes){waited, sizeof waited - 1}, "del");
     for (size_t i = 0; i < count; i++) assert_int_equal(crowd.connections[i].missed, i == 3);
     crowd_leave(&crowd);
     free(crowd.connections);
@@ -130,41 +130,41 @@ static void test_publishing(void **state) {
 
 /* ---- turns ---- */
 
-static enum script_step waits(struct turn *turn, const struct script_value *answer,
+static enum script_step waits(struct key_op *op, const struct script_value *answer,
                               struct script_call *call, struct script_value *result) {
-    (void)turn, (void)answer, (void)call, (void)result;
+    (void)op, (void)answer, (void)call, (void)result;
     return SCRIPT_WAITS;
 }
 
-static size_t turns_over;
+static size_t ops_over;
 
-static void is_over(struct turn *turn, const struct script_value *result) {
-    (void)turn, (void)result;
-    turns_over++;
+static void is_over(struct key_op *op, const struct script_value *result) {
+    (void)op, (void)result;
+    ops_over++;
 }
 
 /* All want one key; the first has its turn, and the others leave, the last first. */
 static double abandoning(unsigned count) {
     static const struct script_value nil = {.kind = SCRIPT_NIL};
     struct gateway *gateway = calloc(1, sizeof *gateway);
-    struct turn *turns = calloc(count, sizeof *turns);
-    assert_true(gateway != NULL && turns != NULL);
+    struct key_op *ops = calloc(count, sizeof *ops);
+    assert_true(gateway != NULL && ops != NULL);
     gateway->base = event_base_new();
-    assert_true(turns_open(gateway));
-    turns_over = 0;
+    assert_true(key_ops_open(gateway));
+    ops_over = 0;
     for (size_t i = 0; i < count; i++)
         assert_true(
-            turn_begin(&turns[i], gateway, (struct script_bytes){"key", 3}, NULL, waits, is_over));
+            key_op_begin(&ops[i], gateway, (struct script_bytes){"key", 3}, NULL, waits, is_over));
     const double began = cpu_ms();
-    for (size_t i = count - 1; i > 0; i--) assert_true(turn_abandon(&turns[i]));
+    for (size_t i = count - 1; i > 0; i--) assert_true(key_op_abandon(&ops[i]));
     const double took = cpu_ms() - began;
-    assert_false(turn_abandon(&turns[0]));
-    turn_said(&turns[0], SCRIPT_ENDS, NULL, &nil);
-    assert_int_equal(turns_over, 1);
+    assert_false(key_op_abandon(&ops[0]));
+    key_op_said(&ops[0], SCRIPT_ENDS, NULL, &nil);
+    assert_int_equal(ops_over, 1);
     assert_null(gateway->keys.tree);
-    turns_close(gateway);
+    key_ops_close(gateway);
     event_base_free(gateway->base);
-    free(turns);
+    free(ops);
     free(gateway);
     return took;
 }

@@ -21,7 +21,7 @@ def refused(quorum, *arguments, environ=None):
     return done.stderr.decode()
 
 
-def test_socket_is_the_owners_alone_unless_told_otherwise(start, quorum):
+def test_socket_is_the_owners_alone_unless_reported_otherwise(start, quorum):
     assert stat.S_IMODE(os.stat(start(quorum.nodes).path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(start(quorum.nodes, "--socket-mode", "0660").path).st_mode) == 0o660
 

@@ -75,7 +75,7 @@ static void round_trip_goes_back(void **state) {
     expect_announced(&stage, 121, 0, 1);
     node_promote(stage.world, 0);
     assert_false(node_is_intact(stage.world, 0)); /* the record says that it is */
-    assert_int_equal(stage_count(&stage, HISTORY_NODE_STANDING, ANYBODY, 0), 1);
+    assert_int_equal(stage_count(&stage, HISTORY_NODE_ELIGIBILITY, ANYBODY, 0), 1);
     assert_int_equal(stage_count(&stage, HISTORY_DISCONNECTED, ANYBODY, 0), 0);
     stage_close(&stage);
 }
@@ -91,7 +91,7 @@ static void promoted_before_the_resync_loses_nothing(void **state) {
     stage_run(&stage, 300);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_LOST, ANYBODY, 0), 0);
     assert_int_equal(stage_count(&stage, HISTORY_ANNOUNCED, ANYBODY, 0), 0);
-    assert_int_equal(stage_count(&stage, HISTORY_NODE_STANDING, ANYBODY, 0), 0);
+    assert_int_equal(stage_count(&stage, HISTORY_NODE_ELIGIBILITY, ANYBODY, 0), 0);
     stage_close(&stage);
 }
 

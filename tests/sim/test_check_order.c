@@ -194,7 +194,7 @@ static size_t add(struct history_record *records, size_t count, int at, enum his
 }
 
 /* In order of time; within an instant by client, the first of one with the first. */
-static size_t tell(const struct lock *locks, struct history_record *records) {
+static size_t report(const struct lock *locks, struct history_record *records) {
     size_t count = 0;
     for (int at = 0; at <= TIME; at++) {
         for (int i = 0; i < LOCKS; i++) {
@@ -230,7 +230,7 @@ static void agrees_with_the_search(void **state) {
         struct lock locks[LOCKS];
         struct history_record records[LOCKS * 5];
         for (int i = 0; i < LOCKS; i++) locks[i] = draw_lock();
-        bool holds = past_judge(CHECK_LINEARIZABLE, records, tell(locks, records)) == 0;
+        bool holds = past_judge(CHECK_LINEARIZABLE, records, report(locks, records)) == 0;
         bool expected = explainable(locks);
         if (expected)
             explained++;

@@ -97,8 +97,8 @@ static void write_news(const struct queue_news *news, char *text, size_t size) {
     text[0] = '\0';
     for (unsigned i = 0; i < news->count; i++) {
         size_t used = strlen(text);
-        snprintf(text + used, size - used, "%u %d job;", (unsigned)news->told[i].place.waiter,
-                 news->told[i].rank);
+        snprintf(text + used, size - used, "%u %d job;", (unsigned)news->notices[i].place.waiter,
+                 news->notices[i].rank);
     }
 }
 
@@ -116,7 +116,7 @@ static struct queue_request draw(struct random *random) {
 static void the_line_is_the_scripts(void **state) {
     struct random random = random_named(1, 1);
     struct queue queue = {0};
-    unsigned told = 0;
+    unsigned notices = 0;
     (void)state;
     for (int i = 0; i < REQUESTS; i++) {
         struct queue_request request = draw(&random);
@@ -128,10 +128,10 @@ static void the_line_is_the_scripts(void **state) {
         hear(real, sizeof(real));
         write_news(&news, simulated, sizeof(simulated));
         assert_string_equal(simulated, real);
-        told += news.count;
+        notices += news.count;
         if (random_chance(&random, 500000)) *clock_us += random_between(&random, 0, 4) * 1000;
     }
-    assert_true(told > REQUESTS / 4);
+    assert_true(notices > REQUESTS / 4);
 }
 
 static void a_full_line_takes_nobody(void **state) {

@@ -79,7 +79,7 @@ static void message_record(int64_t ms, enum history_kind kind, int node, uint32_
 
 static void expect_sentence(size_t number, const char *text) {
     struct story story;
-    story_tell(&story, &history, &names);
+    story_describe(&story, &history, &names);
     assert_in_range(number, 1, story.count);
     assert_string_equal(story.events[number - 1].text, text);
     story_free(&story);
@@ -87,7 +87,7 @@ static void expect_sentence(size_t number, const char *text) {
 
 static size_t count_sentences(void) {
     struct story story;
-    story_tell(&story, &history, &names);
+    story_describe(&story, &history, &names);
     size_t count = story.count;
     story_free(&story);
     return count;

@@ -27,7 +27,7 @@ static unsigned acquired_after(const struct stage *stage, rl_ns since) {
     return (unsigned)((stage_need(stage, HISTORY_ACQUIRED, B, ANYBODY, 0)->at - since) / RL_MS);
 }
 
-static void a_release_is_told_once(void **state) {
+static void a_release_is_reported_once(void **state) {
     struct stage stage;
     (void)state;
     stage_open(&stage);
@@ -53,7 +53,7 @@ static void a_release_is_told_once(void **state) {
     stage_close(&stage);
 }
 
-static void a_world_that_tells_nothing_is_waited_for_by_polling(void **state) {
+static void a_world_that_reports_nothing_is_waited_for_by_polling(void **state) {
     struct stage stage;
     (void)state;
     stage_open(&stage);
@@ -152,7 +152,7 @@ static void a_node_that_restarted_is_asked_anew(void **state) {
     stage_close(&stage);
 }
 
-static void a_flush_is_told_to_all(void **state) {
+static void a_flush_is_reported_to_all(void **state) {
     struct stage stage;
     (void)state;
     stage_open(&stage);
@@ -166,7 +166,7 @@ static void a_flush_is_told_to_all(void **state) {
 }
 
 /* Servers say late that a key has ended; who waits has read when it will. */
-static void an_expiry_is_told_late_and_known_in_time(void **state) {
+static void an_expiry_is_reported_late_and_known_in_time(void **state) {
     struct stage stage;
     (void)state;
     stage_open(&stage);
@@ -200,15 +200,15 @@ static void the_next_in_line_is_called(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_release_is_told_once),
-        cmocka_unit_test(a_world_that_tells_nothing_is_waited_for_by_polling),
+        cmocka_unit_test(a_release_is_reported_once),
+        cmocka_unit_test(a_world_that_reports_nothing_is_waited_for_by_polling),
         cmocka_unit_test(what_is_lost_is_made_up_for_by_the_poll),
         cmocka_unit_test(what_comes_twice_comes_twice),
         cmocka_unit_test(what_is_false_is_looked_into),
         cmocka_unit_test(what_is_late_comes_to_one_who_has_left),
         cmocka_unit_test(a_node_that_restarted_is_asked_anew),
-        cmocka_unit_test(a_flush_is_told_to_all),
-        cmocka_unit_test(an_expiry_is_told_late_and_known_in_time),
+        cmocka_unit_test(a_flush_is_reported_to_all),
+        cmocka_unit_test(an_expiry_is_reported_late_and_known_in_time),
         cmocka_unit_test(the_next_in_line_is_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

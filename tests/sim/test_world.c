@@ -300,7 +300,7 @@ static void delay_is_of_one_request(void **state) {
     stage_close(&stage);
 }
 
-static void break_is_told_at_once(void **state) {
+static void break_is_reported_at_once(void **state) {
     struct stage stage;
     (void)state;
     stage_open(&stage);
@@ -398,7 +398,7 @@ int main(void) {
         cmocka_unit_test(cut_answers_leave_the_effect),
         cmocka_unit_test(lost_answer_breaks_the_connection),
         cmocka_unit_test(delay_is_of_one_request),
-        cmocka_unit_test(break_is_told_at_once),
+        cmocka_unit_test(break_is_reported_at_once),
         cmocka_unit_test(twice_listed_is_refused),
         cmocka_unit_test(several_in_one_call_have_outcomes_of_their_own),
         cmocka_unit_test(renewals_wait_for_each_other),

@@ -15,7 +15,7 @@ struct automode {
 };
 
 static bool start(struct redlock_client *client) {
-    const struct net_request question = {.op = NET_SURVEY, .question = NET_ASK_QUORUM};
+    const struct net_request question = {.op = NET_SERVER_INFO, .question = NET_ASK_QUORUM};
     struct automode *automode = client->automode = calloc(1, sizeof *automode);
     if (!automode) return false;
     poll_start(&automode->poll, client, &question, CALL_AUTOMODE, automode, poll_ask);

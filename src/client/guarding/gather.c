@@ -44,6 +44,6 @@ int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     gather(client, net_now(client->net) + wait_ms * RL_MS);
     int ready = (int)rl_count(client_ready(client, net_now(client->net)));
-    client_leave_telling(client);
+    client_leave_notifying(client);
     return ready;
 }

@@ -12,7 +12,7 @@
 
 /* A node that does not vote is looked at now and then: another agent may have brought it back, an
  * operator may have made its quorum. */
-#define LOOK_EVERY (1000 * RL_MS)
+#define PEEK_EVERY (1000 * RL_MS)
 /* A fence above the middle of the range is nobody's clock (it is the year 2112). It is overcome
  * where it stands; were it taken for a clock that is ahead, every lock of this client would carry
  * it to other stripes, until none is left. */
@@ -23,7 +23,7 @@ static struct net *net_of(const struct guard *guard) { return guard->client->net
 /* ---- opening and closing ---- */
 
 static void on_timer(struct net_timer *timer);
-static void on_look(struct net_timer *timer);
+static void on_peek(struct net_timer *timer);
 
 static bool start(struct redlock_client *client) {
     const struct redlock_client_options *options = &client->options;
@@ -31,7 +31,7 @@ static bool start(struct redlock_client *client) {
     if (!guard) return false;
     guard->client = client;
     guard->timer.fire = on_timer;
-    guard->look.fire = on_look;
+    guard->peek.fire = on_peek;
     guard->read = (struct net_request){.op = NET_RECORD};
     guard->fences = (struct net_request){.op = NET_FENCES, .nonces = guard->nonces};
     rl_guard_init(&guard->machine, client->nodes, options->drift_ppm, options->drift_ms * RL_MS);
@@ -40,8 +40,8 @@ static bool start(struct redlock_client *client) {
     for (unsigned i = 0; i < client->nodes; i++) {
         struct net_node_status status = client_status(client, i);
         snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
-        guard->errands[i].owner = guard;
-        guard->errands[i].tag = CALL_GUARD;
+        guard->pending_ops[i].owner = guard;
+        guard->pending_ops[i].tag = CALL_GUARD;
         guard->node[i].voided_at = INT64_MIN;
     }
     client->voters = 0;
@@ -57,16 +57,16 @@ static void post(struct guard *guard, rl_mask nodes, const struct net_request *r
     rl_ns now = net_now(net_of(guard));
     rl_mask free = nodes;
     for (unsigned i = 0; i < guard->machine.nodes; i++)
-        if (guard->errands[i].busy) free &= (rl_mask)~rl_bit(i);
+        if (guard->pending_ops[i].busy) free &= (rl_mask)~rl_bit(i);
     rl_ns due = now + guard->client->options.connect_timeout_ms * RL_MS;
-    rl_mask taken = free ? net_send(net_of(guard), free, request, guard->errands, due, now) : 0;
+    rl_mask taken = free ? net_send(net_of(guard), free, request, guard->pending_ops, due, now) : 0;
     guard->failed |= (rl_mask)(nodes & ~taken);
 }
 
 static void post_write(struct guard *guard, unsigned index) {
     const struct rl_guard_node *node = &guard->machine.node[index];
     struct guard_node *at = &guard->node[index];
-    if (guard->errands[index].busy) { /* its request is still another's: it must not change */
+    if (guard->pending_ops[index].busy) { /* its request is still another's: it must not change */
         guard->failed |= rl_bit(index);
         return;
     }
@@ -76,7 +76,7 @@ static void post_write(struct guard *guard, unsigned index) {
         .expected = node->expected,
         .nonce = node->writing.nonce,
         .was_kept = node->was_kept,
-        .keep = node->writing.standing == RL_RECORD_RECOVERING,
+        .keep = node->writing.eligibility == RL_RECORD_RECOVERING,
         .floor = node->floor,
         .fields = at->text.fields,
         .fields_count = at->text.fields_count,
@@ -107,8 +107,8 @@ static void carry_out(struct guard *guard, const struct rl_guard_actions *action
 /* ---- steps ---- */
 
 /* What the rest of the client asks for often. */
-static void note_standings(struct guard *guard) {
-    bool look = false;
+static void note_eligibilities(struct guard *guard) {
+    bool peek = false;
     struct redlock_client *client = guard->client;
     rl_ns now = net_now(client->net);
     rl_mask voided = rl_guard_voided(&guard->machine);
@@ -122,8 +122,8 @@ static void note_standings(struct guard *guard) {
     client->unread = guard->reread = 0;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
-        bool unknown = node->standing == RL_STANDING_UNKNOWN,
-             intact = node->standing == RL_STANDING_INTACT;
+        bool unknown = node->eligibility == RL_ELIGIBILITY_UNKNOWN,
+             intact = node->eligibility == RL_ELIGIBILITY_INTACT;
         if (intact) guard->nonces[i] = node->record.nonce;
         if (!intact && !unknown) guard->nonces[i] = 0;
         bool unread = unknown && guard->node[i].trouble == 0;
@@ -132,15 +132,16 @@ static void note_standings(struct guard *guard) {
         if (unread && node->up && voted) guard->reread |= rl_bit(i);
         /* Its wait covers whatever its clock did before. A node that is only behind does not
          * wait. */
-        if (node->standing == RL_STANDING_RECOVERING) rl_clocks_acted_on(&guard->fitness.clocks, i);
+        if (node->eligibility == RL_ELIGIBILITY_RECOVERING)
+            rl_clocks_acted_on(&guard->fitness.clocks, i);
         if (node->up && !node->unfit && !unknown && !intact && !guard->node[i].announces)
-            look = true;
+            peek = true;
     }
     struct net *net = net_of(guard);
-    if (!look)
-        net_timer_set(net, &guard->look, RL_NEVER);
-    else if (guard->look.index == 0)
-        net_timer_set(net, &guard->look, net_now(net) + LOOK_EVERY);
+    if (!peek)
+        net_timer_set(net, &guard->peek, RL_NEVER);
+    else if (guard->peek.index == 0)
+        net_timer_set(net, &guard->peek, net_now(net) + PEEK_EVERY);
 }
 
 /* Settled and not connected. One that is connected already is news to the machine perhaps. */
@@ -162,7 +163,7 @@ static void step_once(struct guard *guard, struct rl_guard_event event) {
     if (!machine->decided) machine->unreachable = unreachable(guard->client);
     rl_guard_step(machine, &event, net_now(net), &actions);
     machine->watch_only = watch_only;
-    note_standings(guard);
+    note_eligibilities(guard);
     carry_out(guard, &actions);
     if (actions.changed || unread != guard->client->unread) guard->changed = true;
 }
@@ -193,22 +194,23 @@ static void on_timer(struct net_timer *timer) {
     step_node(RL_CONTAINER(timer, struct guard, timer), RL_GUARD_TICK, 0);
 }
 
-static void on_look(struct net_timer *timer) {
-    struct guard *guard = RL_CONTAINER(timer, struct guard, look);
+static void on_peek(struct net_timer *timer) {
+    struct guard *guard = RL_CONTAINER(timer, struct guard, peek);
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
-        bool idle = node->standing != RL_STANDING_INTACT && node->standing != RL_STANDING_UNKNOWN;
+        bool idle = node->eligibility != RL_ELIGIBILITY_INTACT &&
+                    node->eligibility != RL_ELIGIBILITY_UNKNOWN;
         if (node->up && !node->unfit && idle && !guard->node[i].announces)
-            step_node(guard, RL_GUARD_LOOK, i);
+            step_node(guard, RL_GUARD_PEEK, i);
     }
-    note_standings(guard);
+    note_eligibilities(guard);
 }
 
-void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce) {
+void guard_no_fences(struct guard *guard, unsigned node, uint64_t nonce) {
     /* It is being read again because of another vote, or a newer record was read: nothing to
      * learn. */
     if (!(guard->client->voters & rl_bit(node)) || guard->nonces[node] != nonce) return;
-    step_node(guard, RL_GUARD_DOUBT, node);
+    step_node(guard, RL_GUARD_NO_FENCES, node);
 }
 
 void guard_jumped(struct guard *guard, unsigned node) {
@@ -236,7 +238,7 @@ void guard_changed(struct redlock_client *client, unsigned node) {
     step_node(client->guard, RL_GUARD_CHANGED, node);
 }
 
-void guard_look(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_LOOK, node); }
+void guard_peek(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_PEEK, node); }
 
 /* What was waited for nodes that recover is handed on, or short-lived clients would never bring one
  * back. No code needs the answers: before the net is closed, client->closing is set. */
@@ -328,28 +330,28 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
 static int verdict_of(const struct redlock_client *client, unsigned node, int verdict) {
     const struct guard *guard = client->guard;
     if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
-    switch (guard->machine.node[node].standing) {
-    case RL_STANDING_INTACT:
+    switch (guard->machine.node[node].eligibility) {
+    case RL_ELIGIBILITY_INTACT:
         return guard->machine.decided ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_FOREIGN;
-    case RL_STANDING_RECOVERING:
-    case RL_STANDING_BEHIND: return REDLOCK_VERDICT_RECOVERING;
-    case RL_STANDING_FOREIGN: return REDLOCK_VERDICT_FOREIGN;
-    case RL_STANDING_NO_RECORD: return REDLOCK_VERDICT_NO_RECORD;
-    case RL_STANDING_REFUSED: return REDLOCK_VERDICT_UNFIT;
-    case RL_STANDING_UNKNOWN: break;
+    case RL_ELIGIBILITY_RECOVERING:
+    case RL_ELIGIBILITY_BEHIND: return REDLOCK_VERDICT_RECOVERING;
+    case RL_ELIGIBILITY_FOREIGN: return REDLOCK_VERDICT_FOREIGN;
+    case RL_ELIGIBILITY_NO_RECORD: return REDLOCK_VERDICT_NO_RECORD;
+    case RL_ELIGIBILITY_REFUSED: return REDLOCK_VERDICT_UNFIT;
+    case RL_ELIGIBILITY_UNKNOWN: break;
     }
     return guard->node[node].trouble != 0 ? guard->node[node].trouble : REDLOCK_VERDICT_CONNECTING;
 }
 
 int64_t guard_recovering_ms(const struct guard *guard, unsigned node) {
-    if (guard->machine.node[node].standing != RL_STANDING_RECOVERING) return 0;
+    if (guard->machine.node[node].eligibility != RL_ELIGIBILITY_RECOVERING) return 0;
     rl_ns left = rl_guard_left(&guard->machine, node, net_now(net_of(guard)));
     return left < 0 ? -1 : (left + RL_MS - 1) / RL_MS;
 }
 
 bool guard_is_unread(const struct guard *guard, unsigned node) {
     return guard->machine.node[node].up &&
-           guard->machine.node[node].standing == RL_STANDING_UNKNOWN;
+           guard->machine.node[node].eligibility == RL_ELIGIBILITY_UNKNOWN;
 }
 
 rl_mask guard_voided_since(const struct guard *guard, rl_ns since) {

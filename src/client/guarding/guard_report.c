@@ -49,29 +49,29 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
 static void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     const struct guard_node *at = &guard->node[node];
     text[0] = '\0';
-    switch (guard->machine.node[node].standing) {
-    case RL_STANDING_RECOVERING: recovering_text(guard, node, text, size); break;
-    case RL_STANDING_BEHIND:
+    switch (guard->machine.node[node].eligibility) {
+    case RL_ELIGIBILITY_RECOVERING: recovering_text(guard, node, text, size); break;
+    case RL_ELIGIBILITY_BEHIND:
         snprintf(text, size, "it has not heard yet of the newest change of the quorum");
         break;
-    case RL_STANDING_FOREIGN:
+    case RL_ELIGIBILITY_FOREIGN:
         snprintf(text, size,
                  "it is not, or no longer, a member of this quorum: update the list of nodes "
                  "(redlock quorum status names the members)");
         break;
-    case RL_STANDING_NO_RECORD: no_quorum_text(guard, node, text, size); break;
-    case RL_STANDING_REFUSED:
+    case RL_ELIGIBILITY_NO_RECORD: no_quorum_text(guard, node, text, size); break;
+    case RL_ELIGIBILITY_REFUSED:
         snprintf(text, size, "%s",
                  at->unfit[0]
                      ? at->unfit
                      : "its record is damaged, or of a newer version: update this program");
         break;
-    case RL_STANDING_UNKNOWN:
+    case RL_ELIGIBILITY_UNKNOWN:
         if (at->trouble)
             snprintf(text, size, "its record cannot be read: %s",
                      redlock_verdict_text(at->trouble));
         break;
-    case RL_STANDING_INTACT:
+    case RL_ELIGIBILITY_INTACT:
         if (!guard->machine.decided) no_quorum_text(guard, node, text, size);
         break;
     }
@@ -91,14 +91,14 @@ void guard_status(const struct redlock_client *client, unsigned node,
 }
 
 static void report_node(struct guard *guard, unsigned node) {
-    enum rl_standing standing = guard->machine.node[node].standing;
-    if (standing == RL_STANDING_UNKNOWN || standing == guard->node[node].logged) return;
-    guard->node[node].logged = standing;
+    enum rl_eligibility eligibility = guard->machine.node[node].eligibility;
+    if (eligibility == RL_ELIGIBILITY_UNKNOWN || eligibility == guard->node[node].logged) return;
+    guard->node[node].logged = eligibility;
     char text[160];
     struct net_node_status status;
     guard_text(guard, node, text, sizeof text);
     net_node(guard->client->net, node, net_now(guard->client->net), &status);
-    if (standing == RL_STANDING_INTACT && guard->machine.decided)
+    if (eligibility == RL_ELIGIBILITY_INTACT && guard->machine.decided)
         client_log(guard->client, REDLOCK_LOG_INFO, "%s: intact: it votes", status.url);
     else
         client_log(guard->client, REDLOCK_LOG_WARNING, "%s: does not vote: %s", status.url, text);
@@ -121,7 +121,7 @@ static void report_list(struct guard *guard) {
         if (lacking++ == 0) first = &quorum->members[i];
     }
     for (unsigned i = 0; i < guard->machine.nodes; i++)
-        unplaced += guard->machine.node[i].standing == RL_STANDING_UNKNOWN &&
+        unplaced += guard->machine.node[i].eligibility == RL_ELIGIBILITY_UNKNOWN &&
                     guard->machine.node[i].id == 0;
     lacking = lacking > unplaced ? lacking - unplaced : 0; /* each of these may be one of them */
     if (lacking == guard->logged_lacking && quorum->epoch == guard->logged_epoch) return;

@@ -65,16 +65,16 @@ struct guard_node {
     char unfit[120];     /* why it is not fit; "" when it is */
     rl_ns voided_at; /* when it was voided last; votes of a round that began before do not count */
     int trouble;     /* the verdict of what failed last; 0: nothing since */
-    enum rl_standing logged;
+    enum rl_eligibility logged;
 };
 
 struct guard {
     struct redlock_client *client; /* whose `voters`, `unread` and `refusal` it keeps */
     struct rl_guard machine;
     struct guard_node node[RL_NODES_MAX];
-    struct net_timer timer, look;
+    struct net_timer timer, peek;
     struct net_request read, fences;
-    struct net_call errands[RL_NODES_MAX];
+    struct net_call pending_ops[RL_NODES_MAX];
     uint64_t nonces[RL_NODES_MAX]; /* of the last record by which the node was intact */
     rl_mask intact;                /* may vote */
     rl_mask foreign;               /* of the voided: superseded, or no member */
@@ -96,7 +96,7 @@ extern const struct node_mode classic_nodes, auto_nodes, guarded_nodes;
 void guard_changed(struct redlock_client *client, unsigned node);
 void guard_reply(struct net_call *call, const struct net_reply *reply);
 /* A vote that went out under this nonce says that there are no fences of that name. */
-void guard_doubt(struct guard *guard, unsigned node, uint64_t nonce);
+void guard_no_fences(struct guard *guard, unsigned node, uint64_t nonce);
 /* What it says that it is now; `unfit`: why it may not vote, "" when it may. */
 void guard_stated(struct guard *guard, unsigned node, const struct net_state *state,
                   const char *unfit);
@@ -104,11 +104,11 @@ void guard_stated(struct guard *guard, unsigned node, const struct net_state *st
 void guard_jumped(struct guard *guard, unsigned node);
 /* Somebody other than the machine has written there, or knows of a change: its record is read
  * again. */
-void guard_look(struct guard *guard, unsigned node);
+void guard_peek(struct guard *guard, unsigned node);
 
 int64_t guard_recovering_ms(const struct guard *guard,
                             unsigned node); /* -1: nobody can tell; 0: it does not recover */
-/* Into the log: whose standing has changed, and whether the list lacks members. */
+/* Into the log: whose eligibility has changed, and whether the list lacks members. */
 void guard_report(struct guard *guard);
 void guard_status(const struct redlock_client *client, unsigned node,
                   struct redlock_node_status *status);

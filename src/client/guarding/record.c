@@ -66,8 +66,8 @@ static void members_field(struct record_text *to, const struct rl_record *record
     for (unsigned i = 0; i < record->members_count; i++) {
         const struct rl_member *member = &record->members[i];
         put(to, "%016llx %lu %s ", (unsigned long long)member->id,
-            (unsigned long)member->body.number,
-            member->body.run_id[0] ? member->body.run_id : NOBODY);
+            (unsigned long)member->incarnation.number,
+            member->incarnation.run_id[0] ? member->incarnation.run_id : NOBODY);
         put_url(to, member->url);
         put(to, "\n");
     }
@@ -98,7 +98,7 @@ void record_write(struct record_text *to, const struct rl_record *record) {
     number_field(to, "begun", record->begun);
     number_field(to, "settled", record->settled);
     members_field(to, record);
-    text_field(to, "standing", record->standing == RL_RECORD_INTACT ? "intact" : "recovering");
+    text_field(to, "standing", record->eligibility == RL_RECORD_INTACT ? "intact" : "recovering");
     text_field(to, "run_id", record->run_id);
     text_field(to, "replid", record->replid);
     number_field(to, "evicted", record->evicted);
@@ -164,21 +164,23 @@ static bool read_word(struct net_bytes bytes, char *word, size_t size) {
 }
 
 /* Number 0 and no run_id go together. */
-static bool read_body(struct rl_body *body, struct net_bytes number, struct net_bytes run_id) {
+static bool read_incarnation(struct rl_incarnation *incarnation, struct net_bytes number,
+                             struct net_bytes run_id) {
     uint64_t count;
     if (!read_number(number, UINT32_MAX, &count)) return false;
-    if (!read_word(run_id, body->run_id, sizeof body->run_id) || body->run_id[0] == '\0')
+    if (!read_word(run_id, incarnation->run_id, sizeof incarnation->run_id) ||
+        incarnation->run_id[0] == '\0')
         return false;
-    body->number = (uint32_t)count;
-    bool nobody = strcmp(body->run_id, NOBODY) == 0;
-    if (nobody) body->run_id[0] = '\0';
+    incarnation->number = (uint32_t)count;
+    bool nobody = strcmp(incarnation->run_id, NOBODY) == 0;
+    if (nobody) incarnation->run_id[0] = '\0';
     return nobody == (count == 0);
 }
 
 static bool read_member(struct rl_member *member, struct net_bytes line) {
     struct net_bytes id = take(&line, ' '), number = take(&line, ' '), run_id = take(&line, ' ');
     if (!read_id(id, &member->id) || member->id == 0) return false;
-    return read_body(&member->body, number, run_id) &&
+    return read_incarnation(&member->incarnation, number, run_id) &&
            read_word(line, member->url, sizeof member->url);
 }
 
@@ -249,7 +251,7 @@ static uint64_t id_of(struct source *from, const char *name, bool may_be_zero) {
     return id;
 }
 
-static enum rl_record_standing standing_of(struct source *from) {
+static enum rl_record_eligibility eligibility_of(struct source *from) {
     struct net_bytes value = value_of(from, "standing");
     bool intact = is_text(value, "intact");
     if (!intact && !is_text(value, "recovering")) from->good = false;
@@ -265,7 +267,7 @@ bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fi
     to->epoch = (uint32_t)number_of(&from, "epoch", 1, UINT32_MAX);
     to->begun = (uint32_t)number_if_any(&from, "begun", to->epoch);
     to->settled = number_of(&from, "settled", 0, 1);
-    to->standing = standing_of(&from);
+    to->eligibility = eligibility_of(&from);
     to->nonce = id_of(&from, "nonce", false);
     to->ttl_max_ms = (int64_t)number_of(&from, "ttl_max", REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX);
     to->loss = id_of(&from, "loss", true);

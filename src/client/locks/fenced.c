@@ -59,7 +59,7 @@ static void carry_fences(struct net_request *request, const struct round *round)
  * it is under way. A repair is the classic SET: it proves nothing about the fences, the next
  * extension does. */
 static void round_carry(struct round *round) {
-    unsigned nodes = round->lock->kind->terms.nodes;
+    unsigned nodes = round->lock->config->terms.nodes;
     round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
     round->again = round->repair + 1;
     round->nonces = (uint64_t *)(void *)(round->again + nodes);
@@ -82,7 +82,7 @@ static void round_carry(struct round *round) {
 static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
                        rl_ns now) {
     const struct guard *guard = lock->client->guard;
-    for (unsigned i = 0; i < lock->kind->terms.nodes; i++)
+    for (unsigned i = 0; i < lock->config->terms.nodes; i++)
         if (nodes & rl_bit(i)) lock->round->nonces[i] = guard->nonces[i];
     lock_send(lock, nodes, request, lock->round->calls, now);
 }
@@ -95,7 +95,7 @@ static bool still_votes(const struct redlock_lock *lock, unsigned node) {
 
 static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence,
                        rl_ns now) {
-    for (unsigned i = 0; i < lock->kind->terms.nodes; i++) {
+    for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
         struct net_request *request = &lock->round->again[i];
         if (!(nodes & rl_bit(i))) continue;
         request->op = op;
@@ -144,7 +144,7 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
 
 static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
-    lock->kind->terms.quorum = (uint8_t)guard->machine.votes_needed;
+    lock->config->terms.quorum = (uint8_t)guard->machine.votes_needed;
     /* An extension goes also to a node whose record is being read anew: as soon as that was
      * read. */
     if (lock->phase == PHASE_LEASED && guard->reread)
@@ -156,7 +156,7 @@ static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
     event->foreign = guard->foreign;
     if (lock->phase != PHASE_ACQUIRING) return;
     event->fence_hint = guard_fence_hint(guard);
-    if (guard_ttl_too_long(guard, lock->kind->options.ttl_ms))
+    if (guard_ttl_too_long(guard, lock->config->options.ttl_ms))
         lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
 }
 
@@ -176,10 +176,10 @@ static void hear(const struct round *round, const struct net_call *call,
     /* That the fence was not raised does not say whether it is higher or gone. A lock that
      * raises it again hears; one that wins without this node does not ask, and the node would never
      * be brought back. */
-    bool untold = reply->verdict == REDLOCK_VERDICT_STALE && call->request->op == NET_ACQUIRE;
-    if (untold) guard_look(guard, call->node);
+    bool unreported = reply->verdict == REDLOCK_VERDICT_STALE && call->request->op == NET_ACQUIRE;
+    if (unreported) guard_peek(guard, call->node);
     if (reply->verdict == REDLOCK_VERDICT_RECOVERING)
-        guard_doubt(guard, call->node, round->nonces[call->node]);
+        guard_no_fences(guard, call->node, round->nonces[call->node]);
 }
 
 static bool same_round(const struct redlock_lock *lock) {
@@ -195,7 +195,8 @@ static bool park(struct redlock_lock *lock, unsigned node) {
     if (lock->phase != PHASE_LEASED || !lock->lease.round_open) return false;
     if (!(rl_tally_pending(&lock->lease.round) & rl_bit(node)))
         return false; /* an answer of an earlier round */
-    if (!at->up || (at->standing != RL_STANDING_UNKNOWN && at->standing != RL_STANDING_INTACT))
+    if (!at->up ||
+        (at->eligibility != RL_ELIGIBILITY_UNKNOWN && at->eligibility != RL_ELIGIBILITY_INTACT))
         return false;
     lock->parked |= rl_bit(node);
     lock->parked_t1 = lock->lease.round_t1;
@@ -220,11 +221,12 @@ void fenced_unpark(struct redlock_lock *lock) {
 static void resume(struct redlock_lock *lock) {
     const struct rl_guard *machine = &lock->client->guard->machine;
     rl_mask again = 0, failed = 0;
-    for (unsigned i = 0; i < lock->kind->terms.nodes; i++) {
+    for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
         const struct rl_guard_node *node = &machine->node[i];
-        if (!(lock->parked & rl_bit(i)) || (node->up && node->standing == RL_STANDING_UNKNOWN))
+        if (!(lock->parked & rl_bit(i)) ||
+            (node->up && node->eligibility == RL_ELIGIBILITY_UNKNOWN))
             continue;
-        if (node->up && node->standing == RL_STANDING_INTACT)
+        if (node->up && node->eligibility == RL_ELIGIBILITY_INTACT)
             again |= rl_bit(i);
         else
             failed |= rl_bit(i);
@@ -293,7 +295,7 @@ static void answer(struct round *round, const struct net_call *call,
 
 /* Renewals of the lock's own TTL follow. */
 static int may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
-    int64_t own_ms = lock->kind->options.ttl_ms, longest_ms = ttl_ms > own_ms ? ttl_ms : own_ms;
+    int64_t own_ms = lock->config->options.ttl_ms, longest_ms = ttl_ms > own_ms ? ttl_ms : own_ms;
     if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
     if (guard_ttl_too_long(lock->client->guard, longest_ms)) return REDLOCK_TTL_MAX_EXCEEDED;
     return REDLOCK_OK;

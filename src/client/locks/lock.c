@@ -23,8 +23,8 @@ void locks_free(struct redlock_client *client) {
     pool_empty(&locks->rounds);
     pool_empty(&locks->acquisitions);
     free(locks->renewals.due);
-    chains_free(&locks->kinds, free);
-    lines_free(locks->lines);
+    chains_free(&locks->lock_configs, free);
+    wait_queues_free(locks->wait_queues);
 }
 
 /* ---- making and freeing ---- */
@@ -32,7 +32,7 @@ void locks_free(struct redlock_client *client) {
 void lock_unref(struct redlock_lock *lock) {
     if (--lock->refs > 0) return;
     if (lock->token != lock_own_token(lock)) free(lock->token);
-    kind_drop(lock->client, lock->kind);
+    lock_config_drop(lock->client, lock->config);
     free(lock);
 }
 
@@ -116,9 +116,9 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
         return REDLOCK_BAD_ARGUMENT;
     }
     pthread_mutex_lock(&client->schedule.mutex);
-    lock->kind = kind_of(client, &checked);
+    lock->config = lock_config_of(client, &checked);
     pthread_mutex_unlock(&client->schedule.mutex);
-    if (!lock->kind) {
+    if (!lock->config) {
         free(lock);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     }
@@ -136,7 +136,7 @@ int redlock_lock_new(struct redlock_client *client, const void *resource, size_t
 
 /* Lets go of the machine: what is under way on the connections ends by itself. */
 static void forget(struct redlock_lock *lock) {
-    line_leave(lock);
+    wait_queue_leave(lock);
     acquiring_remove(lock);
     fenced_unpark(lock);
     renewals_forget(lock);
@@ -163,7 +163,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     }
     forget(lock);
     lock_drop_round(lock);
-    schedule_hush(&client->schedule, &lock->told);
+    schedule_hush(&client->schedule, &lock->notified);
     lock_unref(lock);
     client_leave(client);
 }
@@ -183,7 +183,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     rl_ns now = net_now(client->net);
     struct rl_event start = {.type = RL_EVENT_START};
     if (net_random(client->net, &start.seed, sizeof start.seed) != 0) return REDLOCK_SYSTEM;
-    const struct redlock_lock_options *o = &lock->kind->options;
+    const struct redlock_lock_options *o = &lock->config->options;
     const struct rl_retry_rules rules = {
         .retries_max = o->retry_count_max ? o->retry_count_max : UINT32_MAX,
         .deadline = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS
@@ -197,15 +197,15 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     op_begin(&lock->op, done, context);
     lock->abort_result = REDLOCK_OK;
     lock->phase = PHASE_ACQUIRING;
-    rl_acquire_init(&lock->acquisition->machine, &lock->kind->terms, &rules);
-    line_begin(lock, wait_ms != 0, &start);
+    rl_acquire_init(&lock->acquisition->machine, &lock->config->terms, &rules);
+    wait_queue_begin(lock, wait_ms != 0, &start);
     lock_step(lock, start);
     return REDLOCK_OK;
 }
 
 static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
                         void *context) {
-    if (ttl_ms == 0) ttl_ms = lock->kind->options.ttl_ms;
+    if (ttl_ms == 0) ttl_ms = lock->config->options.ttl_ms;
     if (ttl_ms < REDLOCK_TTL_MS_MIN || ttl_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
@@ -260,7 +260,7 @@ static int finish(struct redlock_lock *lock, enum verb verb, int64_t ms) {
     } else {
         result = op->result;
         *op = (struct op){0};
-        client_leave_telling(client);
+        client_leave_notifying(client);
     }
     return result;
 }
@@ -400,7 +400,7 @@ int64_t redlock_fence(struct redlock_lock *lock) {
 
 size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
-    size_t nodes = lock->kind->terms.nodes;
+    size_t nodes = lock->config->terms.nodes;
     for (size_t i = 0; i < nodes && i < count; i++) verdicts[i] = lock->verdicts[i];
     pthread_mutex_unlock(&lock->client->schedule.mutex);
     return nodes;

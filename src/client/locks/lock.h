@@ -28,7 +28,7 @@ struct renewals {
     rl_ns cut_at;     /* when it was cut last */
     rl_ns busy_since; /* some wait since then, ... */
     uint64_t done_since;    /* ... and so many were renewed meanwhile */
-    rl_ns told_at;          /* that they do not keep up; 0: never */
+    rl_ns reported_at;      /* that they do not keep up; 0: never */
     struct net_timer timer; /* there is room for one that waits */
     bool awake;             /* it is set */
 };
@@ -37,17 +37,17 @@ struct renewals {
 struct locks {
     struct redlock_client *client;
     struct acquisition *acquiring; /* those under way: they hear of nodes that come and go */
-    struct chains kinds;
-    struct kind *kind_last; /* used last; NULL: gone */
+    struct chains lock_configs;
+    struct lock_config *lock_config_last; /* used last; NULL: gone */
     struct pool rounds, acquisitions;
-    struct renewals renewals;    /* those that are due */
-    struct lines *lines;         /* who waits for what; NULL: nobody has waited yet */
+    struct renewals renewals;        /* those that are due */
+    struct wait_queues *wait_queues; /* who waits for what; NULL: nobody has waited yet */
     struct redlock_lock *parked; /* locks with extensions that wait until a node's record has been
                                     read again */
 };
 
 /* What locks made with the same options share. */
-struct kind {
+struct lock_config {
     struct chained by_options;
     unsigned locks;
     unsigned held;                       /* of them, and to be renewed */
@@ -78,7 +78,7 @@ struct round {
 
 /* Of an acquisition. */
 struct place {
-    struct line *line; /* where it waits; NULL: it does not */
+    struct wait_queue *queue; /* where it waits; NULL: it does not */
     struct redlock_lock *next, **at;
     rl_ns since;
 };
@@ -103,15 +103,15 @@ struct op {
 };
 
 /* There may be a hundred thousand of them, held and at rest. What is needed only now and then
- * belongs to a round or an acquisition, what many have in common to their kind. */
+ * belongs to a round or an acquisition, what many have in common to their configuration. */
 struct redlock_lock {
     struct redlock_client *client;
-    struct kind *kind;
+    struct lock_config *config;
     unsigned refs;     /* the user's, the rounds', a running callback's */
     atomic_bool freed; /* by the user */
     bool stepping;
-    bool
-        unranked; /* nobody can tell its rank in the line, which is yet to be told to the machine */
+    bool unranked; /* nobody can tell its rank in the queue, which is yet to be told to the machine
+                    */
     uint8_t phase; /* enum phase */
     uint8_t keys_count, stripes_count;
     uint8_t changes; /* notices to be told, ored */
@@ -121,7 +121,7 @@ struct redlock_lock {
     uint8_t verdicts[REDLOCK_NODES_MAX];
     uint8_t owner_bytes;
     uint16_t token_bytes;
-    bool counted;       /* among its kind's held ones */
+    bool counted;       /* among its configuration's held ones */
     bool renewing;      /* counted among the renewals under way, ... */
     uint32_t due_place; /* ... or one of those that wait: its place among them and 1. 0: it does not
                            wait */
@@ -142,7 +142,7 @@ struct redlock_lock {
 
     rl_ns parked_t1;                               /* ... of the round that began then */
     struct redlock_lock *parked_next, **parked_at; /* in the client's list; at is NULL outside it */
-    struct told told;                              /* its callbacks */
+    struct notified notified;                      /* its callbacks */
     struct net_bytes keys[]; /* then the stripes, the keys' bytes, the owner and the token */
 };
 _Static_assert(sizeof(struct redlock_lock) <= 448,
@@ -184,10 +184,11 @@ static inline struct net_call *peek_calls(struct round *round, unsigned nodes) {
     return &round->calls[2 * nodes];
 }
 
-/* kind.c */
-struct kind *kind_of(struct redlock_client *client,
-                     const struct redlock_lock_options *options); /* NULL: no memory */
-void kind_drop(struct redlock_client *client, struct kind *kind);
+/* lock_config.c */
+struct lock_config *
+lock_config_of(struct redlock_client *client,
+               const struct redlock_lock_options *options); /* NULL: no memory */
+void lock_config_drop(struct redlock_client *client, struct lock_config *config);
 
 /* notify.c: what a lock's user hears of it */
 void op_finish(struct redlock_lock *lock, struct op *op, int result); /* nothing if not active */
@@ -204,19 +205,19 @@ void lease_init(struct redlock_lock *lock);
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);
 
-/* line.c */
+/* wait_queue.c */
 /* Before an acquisition starts: whether it goes behind others, of this process or of the others. */
-void line_begin(struct redlock_lock *lock, bool may_wait, struct rl_event *start);
+void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event *start);
 /* Of each of its events. */
-void line_event(struct redlock_lock *lock, struct rl_event *event);
+void wait_queue_event(struct redlock_lock *lock, struct rl_event *event);
 /* After each of its steps. */
-void line_carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
+void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
 /* It waits no longer. */
-void line_leave(struct redlock_lock *lock);
+void wait_queue_leave(struct redlock_lock *lock);
 /* Nodes are about to get a release: who waits here is not told of it by them. */
-void line_released(struct redlock_lock *lock, rl_mask nodes);
+void wait_queue_released(struct redlock_lock *lock, rl_mask nodes);
 
-void lines_free(struct lines *lines); /* NULL: nothing */
+void wait_queues_free(struct wait_queues *wait_queues); /* NULL: nothing */
 
 /* renewals.c */
 void renewals_init(struct renewals *renewals);

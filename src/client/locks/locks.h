@@ -13,7 +13,7 @@ void locks_init(struct redlock_client *client);
 bool locks_reserve(struct redlock_client *client); /* the net is open; false: no memory */
 void locks_free(struct redlock_client *client);    /* what it points to; memory only */
 /* The schedule's: runs a lock's callbacks. */
-void locks_tell(struct told *told);
+void locks_report(struct notified *notified);
 /* The client ends: callbacks that nobody waits for any more. */
 void locks_untell(struct redlock_client *client);
 /* Nodes came or went: acquisitions that wait for nodes look again. */
@@ -35,9 +35,9 @@ rl_ns lock_node_timeout(const struct redlock_lock *lock);
 void lock_vote_reply(struct net_call *call, const struct net_reply *reply);
 void lock_unlock_reply(struct net_call *call, const struct net_reply *reply);
 void lock_peek_reply(struct net_call *call, const struct net_reply *reply);
-void line_reply(struct net_call *call, const struct net_reply *reply);
+void wait_queue_reply(struct net_call *call, const struct net_reply *reply);
 /* As handlers.wake() in net.h. */
-void line_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank);
+void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank);
 
 extern const struct lock_mode classic_locks, guarded_locks;
 

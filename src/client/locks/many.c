@@ -119,7 +119,7 @@ static int wait_for_all(const struct many *many) {
         busy -= wait_for_some(client, &waiter, busy - rest);
     }
     int result = waiter.result;
-    client_leave_telling(client);
+    client_leave_notifying(client);
     return result;
 }
 

@@ -4,14 +4,14 @@
  */
 #include "lock.h"
 
-static struct redlock_lock *lock_of(struct told *told) {
-    return RL_CONTAINER(told, struct redlock_lock, told);
+static struct redlock_lock *lock_of(struct notified *notified) {
+    return RL_CONTAINER(notified, struct redlock_lock, notified);
 }
 
-static void tell_later(struct redlock_lock *lock) {
+static void report_later(struct redlock_lock *lock) {
     if (lock->freed) return;
-    if (!schedule_is_queued(&lock->told)) lock->refs++;
-    schedule_tell(&lock->client->schedule, &lock->told);
+    if (!schedule_is_queued(&lock->notified)) lock->refs++;
+    schedule_report(&lock->client->schedule, &lock->notified);
 }
 
 void op_finish(struct redlock_lock *lock, struct op *op, int result) {
@@ -27,7 +27,7 @@ void op_finish(struct redlock_lock *lock, struct op *op, int result) {
     op->active = false;
     op->finished = true;
     op->result = result;
-    if (op->done) tell_later(lock);
+    if (op->done) report_later(lock);
 }
 
 void lock_notice(struct redlock_lock *lock, unsigned notices) {
@@ -44,7 +44,7 @@ void lock_notice(struct redlock_lock *lock, unsigned notices) {
     for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
         if (notices & (unsigned)map[i].notice) lock->changes |= (uint8_t)(1u << map[i].change);
     }
-    if (lock->changes && lock->on_change) tell_later(lock);
+    if (lock->changes && lock->on_change) report_later(lock);
 }
 
 /* ---- callbacks ---- */
@@ -68,7 +68,7 @@ static void run_callbacks(struct redlock_lock *lock) {
     int result[2] = {0, 0};
     redlock_done_fn *done[2] = {take_done(&lock->extension, &context[0], &result[0]),
                                 take_done(&lock->op, &context[1], &result[1])};
-    schedule_out(&lock->client->schedule, &lock->told);
+    schedule_out(&lock->client->schedule, &lock->notified);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if ((changes & (1u << order[i])) && lock->on_change && !atomic_load(&lock->freed))
             lock->on_change(lock->on_change_context, lock, order[i]);
@@ -79,15 +79,15 @@ static void run_callbacks(struct redlock_lock *lock) {
     schedule_in(&lock->client->schedule);
 }
 
-void locks_tell(struct told *told) {
-    struct redlock_lock *lock = lock_of(told);
+void locks_report(struct notified *notified) {
+    struct redlock_lock *lock = lock_of(notified);
     if (!lock->freed) run_callbacks(lock);
     lock_unref(lock);
 }
 
 void locks_untell(struct redlock_client *client) {
-    for (struct told *told; (told = schedule_next_told(&client->schedule));)
-        lock_unref(lock_of(told));
+    for (struct notified *notified; (notified = schedule_next_reported(&client->schedule));)
+        lock_unref(lock_of(notified));
 }
 
 /* ---- operations of other rooms ---- */
@@ -114,4 +114,6 @@ const struct net_bytes *lock_key(const struct redlock_lock *lock) {
     return lock->keys_count == 1 ? &lock->keys[0] : NULL;
 }
 
-rl_ns lock_node_timeout(const struct redlock_lock *lock) { return lock->kind->terms.node_timeout; }
+rl_ns lock_node_timeout(const struct redlock_lock *lock) {
+    return lock->config->terms.node_timeout;
+}

@@ -14,7 +14,7 @@
 enum { WINDOW_FIRST = 16, WINDOW_MIN = 4, WINDOW_MAX = 1024 };
 enum { SOON = 4, SLOW = 2 }; /* parts of the node timeout */
 enum { ROOM_FIRST = 256 };
-#define TELL_EVERY (10000 * RL_MS)
+#define REPORT_EVERY (10000 * RL_MS)
 
 static struct renewals *of(const struct redlock_lock *lock) {
     return &lock->client->locks->renewals;
@@ -125,7 +125,7 @@ static void count_under_way(struct redlock_lock *lock, const struct rl_actions *
         return;
     }
     renewals->under_way--;
-    rl_ns node_timeout = lock->kind->terms.node_timeout;
+    rl_ns node_timeout = lock->config->terms.node_timeout;
     if (actions->notices & RL_NOTICE_RENEWED)
         renewed(renewals, now - lock->lease.round_t1, node_timeout, now);
     else if (lock->lease.state == RL_LEASE_UNSURE)
@@ -140,26 +140,27 @@ static void count_held(struct redlock_lock *lock) {
     if (held == lock->counted) return;
     lock->counted = held;
     if (held)
-        lock->kind->held++;
+        lock->config->held++;
     else
-        lock->kind->held--;
+        lock->config->held--;
 }
 
 static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
     double sum = 0;
     *held = 0;
-    for (uint32_t i = 0; i < client->locks->kinds.chains; i++) {
-        for (struct chained *thing = client->locks->kinds.chain[i]; thing; thing = thing->next) {
-            const struct kind *kind = RL_CONTAINER(thing, struct kind, by_options);
-            if (kind->held > 0)
-                sum += (double)kind->held * 1e3 / (double)kind->options.renew_interval_ms;
-            *held += kind->held;
+    for (uint32_t i = 0; i < client->locks->lock_configs.chains; i++) {
+        for (struct chained *thing = client->locks->lock_configs.chain[i]; thing;
+             thing = thing->next) {
+            const struct lock_config *config = RL_CONTAINER(thing, struct lock_config, by_options);
+            if (config->held > 0)
+                sum += (double)config->held * 1e3 / (double)config->options.renew_interval_ms;
+            *held += config->held;
         }
     }
     return sum;
 }
 
-static void tell_overload(struct redlock_client *client, rl_ns now) {
+static void report_overload(struct redlock_client *client, rl_ns now) {
     struct renewals *renewals = &client->locks->renewals;
     uint64_t held;
     double needed = needed_per_s(client, &held);
@@ -167,7 +168,7 @@ static void tell_overload(struct redlock_client *client, rl_ns now) {
         now - renewals->busy_since > 1000 * RL_MS ? now - renewals->busy_since : 1000 * RL_MS;
     double done =
         (double)renewals->done_since * 1e9 / (double)busy; /* a few in a moment are no rate */
-    renewals->told_at = now;
+    renewals->reported_at = now;
     client->stats.overloads++;
     client->stats.renewals_needed = (uint64_t)(needed + 1);
     client->stats.renewals_done = (uint64_t)done;
@@ -183,14 +184,15 @@ static void tell_overload(struct redlock_client *client, rl_ns now) {
  * was due. */
 static void check_lateness(struct redlock_client *client, rl_ns now) {
     const struct renewals *renewals = &client->locks->renewals;
-    if (renewals->count == 0 || (renewals->told_at != 0 && now - renewals->told_at < TELL_EVERY))
+    if (renewals->count == 0 ||
+        (renewals->reported_at != 0 && now - renewals->reported_at < REPORT_EVERY))
         return;
     const struct redlock_lock *first = renewals->due[0];
-    const struct rl_terms *terms = &first->kind->terms;
+    const struct rl_terms *terms = &first->config->terms;
     const struct rl_lease_rules *rules = &first->lease.rules;
     rl_ns planned =
         terms->ttl - rl_drift(terms, terms->ttl) - rules->lost_margin - rules->renew_every;
-    if (lost_at(first) - now < planned / 4 * 3) tell_overload(client, now);
+    if (lost_at(first) - now < planned / 4 * 3) report_overload(client, now);
 }
 
 /* ---- */
@@ -224,7 +226,7 @@ void renewals_event(struct redlock_lock *lock, struct rl_event *event) {
         return;
     }
     if (renewals->count == 0 && renewals->under_way < renewals->window) return;
-    bool can_ask = renewals->under_way > 0 || rl_count(event->ready) >= lock->kind->terms.quorum;
+    bool can_ask = renewals->under_way > 0 || rl_count(event->ready) >= lock->config->terms.quorum;
     if (can_ask) event->full = has_room(renewals);
 }
 
@@ -245,6 +247,6 @@ void renewals_forget(struct redlock_lock *lock) {
     struct renewals *renewals = of(lock);
     remove_due(renewals, lock);
     if (lock->renewing) renewals->under_way--;
-    if (lock->counted) lock->kind->held--;
+    if (lock->counted) lock->config->held--;
     lock->renewing = lock->counted = false;
 }

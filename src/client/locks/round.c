@@ -56,7 +56,7 @@ void round_fill_in(struct round *round, struct net_request *request) {
     request->keys = lock->keys;
     request->keys_count = lock->keys_count;
     request->token = (struct net_bytes){round->token, round->token_bytes};
-    request->ttl_ms = lock->kind->options.ttl_ms;
+    request->ttl_ms = lock->config->options.ttl_ms;
     request->scheme = lock->client->scheme;
 }
 

@@ -36,8 +36,8 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
     struct net *net = lock->client->net;
     bool release = request->op == NET_RELEASE;
     /* A key of ours can outlive its SET by one TTL at most: so long a release is worth keeping. */
-    rl_mask taken = net_send(net, nodes, request, calls, now + lock->kind->terms.node_timeout,
-                             release ? now + lock->kind->terms.ttl : now);
+    rl_mask taken = net_send(net, nodes, request, calls, now + lock->config->terms.node_timeout,
+                             release ? now + lock->config->terms.ttl : now);
     lock->round->refs += rl_count(taken);
     if (calls == lock->round->calls) lock->round->voting |= taken;
     if (request->op == NET_PEEK) return;
@@ -49,7 +49,7 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
 
 /* A new round of votes: whoever is not asked says why, the others have not answered yet. */
 static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
-    for (unsigned i = 0; i < lock->kind->terms.nodes; i++) {
+    for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
         if (asked & rl_bit(i)) {
             set_verdict(lock, i, REDLOCK_VERDICT_NONE);
             continue;
@@ -116,21 +116,22 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     lock->client->lock_mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
-    unsigned nodes = lock->kind->terms.nodes;
+    unsigned nodes = lock->config->terms.nodes;
     lock_send(lock, actions->release, &round->release, unlock_calls(round, nodes), now);
     lock_send(lock, actions->peek, &round->peek, peek_calls(round, nodes), now);
-    if (actions->release && lock->phase == PHASE_RELEASING) line_released(lock, actions->release);
+    if (actions->release && lock->phase == PHASE_RELEASING)
+        wait_queue_released(lock, actions->release);
 }
 
 void lease_init(struct redlock_lock *lock) {
-    const struct redlock_lock_options *o = &lock->kind->options;
+    const struct redlock_lock_options *o = &lock->config->options;
     const struct rl_lease_rules rules = {
         .renew_every = o->renew ? o->renew_interval_ms * RL_MS : 0,
         .hold_max = o->hold_ms_max * RL_MS,
         .renewals_max = o->renew_count_max,
         .lost_margin = o->lost_margin_ms * RL_MS,
     };
-    rl_lease_init(&lock->lease, &lock->kind->terms, &rules);
+    rl_lease_init(&lock->lease, &lock->config->terms, &rules);
     lock->phase = PHASE_LEASED;
 }
 
@@ -145,7 +146,7 @@ static void count_votes(struct redlock_lock *lock) {
 /* True: won, and the lease begins with this event. */
 static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                              struct rl_event *start) {
-    line_leave(lock);
+    wait_queue_leave(lock);
     if (outcome == RL_OUTCOME_OK) {
         const struct rl_attempt *attempt = &lock->acquisition->machine.attempt;
         *start = (struct rl_event){.type = RL_EVENT_START,
@@ -189,7 +190,7 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
     carry_out_sends(lock, actions, now);
     net_timer_move(lock->client->net, &lock->timer, actions->wake_at,
                    may_come_late(lock, actions->wake_at));
-    if (lock->phase == PHASE_ACQUIRING) line_carry_out(lock, actions, now);
+    if (lock->phase == PHASE_ACQUIRING) wait_queue_carry_out(lock, actions, now);
     if (actions->notices) lock_notice(lock, actions->notices);
     if (actions->extend_outcome != RL_OUTCOME_NONE) {
         if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
@@ -236,7 +237,7 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     client->lock_mode->event(lock, event);
-    line_event(lock, event);
+    wait_queue_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
     if (lock->phase == PHASE_ACQUIRING)
@@ -261,7 +262,7 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
     if (won) op_finish(lock, &lock->op, REDLOCK_OK);
 }
 
-static void tell_unsent(struct redlock_lock *lock) {
+static void report_unsent(struct redlock_lock *lock) {
     lock->stepping = true;
     while ((lock->unsent | lock->unsent_release) && lock->phase != PHASE_FREE) {
         bool release = lock->unsent == 0;
@@ -294,9 +295,9 @@ static void tell_unsent(struct redlock_lock *lock) {
 void lock_step(struct redlock_lock *lock, struct rl_event event) {
     lock->refs++;
     step_once(lock, &event);
-    bool untold =
+    bool unreported =
         lock->unsent || lock->unsent_release || lock->abort_result != REDLOCK_OK || lock->unranked;
-    if (untold && !lock->stepping) tell_unsent(lock);
+    if (unreported && !lock->stepping) report_unsent(lock);
     lock_unref(lock);
 }
 
@@ -324,7 +325,7 @@ struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *cal
 /* A key without a TTL does not say when it ends; one with a TTL beyond any lock's is no lock (and
  * in nanoseconds may be beyond 64 bits). One that has gone meanwhile was most likely a rival's lost
  * try: to come back at once would meet the rival again, so then the random delay stands. */
-static bool tells_end(const struct net_reply *reply) {
+static bool reports_end(const struct net_reply *reply) {
     return reply->verdict == REDLOCK_VERDICT_GRANTED && reply->remaining_ms >= 0 &&
            reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
@@ -360,7 +361,7 @@ void lock_unlock_reply(struct net_call *call, const struct net_reply *reply) {
 void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     struct redlock_lock *lock = round->lock;
-    if (lock->round == round && lock->phase == PHASE_ACQUIRING && tells_end(reply))
+    if (lock->round == round && lock->phase == PHASE_ACQUIRING && reports_end(reply))
         lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
                                           .node = call->node,
                                           .vote = vote_of(reply->verdict),

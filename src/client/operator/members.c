@@ -22,7 +22,7 @@ static void id_text(char text[17], uint64_t id) {
     snprintf(text, 17, "%016llx", (unsigned long long)id);
 }
 
-static void look_at(struct redlock_client *client, const struct rl_member *member,
+static void peek_at(struct redlock_client *client, const struct rl_member *member,
                     struct redlock_member *out) {
     *out = (struct redlock_member){.verdict = REDLOCK_VERDICT_NONE};
     id_text(out->id, member->id);
@@ -33,7 +33,7 @@ static void look_at(struct redlock_client *client, const struct rl_member *membe
     unsigned node = (unsigned)out->node;
     net_node(client->net, node, net_now(client->net), &status);
     out->verdict = client_verdict(client, node, status.verdict);
-    if (client->guard->machine.node[node].standing == RL_STANDING_INTACT)
+    if (client->guard->machine.node[node].eligibility == RL_ELIGIBILITY_INTACT)
         out->verdict = REDLOCK_VERDICT_GRANTED;
     if (out->verdict == REDLOCK_VERDICT_RECOVERING)
         out->recovering_ms = guard_recovering_ms(client->guard, node);
@@ -53,7 +53,7 @@ static bool names_two_quorums(const struct rl_guard *machine) {
 }
 
 /* The mutex is held. */
-static int look_at_all(struct redlock_client *client, struct redlock_quorum_status *quorum,
+static int peek_at_all(struct redlock_client *client, struct redlock_quorum_status *quorum,
                        struct redlock_member *members, size_t count) {
     const struct rl_guard *machine = &client->guard->machine;
     const struct rl_record *record = &machine->quorum;
@@ -69,7 +69,7 @@ static int look_at_all(struct redlock_client *client, struct redlock_quorum_stat
     }
     for (size_t i = 0; i < seen.members; i++) {
         struct redlock_member member;
-        look_at(client, &record->members[i], &member);
+        peek_at(client, &record->members[i], &member);
         sized_fill(sized_element(members, i), members->size, &member, sizeof member);
         seen.intact += member.verdict == REDLOCK_VERDICT_GRANTED;
     }
@@ -78,14 +78,14 @@ static int look_at_all(struct redlock_client *client, struct redlock_quorum_stat
     return machine->decided && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
-int redlock_quorum_look(struct redlock_client *client, struct redlock_quorum_status *quorum,
+int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_status *quorum,
                         struct redlock_member *members, size_t count) {
     if (!quorum || (!members && count > 0) || !client->guard) return REDLOCK_BAD_ARGUMENT;
     if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER))
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     gather(client, gather_until(client));
-    int result = look_at_all(client, quorum, members, count);
-    client_leave_telling(client);
+    int result = peek_at_all(client, quorum, members, count);
+    client_leave_notifying(client);
     return result;
 }

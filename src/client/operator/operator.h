@@ -40,7 +40,7 @@ void inquiry_answered(struct inquiry *inquiry, bool decided);
 
 /* ---- answers ---- */
 
-void look_reply(struct net_call *call, const struct net_reply *reply);
-void survey_reply(struct net_call *call, const struct net_reply *reply);
+void peek_reply(struct net_call *call, const struct net_reply *reply);
+void server_info_reply(struct net_call *call, const struct net_reply *reply);
 
 #endif

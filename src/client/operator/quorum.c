@@ -24,7 +24,8 @@ static rl_mask behind_in(const struct guard *guard, rl_mask intact) {
     rl_mask behind = intact & (rl_mask)~guard->intact;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
-        if ((intact & rl_bit(i)) && (!node->read || node->reread || node->errand == RL_ERRAND_READ))
+        if ((intact & rl_bit(i)) &&
+            (!node->read || node->reread || node->pending_op == RL_PENDING_READ))
             behind |= rl_bit(i);
     }
     return behind;
@@ -51,14 +52,14 @@ static void pause_for(struct redlock_client *client, rl_ns span) {
 /* This client's own guard learns what was written: locks can be had through it when we return. The
  * mutex is held. */
 static void hand_over(struct redlock_client *client, rl_mask intact) {
-    rl_mask look = rl_all(client->nodes);
+    rl_mask peek = rl_all(client->nodes);
     rl_ns end = net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
-    for (rl_ns pause = RL_MS; look && net_now(client->net) < end;
+    for (rl_ns pause = RL_MS; peek && net_now(client->net) < end;
          pause = pause < 64 * RL_MS ? 2 * pause : pause) {
         for (unsigned i = 0; i < client->nodes; i++)
-            if (look & rl_bit(i)) guard_look(client->guard, i);
+            if (peek & rl_bit(i)) guard_peek(client->guard, i);
         pause_for(client, pause);
-        look = behind_in(client->guard, intact & net_ready(client->net, net_now(client->net)));
+        peek = behind_in(client->guard, intact & net_ready(client->net, net_now(client->net)));
     }
 }
 
@@ -118,7 +119,7 @@ static bool show_reports(struct quorum_task *task, const struct redlock_quorum_o
     unsigned count = task->reports_count;
     memcpy(reports, task->reports, sizeof reports);
     task->reports_count = 0;
-    client_leave_telling(task->client);
+    client_leave_notifying(task->client);
     for (unsigned i = 0; i < count && options->progress; i++)
         options->progress(options->progress_context, task_report_text(reports[i].what),
                           reports[i].left < 0 ? -1 : (reports[i].left + RL_MS - 1) / RL_MS);
@@ -152,7 +153,7 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
         if (!show_reports(run.task, &own)) return fail_forked(error);
     } while (!run.task->over || run.task->reports_count > 0);
     hand_over(client, rl_guard_intact(&run.task->machine.view));
-    client_leave_telling(client);
+    client_leave_notifying(client);
     result = task_result(run.task, error);
     task_free(run.task);
     return result;

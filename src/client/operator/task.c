@@ -55,7 +55,7 @@ static void prepare_write(struct question *question, const struct rl_guard_node 
     request->expected = node->expected;
     request->nonce = node->writing.nonce;
     request->was_kept = node->was_kept;
-    request->keep = node->writing.standing == RL_RECORD_RECOVERING;
+    request->keep = node->writing.eligibility == RL_RECORD_RECOVERING;
     if (node->floor) memcpy(question->floor, node->floor, sizeof question->floor);
     request->floor = node->floor ? question->floor : NULL;
     request->fields = question->texts[index].fields;
@@ -150,7 +150,7 @@ static void report(struct quorum_task *task, const struct rl_membership_actions 
         (struct task_report){.what = actions->report, .left = actions->left};
 }
 
-static void look_at_nodes(struct quorum_task *task, struct rl_membership_event *event) {
+static void peek_at_nodes(struct quorum_task *task, struct rl_membership_event *event) {
     struct net *net = task->client->net;
     event->ready = net_ready(net, net_now(net));
     for (unsigned i = 0; i < task->machine.wish.nodes; i++) {
@@ -166,7 +166,7 @@ static void step_once(struct quorum_task *task, struct rl_membership_event event
     int64_t wall_us = net_wall_us(net);
     event.wall_us = wall_us < REDLOCK_FENCE_MAX ? wall_us : 0;
     if (net_random(net, &event.random, sizeof event.random) != 0) event.random = 0;
-    look_at_nodes(task, &event);
+    peek_at_nodes(task, &event);
     rl_membership_step(&task->machine, &event, net_now(net), &actions);
     if (actions.ask != RL_ASK_NOTHING) task->failed = 0; /* the question before is over */
     task->gathering = actions.ask == RL_ASK_GATHER;
@@ -236,13 +236,13 @@ static bool is_old(const char *version) {
 
 static void take_record(struct question *question, unsigned node, const struct net_reply *reply) {
     const struct answer *answer = &question->answers[node];
-    bool told =
+    bool reported =
         reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
     struct rl_membership_event event = {.type = RL_MEMBERSHIP_FAILED};
     struct rl_record record;
     struct net_node_status status;
     char why[FITNESS_TEXT_BYTES] = "";
-    if (told && answer->stated) {
+    if (reported && answer->stated) {
         net_node(question->client->net, node, net_now(question->client->net), &status);
         fitness_judge(question->client, &answer->state, why, sizeof why);
         event.type = RL_MEMBERSHIP_RECORD;
@@ -261,12 +261,12 @@ static void take_record(struct question *question, unsigned node, const struct n
  * client's own guard hears of it here. */
 static void take_written(struct question *question, unsigned node, const struct net_reply *reply) {
     bool done = reply->verdict == REDLOCK_VERDICT_GRANTED;
-    bool told = done || reply->verdict == REDLOCK_VERDICT_DENIED;
-    if (done) guard_look(question->client->guard, node);
+    bool reported = done || reply->verdict == REDLOCK_VERDICT_DENIED;
+    if (done) guard_peek(question->client->guard, node);
     if (!question->task) return;
     deliver(question, node,
             (struct rl_membership_event){
-                .type = told ? RL_MEMBERSHIP_WRITTEN : RL_MEMBERSHIP_FAILED, .done = done},
+                .type = reported ? RL_MEMBERSHIP_WRITTEN : RL_MEMBERSHIP_FAILED, .done = done},
             reply->verdict);
 }
 
@@ -285,9 +285,9 @@ static void take_state(struct question *question, unsigned node, const struct ne
         answer->verdict = reply->verdict;
         return;
     }
-    bool told = answer->has_fences || answer->verdict == REDLOCK_VERDICT_RECOVERING;
+    bool reported = answer->has_fences || answer->verdict == REDLOCK_VERDICT_RECOVERING;
     struct rl_membership_event event = {.type = RL_MEMBERSHIP_FAILED};
-    if (told && answer->stated) {
+    if (reported && answer->stated) {
         event.type = RL_MEMBERSHIP_FENCES;
         event.fences = answer->has_fences ? answer->fences : NULL;
     }

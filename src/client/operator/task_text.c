@@ -40,14 +40,14 @@ static int fail_node(struct quorum_task *task, struct redlock_error *error, cons
     unsigned node = (unsigned)task->machine.problem.node;
     struct redlock_node_status status = {.size = sizeof status};
     int verdict = task->verdict[node];
-    bool told = redlock_client_node(task->client, node, &status) == REDLOCK_OK &&
-                status.text[0] != '\0' && status.verdict == verdict;
+    bool reported = redlock_client_node(task->client, node, &status) == REDLOCK_OK &&
+                    status.text[0] != '\0' && status.verdict == verdict;
     if (verdict == REDLOCK_VERDICT_NOPERM)
         cure =
             "Allow its user what docs/acl.md lists under guarded mode, and run the command again";
     return fail(error, REDLOCK_NO_QUORUM, "%s: %s%s%s%s. %s", task->url[node],
-                redlock_verdict_text(verdict), told ? " (" : "", told ? status.text : "",
-                told ? ")" : "", cure);
+                redlock_verdict_text(verdict), reported ? " (" : "", reported ? status.text : "",
+                reported ? ")" : "", cure);
 }
 
 /* NULL: the problem is not that a node does not answer. */

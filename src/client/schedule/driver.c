@@ -36,12 +36,12 @@ bool schedule_is_forked(const struct schedule *schedule) {
 
 /* ---- opening and closing ---- */
 
-void schedule_init(struct schedule *schedule, void (*tell)(struct told *told)) {
+void schedule_init(struct schedule *schedule, void (*notify)(struct notified *notified)) {
     pthread_condattr_t monotonic;
-    *schedule = (struct schedule){.fork_generation = fork_generation(), .tell = tell};
+    *schedule = (struct schedule){.fork_generation = fork_generation(), .notify = notify};
     schedule->asleep_last = &schedule->asleep;
     pthread_mutex_init(&schedule->mutex, NULL);
-    pthread_cond_init(&schedule->told_cond, NULL);
+    pthread_cond_init(&schedule->notified_cond, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&schedule->service_cond, &monotonic);
@@ -50,7 +50,7 @@ void schedule_init(struct schedule *schedule, void (*tell)(struct told *told)) {
 
 void schedule_destroy(struct schedule *schedule) {
     pthread_cond_destroy(&schedule->service_cond);
-    pthread_cond_destroy(&schedule->told_cond);
+    pthread_cond_destroy(&schedule->notified_cond);
     pthread_mutex_destroy(&schedule->mutex);
 }
 
@@ -136,7 +136,7 @@ void drive_once(struct schedule *schedule, enum driver as) {
     pthread_mutex_lock(&schedule->mutex);
     if (as == DRIVER_SERVICE) {
         schedule->service_sleeps = false;
-        pthread_cond_broadcast(&schedule->told_cond);
+        pthread_cond_broadcast(&schedule->notified_cond);
     }
     if (schedule->driver != as) return;
     net_process(schedule->net, &batch);
@@ -155,10 +155,10 @@ static void wake_driver(struct schedule *schedule) {
 
 static void let_service_out(struct schedule *schedule) {
     schedule->driver = DRIVER_CALLER; /* no other thread takes over meanwhile */
-    while (schedule->service_sleeps && schedule->told_first) {
+    while (schedule->service_sleeps && schedule->notify_first) {
         wake_now(schedule);
         net_kick(schedule->net);
-        pthread_cond_wait(&schedule->told_cond, &schedule->mutex);
+        pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);
     }
 }
 
@@ -180,12 +180,12 @@ static void drive_for(struct schedule *schedule, struct waiter *waiter) {
         let_service_out(schedule);
         if (waiter->done) break;
         drive_once(schedule, DRIVER_CALLER);
-        if (!schedule->service_runs && schedule->told_first) break;
+        if (!schedule->service_runs && schedule->notify_first) break;
     }
     schedule->driver = DRIVER_NONE; /* a callback may block and drive itself, */
-    if (schedule->service_runs || !schedule->told_first) return;
+    if (schedule->service_runs || !schedule->notify_first) return;
     wake_successor(schedule); /* and it may take long */
-    tell_all(schedule);
+    notify_all(schedule);
 }
 
 /* Sleeps until another thread wakes it: then it is done, or the successor. True: it is done, and
@@ -245,7 +245,7 @@ void schedule_wait(struct schedule *schedule, struct waiter *waiter) {
 }
 
 int schedule_await(struct schedule *schedule, struct waiter *waiter) {
-    if (block(schedule, waiter)) schedule_leave_telling(schedule);
+    if (block(schedule, waiter)) schedule_leave_reporting(schedule);
     return waiter->result;
 }
 
@@ -258,10 +258,11 @@ int schedule_enter(struct schedule *schedule) {
 }
 
 void schedule_leave(struct schedule *schedule) {
-    bool in_callback = schedule->telling && pthread_equal(schedule->telling_thread, pthread_self());
-    if (!in_callback) { /* else tell_all() goes on behind it */
+    bool in_callback =
+        schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
+    if (!in_callback) { /* else notify_all() goes on behind it */
         push_out(schedule);
-        if (!schedule->service_runs && schedule->told_first)
+        if (!schedule->service_runs && schedule->notify_first)
             net_kick(schedule->net); /* redlock_process() has work */
     }
     rl_ns next = net_next_timer(schedule->net);
@@ -275,7 +276,7 @@ void schedule_leave(struct schedule *schedule) {
     unlock(schedule);
 }
 
-void schedule_leave_telling(struct schedule *schedule) {
-    if (!schedule->service_runs) tell_all(schedule);
+void schedule_leave_reporting(struct schedule *schedule) {
+    if (!schedule->service_runs) notify_all(schedule);
     schedule_leave(schedule);
 }

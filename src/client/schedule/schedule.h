@@ -45,8 +45,8 @@ struct sleepers {
 };
 
 /* Something with callbacks due. */
-struct told {
-    struct told *next; /* NULL: not queued. The last one's is itself */
+struct notified {
+    struct notified *next; /* NULL: not queued. The last one's is itself */
 };
 
 enum driver { DRIVER_NONE, DRIVER_SERVICE, DRIVER_CALLER };
@@ -81,15 +81,15 @@ struct schedule {
     rl_ns service_until; /* in a timed sleep on service_cond until then */
     pthread_cond_t service_cond;
 
-    struct told *told_first, *told_last;
-    struct told *telling;     /* its callbacks run now, ... */
-    pthread_t telling_thread; /* ... on this thread */
-    pthread_cond_t told_cond;
+    struct notified *notify_first, *notify_last;
+    struct notified *notifying; /* its callbacks run now, ... */
+    pthread_t notifying_thread; /* ... on this thread */
+    pthread_cond_t notified_cond;
     /* Runs one's callbacks, between schedule_out() and schedule_in(). The mutex is held. */
-    void (*tell)(struct told *told);
+    void (*notify)(struct notified *notified);
 };
 
-void schedule_init(struct schedule *schedule, void (*tell)(struct told *told));
+void schedule_init(struct schedule *schedule, void (*notify)(struct notified *notified));
 void schedule_destroy(struct schedule *schedule);         /* not in a child after fork(2) */
 bool schedule_is_forked(const struct schedule *schedule); /* without the mutex */
 
@@ -99,7 +99,7 @@ int schedule_enter(struct schedule *schedule); /* takes the mutex: OK. FORKED: d
 /* Flushes, wakes the threads that must know, gives the mutex back. */
 void schedule_leave(struct schedule *schedule);
 /* The same, and runs callbacks if there is no service thread. */
-void schedule_leave_telling(struct schedule *schedule);
+void schedule_leave_reporting(struct schedule *schedule);
 void waiter_init(struct waiter *waiter);
 void waiter_finish(struct waiter *waiter); /* done; woken when the mutex is given back */
 /* Returns when waiter->done, with the mutex held. */
@@ -111,12 +111,13 @@ int schedule_await(struct schedule *schedule, struct waiter *waiter);
 
 /* Callbacks of it are due. With a service thread they run there alone; without one, in a thread
  * that leaves the library. */
-void schedule_tell(struct schedule *schedule, struct told *told);
-bool schedule_is_queued(const struct told *told);
-struct told *schedule_next_told(struct schedule *schedule); /* takes it out; NULL: none is due */
+void schedule_report(struct schedule *schedule, struct notified *notified);
+bool schedule_is_queued(const struct notified *notified);
+struct notified *
+schedule_next_reported(struct schedule *schedule); /* takes it out; NULL: none is due */
 /* No callback of it runs after this, except one that calls this. */
-void schedule_hush(struct schedule *schedule, const struct told *told);
-void schedule_out(struct schedule *schedule, struct told *told); /* gives the mutex back */
+void schedule_hush(struct schedule *schedule, const struct notified *notified);
+void schedule_out(struct schedule *schedule, struct notified *notified); /* gives the mutex back */
 void schedule_in(struct schedule *schedule);
 
 int service_start(struct schedule *schedule); /* OK, or SYSTEM. Without the mutex */

@@ -13,7 +13,7 @@
 #define LINGER (5 * RL_MS)
 
 /* So many callbacks hold up what the first of them asked for. */
-enum { TOLD_PER_FLUSH = 256 };
+enum { NOTIFIED_PER_FLUSH = 256 };
 
 /* The service thread is on its condition variable, or in net_wait(), where only a kick reaches it.
  * A caller that took over drains the kick, often before the thread has seen it, and then it sleeps
@@ -47,7 +47,7 @@ static void *serve(void *argument) {
     uint64_t seen = 0;
     pthread_mutex_lock(&schedule->mutex);
     while (!schedule->stopping) {
-        tell_all(schedule);
+        notify_all(schedule);
         wake_now(schedule);
         if (schedule->stopping) break;
         if (schedule->driver == DRIVER_CALLER && seen == schedule->drives) {
@@ -96,50 +96,51 @@ void service_stop(struct schedule *schedule) {
 
 /* ---- callbacks ---- */
 
-bool schedule_is_queued(const struct told *told) { return told->next != NULL; }
+bool schedule_is_queued(const struct notified *notified) { return notified->next != NULL; }
 
-void schedule_tell(struct schedule *schedule, struct told *told) {
-    if (!told->next) {
-        if (schedule->told_first)
-            schedule->told_last->next = told;
+void schedule_report(struct schedule *schedule, struct notified *notified) {
+    if (!notified->next) {
+        if (schedule->notify_first)
+            schedule->notify_last->next = notified;
         else
-            schedule->told_first = told;
-        schedule->told_last = told->next = told;
+            schedule->notify_first = notified;
+        schedule->notify_last = notified->next = notified;
     }
     if (schedule->service_runs) wake_service(schedule);
 }
 
-struct told *schedule_next_told(struct schedule *schedule) {
-    struct told *told = schedule->told_first;
-    if (!told) return NULL;
-    schedule->told_first = told->next == told ? NULL : told->next;
-    told->next = NULL;
-    return told;
+struct notified *schedule_next_reported(struct schedule *schedule) {
+    struct notified *notified = schedule->notify_first;
+    if (!notified) return NULL;
+    schedule->notify_first = notified->next == notified ? NULL : notified->next;
+    notified->next = NULL;
+    return notified;
 }
 
-void schedule_out(struct schedule *schedule, struct told *told) {
-    schedule->telling = told;
-    schedule->telling_thread = pthread_self();
+void schedule_out(struct schedule *schedule, struct notified *notified) {
+    schedule->notifying = notified;
+    schedule->notifying_thread = pthread_self();
     unlock(schedule);
 }
 
 void schedule_in(struct schedule *schedule) {
     pthread_mutex_lock(&schedule->mutex);
-    schedule->telling = NULL;
-    pthread_cond_broadcast(&schedule->told_cond);
+    schedule->notifying = NULL;
+    pthread_cond_broadcast(&schedule->notified_cond);
 }
 
 /* What callbacks ask for goes out together: one write for each node, not one for each lock. */
-void tell_all(struct schedule *schedule) {
-    for (unsigned count = 1; schedule->told_first && !schedule->telling; count++) {
-        schedule->tell(schedule_next_told(schedule));
-        if (count % TOLD_PER_FLUSH != 0 && schedule->told_first) continue;
+void notify_all(struct schedule *schedule) {
+    for (unsigned count = 1; schedule->notify_first && !schedule->notifying; count++) {
+        schedule->notify(schedule_next_reported(schedule));
+        if (count % NOTIFIED_PER_FLUSH != 0 && schedule->notify_first) continue;
         push_out(schedule);
         if (schedule->driver == DRIVER_NONE) wake_successor(schedule);
     }
 }
 
-void schedule_hush(struct schedule *schedule, const struct told *told) {
-    while (schedule->telling == told && !pthread_equal(schedule->telling_thread, pthread_self()))
-        pthread_cond_wait(&schedule->told_cond, &schedule->mutex);
+void schedule_hush(struct schedule *schedule, const struct notified *notified) {
+    while (schedule->notifying == notified &&
+           !pthread_equal(schedule->notifying_thread, pthread_self()))
+        pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);
 }

@@ -23,7 +23,7 @@ void expect_back(struct schedule *schedule);
 bool hold_back(struct schedule *schedule);
 
 /* service.c */
-void tell_all(struct schedule *schedule);
+void notify_all(struct schedule *schedule);
 void wake_service(struct schedule *schedule);
 
 /* waiter.c: a thread's sleep */

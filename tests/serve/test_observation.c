@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
-#include "sight.h"
+#include "observation.h"
 
 #define MS INT64_C(1000000)
 
 /* One letter a node: a, b: a lock of that token; -: absent; ?: silent; h: a hash; l: too long. */
-static enum sight_verdict judge(const char *nodes, struct sight *sight) {
+static enum observation_verdict judge(const char *nodes, struct observation *observation) {
     static struct redlock_view views[REDLOCK_NODES_MAX];
     memset(views, 0, sizeof views);
     for (size_t i = 0; nodes[i] != '\0'; i++) {
@@ -29,46 +29,48 @@ static enum sight_verdict judge(const char *nodes, struct sight *sight) {
         if (nodes[i] == 'h') views[i] = (struct redlock_view){.verdict = REDLOCK_VERDICT_WRONGTYPE};
         if (nodes[i] == '?') views[i] = (struct redlock_view){.verdict = REDLOCK_VERDICT_TIMEOUT};
     }
-    memset(sight, 0, sizeof *sight);
-    return sight_judge(views, strlen(nodes), 0, sight);
+    memset(observation, 0, sizeof *observation);
+    return observation_judge(views, strlen(nodes), 0, observation);
 }
 
 static void test_majorities(void **state) {
     (void)state;
     static const struct {
         const char *nodes;
-        enum sight_verdict verdict;
-        enum sight_state state;
-    } rows[] = {{"aaaaa", SIGHT_SEEN, SIGHT_LOCK},    {"aaa--", SIGHT_SEEN, SIGHT_LOCK},
-                {"aaa??", SIGHT_SEEN, SIGHT_LOCK},    {"aaabb", SIGHT_SEEN, SIGHT_LOCK},
-                {"aa---", SIGHT_SEEN, SIGHT_ABSENT},  {"aabb-", SIGHT_SEEN, SIGHT_ABSENT},
-                {"-----", SIGHT_SEEN, SIGHT_ABSENT},  {"---??", SIGHT_SEEN, SIGHT_ABSENT},
-                {"aa--?", SIGHT_UNKNOWN, SIGHT_NONE}, {"a--??", SIGHT_UNKNOWN, SIGHT_NONE},
-                {"--???", SIGHT_UNKNOWN, SIGHT_NONE}, {"?????", SIGHT_UNKNOWN, SIGHT_NONE},
-                {"aabb?", SIGHT_UNKNOWN, SIGHT_NONE}, {"ab-??", SIGHT_UNKNOWN, SIGHT_NONE},
-                {"hhh--", SIGHT_FOREIGN, SIGHT_NONE}, {"lll??", SIGHT_LONG, SIGHT_NONE},
-                {"a", SIGHT_SEEN, SIGHT_LOCK},        {"-", SIGHT_SEEN, SIGHT_ABSENT},
-                {"?", SIGHT_UNKNOWN, SIGHT_NONE},     {"aa--", SIGHT_SEEN, SIGHT_ABSENT},
-                {"aaa-", SIGHT_SEEN, SIGHT_LOCK},     {"ab?", SIGHT_UNKNOWN, SIGHT_NONE},
-                {"ab-", SIGHT_SEEN, SIGHT_ABSENT}};
+        enum observation_verdict verdict;
+        enum observation_state state;
+    } rows[] = {
+        {"aaaaa", OBSERVED_DECIDED, OBSERVED_LOCK},   {"aaa--", OBSERVED_DECIDED, OBSERVED_LOCK},
+        {"aaa??", OBSERVED_DECIDED, OBSERVED_LOCK},   {"aaabb", OBSERVED_DECIDED, OBSERVED_LOCK},
+        {"aa---", OBSERVED_DECIDED, OBSERVED_ABSENT}, {"aabb-", OBSERVED_DECIDED, OBSERVED_ABSENT},
+        {"-----", OBSERVED_DECIDED, OBSERVED_ABSENT}, {"---??", OBSERVED_DECIDED, OBSERVED_ABSENT},
+        {"aa--?", OBSERVED_UNKNOWN, OBSERVED_NONE},   {"a--??", OBSERVED_UNKNOWN, OBSERVED_NONE},
+        {"--???", OBSERVED_UNKNOWN, OBSERVED_NONE},   {"?????", OBSERVED_UNKNOWN, OBSERVED_NONE},
+        {"aabb?", OBSERVED_UNKNOWN, OBSERVED_NONE},   {"ab-??", OBSERVED_UNKNOWN, OBSERVED_NONE},
+        {"hhh--", OBSERVED_FOREIGN, OBSERVED_NONE},   {"lll??", OBSERVED_LONG, OBSERVED_NONE},
+        {"a", OBSERVED_DECIDED, OBSERVED_LOCK},       {"-", OBSERVED_DECIDED, OBSERVED_ABSENT},
+        {"?", OBSERVED_UNKNOWN, OBSERVED_NONE},       {"aa--", OBSERVED_DECIDED, OBSERVED_ABSENT},
+        {"aaa-", OBSERVED_DECIDED, OBSERVED_LOCK},    {"ab?", OBSERVED_UNKNOWN, OBSERVED_NONE},
+        {"ab-", OBSERVED_DECIDED, OBSERVED_ABSENT}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct sight sight;
-        enum sight_verdict verdict = judge(rows[i].nodes, &sight);
-        if (verdict != rows[i].verdict || sight.state != rows[i].state)
-            fail_msg("%s: verdict %d, state %d", rows[i].nodes, (int)verdict, (int)sight.state);
+        struct observation observation;
+        enum observation_verdict verdict = judge(rows[i].nodes, &observation);
+        if (verdict != rows[i].verdict || observation.state != rows[i].state)
+            fail_msg("%s: verdict %d, state %d", rows[i].nodes, (int)verdict,
+                     (int)observation.state);
     }
 }
 
 /* Node i holds it for i seconds: it ends when fewer than three are left. */
 static void test_it_ends_with_its_majority(void **state) {
     (void)state;
-    struct sight sight;
-    judge("aaaaa", &sight);
-    assert_int_equal(sight.ends_ns, 3000 * MS);
-    judge("aaa--", &sight);
-    assert_int_equal(sight.ends_ns, 1000 * MS);
-    judge("--aaa", &sight);
-    assert_int_equal(sight.ends_ns, 3000 * MS);
+    struct observation observation;
+    judge("aaaaa", &observation);
+    assert_int_equal(observation.ends_ns, 3000 * MS);
+    judge("aaa--", &observation);
+    assert_int_equal(observation.ends_ns, 1000 * MS);
+    judge("--aaa", &observation);
+    assert_int_equal(observation.ends_ns, 3000 * MS);
 }
 
 /* A key of somebody else's that ends in 317 years, which are more nanoseconds than there are
@@ -80,15 +82,15 @@ static void test_an_end_beyond_all_numbers(void **state) {
                                              .token_bytes = 1,
                                              .token = "a"};
     const struct redlock_view views[] = {view, view, view};
-    struct sight sight = {0};
-    assert_int_equal(sight_judge(views, 3, 1000 * MS, &sight), SIGHT_SEEN);
-    assert_int_equal(sight.state, SIGHT_LOCK);
-    assert_true(sight.ends_ns > INT64_C(90) * 365 * 86400 * 1000 * MS);
-    assert_true(sight.ends_ns < SIGHT_NEVER);
+    struct observation observation = {0};
+    assert_int_equal(observation_judge(views, 3, 1000 * MS, &observation), OBSERVED_DECIDED);
+    assert_int_equal(observation.state, OBSERVED_LOCK);
+    assert_true(observation.ends_ns > INT64_C(90) * 365 * 86400 * 1000 * MS);
+    assert_true(observation.ends_ns < OBSERVED_NEVER_ENDS);
 }
 
 static void value_is(const char *token, const char *expected) {
-    struct script_bytes value = sight_value(token, strlen(token));
+    struct script_bytes value = observation_value(token, strlen(token));
     assert_int_equal(value.bytes, strlen(expected));
     assert_memory_equal(value.data, expected, value.bytes);
 }

@@ -55,8 +55,10 @@ static bool word(struct splitting *s) {
     return true;
 }
 
-int request_split(char *line, size_t bytes, struct script_bytes *words, size_t count_max) {
-    struct splitting s = {.at = line, .end = line + bytes, .out = line};
+int request_split(char *inline_request, size_t bytes, struct script_bytes *words,
+                  size_t count_max) {
+    struct splitting s = {
+        .at = inline_request, .end = inline_request + bytes, .out = inline_request};
     size_t count = 0;
     while (true) {
         while (s.at < s.end && is_blank(*s.at)) s.at++;

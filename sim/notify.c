@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What nodes tell without being asked: that a key has changed (client tracking: of those that were
- * looked at, once), and whose turn is near (the line of those who wait). Everything of it is a
+ * looked at, once), and whose turn is near (the queue of those who wait). Everything of it is a
  * hint, and may be lost, late, told twice or false, for as long as the world lasts: nothing that is
  * promised may rest on it.
  */
@@ -20,11 +20,11 @@ static void record(struct world *world, enum history_kind kind, const struct mes
     record.node = (int8_t)link_of(world, hint)->node;
     record.resource = (int8_t)(hint->keys_count > 0 ? hint->keys[0] : -1);
     record.value = hint->rank;
-    record.until = hint->told_at;
+    record.until = hint->notified_at;
     world_write(world, &record);
 }
 
-void tell_heard(struct world *world, const struct message *hint) {
+void notify_heard(struct world *world, const struct message *hint) {
     record(world, HISTORY_WOKEN, hint);
 }
 
@@ -35,13 +35,13 @@ static struct message *hint_new(struct world *world, unsigned client, unsigned s
     hint->client = (uint8_t)client;
     hint->slot = (uint8_t)slot;
     hint->rank = rank;
-    hint->told_at = world->now;
+    hint->notified_at = world->now;
     if (resource >= 0) hint->keys[hint->keys_count++] = (uint8_t)resource;
     return hint;
 }
 
-static void tell(struct world *world, unsigned client, unsigned slot, int resource, int rank,
-                 rl_ns late) {
+static void notify(struct world *world, unsigned client, unsigned slot, int resource, int rank,
+                   rl_ns late) {
     const struct world_wakes *how = &world->options.wakes;
     struct link *link = &world->actor[client].link[slot];
     struct random *random = &link->hints_random;
@@ -53,9 +53,9 @@ static void tell(struct world *world, unsigned client, unsigned slot, int resour
         message_free(world, hint);
         return;
     }
-    wire_tell(world, hint, late);
+    wire_notify(world, hint, late);
     if (random_chance(random, how->twice_ppm) || link->wakes_again)
-        wire_tell(world, hint_new(world, client, slot, resource, rank), late);
+        wire_notify(world, hint_new(world, client, slot, resource, rank), late);
 }
 
 /* ---- who is told ----------------------------------------------------------------------------- */
@@ -80,48 +80,48 @@ static void each_listener(struct server *server, listener_fn *fn, int resource, 
 
 /* One look, one telling; and not to whose request it was, for which the look is spent all the
  * same. */
-static void tell_of_key(struct server *server, unsigned client, unsigned slot, int resource,
-                        bool expired) {
+static void notify_of_key(struct server *server, unsigned client, unsigned slot, int resource,
+                          bool expired) {
     struct world *world = server->world;
     struct link *link = &world->actor[client].link[slot];
     unsigned key = 1u << resource;
     if (!(link->armed & key)) return;
     link->armed &= (uint8_t)~key;
     if (link == world->serving) return;
-    tell(world, client, slot, resource, -1,
-         expired ? random_between(&link->hints_random, 0, EXPIRY_LATE_MAX) : 0);
+    notify(world, client, slot, resource, -1,
+           expired ? random_between(&link->hints_random, 0, EXPIRY_LATE_MAX) : 0);
 }
 
-static void tell_of_all(struct server *server, unsigned client, unsigned slot, int resource,
-                        bool expired) {
+static void notify_of_all(struct server *server, unsigned client, unsigned slot, int resource,
+                          bool expired) {
     (void)expired;
     server->world->actor[client].link[slot].armed = 0;
-    tell(server->world, client, slot, resource, -1, 0);
+    notify(server->world, client, slot, resource, -1, 0);
 }
 
-void tell_changed(struct server *server, unsigned resource, bool expired) {
-    if (server->up) each_listener(server, tell_of_key, (int)resource, expired);
+void notify_changed(struct server *server, unsigned resource, bool expired) {
+    if (server->up) each_listener(server, notify_of_key, (int)resource, expired);
 }
 
-void tell_flushed(struct server *server) {
+void notify_flushed(struct server *server) {
     server_forget_waiters(server);
-    each_listener(server, tell_of_all, -1, false);
+    each_listener(server, notify_of_all, -1, false);
 }
 
 /* Anything at all, to whoever asked just now. */
-static void tell_falsely(struct world *world, const struct message *request) {
+static void notify_falsely(struct world *world, const struct message *request) {
     struct link *link = link_of(world, request);
     struct random *random = &link->hints_random;
     if (!random_chance(random, world->options.wakes.false_ppm)) return;
     int resource = (int)random_between(random, -1, world->options.resources - 1);
     int rank = resource < 0 ? -1 : (int)random_between(random, -1, 3);
-    tell(world, request->client, request->slot, resource, rank, 0);
+    notify(world, request->client, request->slot, resource, rank, 0);
 }
 
 void hint_false(struct world *world, unsigned client, unsigned node, unsigned resource, int rank) {
     for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
         if (world->actor[client].link[slot].node == node)
-            tell(world, client, slot, (int)resource, rank, 0);
+            notify(world, client, slot, (int)resource, rank, 0);
 }
 
 static void set_faults(struct world *world, unsigned client, unsigned node, bool lost, bool again) {
@@ -146,13 +146,14 @@ void server_forget_waiters(struct server *server) {
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) server->queue[i].count = 0;
 }
 
-static void publish(struct server *server, int resource, const struct queue_told *told) {
+static void publish(struct server *server, int resource, const struct queue_notice *notice) {
     struct world *world = server->world;
-    unsigned client = told->place.address >> 8, slot = told->place.address & 0xff;
+    unsigned client = notice->place.address >> 8, slot = notice->place.address & 0xff;
     const struct actor *actor = &world->actor[client];
-    if (!listens(server, &actor->link[slot]) || net_waiter_number(actor->net) != told->place.waiter)
+    if (!listens(server, &actor->link[slot]) ||
+        net_waiter_number(actor->net) != notice->place.waiter)
         return;
-    tell(world, client, slot, resource, told->rank, 0);
+    notify(world, client, slot, resource, notice->rank, 0);
 }
 
 static void wait_op(struct server *server, struct message *request) {
@@ -168,12 +169,12 @@ static void wait_op(struct server *server, struct message *request) {
     request->count =
         queue_ask(&server->queue[request->keys[0]], &what, now_us, RL_WAITING_ARMED, &news);
     request->verdict = request->count < 0 ? REDLOCK_VERDICT_OOM : REDLOCK_VERDICT_GRANTED;
-    for (unsigned i = 0; i < news.count; i++) publish(server, request->keys[0], &news.told[i]);
+    for (unsigned i = 0; i < news.count; i++) publish(server, request->keys[0], &news.notices[i]);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-void tell_serve(struct server *server, struct message *request) {
+void notify_serve(struct server *server, struct message *request) {
     struct link *link = link_of(server->world, request);
     if (request->op == NET_WATCH) {
         server_read(server, request);
@@ -182,11 +183,11 @@ void tell_serve(struct server *server, struct message *request) {
     } else {
         wait_op(server, request);
     }
-    if (listens(server, link)) tell_falsely(server->world, request);
+    if (listens(server, link)) notify_falsely(server->world, request);
 }
 
 /* Whether it tells; what it was to tell on an earlier connection is forgotten. */
-void tell_track(struct server *server, struct message *request) {
+void notify_track(struct server *server, struct message *request) {
     struct link *link = link_of(server->world, request);
     request->verdict =
         (int16_t)(server_refuses_all(server) ? server->mode : REDLOCK_VERDICT_GRANTED);

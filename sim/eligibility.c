@@ -139,7 +139,7 @@ static void end(struct booth *booth, size_t index) {
     }
 }
 
-void judge_standing(struct report *report) {
+void judge_eligibility(struct report *report) {
     struct booth booth;
     memset(&booth, 0, sizeof booth);
     booth.report = report;
@@ -154,7 +154,7 @@ void judge_standing(struct report *report) {
             booth.lists[record->message].epoch = record->value;
             booth.lists[record->message].members = (uint32_t)record->until;
             break;
-        case HISTORY_NODE_STANDING:
+        case HISTORY_NODE_ELIGIBILITY:
             booth.lost[record->node] = record->result ? 0 : i + 1;
             booth.intact[record->node] = record->result != 0;
             break;

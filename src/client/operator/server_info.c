@@ -9,7 +9,7 @@
 #include "client/guarding/guarding.h"
 #include "operator.h"
 
-struct survey {
+struct server_info {
     struct inquiry inquiry;
     struct redlock_server seen[REDLOCK_NODES_MAX];
     struct net_request requests[NET_QUESTIONS];
@@ -173,8 +173,9 @@ static int64_t clock_us(const struct net_reply *reply) {
 }
 
 static int refusal_of(enum net_question question) {
-    if (question == NET_ASK_TIME) return REDLOCK_SURVEY_NO_TIME;
-    return question <= NET_ASK_INFO_CLIENTS ? REDLOCK_SURVEY_NO_INFO : REDLOCK_SURVEY_NO_CONFIG;
+    if (question == NET_ASK_TIME) return REDLOCK_SERVER_INFO_NO_TIME;
+    return question <= NET_ASK_INFO_CLIENTS ? REDLOCK_SERVER_INFO_NO_INFO
+                                            : REDLOCK_SERVER_INFO_NO_CONFIG;
 }
 
 static void take_answer(struct redlock_server *seen, enum net_question question,
@@ -193,39 +194,39 @@ static void take_answer(struct redlock_server *seen, enum net_question question,
 
 /* ---- asking ---- */
 
-void survey_reply(struct net_call *call, const struct net_reply *reply) {
-    struct survey *survey = call->owner;
-    struct redlock_server *seen = &survey->seen[call->node];
+void server_info_reply(struct net_call *call, const struct net_reply *reply) {
+    struct server_info *info = call->owner;
+    struct redlock_server *seen = &info->seen[call->node];
     enum net_question question = call->request->question;
-    bool told = reply->verdict == REDLOCK_VERDICT_GRANTED;
+    bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED;
     /* A permission that lacks or a command that was renamed is an answer as well: the server
      * lives. */
     bool refused =
         reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
-    if (question == NET_ASK_TIME && (told || refused))
-        seen->answered_ns = net_now(survey->inquiry.client->net);
-    if (told) take_answer(seen, question, reply);
+    if (question == NET_ASK_TIME && (reported || refused))
+        seen->answered_ns = net_now(info->inquiry.client->net);
+    if (reported) take_answer(seen, question, reply);
     if (question == NET_ASK_QUORUM)
-        refused = !told; /* whatever lies under that key says nothing of the server */
+        refused = !reported; /* whatever lies under that key says nothing of the server */
     else if (refused)
         seen->refused |= refusal_of(question);
-    if (!told && !refused)
+    if (!reported && !refused)
         seen->verdict = reply->verdict;
     else if (seen->verdict == REDLOCK_VERDICT_NONE)
         seen->verdict = REDLOCK_VERDICT_GRANTED;
-    inquiry_answered(&survey->inquiry, false);
+    inquiry_answered(&info->inquiry, false);
 }
 
-static struct survey *survey_new(struct redlock_client *client) {
-    struct survey *survey = calloc(1, sizeof *survey);
-    if (!survey) return NULL;
-    inquiry_init(&survey->inquiry, client, survey->calls[0], NET_QUESTIONS * REDLOCK_NODES_MAX,
-                 CALL_SURVEY);
-    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) survey->seen[i] = unknown();
+static struct server_info *server_info_new(struct redlock_client *client) {
+    struct server_info *info = calloc(1, sizeof *info);
+    if (!info) return NULL;
+    inquiry_init(&info->inquiry, client, info->calls[0], NET_QUESTIONS * REDLOCK_NODES_MAX,
+                 CALL_SERVER_INFO);
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) info->seen[i] = unknown();
     for (unsigned q = 0; q < NET_QUESTIONS; q++)
-        survey->requests[q] =
-            (struct net_request){.op = NET_SURVEY, .question = (enum net_question)q};
-    return survey;
+        info->requests[q] =
+            (struct net_request){.op = NET_SERVER_INFO, .question = (enum net_question)q};
+    return info;
 }
 
 static int stale_of(const struct rl_guard_node *node) {
@@ -239,10 +240,10 @@ static int stale_of(const struct rl_guard_node *node) {
 }
 
 /* Some may have answered to the first questions and not to the last: what they told stays. */
-static void settle_verdicts(struct survey *survey) {
-    struct redlock_client *client = survey->inquiry.client;
+static void settle_verdicts(struct server_info *info) {
+    struct redlock_client *client = info->inquiry.client;
     for (unsigned i = 0; i < client->nodes; i++) {
-        struct redlock_server *seen = &survey->seen[i];
+        struct redlock_server *seen = &info->seen[i];
         struct net_node_status status = client_status(client, i);
         if (seen->verdict == REDLOCK_VERDICT_NONE)
             seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT
@@ -259,40 +260,41 @@ static void settle_verdicts(struct survey *survey) {
 }
 
 /* The mutex is held. TIME goes first, so that its round trip has nothing else in it. */
-static void survey_ask(struct survey *survey, rl_mask nodes, unsigned questions) {
-    struct redlock_client *client = survey->inquiry.client;
+static void server_info_ask(struct server_info *info, rl_mask nodes, unsigned questions) {
+    struct redlock_client *client = info->inquiry.client;
     rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
     for (unsigned q = 0; q < questions; q++) {
         rl_mask taken =
-            inquiry_send(&survey->inquiry, nodes, &survey->requests[q], survey->calls[q], until);
+            inquiry_send(&info->inquiry, nodes, &info->requests[q], info->calls[q], until);
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
-            if (taken & rl_bit(i)) survey->seen[i].asked_ns = now;
+            if (taken & rl_bit(i)) info->seen[i].asked_ns = now;
     }
-    inquiry_wait(&survey->inquiry);
-    settle_verdicts(survey);
+    inquiry_wait(&info->inquiry);
+    settle_verdicts(info);
 }
 
-int redlock_survey(struct redlock_client *client, int what, struct redlock_server *surveys,
-                   size_t count) {
-    if (what != REDLOCK_SURVEY_CLOCK && what != REDLOCK_SURVEY_ALL) return REDLOCK_BAD_ARGUMENT;
-    if (!surveys || count < client->nodes ||
-        !sized_array_fits(surveys, client->nodes, FIRST_SERVER))
+int redlock_server_info(struct redlock_client *client, int what, struct redlock_server *servers,
+                        size_t count) {
+    if (what != REDLOCK_SERVER_INFO_CLOCK && what != REDLOCK_SERVER_INFO_ALL)
+        return REDLOCK_BAD_ARGUMENT;
+    if (!servers || count < client->nodes ||
+        !sized_array_fits(servers, client->nodes, FIRST_SERVER))
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct survey *survey = survey_new(client);
-    unsigned told = 0;
-    if (survey) {
-        survey_ask(survey, gather(client, gather_until(client)),
-                   what == REDLOCK_SURVEY_ALL ? NET_QUESTIONS : 1);
+    struct server_info *info = server_info_new(client);
+    unsigned reported = 0;
+    if (info) {
+        server_info_ask(info, gather(client, gather_until(client)),
+                        what == REDLOCK_SERVER_INFO_ALL ? NET_QUESTIONS : 1);
         for (unsigned i = 0; i < client->nodes; i++) {
-            if (survey->seen[i].writes_refused > 0) survey->seen[i].writes_refused = 1;
-            sized_fill(sized_element(surveys, i), surveys->size, &survey->seen[i],
-                       sizeof survey->seen[i]);
-            told += survey->seen[i].verdict == REDLOCK_VERDICT_GRANTED;
+            if (info->seen[i].writes_refused > 0) info->seen[i].writes_refused = 1;
+            sized_fill(sized_element(servers, i), servers->size, &info->seen[i],
+                       sizeof info->seen[i]);
+            reported += info->seen[i].verdict == REDLOCK_VERDICT_GRANTED;
         }
-        inquiry_unref(&survey->inquiry);
+        inquiry_unref(&info->inquiry);
     }
-    client_leave_telling(client);
-    if (!survey) return REDLOCK_NO_MEMORY;
-    return told >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    client_leave_notifying(client);
+    if (!info) return REDLOCK_NO_MEMORY;
+    return reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sight.h"
+#include "observation.h"
 
 #include <string.h>
 
-static bool told(const struct redlock_view *view) {
+static bool has_answer(const struct redlock_view *view) {
     return view->verdict == REDLOCK_VERDICT_GRANTED || view->verdict == REDLOCK_VERDICT_ABSENT ||
            view->verdict == REDLOCK_VERDICT_WRONGTYPE;
 }
@@ -24,7 +24,7 @@ static size_t agreeing(const struct redlock_view *views, size_t nodes, size_t no
 #define LONGEST_MS (INT64_C(100) * 365 * 24 * 3600 * 1000)
 
 static int64_t end_of(const struct redlock_view *view, int64_t now_ns) {
-    if (view->remaining_ms < 0) return SIGHT_NEVER;
+    if (view->remaining_ms < 0) return OBSERVED_NEVER_ENDS;
     return now_ns + (view->remaining_ms < LONGEST_MS ? view->remaining_ms : LONGEST_MS) * 1000000;
 }
 
@@ -47,12 +47,12 @@ static int64_t majority_end(const struct redlock_view *views, size_t nodes, size
     return now_ns;
 }
 
-enum sight_verdict sight_judge(const struct redlock_view *views, size_t nodes, int64_t now_ns,
-                               struct sight *sight) {
+enum observation_verdict observation_judge(const struct redlock_view *views, size_t nodes,
+                                           int64_t now_ns, struct observation *observation) {
     const size_t quorum = nodes / 2 + 1;
     size_t silent = 0, most = 0, which = 0;
     for (size_t i = 0; i < nodes; i++) {
-        if (!told(&views[i])) {
+        if (!has_answer(&views[i])) {
             silent++;
         } else if (views[i].verdict != REDLOCK_VERDICT_ABSENT && agreeing(views, nodes, i) > most) {
             most = agreeing(views, nodes, i);
@@ -60,31 +60,32 @@ enum sight_verdict sight_judge(const struct redlock_view *views, size_t nodes, i
         }
     }
     if (most < quorum) {
-        if (most + silent >= quorum) return SIGHT_UNKNOWN;
-        sight->state = SIGHT_ABSENT;
-        return SIGHT_SEEN;
+        if (most + silent >= quorum) return OBSERVED_UNKNOWN;
+        observation->state = OBSERVED_ABSENT;
+        return OBSERVED_DECIDED;
     }
-    if (views[which].verdict == REDLOCK_VERDICT_WRONGTYPE) return SIGHT_FOREIGN;
-    if (views[which].token_truncated) return SIGHT_LONG;
-    sight_set(sight, views[which].token, views[which].token_bytes,
-              majority_end(views, nodes, which, now_ns));
-    return SIGHT_SEEN;
+    if (views[which].verdict == REDLOCK_VERDICT_WRONGTYPE) return OBSERVED_FOREIGN;
+    if (views[which].token_truncated) return OBSERVED_LONG;
+    observation_set(observation, views[which].token, views[which].token_bytes,
+                    majority_end(views, nodes, which, now_ns));
+    return OBSERVED_DECIDED;
 }
 
-void sight_set(struct sight *sight, const void *token, size_t bytes, int64_t ends_ns) {
-    sight->state = SIGHT_LOCK;
-    sight->ends_ns = ends_ns;
-    sight->token_bytes = bytes;
-    memcpy(sight->token, token, bytes);
+void observation_set(struct observation *observation, const void *token, size_t bytes,
+                     int64_t ends_ns) {
+    observation->state = OBSERVED_LOCK;
+    observation->ends_ns = ends_ns;
+    observation->token_bytes = bytes;
+    memcpy(observation->token, token, bytes);
 }
 
-bool sight_same(const struct sight *a, const struct sight *b) {
+bool observation_same(const struct observation *a, const struct observation *b) {
     if (a->state != b->state) return false;
-    return a->state != SIGHT_LOCK ||
+    return a->state != OBSERVED_LOCK ||
            (a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0);
 }
 
-struct script_bytes sight_value(const void *token, size_t bytes) {
+struct script_bytes observation_value(const void *token, size_t bytes) {
     const char *text = token;
     size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
     bool ours = bytes > head && text[REDLOCK_TOKEN_HEX_BYTES] == ':';

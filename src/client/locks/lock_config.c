@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What locks made with the same options share: mostly a program has one kind of lock, or a few, and
- * a hundred thousand locks of it. But it may have a kind for each lock, too.
+ * What locks made with the same options share: mostly a program has one configuration of locks, or
+ * a few, and a hundred thousand locks of it. But it may have one for each lock, too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,17 +62,17 @@ static bool same(const struct redlock_lock_options *a, const struct redlock_lock
     return memcmp(of_a, of_b, sizeof of_a) == 0;
 }
 
-static struct kind *kind_new(struct redlock_client *client,
-                             const struct redlock_lock_options *options) {
-    struct kind *kind = calloc(1, sizeof *kind);
-    if (!kind) return NULL;
-    kind->options = *options;
-    kind->options.owner = NULL;
-    kind->options.owner_bytes = 0;
-    kind->options.on_change = NULL;
-    kind->options.on_change_context = NULL;
-    kind->terms = terms_of(client, options);
-    return kind;
+static struct lock_config *lock_config_new(struct redlock_client *client,
+                                           const struct redlock_lock_options *options) {
+    struct lock_config *config = calloc(1, sizeof *config);
+    if (!config) return NULL;
+    config->options = *options;
+    config->options.owner = NULL;
+    config->options.owner_bytes = 0;
+    config->options.on_change = NULL;
+    config->options.on_change_context = NULL;
+    config->terms = terms_of(client, options);
+    return config;
 }
 
 static uint32_t hash_of(const struct redlock_lock_options *options) {
@@ -86,33 +86,34 @@ static uint32_t hash_of(const struct redlock_lock_options *options) {
     return (uint32_t)hash;
 }
 
-static struct kind *kind_in(struct redlock_client *client,
-                            const struct redlock_lock_options *options) {
+static struct lock_config *lock_config_find(struct redlock_client *client,
+                                            const struct redlock_lock_options *options) {
     uint32_t hash = hash_of(options);
-    for (struct chained *thing = chains_first(&client->locks->kinds, hash); thing;
+    for (struct chained *thing = chains_first(&client->locks->lock_configs, hash); thing;
          thing = chains_next(thing)) {
-        struct kind *kind = RL_CONTAINER(thing, struct kind, by_options);
-        if (same(&kind->options, options)) return kind;
+        struct lock_config *config = RL_CONTAINER(thing, struct lock_config, by_options);
+        if (same(&config->options, options)) return config;
     }
-    struct kind *kind = kind_new(client, options);
-    if (kind && chains_add(&client->locks->kinds, &kind->by_options, hash, CHAINS_LEAST))
-        return kind;
-    free(kind);
+    struct lock_config *config = lock_config_new(client, options);
+    if (config && chains_add(&client->locks->lock_configs, &config->by_options, hash, CHAINS_LEAST))
+        return config;
+    free(config);
     return NULL;
 }
 
-struct kind *kind_of(struct redlock_client *client, const struct redlock_lock_options *options) {
-    struct kind *kind = client->locks->kind_last;
-    if (!kind || !same(&kind->options, options)) kind = kind_in(client, options);
-    if (!kind) return NULL;
-    client->locks->kind_last = kind;
-    kind->locks++;
-    return kind;
+struct lock_config *lock_config_of(struct redlock_client *client,
+                                   const struct redlock_lock_options *options) {
+    struct lock_config *config = client->locks->lock_config_last;
+    if (!config || !same(&config->options, options)) config = lock_config_find(client, options);
+    if (!config) return NULL;
+    client->locks->lock_config_last = config;
+    config->locks++;
+    return config;
 }
 
-void kind_drop(struct redlock_client *client, struct kind *kind) {
-    if (--kind->locks > 0) return;
-    if (client->locks->kind_last == kind) client->locks->kind_last = NULL;
-    chains_remove(&client->locks->kinds, &kind->by_options);
-    free(kind);
+void lock_config_drop(struct redlock_client *client, struct lock_config *config) {
+    if (--config->locks > 0) return;
+    if (client->locks->lock_config_last == config) client->locks->lock_config_last = NULL;
+    chains_remove(&client->locks->lock_configs, &config->by_options);
+    free(config);
 }

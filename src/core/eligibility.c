@@ -1,58 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Who stands how. "A node counts only if all of this holds: its record is of that quorum and epoch,
- * standing intact, written for this run_id; its member's newest body is this run_id."
+ * Which nodes may vote. "A node counts only if all of this holds: its record is of that quorum and
+ * epoch, standing intact, written for this run_id; its member's newest incarnation is this run_id."
  * (docs/guarded.md)
  */
-#include "core/standing.h"
+#include "core/eligibility.h"
 
 #include <assert.h>
 #include <string.h>
 
-const char *rl_standing_name(enum rl_standing standing) {
-    switch (standing) {
-    case RL_STANDING_UNKNOWN: return "unknown";
-    case RL_STANDING_INTACT: return "intact";
-    case RL_STANDING_RECOVERING: return "recovering";
-    case RL_STANDING_BEHIND: return "behind";
-    case RL_STANDING_FOREIGN: return "foreign";
-    case RL_STANDING_NO_RECORD: return "no record";
-    case RL_STANDING_REFUSED: return "refused";
+const char *rl_eligibility_name(enum rl_eligibility eligibility) {
+    switch (eligibility) {
+    case RL_ELIGIBILITY_UNKNOWN: return "unknown";
+    case RL_ELIGIBILITY_INTACT: return "intact";
+    case RL_ELIGIBILITY_RECOVERING: return "recovering";
+    case RL_ELIGIBILITY_BEHIND: return "behind";
+    case RL_ELIGIBILITY_FOREIGN: return "foreign";
+    case RL_ELIGIBILITY_NO_RECORD: return "no record";
+    case RL_ELIGIBILITY_REFUSED: return "refused";
     }
     return "?";
 }
 
-#define BIT(standing) (1u << RL_STANDING_##standing)
+#define BIT(eligibility) (1u << RL_ELIGIBILITY_##eligibility)
 
 /* A node whose record has to be read again is UNKNOWN first. What leads from one to the other
  * without that is what the other records say, or a record of our own that was written. */
 static const unsigned char allowed[] = {
-    [RL_STANDING_UNKNOWN] = 0x7f,
-    [RL_STANDING_INTACT] =
+    [RL_ELIGIBILITY_UNKNOWN] = 0x7f,
+    [RL_ELIGIBILITY_INTACT] =
         BIT(UNKNOWN) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_STANDING_RECOVERING] =
+    [RL_ELIGIBILITY_RECOVERING] =
         BIT(UNKNOWN) | BIT(INTACT) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_STANDING_BEHIND] =
+    [RL_ELIGIBILITY_BEHIND] =
         BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_STANDING_FOREIGN] =
+    [RL_ELIGIBILITY_FOREIGN] =
         BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_STANDING_NO_RECORD] =
+    [RL_ELIGIBILITY_NO_RECORD] =
         BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED),
-    [RL_STANDING_REFUSED] =
+    [RL_ELIGIBILITY_REFUSED] =
         BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(NO_RECORD),
 };
 
-/* The only place where a standing changes. */
-static bool move(struct rl_guard_node *node, enum rl_standing to) {
-    if (node->standing == to) return false;
-    assert(allowed[node->standing] & (1u << to));
-    if (to == RL_STANDING_INTACT) {
+/* The only place where an eligibility changes. */
+static bool move(struct rl_guard_node *node, enum rl_eligibility to) {
+    if (node->eligibility == to) return false;
+    assert(allowed[node->eligibility] & (1u << to));
+    if (to == RL_ELIGIBILITY_INTACT) {
         assert(node->up && node->stated && node->read && node->has_record && !node->unfit &&
                !node->distrusted);
-        assert(node->record.standing == RL_RECORD_INTACT && standing_fits(node));
+        assert(node->record.eligibility == RL_RECORD_INTACT && eligibility_fits(node));
         assert(node->record.nonce != node->damaged);
     }
-    node->standing = to;
+    node->eligibility = to;
     return true;
 }
 
@@ -63,14 +63,14 @@ static bool readable(const struct rl_guard_node *node) {
            !node->unfit;
 }
 
-bool standing_fits(const struct rl_guard_node *node) {
+bool eligibility_fits(const struct rl_guard_node *node) {
     return rl_record_fits(&node->record, node->run_id, node->replid, node->evicted);
 }
 
 /* Intact by its own record: it may be of any quorum, behind, or superseded. */
 static bool says_intact(const struct rl_guard_node *node) {
-    return readable(node) && node->record.standing == RL_RECORD_INTACT &&
-           node->record.nonce != node->damaged && !node->distrusted && standing_fits(node);
+    return readable(node) && node->record.eligibility == RL_RECORD_INTACT &&
+           node->record.nonce != node->damaged && !node->distrusted && eligibility_fits(node);
 }
 
 /* Where nobody is intact, a record that cannot vote still says what this quorum is. */
@@ -184,16 +184,17 @@ static bool ttl_max_counts(const struct rl_guard *guard, const struct rl_record 
 }
 
 /* "the largest ttl_max of the intact nodes counts", of those that are members now. And of each
- * member the newest body, from any record. */
+ * member the newest incarnation, from any record. */
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
     if (from->epoch < guard->quorum.begun)
-        return; /* the bodies of before the last init are numbered by themselves */
+        return; /* the incarnations of before the last init are numbered by themselves */
     if (ttl_max_counts(guard, from) && from->ttl_max_ms > guard->quorum.ttl_max_ms)
         guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
         struct rl_member *member = &guard->quorum.members[i];
-        const struct rl_member *told = rl_record_member(from, member->id);
-        if (told && rl_body_compare(&member->body, &told->body) < 0) member->body = told->body;
+        const struct rl_member *reported = rl_record_member(from, member->id);
+        if (reported && rl_incarnation_compare(&member->incarnation, &reported->incarnation) < 0)
+            member->incarnation = reported->incarnation;
     }
 }
 
@@ -225,7 +226,7 @@ static bool is_taken(const struct rl_guard *guard, uint64_t id) {
 /* "Clients match nodes by id, never by URL": but an empty node has none, unless we have seen one
  * there. Its place is the one whose URL is ours. Not the only one that is left: a list may name a
  * server that is to be added beside a member that it does not name yet, and the one would be
- * registered as the other's body. */
+ * registered as the other's incarnation. */
 static void place_empty_nodes(struct rl_guard *guard) {
     for (unsigned m = 0; m < guard->quorum.members_count; m++) {
         const struct rl_member *member = &guard->quorum.members[m];
@@ -249,110 +250,115 @@ static void place_nodes(struct rl_guard *guard) {
     if (guard->known) place_empty_nodes(guard);
 }
 
-/* ---- bodies ---------------------------------------------------------------------------------- */
+/* ---- incarnations ---------------------------------------------------------------------------- */
 
-bool standing_is_claimed(const struct rl_guard *guard, const struct rl_guard_node *node) {
-    return readable(node) && guard->known && node->record.standing == RL_RECORD_RECOVERING &&
+bool eligibility_is_claimed(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    return readable(node) && guard->known && node->record.eligibility == RL_RECORD_RECOVERING &&
            node->record.quorum_id == guard->quorum.quorum_id && node->record.loss != 0 &&
-           node->record.epoch >= guard->quorum.begun && standing_fits(node) &&
-           standing_claimed_body(node) != NULL;
+           node->record.epoch >= guard->quorum.begun && eligibility_fits(node) &&
+           eligibility_claimed_incarnation(node) != NULL;
 }
 
-const struct rl_body *standing_claimed_body(const struct rl_guard_node *node) {
+const struct rl_incarnation *eligibility_claimed_incarnation(const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&node->record, node->record.node_id);
-    return member && strcmp(member->body.run_id, node->run_id) == 0 ? &member->body : NULL;
+    return member && strcmp(member->incarnation.run_id, node->run_id) == 0 ? &member->incarnation
+                                                                           : NULL;
 }
 
-bool standing_newest_body(const struct rl_guard *guard, uint64_t id, struct rl_body *body) {
+bool eligibility_newest_incarnation(const struct rl_guard *guard, uint64_t id,
+                                    struct rl_incarnation *incarnation) {
     const struct rl_member *member = rl_record_member(&guard->quorum, id);
     if (!member) return false;
-    *body = member->body;
+    *incarnation = member->incarnation;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *node = &guard->node[i];
-        if (node->id != id || !standing_is_claimed(guard, node)) continue;
-        const struct rl_body *claimed = standing_claimed_body(node);
-        if (rl_body_compare(body, claimed) < 0) *body = *claimed;
+        if (node->id != id || !eligibility_is_claimed(guard, node)) continue;
+        const struct rl_incarnation *claimed = eligibility_claimed_incarnation(node);
+        if (rl_incarnation_compare(incarnation, claimed) < 0) *incarnation = *claimed;
     }
     return true;
 }
 
-bool standing_is_superseded(const struct rl_guard *guard, const struct rl_guard_node *node) {
+bool eligibility_is_superseded(const struct rl_guard *guard, const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
     if (!member) return false;
-    bool same_server = strcmp(member->body.run_id, node->run_id) == 0;
-    if (standing_is_claimed(guard, node))
-        return !same_server && rl_body_compare(standing_claimed_body(node), &member->body) < 0;
-    /* Who was the body and is not any more: also when its record has gone since. A new server would
-     * be another run_id. */
-    return (says_intact(node) || node->was_body) && !same_server;
+    bool same_server = strcmp(member->incarnation.run_id, node->run_id) == 0;
+    if (eligibility_is_claimed(guard, node))
+        return !same_server && rl_incarnation_compare(eligibility_claimed_incarnation(node),
+                                                      &member->incarnation) < 0;
+    /* Who was the incarnation and is not any more: also when its record has gone since. A new
+     * server would be another run_id. */
+    return (says_intact(node) || node->was_incarnation) && !same_server;
 }
 
-bool standing_has_registered(const struct rl_guard_node *other, const struct rl_guard_node *node) {
-    if (other == node || other->standing != RL_STANDING_INTACT) return false;
+bool eligibility_has_registered(const struct rl_guard_node *other,
+                                const struct rl_guard_node *node) {
+    if (other == node || other->eligibility != RL_ELIGIBILITY_INTACT) return false;
     const struct rl_member *member = rl_record_member(&other->record, node->id);
-    const struct rl_body *claimed = standing_claimed_body(node);
+    const struct rl_incarnation *claimed = eligibility_claimed_incarnation(node);
     /* It may have been registered under a higher number before it lost its data once more: it is
      * the newest all the same. */
-    return member && member->body.number >= claimed->number &&
-           strcmp(member->body.run_id, claimed->run_id) == 0;
+    return member && member->incarnation.number >= claimed->number &&
+           strcmp(member->incarnation.run_id, claimed->run_id) == 0;
 }
 
-bool standing_is_registered(const struct rl_guard *guard, const struct rl_guard_node *node) {
+bool eligibility_is_registered(const struct rl_guard *guard, const struct rl_guard_node *node) {
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        count += standing_has_registered(&guard->node[i], node);
+        count += eligibility_has_registered(&guard->node[i], node);
     return count >= guard->votes_needed;
 }
 
-/* ---- standings ------------------------------------------------------------------------------- */
+/* ---- eligibilities --------------------------------------------------------------------------- */
 
 /* One member, one vote: of two nodes that say they are the same, the one that the records name,
  * then the first. */
-bool standing_is_double(const struct rl_guard *guard, const struct rl_guard_node *node) {
+bool eligibility_is_double(const struct rl_guard *guard, const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
-    bool named = member && strcmp(member->body.run_id, node->run_id) == 0;
+    bool named = member && strcmp(member->incarnation.run_id, node->run_id) == 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *other = &guard->node[i];
         if (other == node || other->id != node->id || !other->up || !other->read) continue;
-        bool other_named = member && strcmp(member->body.run_id, other->run_id) == 0;
+        bool other_named = member && strcmp(member->incarnation.run_id, other->run_id) == 0;
         if (other_named != named ? other_named : other < node) return true;
     }
     return false;
 }
 
-static enum rl_standing of_member(const struct rl_guard *guard, const struct rl_guard_node *node) {
-    if (standing_is_double(guard, node)) return RL_STANDING_FOREIGN;
-    if (!says_intact(node)) return RL_STANDING_RECOVERING;
-    if (standing_is_superseded(guard, node)) return RL_STANDING_FOREIGN;
-    /* An init writes every member anew: this one is a former body that lives on, and another server
-     * has its place. */
-    if (node->record.epoch < guard->quorum.begun) return RL_STANDING_FOREIGN;
+static enum rl_eligibility of_member(const struct rl_guard *guard,
+                                     const struct rl_guard_node *node) {
+    if (eligibility_is_double(guard, node)) return RL_ELIGIBILITY_FOREIGN;
+    if (!says_intact(node)) return RL_ELIGIBILITY_RECOVERING;
+    if (eligibility_is_superseded(guard, node)) return RL_ELIGIBILITY_FOREIGN;
+    /* An init writes every member anew: this one is a former incarnation that lives on, and another
+     * server has its place. */
+    if (node->record.epoch < guard->quorum.begun) return RL_ELIGIBILITY_FOREIGN;
     if (node->record.epoch == guard->quorum.epoch && !same_members(&node->record, &guard->quorum))
-        return RL_STANDING_FOREIGN;
-    return node->record.epoch < guard->quorum.epoch ? RL_STANDING_BEHIND : RL_STANDING_INTACT;
+        return RL_ELIGIBILITY_FOREIGN;
+    return node->record.epoch < guard->quorum.epoch ? RL_ELIGIBILITY_BEHIND : RL_ELIGIBILITY_INTACT;
 }
 
-static enum rl_standing of_node(const struct rl_guard *guard, const struct rl_guard_node *node) {
-    if (!node->up) return RL_STANDING_UNKNOWN;
-    if (node->unfit) return RL_STANDING_REFUSED;
-    if (!node->read || !node->stated) return RL_STANDING_UNKNOWN;
-    if (node->unreadable) return RL_STANDING_REFUSED;
-    if (!guard->known) return RL_STANDING_NO_RECORD;
+static enum rl_eligibility of_node(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    if (!node->up) return RL_ELIGIBILITY_UNKNOWN;
+    if (node->unfit) return RL_ELIGIBILITY_REFUSED;
+    if (!node->read || !node->stated) return RL_ELIGIBILITY_UNKNOWN;
+    if (node->unreadable) return RL_ELIGIBILITY_REFUSED;
+    if (!guard->known) return RL_ELIGIBILITY_NO_RECORD;
     if (node->has_record && node->record.quorum_id != guard->quorum.quorum_id)
-        return RL_STANDING_FOREIGN;
+        return RL_ELIGIBILITY_FOREIGN;
     if (node->id != 0 && rl_record_member(&guard->quorum, node->id)) return of_member(guard, node);
-    return node->has_record ? RL_STANDING_FOREIGN : RL_STANDING_NO_RECORD;
+    return node->has_record ? RL_ELIGIBILITY_FOREIGN : RL_ELIGIBILITY_NO_RECORD;
 }
 
-static rl_mask that_stand(const struct rl_guard *guard, enum rl_standing standing) {
+static rl_mask with_eligibility(const struct rl_guard *guard, enum rl_eligibility eligibility) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        if (guard->node[i].standing == standing) mask |= rl_bit(i);
+        if (guard->node[i].eligibility == eligibility) mask |= rl_bit(i);
     return mask;
 }
 
 rl_mask rl_guard_intact(const struct rl_guard *guard) {
-    return that_stand(guard, RL_STANDING_INTACT);
+    return with_eligibility(guard, RL_ELIGIBILITY_INTACT);
 }
 
 rl_mask rl_guard_voters(const struct rl_guard *guard) {
@@ -360,16 +366,16 @@ rl_mask rl_guard_voters(const struct rl_guard *guard) {
 }
 
 rl_mask rl_guard_foreign(const struct rl_guard *guard) {
-    return that_stand(guard, RL_STANDING_FOREIGN);
+    return with_eligibility(guard, RL_ELIGIBILITY_FOREIGN);
 }
 
-/* Votes are collected over some time. One that a superseded body or an earlier epoch gave must not
- * be counted together with one that was given when the client knew better. */
+/* Votes are collected over some time. One that a superseded incarnation or an earlier epoch gave
+ * must not be counted together with one that was given when the client knew better. */
 rl_mask rl_guard_voided(const struct rl_guard *guard) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        if (guard->node[i].standing != RL_STANDING_INTACT &&
-            guard->node[i].standing != RL_STANDING_UNKNOWN)
+        if (guard->node[i].eligibility != RL_ELIGIBILITY_INTACT &&
+            guard->node[i].eligibility != RL_ELIGIBILITY_UNKNOWN)
             mask |= rl_bit(i);
     return mask;
 }
@@ -377,11 +383,12 @@ rl_mask rl_guard_voided(const struct rl_guard *guard) {
 static bool is_settled(const struct rl_guard *guard) {
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        count += guard->node[i].standing == RL_STANDING_INTACT && guard->node[i].record.settled;
+        count +=
+            guard->node[i].eligibility == RL_ELIGIBILITY_INTACT && guard->node[i].record.settled;
     return count >= guard->votes_needed;
 }
 
-bool standing_judge(struct rl_guard *guard) {
+bool eligibility_judge(struct rl_guard *guard) {
     unsigned votes_needed = guard->votes_needed;
     uint64_t id = guard->quorum.quorum_id;
     uint32_t epoch = guard->quorum.epoch;
@@ -396,7 +403,7 @@ bool standing_judge(struct rl_guard *guard) {
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
         if (move(node, of_node(guard, node))) changed = true;
-        if (node->standing == RL_STANDING_INTACT) node->was_body = true;
+        if (node->eligibility == RL_ELIGIBILITY_INTACT) node->was_incarnation = true;
     }
     guard->settled = is_settled(guard);
     assert(guard->votes_needed >= 1);

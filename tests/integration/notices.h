@@ -3,30 +3,30 @@
  * What a lock told of itself through on_change: how often, and when first and last. Told on another
  * thread.
  */
-#ifndef TESTS_TOLD_H
-#define TESTS_TOLD_H
+#ifndef TESTS_NOTICES_H
+#define TESTS_NOTICES_H
 
 #include <stdatomic.h>
 
 #include "harness.h"
 
-struct told {
+struct notices {
     atomic_int count[REDLOCK_CHANGE_LOST + 1];
     _Atomic double first[REDLOCK_CHANGE_LOST + 1], last[REDLOCK_CHANGE_LOST + 1];
 };
 
-static inline void tell(void *context, struct redlock_lock *lock, int change) {
-    struct told *told = context;
+static inline void notice(void *context, struct redlock_lock *lock, int change) {
+    struct notices *notices = context;
     (void)lock;
-    told->last[change] = now_ms();
-    if (told->count[change] == 0) told->first[change] = told->last[change];
-    told->count[change]++; /* last: whoever sees the count sees the times */
+    notices->last[change] = now_ms();
+    if (notices->count[change] == 0) notices->first[change] = notices->last[change];
+    notices->count[change]++; /* last: whoever sees the count sees the times */
 }
 
-static inline struct redlock_lock_options told_options(int64_t ttl_ms, struct told *told) {
+static inline struct redlock_lock_options notices_options(int64_t ttl_ms, struct notices *notices) {
     struct redlock_lock_options options = lock_options(ttl_ms);
-    options.on_change = tell;
-    options.on_change_context = told;
+    options.on_change = notice;
+    options.on_change_context = notices;
     return options;
 }
 
@@ -71,10 +71,10 @@ static inline struct redlock_stats stats_of(struct redlock_client *client) {
 }
 
 /* When the lock's validity ends as last seen before it was lost, on the scale of now_ms(). */
-static inline double validity_end_until_lost(struct redlock_lock *lock, struct told *told,
+static inline double validity_end_until_lost(struct redlock_lock *lock, struct notices *notices,
                                              double ms) {
     double end = 0, give_up = now_ms() + ms;
-    while (told->count[REDLOCK_CHANGE_LOST] == 0) {
+    while (notices->count[REDLOCK_CHANGE_LOST] == 0) {
         double now_end = (double)redlock_validity_end_ns(lock) / 1e6;
         if (now_end > 0) end = now_end;
         if (now_ms() > give_up) fail_msg("not told LOST within %g ms", ms);

@@ -11,7 +11,7 @@
 
 /* ---- one question to some nodes ---- */
 
-struct look {
+struct peek {
     struct inquiry inquiry;
     bool decided;               /* a callback does not wait for the rest */
     struct redlock_lock *lock;  /* the callback is an operation of this one */
@@ -29,68 +29,68 @@ struct look {
     unsigned char key_bytes[];
 };
 
-static struct look *look_new(struct redlock_client *client, enum net_op op, const void *resource,
+static struct peek *peek_new(struct redlock_client *client, enum net_op op, const void *resource,
                              size_t bytes) {
     size_t prefix = client->options.key_prefix_bytes;
-    struct look *look = calloc(1, sizeof *look + prefix + bytes + 1);
-    if (!look) return NULL;
-    inquiry_init(&look->inquiry, client, look->calls, REDLOCK_NODES_MAX, CALL_LOOK);
-    if (prefix) memcpy(look->key_bytes, client->key_prefix, prefix);
-    if (bytes) memcpy(look->key_bytes + prefix, resource, bytes);
-    look->key = (struct net_bytes){look->key_bytes, prefix + bytes};
-    look->request = (struct net_request){
-        .op = op, .keys = &look->key, .keys_count = 1, .scheme = client->scheme};
-    return look;
+    struct peek *peek = calloc(1, sizeof *peek + prefix + bytes + 1);
+    if (!peek) return NULL;
+    inquiry_init(&peek->inquiry, client, peek->calls, REDLOCK_NODES_MAX, CALL_PEEK_KEY);
+    if (prefix) memcpy(peek->key_bytes, client->key_prefix, prefix);
+    if (bytes) memcpy(peek->key_bytes + prefix, resource, bytes);
+    peek->key = (struct net_bytes){peek->key_bytes, prefix + bytes};
+    peek->request = (struct net_request){
+        .op = op, .keys = &peek->key, .keys_count = 1, .scheme = client->scheme};
+    return peek;
 }
 
-static void copy_items(struct look *look, const struct net_reply *reply) {
+static void copy_items(struct peek *peek, const struct net_reply *reply) {
     size_t bytes = 0;
     for (size_t i = 0; i < reply->items_count; i++) bytes += reply->items[i].bytes;
-    look->items = malloc(reply->items_count * sizeof look->items[0] + bytes + 1);
-    if (!look->items) return;
-    unsigned char *at = (unsigned char *)(look->items + reply->items_count);
+    peek->items = malloc(reply->items_count * sizeof peek->items[0] + bytes + 1);
+    if (!peek->items) return;
+    unsigned char *at = (unsigned char *)(peek->items + reply->items_count);
     for (size_t i = 0; i < reply->items_count; i++) {
-        look->items[i] = (struct net_bytes){at, reply->items[i].bytes};
+        peek->items[i] = (struct net_bytes){at, reply->items[i].bytes};
         memcpy(at, reply->items[i].data, reply->items[i].bytes);
         at += reply->items[i].bytes;
     }
-    look->items_count = reply->items_count;
+    peek->items_count = reply->items_count;
 }
 
-static bool tells(int verdict) {
+static bool has_answer(int verdict) {
     return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
            verdict == REDLOCK_VERDICT_WRONGTYPE;
 }
 
 /* No more is waited for. What did not answer has a verdict that says why. */
-static void look_end(struct look *look) {
-    struct redlock_client *client = look->inquiry.client;
-    net_timer_set(client->net, &look->inquiry.timer, RL_NEVER);
+static void peek_end(struct peek *peek) {
+    struct redlock_client *client = peek->inquiry.client;
+    net_timer_set(client->net, &peek->inquiry.timer, RL_NEVER);
     for (unsigned i = 0; i < client->nodes; i++) {
-        if (look->seen[i].answered) continue;
+        if (peek->seen[i].answered) continue;
         struct net_node_status status = client_status(client, i);
-        int silent = look->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
-        look->seen[i].view.verdict =
+        int silent = peek->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
+        peek->seen[i].view.verdict =
             status.verdict == REDLOCK_VERDICT_GRANTED ? silent : status.verdict;
     }
 }
 
-static int look_result(const struct look *look, struct redlock_view *views) {
-    unsigned told = 0;
-    for (unsigned i = 0; i < look->inquiry.client->nodes; i++) {
-        views[i] = look->seen[i].view;
-        told += tells(views[i].verdict);
+static int peek_result(const struct peek *peek, struct redlock_view *views) {
+    unsigned reported = 0;
+    for (unsigned i = 0; i < peek->inquiry.client->nodes; i++) {
+        views[i] = peek->seen[i].view;
+        reported += has_answer(views[i].verdict);
     }
-    return told >= rl_quorum(look->inquiry.client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    return reported >= rl_quorum(peek->inquiry.client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
 /* Finishes the callback's operation, once. */
 static void on_ended(struct inquiry *inquiry) {
-    struct look *look = RL_CONTAINER(inquiry, struct look, inquiry);
+    struct peek *peek = RL_CONTAINER(inquiry, struct peek, inquiry);
     inquiry->ended = NULL;
-    look_end(look);
-    lock_give_back(look->lock,
-                   lock_is_freed(look->lock) ? REDLOCK_OK : look_result(look, look->views));
+    peek_end(peek);
+    lock_give_back(peek->lock,
+                   lock_is_freed(peek->lock) ? REDLOCK_OK : peek_result(peek, peek->views));
     inquiry_unref(inquiry);
 }
 
@@ -100,86 +100,86 @@ static bool same_view(const struct redlock_view *a, const struct redlock_view *b
 }
 
 /* Whether a majority says what this node says. */
-static bool is_decided(const struct look *look, unsigned node) {
-    const struct redlock_view *view = &look->seen[node].view;
+static bool is_decided(const struct peek *peek, unsigned node) {
+    const struct redlock_view *view = &peek->seen[node].view;
     unsigned same = 0;
-    for (unsigned i = 0; tells(view->verdict) && i < look->inquiry.client->nodes; i++)
-        same += look->seen[i].answered && same_view(&look->seen[i].view, view);
-    return same >= rl_quorum(look->inquiry.client->nodes);
+    for (unsigned i = 0; has_answer(view->verdict) && i < peek->inquiry.client->nodes; i++)
+        same += peek->seen[i].answered && same_view(&peek->seen[i].view, view);
+    return same >= rl_quorum(peek->inquiry.client->nodes);
 }
 
-void look_reply(struct net_call *call, const struct net_reply *reply) {
-    struct look *look = call->owner;
-    struct redlock_view *view = &look->seen[call->node].view;
-    look->seen[call->node].answered = true;
+void peek_reply(struct net_call *call, const struct net_reply *reply) {
+    struct peek *peek = call->owner;
+    struct redlock_view *view = &peek->seen[call->node].view;
+    peek->seen[call->node].answered = true;
     view->verdict = reply->verdict;
     view->remaining_ms = reply->remaining_ms;
     view->token_truncated = reply->truncated;
     view->token_bytes =
         reply->value.bytes < sizeof view->token ? reply->value.bytes : sizeof view->token;
     if (view->token_bytes) memcpy(view->token, reply->value.data, view->token_bytes);
-    if (look->request.op == NET_SCAN && look->inquiry.waiter &&
+    if (peek->request.op == NET_SCAN && peek->inquiry.waiter &&
         reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        look->cursor = reply->cursor;
-        copy_items(look, reply);
+        peek->cursor = reply->cursor;
+        copy_items(peek, reply);
     }
-    look->decided = look->inquiry.ended && is_decided(look, call->node);
-    inquiry_answered(&look->inquiry, look->decided);
+    peek->decided = peek->inquiry.ended && is_decided(peek, call->node);
+    inquiry_answered(&peek->inquiry, peek->decided);
 }
 
 /* Asks and waits. The mutex is held. */
-static void look_ask(struct look *look, rl_mask nodes) {
-    inquiry_send(&look->inquiry, nodes, &look->request, look->calls,
-                 gather_until(look->inquiry.client));
-    inquiry_wait(&look->inquiry);
-    look_end(look);
+static void peek_ask(struct peek *peek, rl_mask nodes) {
+    inquiry_send(&peek->inquiry, nodes, &peek->request, peek->calls,
+                 gather_until(peek->inquiry.client));
+    inquiry_wait(&peek->inquiry);
+    peek_end(peek);
 }
 
-int redlock_look(struct redlock_client *client, const void *resource, size_t bytes,
+int redlock_peek(struct redlock_client *client, const void *resource, size_t bytes,
                  struct redlock_view *views, size_t count) {
     if (!resource || bytes < 1 || !views || count < client->nodes) return REDLOCK_BAD_ARGUMENT;
     if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct look *look = look_new(client, NET_LOOK, resource, bytes);
+    struct peek *peek = peek_new(client, NET_PEEK_VALUE, resource, bytes);
     int result = REDLOCK_NO_MEMORY;
-    if (look) {
-        look_ask(look, gather(client, gather_until(client)));
-        result = look_result(look, views);
-        inquiry_unref(&look->inquiry);
+    if (peek) {
+        peek_ask(peek, gather(client, gather_until(client)));
+        result = peek_result(peek, views);
+        inquiry_unref(&peek->inquiry);
     }
-    client_leave_telling(client);
+    client_leave_notifying(client);
     return result;
 }
 
 /* The mutex is held. */
-static int look_begin(struct redlock_client *client, struct redlock_lock *lock,
+static int peek_begin(struct redlock_client *client, struct redlock_lock *lock,
                       struct redlock_view *views, redlock_done_fn *done, void *context) {
     const struct net_bytes *key = lock_key(lock);
     size_t prefix = client->options.key_prefix_bytes;
-    struct look *look =
-        look_new(client, NET_LOOK, (const char *)key->data + prefix, key->bytes - prefix);
-    if (!look) return REDLOCK_NO_MEMORY;
+    struct peek *peek =
+        peek_new(client, NET_PEEK_VALUE, (const char *)key->data + prefix, key->bytes - prefix);
+    if (!peek) return REDLOCK_NO_MEMORY;
     if (lock_borrow(lock, done, context) != REDLOCK_OK) {
-        inquiry_unref(&look->inquiry);
+        inquiry_unref(&peek->inquiry);
         return REDLOCK_BUSY;
     }
-    look->views = views;
-    look->lock = lock;
-    look->inquiry.ended = on_ended;
+    peek->views = views;
+    peek->lock = lock;
+    peek->inquiry.ended = on_ended;
     rl_ns now = net_now(client->net);
-    if (!inquiry_send(&look->inquiry, net_ready(client->net, now), &look->request, look->calls,
+    if (!inquiry_send(&peek->inquiry, net_ready(client->net, now), &peek->request, peek->calls,
                       now + lock_node_timeout(lock)))
-        on_ended(&look->inquiry);
+        on_ended(&peek->inquiry);
     return REDLOCK_OK;
 }
 
-int redlock_look_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
+int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
                        redlock_done_fn *done, void *context) {
     struct redlock_client *client = lock_client(lock);
     if (!views || count < client->nodes || !done || !lock_key(lock)) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = look_begin(client, lock, views, done, context);
+    int result = peek_begin(client, lock, views, done, context);
     client_leave(client);
     return result;
 }
@@ -191,18 +191,18 @@ enum { SCANS_MAX = 4000000 };
 /* Whether one node holds a string with a TTL there. The mutex is held. */
 static bool is_lock_at(struct redlock_client *client, unsigned node, struct net_bytes key) {
     size_t prefix = client->options.key_prefix_bytes;
-    struct look *look =
-        look_new(client, NET_LOOK, (const char *)key.data + prefix, key.bytes - prefix);
-    if (!look) return false;
-    look_ask(look, rl_bit(node));
-    bool found = look->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED &&
-                 look->seen[node].view.remaining_ms >= 0;
-    inquiry_unref(&look->inquiry);
+    struct peek *peek =
+        peek_new(client, NET_PEEK_VALUE, (const char *)key.data + prefix, key.bytes - prefix);
+    if (!peek) return false;
+    peek_ask(peek, rl_bit(node));
+    bool found = peek->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED &&
+                 peek->seen[node].view.remaining_ms >= 0;
+    inquiry_unref(&peek->inquiry);
     return found;
 }
 
-static void tell_items(struct redlock_client *client, unsigned node, const struct look *scan,
-                       redlock_resource_fn *each, void *context) {
+static void report_items(struct redlock_client *client, unsigned node, const struct peek *scan,
+                         redlock_resource_fn *each, void *context) {
     size_t prefix = client->options.key_prefix_bytes;
     for (size_t i = 0; i < scan->items_count; i++) {
         struct net_bytes key = scan->items[i];
@@ -234,17 +234,17 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
     uint64_t cursor = 0;
     struct scan_end end = {.keep_at = 1};
     do {
-        struct look *scan = look_new(client, NET_SCAN, "", 0);
+        struct peek *scan = peek_new(client, NET_SCAN, "", 0);
         if (!scan) return REDLOCK_NO_MEMORY;
         scan->request.cursor = cursor;
-        look_ask(scan, rl_bit(node));
-        bool told =
+        peek_ask(scan, rl_bit(node));
+        bool reported =
             scan->seen[node].answered && scan->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED;
-        if (told) tell_items(client, node, scan, each, context);
+        if (reported) report_items(client, node, scan, each, context);
         cursor = scan->cursor;
         free(scan->items);
         inquiry_unref(&scan->inquiry);
-        if (!told) return REDLOCK_NO_QUORUM;
+        if (!reported) return REDLOCK_NO_QUORUM;
         if (cursor != 0 && is_endless(&end, cursor)) {
             net_reconnect(client->net, node, REDLOCK_VERDICT_PROTOCOL,
                           "SCAN does not end: its cursor never returns to 0");
@@ -258,14 +258,14 @@ int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void 
     if (!each) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     rl_mask ready = gather(client, gather_until(client));
-    unsigned told = 0;
+    unsigned reported = 0;
     int result = REDLOCK_OK;
     for (unsigned i = 0; i < client->nodes && result != REDLOCK_NO_MEMORY; i++) {
         if (!(ready & rl_bit(i))) continue;
         result = scan_node(client, i, each, context);
-        told += result == REDLOCK_OK;
+        reported += result == REDLOCK_OK;
     }
-    client_leave_telling(client);
+    client_leave_notifying(client);
     if (result == REDLOCK_NO_MEMORY) return result;
-    return told >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    return reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }

@@ -32,12 +32,12 @@ static void test_killed_and_restarted(void **state) {
     start(&server, &world);
     char first[41];
     memcpy(first, world_node(&world, 0).run_id, sizeof(first));
-    unsigned told = world.told[0];
+    unsigned reported = world.reported[0];
     server_kill(&server);
     world_until_verdict(&world, 0, REDLOCK_VERDICT_REFUSED);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
     assert_int_equal(net_settled(world.net), 1);
-    assert_true(world.told[0] > told);
+    assert_true(world.reported[0] > reported);
     struct ask ask;
     ask_init(&ask, NET_ACQUIRE, "k", "t", 60000);
     assert_int_equal(ask_send(&world, &ask, 1, 1000, 0), 0);
@@ -110,11 +110,12 @@ static void test_overdue_is_not_ready(void **state) {
     server_pause(&server);
     ask_init(&set, NET_ACQUIRE, "k", "t", 60000);
     ask_send(&world, &set, 1, 30, 0);
-    unsigned told = world.told[0];
+    unsigned reported = world.reported[0];
     assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
     world_until(&world, not_ready, NULL, "the answer is overdue");
-    assert_true(world.told[0] > told ||
-                (world_turn(&world, net_now(world.net) + 50 * RL_MS), world.told[0] > told));
+    assert_true(
+        world.reported[0] > reported ||
+        (world_turn(&world, net_now(world.net) + 50 * RL_MS), world.reported[0] > reported));
     assert_int_equal(world_node(&world, 0).verdict, REDLOCK_VERDICT_TIMEOUT);
     assert_int_equal(net_settled(world.net), 1);
     server_resume(&server);
@@ -188,15 +189,15 @@ static void test_overdue_behind_a_patient_call(void **state) {
     world_open_urls(&world, url);
     world_until_ready(&world, 1);
     server_pause(&server);
-    ask_init(&look, NET_LOOK, "k", "", 0);
+    ask_init(&look, NET_PEEK_VALUE, "k", "", 0);
     ask_init(&set, NET_ACQUIRE, "k", "t", 60000);
     assert_int_equal(ask_send(&world, &look, 1, 60000, 0), 1);
     assert_int_equal(ask_send(&world, &set, 1, 30, 0), 1);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
-    unsigned told = world.told[0];
+    unsigned reported = world.reported[0];
     world_for(&world, 60);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
-    assert_int_equal(world.told[0], told + 1); /* by a timer: nothing else happened */
+    assert_int_equal(world.reported[0], reported + 1); /* by a timer: nothing else happened */
     server_resume(&server);
     world_until_done(&world, &set, 1);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 1);

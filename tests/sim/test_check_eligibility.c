@@ -12,7 +12,7 @@
         .value = (fence), .result = (intact)                                                       \
     }
 
-static void grants_are_told_in_the_order_of_their_fences(void **state) {
+static void grants_are_reported_in_the_order_of_their_fences(void **state) {
     (void)state;
     BREAKS(FENCE_ORDER, 2, 3, DOES(1, A, ACQUIRE), DOES(1, B, ACQUIRE), TAKES(20, A, 1, 7),
            TAKES(30, B, 2, 6));
@@ -36,10 +36,10 @@ static void a_majority_of_intact_nodes_votes(void **state) {
 
 static void who_lost_its_data_is_brought_back(void **state) {
     (void)state;
-    HOLDS(RECOVERED, NODE(1, 0, STANDING, .result = 0), NODE(5, 0, STANDING, .result = 1),
+    HOLDS(RECOVERED, NODE(1, 0, ELIGIBILITY, .result = 0), NODE(5, 0, ELIGIBILITY, .result = 1),
           RUN(9, END));
-    BREAKS(RECOVERED, 2, 3, NODE(1, 0, STANDING, .result = 0), NODE(5, 0, STANDING, .result = 1),
-           NODE(6, 1, STANDING, .result = 0), RUN(9, END));
+    BREAKS(RECOVERED, 2, 3, NODE(1, 0, ELIGIBILITY, .result = 0),
+           NODE(5, 0, ELIGIBILITY, .result = 1), NODE(6, 1, ELIGIBILITY, .result = 0), RUN(9, END));
     says("n2 lost its data at 0.000006 ms, and was not intact again at 0.000009 ms");
 }
 
@@ -48,8 +48,8 @@ static void nodes_of_another_quorum_do_not_count(void **state) {
     others = 1u << 2;
     BREAKS(UNFIT_VOTE, 2, 2, VOTES(1, 0, 1, 7, 1), VOTES(2, 2, 1, 7, 1), TAKES(3, A, 1, 7));
     HOLDS(UNFIT_VOTE, VOTES(1, 0, 1, 7, 1), VOTES(2, 1, 1, 7, 1), TAKES(3, A, 1, 7));
-    HOLDS(RECOVERED, NODE(1, 2, STANDING, .result = 0), RUN(9, END));
-    BREAKS(RECOVERED, 0, 1, NODE(1, 1, STANDING, .result = 0), RUN(9, END));
+    HOLDS(RECOVERED, NODE(1, 2, ELIGIBILITY, .result = 0), RUN(9, END));
+    BREAKS(RECOVERED, 0, 1, NODE(1, 1, ELIGIBILITY, .result = 0), RUN(9, END));
     others = 0;
 }
 
@@ -64,7 +64,7 @@ static void who_is_to_be_refused_gets_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(grants_are_told_in_the_order_of_their_fences),
+        cmocka_unit_test(grants_are_reported_in_the_order_of_their_fences),
         cmocka_unit_test(a_majority_of_intact_nodes_votes),
         cmocka_unit_test(who_lost_its_data_is_brought_back),
         cmocka_unit_test(nodes_of_another_quorum_do_not_count),

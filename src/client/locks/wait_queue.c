@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Those of one client that wait for the same key wait in a queue: the first one contends, for all
+ * of them. On the nodes the client has one place in the key's queue of all clients. See
+ * docs/waiting.md.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock.h"
+
+enum { CHAINS_LEAST = 1024, CROWDS = 64 };
+#define LEASE_MIN (500 * RL_MS) /* so long a waiter who says nothing is believed to wait, ... */
+#define LEASE_MAX (10000 * RL_MS)
+#define LEASE_POLLS 3              /* ... and at least so many times as long as he says nothing */
+#define CROWD_KEPT (10000 * RL_MS) /* that others waited when we left is remembered */
+/* Who never had to wait is told by nobody that others do. Taking a lock again so soon after giving
+ * it back, it asks. */
+#define SOON (10 * RL_MS)
+#define ASK_EVERY (10 * RL_MS)
+
+/* ---- whose place it is ---- */
+
+static struct place *place_of(struct redlock_lock *lock) { return &lock->acquisition->place; }
+static const struct rl_acquire *machine_of(const struct redlock_lock *lock) {
+    return &lock->acquisition->machine;
+}
+static rl_ns node_timeout_of(const struct redlock_lock *lock) {
+    return lock->config->terms.node_timeout;
+}
+
+/* One key. It stays until the last of its calls is done. */
+struct wait_queue {
+    struct chained by_key;
+    struct redlock_client *client;
+    unsigned busy; /* calls under way, and who uses it just now */
+    struct redlock_lock *first, **last;
+    rl_mask stood;    /* nodes where we have a place */
+    bool asking;      /* a question for our rank is under way, ... */
+    bool outdated;    /* ... asked for one who has left since */
+    int32_t reported; /* the rank that we were told since it was asked; INT32_MAX: none */
+    struct net_bytes key, names[2];
+    struct net_request watch, stand, leave;
+    struct net_call calls[]; /* nodes looks, nodes stands, nodes leaves */
+};
+
+struct wait_queues {
+    unsigned waiting; /* locks in all queues */
+    rl_mask refused;  /* nodes that keep no queues */
+    rl_ns asked;      /* when a crowd was last asked for */
+    struct chains by_key;
+    struct {
+        uint32_t hash;
+        rl_ns until;
+    } crowd[CROWDS];
+};
+
+static uint32_t hash_of(struct net_bytes key) { /* FNV-1a */
+    const unsigned char *at = key.data;
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < key.bytes; i++) hash = (hash ^ at[i]) * 16777619u;
+    return hash;
+}
+
+static struct wait_queue *find(const struct wait_queues *queues, struct net_bytes key,
+                               uint32_t hash) {
+    for (struct chained *thing = chains_first(&queues->by_key, hash); thing;
+         thing = chains_next(thing)) {
+        struct wait_queue *queue = RL_CONTAINER(thing, struct wait_queue, by_key);
+        if (queue->key.bytes == key.bytes && memcmp(queue->key.data, key.data, key.bytes) == 0)
+            return queue;
+    }
+    return NULL;
+}
+
+/* ---- making and freeing ---- */
+
+/* One allocation: the queue, its calls, the two names; the key is the end of the first. */
+static struct wait_queue *wait_queue_new(struct redlock_client *client, struct net_bytes key) {
+    unsigned nodes = client->nodes;
+    size_t prefix = sizeof NET_KEY_WAITING - 1, bytes = prefix + key.bytes;
+    _Static_assert(sizeof NET_KEY_WAITING == sizeof NET_KEY_WAITERS, "both names are as long");
+    struct wait_queue *queue =
+        calloc(1, sizeof *queue + 3 * nodes * sizeof queue->calls[0] + 2 * bytes);
+    if (!queue) return NULL;
+    char *text = (char *)(queue->calls + 3 * nodes);
+    queue->client = client;
+    queue->last = &queue->first;
+    for (int i = 0; i < 2; i++, text += bytes) {
+        memcpy(text, i == 0 ? NET_KEY_WAITING : NET_KEY_WAITERS, prefix);
+        memcpy(text + prefix, key.data, key.bytes);
+        queue->names[i] = (struct net_bytes){text, bytes};
+    }
+    queue->key = (struct net_bytes){(const char *)queue->names[0].data + prefix, key.bytes};
+    queue->watch = (struct net_request){
+        .op = NET_WATCH, .keys = &queue->key, .keys_count = 1, .scheme = client->scheme};
+    queue->stand = (struct net_request){.op = NET_STAND, .keys = queue->names, .keys_count = 2};
+    queue->leave = (struct net_request){.op = NET_LEAVE, .keys = queue->names, .keys_count = 2};
+    for (unsigned i = 0; i < 3 * nodes; i++) {
+        /* Looks have an owner of their own: what is sent again after NOSCRIPT must not overtake its
+         * own owner's. */
+        queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->stand;
+        queue->calls[i].tag = (uint8_t)(i < nodes       ? CALL_QUEUE_WATCH
+                                        : i < 2 * nodes ? CALL_QUEUE_STAND
+                                                        : CALL_QUEUE_LEAVE);
+    }
+    return queue;
+}
+
+static struct wait_queue *wait_queue_of(const struct net_call *call) {
+    return call->tag == CALL_QUEUE_WATCH ? call->owner
+                                         : RL_CONTAINER(call->owner, struct wait_queue, stand);
+}
+
+static struct wait_queue *open_queue(struct redlock_client *client, struct net_bytes key) {
+    struct wait_queues *queues = client->locks->wait_queues;
+    if (!queues) queues = client->locks->wait_queues = calloc(1, sizeof *queues);
+    if (!queues) return NULL;
+    uint32_t hash = hash_of(key);
+    struct wait_queue *queue = find(queues, key, hash);
+    if (queue || !(queue = wait_queue_new(client, key))) return queue;
+    if (chains_add(&queues->by_key, &queue->by_key, hash, CHAINS_LEAST)) return queue;
+    free(queue);
+    return NULL;
+}
+
+static void close_queue(struct wait_queue *queue) {
+    if (queue->first || queue->busy > 0) return;
+    chains_remove(&queue->client->locks->wait_queues->by_key, &queue->by_key);
+    free(queue);
+}
+
+void wait_queues_free(struct wait_queues *queues) {
+    if (queues) chains_free(&queues->by_key, free);
+    free(queues);
+}
+
+/* ---- asking ---- */
+
+static void send_calls(struct wait_queue *queue, rl_mask nodes, struct net_request *request,
+                       struct net_call *calls, rl_ns now) {
+    struct redlock_client *client = queue->client;
+    rl_ns due = now + (queue->first ? node_timeout_of(queue->first) : 50 * RL_MS);
+    for (unsigned i = 0; i < client->nodes; i++)
+        if (calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
+    queue->busy += rl_count(nodes ? net_send(client->net, nodes, request, calls, due, now) : 0);
+}
+
+/* All clients must come to the same, however they list the nodes: the server whose name goes best
+ * with the key's. */
+static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
+    struct redlock_client *client = queue->client;
+    rl_mask may = client_ready(client, now) & (rl_mask)~client->locks->wait_queues->refused;
+    uint32_t best = 0;
+    rl_mask keeper = 0;
+    for (unsigned i = 0; i < client->nodes; i++) {
+        struct net_node_status status;
+        if (!(may & rl_bit(i))) continue;
+        net_node(client->net, i, now, &status);
+        if (status.uses_transactions) continue;
+        const char *name = status.run_id[0] ? status.run_id : status.url;
+        uint32_t score =
+            (hash_of((struct net_bytes){name, strlen(name)}) ^ queue->by_key.hash) * 2654435761u;
+        score ^= score >> 15;
+        if (keeper != 0 && score <= best) continue;
+        best = score;
+        keeper = rl_bit(i);
+    }
+    return keeper;
+}
+
+static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
+    queue->stood &= (rl_mask)~nodes;
+    queue->outdated = queue->asking;
+    queue->leave.token = net_waiter(queue->client->net);
+    send_calls(queue, nodes, &queue->leave, queue->calls + 2 * queue->client->nodes, now);
+}
+
+static rl_ns lease_of(const struct redlock_lock *lock) {
+    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
+    if (lease < LEASE_MIN) return LEASE_MIN;
+    return lease < LEASE_MAX ? lease : LEASE_MAX;
+}
+
+/* False: nobody can tell us our rank. */
+static bool stand(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
+    struct net *net = queue->client->net;
+    if (queue->asking) return true;
+    rl_mask node = keeper(queue, now);
+    if (queue->stood & (rl_mask)~node) leave_nodes(queue, queue->stood & (rl_mask)~node, now);
+    if (node == 0) return false;
+    queue->stand.token = net_waiter(net);
+    queue->stand.ttl_ms = lease_of(lock) / RL_MS;
+    queue->stand.age_us = (now - place_of(lock)->since) / 1000;
+    unsigned busy = queue->busy;
+    send_calls(queue, node, &queue->stand, queue->calls + queue->client->nodes, now);
+    if (queue->busy == busy) return false;
+    queue->asking = true;
+    queue->outdated = false;
+    queue->reported = INT32_MAX;
+    queue->stood |= node;
+    return true;
+}
+
+/* ---- members ---- */
+
+static void join(struct redlock_lock *lock, struct wait_queue *queue, rl_ns now) {
+    struct redlock_client *client = lock->client;
+    struct place *place = place_of(lock);
+    *place = (struct place){.queue = queue, .since = now};
+    place->at = queue->last;
+    *queue->last = lock;
+    queue->last = &place->next;
+    if (client->locks->wait_queues->waiting++ == 0) net_watch(client->net, true);
+}
+
+static bool waits(struct redlock_lock *lock) {
+    return lock->phase == PHASE_ACQUIRING && place_of(lock)->queue;
+}
+
+void wait_queue_leave(struct redlock_lock *lock) {
+    if (!waits(lock)) return;
+    struct redlock_client *client = lock->client;
+    struct place *place = place_of(lock);
+    struct wait_queue *queue = place->queue;
+    rl_ns now = net_now(client->net);
+    bool was_first = queue->first == lock;
+    *place->at = place->next;
+    if (place->next)
+        place_of(place->next)->at = place->at;
+    else
+        queue->last = place->at;
+    place->queue = NULL;
+    const struct rl_acquire *machine = machine_of(lock);
+    queue->leave.passes =
+        machine->state == RL_ACQUIRE_WON && machine->waiting.active && machine->waiting.rank > 0;
+    if (was_first && queue->stood) leave_nodes(queue, queue->stood, now);
+    if (was_first && queue->first)
+        net_timer_set(client->net, &queue->first->timer, now); /* its turn, but not from in here */
+    if (--client->locks->wait_queues->waiting == 0) net_watch(client->net, false);
+    close_queue(queue);
+}
+
+/* What we know of the crowd was told when we left it; another key of the same hash only costs a
+ * question. */
+static bool is_crowded(const struct wait_queues *queues, uint32_t hash, rl_ns now) {
+    return queues->crowd[hash % CROWDS].hash == hash && queues->crowd[hash % CROWDS].until > now;
+}
+
+static void note_crowd(struct wait_queue *queue, int64_t remaining) {
+    struct wait_queues *queues = queue->client->locks->wait_queues;
+    uint32_t at = queue->by_key.hash % CROWDS;
+    if (remaining == 0 && queues->crowd[at].hash != queue->by_key.hash) return;
+    queues->crowd[at].hash = queue->by_key.hash;
+    queues->crowd[at].until = remaining > 0 ? net_now(queue->client->net) + CROWD_KEPT : 0;
+}
+
+/* Beside the try, which does not wait for the answer. */
+static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
+    struct redlock_client *client = lock->client;
+    rl_ns released = lock->lease.unlocking_since;
+    bool soon = released != 0 && now - released < SOON;
+    if (!soon ||
+        (client->locks->wait_queues && now - client->locks->wait_queues->asked < ASK_EVERY))
+        return;
+    struct net_bytes waiter = net_waiter(client->net);
+    struct wait_queue *queue = waiter.data ? open_queue(client, lock->keys[0]) : NULL;
+    if (!queue) return;
+    client->locks->wait_queues->asked = now;
+    queue->leave.token = waiter;
+    queue->leave.passes = false;
+    send_calls(queue, keeper(queue, now), &queue->leave, queue->calls + 2 * client->nodes, now);
+    close_queue(queue);
+}
+
+/* Whoever counts his tries wants them made; and what several keys have in common is no queue. */
+static bool can_wait(const struct redlock_lock *lock) {
+    return lock->keys_count == 1 && machine_of(lock)->rules.retries_max == UINT32_MAX;
+}
+
+void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event *start) {
+    if (!may_wait || !can_wait(lock)) return;
+    rl_ns now = net_now(lock->client->net);
+    ask_for_crowd(lock, now);
+    struct wait_queues *queues = lock->client->locks->wait_queues;
+    if (!queues) return;
+    uint32_t hash = hash_of(lock->keys[0]);
+    struct wait_queue *queue = find(queues, lock->keys[0], hash);
+    start->crowded = is_crowded(queues, hash, now);
+    if (!start->crowded && (!queue || !queue->first)) return;
+    if (!queue) queue = open_queue(lock->client, lock->keys[0]);
+    if (queue) join(lock, queue, now);
+}
+
+void wait_queue_event(struct redlock_lock *lock, struct rl_event *event) {
+    const struct redlock_client *client = lock->client;
+    if (!waits(lock)) return;
+    event->watched = net_watched(client->net) & client->voters;
+    event->behind = place_of(lock)->queue->first != lock;
+}
+
+void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+    if (machine_of(lock)->state == RL_ACQUIRE_SLEEPING && !place_of(lock)->queue &&
+        can_wait(lock)) {
+        struct wait_queue *queue = open_queue(lock->client, lock->keys[0]);
+        if (!queue) return;
+        join(lock, queue, now);
+        struct net *net = lock->client->net;
+        /* To hear that it is behind others, or that nodes tell of changes already. */
+        if (queue->first != lock || net_watched(net)) net_timer_set(net, &lock->timer, now);
+    }
+    struct wait_queue *queue = place_of(lock)->queue;
+    if (!queue || queue->first != lock) return;
+    if (actions->watch) send_calls(queue, actions->watch, &queue->watch, queue->calls, now);
+    if (actions->stand && !stand(queue, lock, now)) lock->unranked = true;
+}
+
+/* ---- hearing ---- */
+
+/* The queue stays at least until close_queue(). */
+static void notify_head(struct wait_queue *queue, struct rl_event event) {
+    if (!queue->first || queue->first->phase != PHASE_ACQUIRING) return;
+    queue->busy++;
+    lock_step(queue->first, event);
+    queue->busy--;
+}
+
+void wait_queue_released(struct redlock_lock *lock, rl_mask nodes) {
+    struct wait_queues *queues = lock->client->locks->wait_queues;
+    if (!queues || queues->waiting == 0 || lock->keys_count != 1) return;
+    struct wait_queue *queue = find(queues, lock->keys[0], hash_of(lock->keys[0]));
+    if (!queue) return;
+    for (unsigned i = 0; i < lock->client->nodes; i++)
+        if (nodes & rl_bit(i))
+            notify_head(queue, (struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)i});
+    close_queue(queue);
+}
+
+static void notify_all_of(struct redlock_client *client, unsigned node) {
+    struct chains *chains = &client->locks->wait_queues->by_key;
+    chains->walked = true;
+    for (uint32_t i = 0; i < chains->chains; i++) {
+        for (struct chained *thing = chains->chain[i], *next; thing; thing = next) {
+            struct wait_queue *queue = RL_CONTAINER(thing, struct wait_queue, by_key);
+            notify_head(queue, (struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)node});
+            notify_head(queue, (struct rl_event){.type = RL_EVENT_NODES});
+            next = thing->next;
+            close_queue(queue);
+        }
+    }
+    chains->walked = false;
+}
+
+void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank) {
+    struct wait_queues *queues = client->locks->wait_queues;
+    if (!queues) return;
+    if (!key.data) {
+        queues->refused &= (rl_mask)~rl_bit(node); /* it may be another server by now */
+        notify_all_of(client, node);
+        return;
+    }
+    struct wait_queue *queue = find(queues, key, hash_of(key));
+    if (!queue) return;
+    client->stats.wakeups++;
+    if (rank >= 0 && rank < queue->reported) queue->reported = rank;
+    struct rl_event event = {
+        .type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK, .node = (uint8_t)node, .rank = rank};
+    notify_head(queue, event);
+    close_queue(queue);
+}
+
+static void watched(struct wait_queue *queue, const struct net_call *call,
+                    const struct net_reply *reply) {
+    struct rl_event event = {.type = RL_EVENT_WATCHED, .node = call->node, .vote = RL_VOTE_FAILED};
+    if (reply->verdict == REDLOCK_VERDICT_ABSENT) event.vote = RL_VOTE_ABSENT;
+    if (reply->verdict == REDLOCK_VERDICT_GRANTED) event.vote = RL_VOTE_GRANTED;
+    /* A key without a TTL does not end; one with a TTL beyond any lock's is no lock. */
+    bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
+    event.remaining = ends ? reply->remaining_ms * RL_MS : -1;
+    notify_head(queue, event);
+}
+
+static void stood(struct wait_queue *queue, const struct net_call *call,
+                  const struct net_reply *reply) {
+    struct redlock_client *client = queue->client;
+    bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED, outdated = queue->outdated;
+    queue->asking = queue->outdated = false;
+    if (!reported) queue->stood &= (rl_mask)~rl_bit(call->node);
+    if (reply->verdict == REDLOCK_VERDICT_NOPERM) {
+        client->locks->wait_queues->refused |= rl_bit(call->node);
+        client_log(client, REDLOCK_LOG_INFO, "waiting: a node keeps no line of those who wait: %s",
+                   redlock_verdict_text(reply->verdict));
+    }
+    if (!queue->first) return;
+    if (outdated && stand(queue, queue->first, net_now(client->net)))
+        return; /* that was for another */
+    int32_t rank = reported && !outdated && reply->count <= INT32_MAX ? (int32_t)reply->count : -1;
+    if (rank > queue->reported)
+        rank = queue->reported; /* news of how others left, which overtook the answer */
+    notify_head(queue, (struct rl_event){.type = RL_EVENT_RANK, .rank = rank});
+}
+
+void wait_queue_reply(struct net_call *call, const struct net_reply *reply) {
+    struct wait_queue *queue = wait_queue_of(call);
+    if (call->tag == CALL_QUEUE_WATCH)
+        watched(queue, call, reply);
+    else if (call->tag == CALL_QUEUE_STAND)
+        stood(queue, call, reply);
+    else if (reply->verdict == REDLOCK_VERDICT_GRANTED)
+        note_crowd(queue, reply->count);
+    queue->busy--;
+    close_queue(queue);
+}
