@@ -40,10 +40,10 @@
  * the owner any more.
  *
  * LOST from a release while validity is left is excused when something befell the keys on the way
- * there (a key of the token lost, changed by others, a node's clock stepped or false, or older data
- * in the place of a node's), and when the release did delete a key: LOST says that a majority had
- * it not, and a node that is asked again because its answer was lost has it not any more. What is
- * left to be found is a release that passes the keys by.
+ * there (the list of members, a key of the token lost, changed by others, a node's clock stepped or
+ * false, or older data in the place of a node's), and when the release did delete a key: LOST says
+ * that a majority had it not, and a node that is asked again because its answer was lost has it not
+ * any more. What is left to be found is a release that passes the keys by.
  */
 #include "judges.h"
 
@@ -152,6 +152,8 @@ static bool befell(const struct order *order, const struct hold *hold, size_t un
     int resource = order->records[hold->acquired].resource;
     for (size_t i = 0; i < until; i++) {
         const struct history_record *record = &order->records[i];
+        if (record->kind == HISTORY_NODE_MEMBERS && i > hold->acquired)
+            return true; /* of more members a majority may not have had it */
         if (record->kind == HISTORY_NODE_CLOCK || record->kind == HISTORY_NODE_RATE) return true;
         if (record->kind == HISTORY_NODE_SPLIT || record->kind == HISTORY_NODE_OLD_ENDS)
             return true;

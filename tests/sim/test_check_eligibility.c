@@ -53,6 +53,49 @@ static void nodes_of_another_quorum_do_not_count(void **state) {
     others = 0;
 }
 
+#define CARRIES(when, where, list, epoch, nodes)                                                   \
+    NODE(when, where, MEMBERS, .message = (list), .value = (epoch), .until = (nodes))
+#define STANDS(when, where, intact) NODE(when, where, STANDING, .result = (intact))
+#define TWO_CARRY_LIST_1                                                                           \
+    CARRIES(1, 0, 1, 1, 7), STANDS(1, 0, 1), CARRIES(1, 1, 1, 1, 7), STANDS(1, 1, 1)
+#define VOTES_BY(when, where, list)                                                                \
+    {                                                                                              \
+        .at = (when), .client = A, .node = (where), .kind = HISTORY_VOTE, .token = 1, .value = 7,  \
+        .result = 1, .message = (list)                                                             \
+    }
+
+static void an_epoch_has_one_list(void **state) {
+    (void)state;
+    BREAKS(ONE_LIST, 3, 5, TWO_CARRY_LIST_1, CARRIES(2, 2, 2, 1, 4), STANDS(2, 2, 1));
+    says("list 2 of epoch 1 was in force at 0.000002 ms, and list 1 of epoch 1 had been");
+    BREAKS(ONE_LIST, 3, 5, TWO_CARRY_LIST_1, CARRIES(2, 2, 2, 0, 4), STANDS(2, 2, 1));
+    HOLDS(ONE_LIST, TWO_CARRY_LIST_1, CARRIES(2, 2, 2, 2, 4), STANDS(2, 2, 1));
+    /* Never in force: a minority carries it, or who carries it is not intact. */
+    HOLDS(ONE_LIST, TWO_CARRY_LIST_1, CARRIES(2, 2, 2, 1, 6), STANDS(2, 2, 1));
+    HOLDS(ONE_LIST, TWO_CARRY_LIST_1, CARRIES(2, 2, 2, 1, 4), STANDS(2, 2, 0));
+    /* Nobody carries the first any more. */
+    HOLDS(ONE_LIST, TWO_CARRY_LIST_1, CARRIES(2, 0, 0, 0, 0), CARRIES(2, 1, 0, 0, 0),
+          CARRIES(3, 2, 2, 1, 4), STANDS(3, 2, 1));
+}
+
+static void votes_are_of_members_of_one_list(void **state) {
+    (void)state;
+    HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), VOTES_BY(2, 1, 1), TAKES(3, A, 1, 7));
+    BREAKS(UNFIT_VOTE, 6, 6, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), VOTES_BY(2, 3, 1),
+           TAKES(3, A, 1, 7)); /* no member */
+    BREAKS(UNFIT_VOTE, 8, 8, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 2, 15),
+           VOTES_BY(2, 1, 2), VOTES_BY(2, 2, 2), TAKES(3, A, 1, 7)); /* of two lists */
+    HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, CARRIES(2, 1, 2, 2, 15), VOTES_BY(2, 0, 2),
+          VOTES_BY(2, 1, 2), VOTES_BY(2, 2, 2), TAKES(3, A, 1, 7));
+}
+
+static void an_added_member_is_brought_back_too(void **state) {
+    (void)state;
+    BREAKS(RECOVERED, 5, 5, TWO_CARRY_LIST_1, CARRIES(2, 2, 1, 1, 7), RUN(9, END));
+    HOLDS(RECOVERED, TWO_CARRY_LIST_1, CARRIES(2, 2, 1, 1, 7), STANDS(3, 2, 1), RUN(9, END));
+    HOLDS(RECOVERED, TWO_CARRY_LIST_1, STANDS(2, 5, 0), RUN(9, END)); /* not a member */
+}
+
 static void who_is_to_be_refused_gets_nothing(void **state) {
     (void)state;
     refused = 1u << B;
@@ -68,6 +111,9 @@ int main(void) {
         cmocka_unit_test(a_majority_of_intact_nodes_votes),
         cmocka_unit_test(who_lost_its_data_is_brought_back),
         cmocka_unit_test(nodes_of_another_quorum_do_not_count),
+        cmocka_unit_test(an_epoch_has_one_list),
+        cmocka_unit_test(votes_are_of_members_of_one_list),
+        cmocka_unit_test(an_added_member_is_brought_back_too),
         cmocka_unit_test(who_is_to_be_refused_gets_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
