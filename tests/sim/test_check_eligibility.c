@@ -55,7 +55,7 @@ static void nodes_of_another_quorum_do_not_count(void **state) {
 
 #define CARRIES(when, where, list, epoch, nodes)                                                   \
     NODE(when, where, MEMBERS, .message = (list), .value = (epoch), .until = (nodes))
-#define STANDS(when, where, intact) NODE(when, where, STANDING, .result = (intact))
+#define STANDS(when, where, intact) NODE(when, where, ELIGIBILITY, .result = (intact))
 #define TWO_CARRY_LIST_1                                                                           \
     CARRIES(1, 0, 1, 1, 7), STANDS(1, 0, 1), CARRIES(1, 1, 1, 1, 7), STANDS(1, 1, 1)
 #define VOTES_BY(when, where, list)                                                                \
