@@ -3,8 +3,8 @@
  * UNFIT_VOTE, REFUSED and RECOVERED: guarded mode's nodes, and who may not use them.
  *
  * Where operators change the members, a node says which list its record has. The majority is one of
- * the members of one list, who all carried it when they voted; and at the end, those of the newest
- * list that is intact anywhere must be intact.
+ * the newest list that a voter carried: a node that switches keeps key and fence, and its vote. At
+ * the end, those of the newest list that is intact anywhere must be intact.
  *
  * UNFIT_VOTE. A node that votes writes VOTE with token and fence, and whether its record was intact
  * and written for the process that ran and the data that it had. Who holds a lock with a fence was
@@ -49,25 +49,25 @@ struct booth {
     } lists[LISTS + 1];
 };
 
-static struct proposal *find(struct ballot *ballot, const struct history_record *record,
-                             uint32_t list) {
+static struct proposal *find(struct ballot *ballot, const struct history_record *record) {
     for (unsigned i = 0; i < PROPOSALS; i++) {
         struct proposal *proposal = &ballot->proposals[i];
-        if (proposal->token == record->token && proposal->fence == record->value &&
-            proposal->list == list)
-            return proposal;
+        if (proposal->token == record->token && proposal->fence == record->value) return proposal;
     }
     return NULL;
 }
 
-static void vote(struct ballot *ballot, const struct history_record *record) {
+static void vote(struct booth *booth, const struct history_record *record) {
+    struct ballot *ballot = &booth->ballots[record->resource][record->client];
     if (record->result != 1) return;
-    struct proposal *proposal = find(ballot, record, record->message);
+    struct proposal *proposal = find(ballot, record);
     if (!proposal) {
         proposal = &ballot->proposals[ballot->next++ % PROPOSALS];
         *proposal = (struct proposal){record->token, record->value, record->message, 0};
     }
     proposal->nodes |= 1u << record->node;
+    if (booth->lists[record->message].epoch > booth->lists[proposal->list].epoch)
+        proposal->list = record->message;
 }
 
 static unsigned members(const struct history *history) {
@@ -146,7 +146,7 @@ void judge_standing(struct report *report) {
     for (size_t i = 0; i < report->history->count; i++) {
         const struct history_record *record = &report->history->records[i];
         switch (record->kind) {
-        case HISTORY_VOTE: vote(&booth.ballots[record->resource][record->client], record); break;
+        case HISTORY_VOTE: vote(&booth, record); break;
         case HISTORY_ACQUIRED: acquired(&booth, i); break;
         case HISTORY_NODE_MEMBERS:
             if (record->message > LISTS) break;
