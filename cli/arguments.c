@@ -70,7 +70,7 @@ static void refuse(const struct command *command, int what, char **argv) {
     char letter[] = {'-', (char)optopt, '\0'};
     const char *name = optopt > 0 && optopt < LONG_BASE ? letter : word;
     if (what == ':') {
-        complain("option '%.60s' of 'redlock %s' wants a value; try 'redlock %s --help'", name,
+        complain("option '%.60s' of 'redlock %s' needs a value; try 'redlock %s --help'", name,
                  command->name, command->name);
     } else if (optopt >= LONG_BASE) {
         complain("option '%.60s' of 'redlock %s' takes no value", word, command->name);

@@ -37,7 +37,8 @@ int beside_main(const char *command, int argc, char **argv) {
     char directory[PATH_MAX], name[64];
     (void)argc;
     if (own_directory(directory, sizeof directory) != 0) {
-        complain("cannot find my own place through /proc/self/exe: %s", strerror(errno));
+        complain("cannot find this program's own directory through /proc/self/exe: %s",
+                 strerror(errno));
         return EXIT_SYSTEM;
     }
     snprintf(name, sizeof name, "redlock %s", command);

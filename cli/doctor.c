@@ -95,7 +95,7 @@ static int examine_often(struct doctor *doctor) {
 int command_doctor(struct settings *settings, int argc, char **argv) {
     if (argc > 0) {
         complain(
-            "doctor takes no operands, and '%.60s' is one; nodes are named by -N, an interval by --watch=5s",
+            "doctor takes no operands, but got '%.60s'; name nodes with -N, an interval with --watch=5s",
             argv[0]);
         return EXIT_USAGE_ERROR;
     }

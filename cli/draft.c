@@ -57,7 +57,7 @@ static int create(struct draft *draft) {
 int draft_open(struct draft *draft, const char *file) {
     *draft = (struct draft){.fd = -1, .target = resolve(file)};
     if (draft->target == NULL) {
-        complain("%s is no file that could be replaced: %s", file,
+        complain("%s cannot be replaced: %s", file,
                  errno == EINVAL ? "not a plain file" : strerror(errno));
         return -1;
     }
@@ -65,7 +65,7 @@ int draft_open(struct draft *draft, const char *file) {
     draft->directory =
         strndup(draft->target, slash == draft->target ? 1 : (size_t)(slash - draft->target));
     if (draft->directory != NULL && create(draft) == 0) return 0;
-    complain("cannot write beside %s: %s", draft->target, strerror(errno));
+    complain("cannot write next to %s: %s", draft->target, strerror(errno));
     draft_close(draft);
     return -1;
 }

@@ -46,9 +46,9 @@ int duration_parse(const char *text, int64_t *ms, char *error, size_t error_size
             scale *= 10;
         }
     }
-    if (!digits) return refuse(error, error_size, text, "is no duration");
+    if (!digits) return refuse(error, error_size, text, "is not a duration");
     const struct unit *unit = find_unit(at);
-    if (unit == NULL) return refuse(error, error_size, text, "has no unit that is known here");
+    if (unit == NULL) return refuse(error, error_size, text, "has an unknown unit");
     if (whole > DURATION_MS_MAX / unit->ms) return refuse(error, error_size, text, "is too long");
     int64_t part = fraction * unit->ms;
     int64_t total = whole * unit->ms + part / scale + (part % scale != 0 || rest ? 1 : 0);

@@ -44,8 +44,8 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
               "It is the same server as another node, so its vote would count twice%s.", detail);
         break;
     case REDLOCK_VERDICT_AUTH:
-        ERROR("PASSWORD", i, "Mend the password in the node's URL: redis://USER:PASSWORD@HOST.",
-              "It does not let us in, so it never votes%s.", detail);
+        ERROR("PASSWORD", i, "Correct the password in the node's URL: redis://USER:PASSWORD@HOST.",
+              "It refuses this login, so it never votes%s.", detail);
         break;
     case REDLOCK_VERDICT_MASTERDOWN:
         ERROR("IS-REPLICA", i, replica_cure, "It is a replica, and has lost its master.");
@@ -53,19 +53,19 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
     case REDLOCK_VERDICT_MAXCLIENTS:
         ERROR("MAX-CLIENTS", i,
               "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
-              "It has too many clients and takes no more.");
+              "It has too many clients and accepts no more.");
         break;
     case REDLOCK_VERDICT_LOADING:
-        WARNING("LOADING", i, "Wait; if it lasts, look at the server's log.",
-                "It still loads its data from disk, and cannot vote before that is done.");
+        WARNING("LOADING", i, "Wait; if it lasts, read the server's log.",
+                "It is still loading its data from disk, and cannot vote until that is done.");
         break;
     case REDLOCK_VERDICT_BUSY:
-        WARNING("BUSY", i, "Find the script (its log tells); SCRIPT KILL ends it.",
-                "It is busy with somebody's script, and answers nobody.");
+        WARNING("BUSY", i, "Find the script (see its log); SCRIPT KILL ends it.",
+                "It is busy with a script and answers no client.");
         break;
     default:
-        WARNING("UNREACHABLE", i, "Start it, or mend its URL or the network between.",
-                "It does not answer, and so fewer of the others may fail (%s%s).", known, detail);
+        WARNING("UNREACHABLE", i, "Start it, or correct its URL or the network.",
+                "It does not answer, so fewer of the others may fail (%s%s).", known, detail);
         break;
     }
 }
@@ -76,28 +76,25 @@ static void judge_role(const struct checkup *checkup, size_t i, struct findings 
     const struct redlock_server *info = &checkup->nodes[i].info;
     const char *replicas = info->replicas == 1 ? "" : "s";
     if (info->role == REDLOCK_ROLE_REPLICA) {
-        ERROR(
-            "IS-REPLICA", i, replica_cure,
-            "It is a replica: it takes no locks itself, and what its master forgets it forgets too.");
+        ERROR("IS-REPLICA", i, replica_cure,
+              "It is a replica: it accepts no locks itself, and it loses what its master loses.");
     }
     if (info->replicas <= 0) return;
     if (checkup->guarded && checkup->allow_replicas) {
-        NOTE(
-            "REPLICAS", i,
-            "Take them away, or see that nobody promotes one while this server lives.",
-            "It has %d replica%s, which is allowed here: one that is promoted lacks the last locks.",
-            info->replicas, replicas);
+        NOTE("REPLICAS", i,
+             "Detach them, or make sure that none is promoted while this server lives.",
+             "It has %d replica%s, which is allowed here: a promoted replica lacks the last locks.",
+             info->replicas, replicas);
         return;
     }
     const char *cure =
-        "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it.";
+        "Detach its replicas (REPLICAOF NO ONE on each), and let no Sentinel watch it.";
     if (checkup->guarded)
         cure =
-            "Take its replicas away (REPLICAOF NO ONE on each), and let no Sentinel watch it; or --allow-replicas.";
+            "Detach its replicas (REPLICAOF NO ONE on each), and let no Sentinel watch it; or --allow-replicas.";
     ERROR(
         "REPLICAS", i, cure,
-        "It has %d replica%s: replication is asynchronous, so one that is promoted (FAILOVER) lacks the last locks, "
-        "and gives them away again%s.",
+        "It has %d replica%s: replication is asynchronous, so a promoted replica (FAILOVER) lacks the last locks, and grants them again%s.",
         info->replicas, replicas, checkup->guarded ? ". So this server does not vote" : "");
 }
 
@@ -112,7 +109,7 @@ static void judge_memory(const struct redlock_server *info, size_t i, struct fin
     } else if (evicts) {
         ERROR(
             "EVICTION", i, cure,
-            "maxmemory-policy is %s: as soon as somebody sets maxmemory it deletes locks that are held.",
+            "maxmemory-policy is %s: as soon as maxmemory is set, it deletes locks that are held.",
             info->eviction);
     }
     if (info->memory_bytes_max <= 0 || info->memory_bytes < 0) return;
@@ -140,7 +137,7 @@ static void judge_persistence(const struct redlock_server *info, size_t i,
     case REMAINS_SNAPSHOT:
         WARNING(
             "RESTART-FORGETS", i, wait,
-            "Snapshots only (save): a restart brings back what was saved last, and it votes for locks taken since.");
+            "Snapshots only (save): a restart restores the last snapshot, and it votes for locks taken since.");
         break;
     case REMAINS_MOST:
         WARNING(
@@ -161,12 +158,12 @@ static void judge_persistence(const struct redlock_server *info, size_t i,
 static void judge_disk(const struct redlock_server *info, size_t i, struct findings *findings) {
     if (info->writes_refused == 1) {
         ERROR("MISCONF", i,
-              "Look at its log; make room on its disk, or mend the permissions of its directory.",
+              "Read its log; make room on its disk, or correct the permissions of its directory.",
               "Its last write to disk failed, so it refuses locks until one succeeds.");
     }
     if (info->loading == 1) {
-        WARNING("LOADING", i, "Wait; if it lasts, look at the server's log.",
-                "It still loads its data from disk, and cannot vote before that is done.");
+        WARNING("LOADING", i, "Wait; if it lasts, read the server's log.",
+                "It is still loading its data from disk, and cannot vote until that is done.");
     }
 }
 
@@ -178,7 +175,7 @@ static void judge_door(const struct checkup *checkup, size_t i, struct findings 
         "Set a password (requirepass, or an ACL user as in docs/acl.md), or bind it to a private address; and "
         "protected-mode "
         "yes.",
-        "It listens on %s, wants no password%s and has no protected mode: whoever reaches it can delete every lock.",
+        "It listens on %s, requires no password%s and has no protected mode: any client that reaches it can delete every lock.",
         node->info.bind[0] != '\0' ? node->info.bind : "every address",
         checkup->tls_certificate ? " (a client certificate, perhaps)" : "");
 }
@@ -187,7 +184,7 @@ static void judge_load(const struct checkup *checkup, size_t i, struct findings 
     const struct examined *node = &checkup->nodes[i];
     const int64_t timeout = checkup->node_timeout_ms * MS, median = node->ping_median_ns;
     const char *cure =
-        "Move it nearer, or raise --node-timeout (and the TTL with it); SLOWLOG and LATENCY tell of the server's part.";
+        "Move it nearer, or raise --node-timeout (and the TTL with it); SLOWLOG and LATENCY show the server's share.";
     if (median > timeout) {
         ERROR("SLOW", i, cure,
               "Its answers take longer than the node timeout of %" PRId64
@@ -205,7 +202,7 @@ static void judge_load(const struct checkup *checkup, size_t i, struct findings 
     WARNING("MAX-CLIENTS", i,
             "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
             "More than 80%% of its %" PRId64
-            " connections are taken: once all are, it shuts new clients out.",
+            " connections are taken: once all are, it refuses new clients.",
             info->clients_max);
 }
 
@@ -237,8 +234,7 @@ static void judge_clock(const struct examined *node, size_t i, struct findings *
     WARNING(
         "CLOCK-OFFSET", i,
         "Run a time service that slews (chrony, or ntpd without steps) there; where all nodes differ alike, here.",
-        "Its clock is %s off this machine's; locks do not mind, until somebody sets it right by a step, which ends or "
-        "prolongs every lock it holds.",
+        "Its clock is %s off this machine's; this does not affect locks until a step corrects the clock, which ends or prolongs every lock it holds.",
         seconds[0]);
 }
 
@@ -264,9 +260,8 @@ static void judge_age(const struct redlock_server *info, bool guarded, size_t i,
 
 static void judge_permissions(const struct examined *node, size_t i, struct findings *findings) {
     if (node->status.uses_transactions) {
-        NOTE(
-            "SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in docs/acl.md.",
-            "It lets us run no scripts: releases and renewals take transactions, with more round trips.");
+        NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in docs/acl.md.",
+             "It refuses scripts: releases and renewals use transactions, with more round trips.");
     }
     if (node->info.refused == 0) return;
     char what[48] = "";
@@ -277,7 +272,8 @@ static void judge_permissions(const struct examined *node, size_t i, struct find
                  what[0] != '\0' ? ", " : "", names[bit]);
     }
     NOTE(
-        "UNKNOWN", i, "Let this user ask (+time +info +config|get), or run doctor as one who may.",
+        "UNKNOWN", i,
+        "Allow this user +time +info +config|get, or run doctor as a user that has them.",
         "It refuses %s: what the table shows as ? could not be examined, and may hide any of the other findings.",
         what);
 }
@@ -288,14 +284,15 @@ static void judge_eligibility(const struct examined *node, size_t i, struct find
     switch (node->status.verdict) {
     case REDLOCK_VERDICT_GRANTED: break;
     case REDLOCK_VERDICT_RECOVERING:
-        WARNING("RECOVERING", i,
-                "Wait: clients bring it back; redlock quorum status --wait tells when it is.",
-                "It does not vote, so fewer of the others may fail: %s.", node->status.text);
+        WARNING(
+            "RECOVERING", i,
+            "Wait: clients bring it back; redlock quorum status --wait returns when all members are intact.",
+            "It does not vote, so fewer of the others may fail: %s.", node->status.text);
         break;
     case REDLOCK_VERDICT_FOREIGN:
         ERROR("FOREIGN", i,
               "List the members: redlock quorum status names them. Or redlock quorum add the node.",
-              "It is no member of this quorum, or not any more, and never votes.");
+              "It is not, or no longer, a member of this quorum, and never votes.");
         break;
     case REDLOCK_VERDICT_NO_RECORD:
         if (node->info.quorum[0] != '\0')
@@ -306,11 +303,12 @@ static void judge_eligibility(const struct examined *node, size_t i, struct find
             "It carries no record of a quorum, and does not vote.");
         break;
     default:
-        ERROR("UNFIT", i,
-              "Mend what is said; the other findings on this node, and docs/acl.md, may tell more.",
-              "It serves us, but not in guarded mode: %s%s%s.",
-              redlock_verdict_text(node->status.verdict), node->status.text[0] != '\0' ? ": " : "",
-              node->status.text);
+        ERROR(
+            "UNFIT", i,
+            "Correct what the message names; see also the other findings on this node and docs/acl.md.",
+            "It works in classic mode, but not in guarded mode: %s%s%s.",
+            redlock_verdict_text(node->status.verdict), node->status.text[0] != '\0' ? ": " : "",
+            node->status.text);
         break;
     }
 }
@@ -318,35 +316,32 @@ static void judge_eligibility(const struct examined *node, size_t i, struct find
 /* What a vote rests on, besides the record. */
 static void judge_watch(const struct examined *node, size_t i, struct findings *findings) {
     const char *wait =
-        "Wait: clients bring it back; redlock quorum status --wait tells when it is.";
+        "Wait: clients bring it back; redlock quorum status --wait returns when all members are intact.";
     const int stale = node->info.stale > 0 ? node->info.stale : 0;
     if ((stale & REDLOCK_STALE_EVICTED) != 0) {
         WARNING(
             "EVICTED", i, wait,
-            "It has evicted keys since its record was written, perhaps locks: it does not vote before it has "
-            "recovered.");
+            "It has evicted keys since its record was written, perhaps locks: it does not vote until it has recovered.");
     }
     if ((stale & REDLOCK_STALE_REPLICATION) != 0) {
         WARNING(
             "REPLICATION-ID", i, wait,
-            "Its replication id is not that of its record: it was a replica meanwhile, or got one, and its data may "
-            "be older. It does not vote before clients have seen to that.");
+            "Its replication id differs from the one in its record: it was a replica meanwhile, or got one, and its data may be older. It does not vote until clients have recovered it.");
     }
     if (node->info.announces != 0) return;
     WARNING(
         "UNANNOUNCED", i,
         "Allow this user +client|tracking (docs/acl.md); a proxy must pass RESP3 on.",
         "It does not announce the loss of its data on the connection that carries votes: a demotion and promotion is "
-        "noticed up to a second late, and until then two can hold a lock.");
+        "noticed up to a second late, and until then two clients can hold a lock.");
 }
 
 static void judge_scheme(const struct examined *node, size_t i, struct findings *findings) {
     if (node->status.scheme == REDLOCK_SCHEME_SET) return;
     NOTE(
         "OLD-PATTERN", i,
-        "Move all who use these locks to SET NX PX and take scheme out of the URL; until then, docs/older-ways.md.",
-        "It keeps locks in the old way, by SETNX and a timestamp in %s: clocks that differ by more than a second, or a "
-        "program that deletes a lock whose time is over, give a lock to two.",
+        "Move all clients of these locks to SET NX PX and remove scheme from the URL; until then, see docs/older-ways.md.",
+        "It keeps locks in the old way, by SETNX and a timestamp in %s: clocks that differ by more than a second, or a program that deletes an expired lock, give a lock to two clients.",
         node->status.scheme == REDLOCK_SCHEME_SETNX_MS ? "milliseconds" : "seconds");
 }
 
@@ -402,7 +397,7 @@ static void judge_hosts(const struct checkup *checkup, struct findings *findings
         for (size_t j = 0; j < checkup->count; j++) together += same_host(hosts[i], hosts[j]);
         if (together < quorum_of(checkup->count)) continue;
         const char *cure =
-            "Spread the nodes over machines that fail one by one; on one machine, they are for trying only.";
+            "Spread the nodes over machines that fail independently; use one machine for trials only.";
         if (is_this_machine(hosts[i])) {
             NOTE("ALL-ON-ONE-HOST", i, cure,
                  "A majority of the nodes runs on this machine: when it fails, no lock is left.");
@@ -440,23 +435,23 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
         ERROR(
             "NO-QUORUM", EVERY_NODE,
             "Bring the members back; if the data of a majority is lost for good, redlock quorum init.",
-            "Of %zu members %zu must be intact for a lock, and %zu are: none can be had now.",
+            "Of %zu members %zu must be intact for a lock, and %zu are: no lock can be taken now.",
             quorum->members, quorum->votes_needed, quorum->intact);
     }
     if (membership->state == MEMBERSHIP_ABSENT) {
         ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
-              "No node that answers carries a record: no lock can be had in guarded mode.");
+              "No node that answers carries a record: no lock can be taken in guarded mode.");
     }
     if (unlisted != NULL) {
         WARNING("NOT-LISTED", EVERY_NODE,
                 "Give every client all members: redlock quorum status names them.",
-                "The member %.200s is none of the nodes listed, so its vote is missed.", unlisted);
+                "The member %.200s is not in the list of nodes, so its vote is missing.", unlisted);
     }
     if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
     WARNING(
         "NOT-SETTLED", EVERY_NODE,
         "Run that redlock quorum command again; any other finishes it, too.",
-        "The last change of members was interrupted: there can be no other before it is finished.");
+        "The last change of members was interrupted: no other change can begin until it is finished.");
 }
 
 /* Nodes of two quorums in one list; and nodes of any where nobody has said that locks are to be
@@ -480,8 +475,7 @@ static void judge_quorums(const struct checkup *checkup, struct findings *findin
     ERROR(
         "TWO-QUORUMS", EVERY_NODE,
         "Leave the nodes of one of them out of the list, or name the quorum: --quorum ID.",
-        "%.100s belongs to quorum %s, %.100s to quorum %s: which of them has a lock would change with every node "
-        "that is down.",
+        "%.100s belongs to quorum %s, %.100s to quorum %s: which of them grants locks would change with every node that is down.",
         first->status.url, first->info.quorum, second->status.url, second->info.quorum);
 }
 
@@ -490,28 +484,27 @@ static void judge_majority(const struct checkup *checkup, struct findings *findi
     for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
     if (served >= quorum_of(checkup->count)) return;
     ERROR("NO-QUORUM", EVERY_NODE, "Bring the nodes up that the findings below name.",
-          "%zu of %zu nodes serve us, and a lock takes %zu: none can be had now.", served,
+          "%zu of %zu nodes are usable, and a lock needs %zu: no lock can be taken now.", served,
           checkup->count, quorum_of(checkup->count));
 }
 
 static void judge_count(const struct checkup *checkup, struct findings *findings) {
     const char *cure =
-        "List 3 or 5 independent ones: with fewer, no node that lost its data can come back but by init.";
+        "List 3 or 5 independent ones: with fewer, a node that lost its data can come back only by init.";
     if (checkup->count < 3 && checkup->guarded) {
         WARNING("FEW-NODES", EVERY_NODE, cure,
-                "Guarded mode wants three nodes: a node that lost its data needs two that "
+                "Guarded mode needs three nodes: a node that lost its data needs two that "
                 "did not.");
     } else if (checkup->count == 1) {
-        NOTE(
-            "FEW-NODES", EVERY_NODE,
-            "For locks that outlive a server, list 3 or 5 independent ones.",
-            "There is one node: when it fails, no lock can be had, and those that are held are lost.");
+        NOTE("FEW-NODES", EVERY_NODE,
+             "For locks that outlive a server, list 3 or 5 independent ones.",
+             "There is one node: when it fails, no lock can be taken, and held locks are lost.");
     } else if (checkup->count == 2) {
-        WARNING("FEW-NODES", EVERY_NODE, "Add a third node, or take one away.",
-                "Of two nodes both are needed: two fail more often than one.");
+        WARNING("FEW-NODES", EVERY_NODE, "Add a third node, or remove one.",
+                "With two nodes, both are needed: two fail more often than one.");
     } else if (checkup->count % 2 == 0) {
-        NOTE("EVEN-NODES", EVERY_NODE, "Add a node, or take one away.",
-             "%zu nodes stand the loss of %zu, no more than %zu nodes do.", checkup->count,
+        NOTE("EVEN-NODES", EVERY_NODE, "Add a node, or remove one.",
+             "%zu nodes tolerate the loss of %zu, no more than %zu nodes do.", checkup->count,
              checkup->count - quorum_of(checkup->count), checkup->count - 1);
     }
 }

@@ -71,7 +71,8 @@ static int refusal(struct redlock_fence_gate *gate, const struct settings *setti
     }
     if (settings->quiet) return EXIT_LOST;
     if (redlock_fence_least(gate, RESOURCE, &least) == REDLOCK_OK) {
-        complain("%s: the lock is lost: fence %" PRId64 " comes after %" PRId64 " was here; %s",
+        complain("%s: the lock is lost: fence %" PRId64 " is lower than %" PRId64
+                 ", which was here before; %s",
                  file, settings->fence, least, consequence);
     }
     return EXIT_LOST;
@@ -141,7 +142,7 @@ static int publish(struct redlock_fence_gate *gate, const struct settings *setti
     struct replacement replacement = {.draft = draft};
     const char *file = draft->target;
     if (draft_sync(draft) != 0) {
-        complain("cannot write beside %s: %s", file, strerror(errno));
+        complain("cannot write next to %s: %s", file, strerror(errno));
         return EXIT_SYSTEM;
     }
     int result = redlock_fence_do(gate, RESOURCE, settings->fence, replace, &replacement);
@@ -167,12 +168,12 @@ static int guarded(struct redlock_fence_gate *gate, const struct settings *setti
 
 int command_gate(struct settings *settings, int argc, char **argv) {
     if (argc < 1 || argv[0][0] == '\0') {
-        complain("'redlock gate' wants a file and a command; try 'redlock gate --help'");
+        complain("'redlock gate' needs a file and a command; try 'redlock gate --help'");
         return EXIT_USAGE_ERROR;
     }
     int command = argc > 1 && strcmp(argv[1], "--") == 0 ? 2 : 1;
     if (command >= argc) {
-        complain("'redlock gate' wants a command that writes the file to its standard output");
+        complain("'redlock gate' needs a command that writes the file to its standard output");
         return EXIT_USAGE_ERROR;
     }
     int status = read_fence(settings);

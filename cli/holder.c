@@ -65,13 +65,14 @@ static void released(void *context, struct redlock_lock *lock, int result) {
     holder->phase = PHASE_DONE;
     if (result == REDLOCK_LOST && !holder->lost) {
         complain(
-            "the lock was no longer ours when it was released: somebody or something removed it");
+            "the lock was no longer ours when it was released: its key was removed or replaced");
         if (!holder->settings->on_lost_ignore && holder->outcome.kind == OUTCOME_COMMAND) {
             holder->outcome.kind = OUTCOME_LOST;
             holder->outcome.exit = EXIT_LOST;
         }
     } else if (result == REDLOCK_NO_QUORUM && !holder->settings->quiet) {
-        complain("the lock could not be released everywhere; what is left of it ends with its TTL");
+        complain(
+            "the lock could not be released on all nodes; what is left of it ends with its TTL");
     }
 }
 

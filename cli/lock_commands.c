@@ -126,7 +126,7 @@ static void not_renewed(void *context, struct redlock_lock_options *options) {
 
 static int one_resource(struct settings *settings, const char *command, int argc, char **argv) {
     if (argc == 1) return resource_check(settings, argv[0]);
-    complain(argc == 0 ? "redlock %s wants a resource; try 'redlock %s --help'"
+    complain(argc == 0 ? "redlock %s needs a resource; try 'redlock %s --help'"
                        : "redlock %s takes one resource; try 'redlock %s --help'",
              command, command);
     return EXIT_USAGE_ERROR;
@@ -185,7 +185,7 @@ struct token {
 
 static int token_is_fit(struct token *token, const char *from) {
     if (token->count == 0) {
-        complain("the token %s is empty; it is what redlock acquire printed", from);
+        complain("the token %s is empty; give the one that redlock acquire printed", from);
         return EXIT_USAGE_ERROR;
     }
     if (token->count > REDLOCK_TOKEN_BYTES_MAX) {
@@ -255,7 +255,7 @@ static int find_fence(struct settings *settings, bool input, int mode) {
     }
     if (input || settings->token != NULL) {
         complain(
-            "REDLOCK_FENCE may be another lock's than this token's, which is not that of REDLOCK_TOKEN; give --fence");
+            "REDLOCK_FENCE may belong to another lock, because this token is not that of REDLOCK_TOKEN; give --fence");
         return EXIT_USAGE_ERROR;
     }
     if (settings_fence(settings, environment, error, sizeof error) == 0) return 0;
@@ -304,7 +304,7 @@ static int adopt(struct session *session, const struct token *token, const char 
                                   : session_failure(session, lock, resource, result);
     if (result == REDLOCK_BAD_ARGUMENT && fence != 0) {
         complain("the fence %" PRId64
-                 " is no fence of this lock: give the one that redlock acquire printed",
+                 " is not the fence of this lock: give the one that redlock acquire printed",
                  fence);
     }
     redlock_lock_free(lock);

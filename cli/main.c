@@ -29,19 +29,21 @@ static const struct command commands[] = {
     {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false,
      command_show},
     {"doctor", COMMAND_DOCTOR, "[options]",
-     "Tell whether the servers are fit to hold locks, and what helps.", false, command_doctor},
+     "Report whether the servers are fit to hold locks, and how to fix them.", false,
+     command_doctor},
     {"quorum", COMMAND_QUORUM,
      "[options] init | status | add URL | remove MEMBER | replace MEMBER URL",
      "Make nodes a guarded quorum, show its members, change them.", false, command_quorum},
     {"gate", COMMAND_GATE, "[options] FILE [--] COMMAND [ARGUMENT ...]",
-     "Replace FILE by what COMMAND prints, unless a later holder was there.", true, command_gate},
-    {"serve", 0, "",
-     "Be a Redis for lock traffic, in front of the nodes: any client, any language.", false, NULL},
+     "Replace FILE by what COMMAND prints, unless a later holder wrote it.", true, command_gate},
+    {"serve", 0, "", "Run a Redis-protocol gateway for locks: any client, any language.", false,
+     NULL},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
      "Start a local quorum of servers, for COMMAND or until ^C.", true, command_up},
     {"bench", COMMAND_BENCH, "[options]",
-     "Measure what locks cost, beside the least they could cost.", false, command_bench},
-    {"sim", 0, "", "Replay and explore what can befall a lock, in a simulated world.", false, NULL},
+     "Measure what locks cost, and compare with the least they could cost.", false, command_bench},
+    {"sim", 0, "", "Replay and explore what can happen to a lock, in a simulated world.", false,
+     NULL},
 };
 static const size_t commands_count = sizeof commands / sizeof commands[0];
 
@@ -51,7 +53,7 @@ static int help(void) {
         "Distributed locks held on a majority of independent Redis or Valkey servers.\n\nCommands:\n");
     for (size_t i = 0; i < commands_count; i++)
         printf("  %-9s %s\n", commands[i].name, commands[i].summary);
-    printf("  %-9s %s\n  %-9s %s\n", "help", "This text, or a command's: redlock help run.",
+    printf("  %-9s %s\n  %-9s %s\n", "help", "Show this text, or a command's: redlock help run.",
            "version", "The version.");
     printf(
         "\nNodes: -N URL[,URL...], else REDLOCK_NODES, else the file REDLOCK_CONFIG names, else /etc/redlock.conf.\n"

@@ -234,19 +234,19 @@ static void print_state(const struct membership *membership, FILE *out) {
                 quorum->members);
         break;
     case MEMBERSHIP_DEGRADED:
-        fprintf(out, "%zu of %zu members %s intact, and %zu are enough: locks can be had.\n",
+        fprintf(out, "%zu of %zu members %s intact, and %zu are enough: locks can be taken.\n",
                 quorum->intact, quorum->members, are, quorum->votes_needed);
         break;
     case MEMBERSHIP_LOST:
         fprintf(
             out,
-            "%zu of %zu members %s intact, and %zu are needed: no lock can be had. If the data of a majority is lost "
+            "%zu of %zu members %s intact, and %zu are needed: no lock can be taken. If the data of a majority is lost "
             "for good: redlock quorum init\n",
             quorum->intact, quorum->members, are, quorum->votes_needed);
         break;
     case MEMBERSHIP_ABSENT:
         fputs(
-            "No record of a quorum can be read. New servers are made a quorum by: redlock quorum init\n",
+            "No record of a quorum can be read. To make new servers a quorum: redlock quorum init\n",
             out);
         break;
     }

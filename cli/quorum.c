@@ -98,8 +98,7 @@ static int confirm(struct task *task) {
     char answer[16] = "";
     if (task->settings->yes) return 0;
     if (!isatty(STDIN_FILENO)) {
-        complain(
-            "nothing is done: there is no terminal to ask on; --yes says that it is to be done");
+        complain("nothing is done: there is no terminal to ask on; give --yes to confirm");
         return EXIT_USAGE_ERROR;
     }
     fputs("Go on? [y/N] ", diagnostics_stream());
@@ -177,16 +176,16 @@ static void announce_wait(const struct task *task) {
     const int64_t known_ms = known_ttl_max(task);
     duration_text(most, sizeof most, known_ms > 0 ? known_ms : REDLOCK_QUORUM_TTL_MS_MAX);
     if (task->options.never_used) {
-        complain("on your word that no lock was ever held on these servers, it is ready at once");
+        complain(
+            "by --never-used you assert that no lock was ever held on these servers, so it is ready at once");
     } else if (known_ms > 0) {
         complain(
-            "locks that may be held there now end first: it waits for the longest ttl_max that is known, %s",
+            "it first waits until locks that may be held there have ended: the longest ttl_max that is known, %s",
             most);
     } else if (!task->settings->yes) {
         complain(
-            "locks that may be held there now end first, and nothing says how long they may last: no record can be "
-            "read, and there is neither --ttl-max nor ttl-max in the configuration file. It would wait for %s. If a "
-            "quorum of these servers ever had a longer ttl_max, two would hold a lock: answer no, and give it",
+            "it first waits until locks that may be held there have ended, and how long they last is unknown: no record can be read, and there is neither --ttl-max nor ttl-max in the configuration file. It would wait for %s. If a "
+            "quorum of these servers ever had a longer ttl_max, two clients would hold a lock: answer no, and give it",
             most);
     }
 }
@@ -201,8 +200,7 @@ static void announce_init(struct task *task) {
                                  : REDLOCK_QUORUM_TTL_MS_MAX);
     if (task->membership.quorum.known) {
         complain(
-            "fewer than a majority of this quorum is intact. Its records are written anew on all %zu nodes, under the "
-            "same id, with ttl_max %s, and fencing tokens go on above all that can still be read",
+            "fewer than a majority of this quorum is intact. Init writes its records again on all %zu nodes, under the same id, with ttl_max %s, and fencing tokens continue above all that can still be read",
             nodes, most);
     } else {
         complain("a new quorum of %zu nodes is made, with ttl_max %s", nodes, most);
@@ -225,7 +223,7 @@ static int act_init(struct task *task, char **operands) {
             "there are records of two quorums: init takes over only what an interrupted init has left");
     const bool made = is_made_already(task);
     if (made && task->membership.state == MEMBERSHIP_INTACT)
-        return finish(task, "nothing to do: the quorum is made");
+        return finish(task, "nothing to do: the quorum is there");
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {
         complain(
             "a majority of this quorum is intact, and nodes that lost their data come back by themselves: init is "
@@ -249,7 +247,7 @@ static int act_init(struct task *task, char **operands) {
     if (made && result == REDLOCK_CONFLICT) {
         return finish(
             task,
-            "nothing to do: the quorum is made, and nodes that lost their data come back by themselves");
+            "nothing to do: the quorum is there, and nodes that lost their data come back by themselves");
     }
     return result == REDLOCK_OK ? finish(task, "the quorum is made")
                                 : failure(task, result, &error);
@@ -332,7 +330,7 @@ static int await_member(struct task *task, const char *url) {
     progress_end();
     at = member_named(&task->session, &task->membership, url);
     if (status != 0 || (at >= 0 && is_intact(&task->membership.members[at]))) return status;
-    complain("%s is a member, but not intact yet; `redlock quorum status --wait` tells when it is",
+    complain("%s is a member, but not intact yet; `redlock quorum status --wait` waits for that",
              url);
     return EXIT_NO_QUORUM;
 }
@@ -383,7 +381,7 @@ static int act_remove(struct task *task, char **operands) {
     show_membership(task);
     int at = member_named(&task->session, membership, operands[0]);
     if (at < 0 && membership->quorum.known && !membership->quorum.settled) {
-        complain("'%.200s' is no member; the change that was begun is finished", operands[0]);
+        complain("'%.200s' is not a member; the change that was begun is finished", operands[0]);
         if ((status = confirm(task)) != 0 || (status = settle(task, operands[0])) != 0)
             return status;
         return finish(task, "the change is finished");
@@ -402,7 +400,7 @@ static int act_remove(struct task *task, char **operands) {
     if ((status =
              enough_after(membership, members, membership->quorum.intact - is_intact(member))) != 0)
         return status;
-    complain("%s (%s) is a member no more: %zu members then, of which %zu must be intact",
+    complain("%s (%s) is no longer a member: %zu members then, of which %zu must be intact",
              member_url(&task->session, member), member->id, members, quorum_of(members));
     if ((status = confirm(task)) != 0) return status;
     if ((status = remove_member(task, member->id)) != 0) return status;
@@ -426,8 +424,9 @@ static int plan_replacement(struct task *task, struct replacement *plan) {
     plan->old_at = member_named(&task->session, membership, plan->old_name);
     plan->new_at = member_named(&task->session, membership, plan->url);
     if (plan->old_at >= 0 && plan->old_at == plan->new_at) {
-        complain("%s is one and the same; name the member that goes and the node that comes",
-                 plan->url);
+        complain(
+            "%s is both the old and the new one; name the member to remove and the node to add",
+            plan->url);
         return EXIT_USAGE_ERROR;
     }
     if (plan->old_at < 0 && plan->new_at < 0 &&
@@ -487,22 +486,22 @@ static int act_replace(struct task *task, char **operands) {
     if ((status = plan_replacement(task, &plan)) != 0) return status;
     announce_replacement(task, &plan);
     if (plan.old_at < 0 && plan.new_at >= 0) {
-        complain("%s is a member already, and '%.200s' is none", plan.url, plan.old_name);
+        complain("%s is a member already, and '%.200s' is not", plan.url, plan.old_name);
     } else if ((status = confirm(task)) != 0) {
         return status;
     }
     status = replace(task, &plan);
     if (status == 0) return finish(task, "the member is replaced");
     complain(
-        "the member is not replaced, or not in full: run the command again when that is mended");
+        "the member is not replaced, or not in full: run the command again when that is fixed");
     return status;
 }
 
 /* ---- the command --------------------------------------------------------------------------- */
 
 static const struct action actions[] = {
-    {"init", 0, "no operand; nodes are named by -N", act_init},
-    {"status", 0, "no operand; a limit is given by --wait=30s", act_status},
+    {"init", 0, "no operand; name nodes with -N", act_init},
+    {"status", 0, "no operand; give a limit with --wait=30s", act_status},
     {"add", 1, "the URL of a node", act_add},
     {"remove", 1, "the id or the URL of a member", act_remove},
     {"replace", 2, "the id or the URL of a member, and the URL of a node", act_replace},
@@ -517,9 +516,9 @@ static const struct action *find_action(const char *name) {
         nearest_offer(&nearest, actions[i].name);
     }
     if (nearest.best != NULL) {
-        complain("redlock quorum knows no '%.60s'; did you mean '%s'?", name, nearest.best);
+        complain("redlock quorum has no command '%.60s'; did you mean '%s'?", name, nearest.best);
     } else {
-        complain("redlock quorum knows no '%.60s'; try 'redlock quorum --help'", name);
+        complain("redlock quorum has no command '%.60s'; try 'redlock quorum --help'", name);
     }
     return NULL;
 }
@@ -536,7 +535,7 @@ static bool options_fit(const struct settings *settings, const struct action *ac
         return false;
     }
     if (settings->mode != REDLOCK_MODE_CLASSIC) return true; /* it is guarded in any case */
-    complain("redlock quorum is guarded mode's: classic nodes carry no record of their quorum");
+    complain("redlock quorum needs guarded mode: classic nodes carry no record of their quorum");
     return false;
 }
 
@@ -554,13 +553,13 @@ static void set_options(struct task *task) {
 
 int command_quorum(struct settings *settings, int argc, char **argv) {
     if (argc == 0) {
-        complain("redlock quorum wants to know what to do: init, status, add, remove or replace");
+        complain("redlock quorum needs a command: init, status, add, remove or replace");
         return EXIT_USAGE_ERROR;
     }
     const struct action *action = find_action(argv[0]);
     if (action == NULL) return EXIT_USAGE_ERROR;
     if (argc - 1 != action->operands) {
-        complain("redlock quorum %s wants %s", action->name, action->wants);
+        complain("redlock quorum %s takes %s", action->name, action->wants);
         return EXIT_USAGE_ERROR;
     }
     if (!options_fit(settings, action)) return EXIT_USAGE_ERROR;

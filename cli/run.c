@@ -144,7 +144,7 @@ static void end_orphans(struct front *front) {
     while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     if (!front->start_reported) {
         complain(
-            "the process that holds the lock was killed before the command ran; what it had ends with its TTL");
+            "the process that holds the lock was killed before the command ran; its lock ends with its TTL");
         front->outcome =
             (struct outcome){.kind = OUTCOME_SYSTEM, .exit = EXIT_SYSTEM, .command_status = -1};
         return;
@@ -212,12 +212,12 @@ static int refused(const struct settings *settings, int status) {
 
 int command_run(struct settings *settings, int argc, char **argv) {
     int status = argc > 0 ? resource_check(settings, argv[0]) : EXIT_USAGE_ERROR;
-    if (argc == 0) complain("redlock run wants a resource and a command; try 'redlock run --help'");
+    if (argc == 0) complain("redlock run needs a resource and a command; try 'redlock run --help'");
     if (status != 0) return refused(settings, status);
     char **command = argv + 1;
     if (*command != NULL && strcmp(*command, "--") == 0) command++;
     if (*command == NULL) {
-        complain("redlock run wants a command after the resource; try 'redlock run --help'");
+        complain("redlock run needs a command after the resource; try 'redlock run --help'");
         return refused(settings, EXIT_USAGE_ERROR);
     }
     struct inherited_signals inherited;

@@ -40,7 +40,7 @@ static int serve(struct session *session) {
 
 static int command_serve(struct settings *settings, int argc, char **argv) {
     if (argc > 0) {
-        complain("redlock serve takes no operand, and not '%.60s'; try 'redlock serve --help'",
+        complain("redlock serve takes no operand, but got '%.60s'; try 'redlock serve --help'",
                  argv[0]);
         return EXIT_USAGE_ERROR;
     }
@@ -54,12 +54,9 @@ static int command_serve(struct settings *settings, int argc, char **argv) {
 
 static int dispatch(int argc, char **argv) {
     static const struct command command = {
-        "serve",
-        COMMAND_SERVE,
-        "[options]",
-        "Be a Redis for lock traffic, in front of the nodes: any client, any language.",
-        false,
-        command_serve};
+        "serve",     COMMAND_SERVE,
+        "[options]", "Run a Redis-protocol gateway for locks: any client, any language.",
+        false,       command_serve};
     return program_run(&command, argc, argv);
 }
 

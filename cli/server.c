@@ -52,7 +52,7 @@ int server_reserve_port(struct server *server) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 ||
         getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
-        complain("no loopback port is to be had: %s", strerror(errno));
+        complain("no loopback port is available: %s", strerror(errno));
         if (fd >= 0) close(fd);
         return -1;
     }

@@ -172,7 +172,8 @@ static int make_quorum(struct servers *servers) {
         snprintf(error.text, sizeof error.text, "%s", redlock_result_text(result));
     redlock_client_free(client);
     if (result == REDLOCK_OK) return 0;
-    complain("the servers could not be made a quorum: %s; --mode classic does without", error.text);
+    complain("the servers could not be made a quorum: %s; --mode classic does not need one",
+             error.text);
     return -1;
 }
 

@@ -46,7 +46,7 @@ static int find_mode(const struct settings *settings, int *mode) {
     if (environment == NULL) return 0;
     *mode = mode_named(environment);
     if (*mode != MODE_UNSET) return 0;
-    complain("REDLOCK_MODE is '%.60s', and none of auto, classic and guarded", environment);
+    complain("REDLOCK_MODE is '%.60s'; it must be auto, classic or guarded", environment);
     return -1;
 }
 
@@ -57,7 +57,7 @@ static int find_quorum(const struct settings *settings, const char **quorum) {
     *quorum = environment != NULL ? environment : settings->config_quorum;
     if (environment == NULL || is_quorum_id(environment)) return 0;
     complain(
-        "REDLOCK_QUORUM is '%.60s', and no id of a quorum, 16 hexadecimal digits; redlock quorum status shows it",
+        "REDLOCK_QUORUM is '%.60s', not an id of a quorum (16 hexadecimal digits); redlock quorum status shows it",
         environment);
     return -1;
 }
@@ -70,7 +70,7 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
     if (environment == NULL) return 0;
     *allow = environment[0] == '1';
     if (strcmp(environment, "0") == 0 || strcmp(environment, "1") == 0) return 0;
-    complain("REDLOCK_ALLOW_REPLICAS is '%.60s', and neither 0 nor 1", environment);
+    complain("REDLOCK_ALLOW_REPLICAS is '%.60s'; it must be 0 or 1", environment);
     return -1;
 }
 
@@ -82,7 +82,7 @@ static int check_guarded_only(const struct session *session) {
                          : settings->allow_replicas > 0 ? "--allow-replicas"
                                                         : NULL;
     if (option == NULL || session->mode == REDLOCK_MODE_GUARDED) return 0;
-    complain("%s is guarded mode's: add --mode guarded, or leave it out", option);
+    complain("%s needs guarded mode: add --mode guarded, or leave it out", option);
     return EXIT_USAGE_ERROR;
 }
 
@@ -125,7 +125,7 @@ int session_open(struct session *session, const struct settings *settings) {
     *session = (struct session){.settings = settings, .nodes = find_nodes(settings)};
     if (session->nodes == NULL) {
         complain(
-            "no nodes. Name them by -N redis://HOST:PORT,..., or in REDLOCK_NODES, or by `nodes =` lines in the "
+            "no nodes. Name them with -N redis://HOST:PORT,..., or in REDLOCK_NODES, or by `nodes =` lines in the "
             "file REDLOCK_CONFIG names, or in /etc/redlock.conf. To try it out: redlock up");
         return EXIT_CONFIG;
     }
@@ -334,7 +334,7 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
     case REDLOCK_EXPIRED:
         if (!report_nodes(session, verdicts, count, speak)) return EXIT_NO_QUORUM;
         complain(
-            "a node refuses the password: mend it in the node's URL (redis://USER:PASSWORD@HOST)");
+            "a node refuses the password: correct it in the node's URL (redis://USER:PASSWORD@HOST)");
         if (!speak) report_nodes(session, verdicts, count, true);
         return EXIT_CONFIG;
     case REDLOCK_TWICE_LISTED: report_nodes(session, verdicts, count, false); return EXIT_CONFIG;

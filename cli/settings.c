@@ -115,7 +115,7 @@ static int number(int64_t *field, const char *value, int64_t least, int64_t most
     errno = 0;
     long long given = strtoll(value, &end, 10);
     if (errno != 0 || end == value || *end != '\0' || given < least || given > most) {
-        snprintf(error, size, "'%.60s' is no number from %" PRId64 " to %" PRId64, value, least,
+        snprintf(error, size, "'%.60s' is not a number from %" PRId64 " to %" PRId64, value, least,
                  most);
         return -1;
     }
@@ -211,7 +211,7 @@ SETTER(set_socket_mode) {
     char *end = NULL;
     unsigned long mode = strtoul(value, &end, 8);
     if (value[0] < '0' || value[0] > '7' || *end != '\0' || mode > 0777) {
-        snprintf(error, size, "'%.60s' is no mode of a file, as 0600 is", value);
+        snprintf(error, size, "'%.60s' is not a file mode such as 0600", value);
         return -1;
     }
     s->socket_mode = (int64_t)mode;
@@ -243,7 +243,7 @@ SETTER(set_await) {
 SETTER(set_mode) {
     int mode = mode_named(value);
     if (mode == MODE_UNSET) {
-        snprintf(error, size, "'%.60s' is none of auto, classic and guarded", value);
+        snprintf(error, size, "'%.60s' is not auto, classic or guarded", value);
         return -1;
     }
     s->mode = mode;
@@ -263,9 +263,10 @@ SETTER(set_up_mode) {
 
 SETTER(set_quorum) {
     if (is_quorum_id(value)) return replace(&s->quorum, value, error, size);
-    snprintf(error, size,
-             "'%.60s' is no id of a quorum, 16 hexadecimal digits; redlock quorum status shows it",
-             value);
+    snprintf(
+        error, size,
+        "'%.60s' is not an id of a quorum (16 hexadecimal digits); redlock quorum status shows it",
+        value);
     return -1;
 }
 
@@ -333,7 +334,7 @@ SETTER(set_retry_delay) {
     char least[64];
     const char *dash = strchr(value, '-');
     if (dash == NULL || (size_t)(dash - value) >= sizeof least) {
-        snprintf(error, size, "'%.60s' is no range of durations; write it as 50ms-250ms", value);
+        snprintf(error, size, "'%.60s' is not a range of durations; write it as 50ms-250ms", value);
         return -1;
     }
     memcpy(least, value, (size_t)(dash - value));
@@ -361,7 +362,7 @@ const struct option_entry option_entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
     {"mode", 0, "MODE", ASKERS, true, set_mode, "auto, classic or guarded (auto)"},
     {"quorum", 0, "ID", ASKERS, true, set_quorum,
-     "guarded: the quorum; nodes of any other never count"},
+     "guarded: the quorum; nodes of others never count"},
     {"allow-replicas", 0, NULL, ASKERS, true, set_allow_replicas,
      "guarded: masters that have replicas may vote"},
     {"nodes", 'N', "URL[,URL...]", COMMAND_BENCH, false, set_nodes,
@@ -386,14 +387,15 @@ const struct option_entry option_entries[] = {
     {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,
      "the token; others can see it: prefer REDLOCK_TOKEN or -"},
     {"max-hold", 0, "DURATION", COMMAND_RUN, true, set_max_hold,
-     "give the lock up this long after taking it"},
-    {"kill-after", 'k', "DURATION", COMMAND_RUN, true, set_kill_after, "from TERM to KILL (5s)"},
+     "give up the lock this long after taking it"},
+    {"kill-after", 'k', "DURATION", COMMAND_RUN, true, set_kill_after,
+     "time from TERM to KILL (5s)"},
     {"grace", 'g', "DURATION", COMMAND_RUN, true, set_grace,
-     "TERM comes this long before validity ends (kill-after + 1s)"},
+     "send TERM this long before validity ends (kill-after + 1s)"},
     {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost,
      "term: end the command; ignore: let it run (term)"},
     {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file,
-     "write the outcome there as JSON"},
+     "write the outcome to this file as JSON"},
     {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence,
      "the fencing token (REDLOCK_FENCE)"},
     {"ttl-max", 0, "DURATION", COMMAND_QUORUM, true, set_ttl_max,
@@ -412,17 +414,17 @@ const struct option_entry option_entries[] = {
     {"server", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_server,
      "the server program (redis-server, else valkey-server)"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
-     "start a server that died again, this long after"},
+     "restart a server this long after it died"},
     {"listen", 0, "ADDRESS[,...]", COMMAND_SERVE, true, set_listen,
      "unix:///PATH or HOST:PORT; may be repeated"},
     {"socket-mode", 0, "MODE", COMMAND_SERVE, true, set_socket_mode,
-     "who may open the Unix sockets (0600)"},
+     "file mode of the Unix sockets (0600)"},
     {"password-file", 0, "FILE", COMMAND_SERVE, true, set_password_file,
-     "clients must give the password in its first line"},
+     "clients must send the password in its first line"},
     {"connections", 0, "N", COMMAND_SERVE, true, set_connections,
      "how many clients at once (1000)"},
     {"client-memory", 0, "MIB", COMMAND_SERVE, true, set_client_memory,
-     "memory for what clients send, and do not read (256)"},
+     "memory for what clients send and do not read (256)"},
     {"lock-memory", 0, "MIB", COMMAND_SERVE, true, set_lock_memory,
      "memory for the locks it remembers (128)"},
     {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics,
@@ -431,7 +433,7 @@ const struct option_entry option_entries[] = {
      "stay awake for 0.1 ms after a message, for the next (yes)"},
     {"scripts", 0, "WHICH", COMMAND_SERVE, true, set_scripts,
      "run scripts that are confined, unconfined, or only known ones (confined)"},
-    {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "put before every resource to make the key"},
+    {"prefix", 'p', "TEXT", CLIENTS, true, set_prefix, "prefix that makes a key of every resource"},
     {"node-timeout", 0, "DURATION", ASKERS, true, set_node_timeout,
      "wait for one node (ttl/20, at most 50ms)"},
     {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout,
@@ -446,7 +448,7 @@ const struct option_entry option_entries[] = {
      "how often to ask for the time, 100ms apart (10)"},
     {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, false, set_watch, "examine again and again (5s)"},
     {"only", 0, "NAME[,NAME...]", COMMAND_BENCH, false, set_only, "measure only these"},
-    {"list", 0, NULL, COMMAND_BENCH, false, set_list, "tell what can be measured"},
+    {"list", 0, NULL, COMMAND_BENCH, false, set_list, "list the measurements"},
     {"pairs", 0, "N", COMMAND_BENCH, false, set_pairs, "how often, floor and library in turns (7)"},
     {"seconds", 0, "S", COMMAND_BENCH, false, set_seconds, "how long each time (0.25)"},
     {"held", 0, "N", COMMAND_BENCH, false, set_held, "how many locks are held at once (100000)"},
@@ -455,9 +457,9 @@ const struct option_entry option_entries[] = {
     {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
     {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false,
-     set_json, "results for machines"},
-    {"quiet", 'q', NULL, ALL, false, set_quiet, "no word about a lock that is not to be had"},
-    {"verbose", 'v', NULL, ALL, false, set_verbose, "tell what happens"},
+     set_json, "print results as JSON"},
+    {"quiet", 'q', NULL, ALL, false, set_quiet, "do not report contention"},
+    {"verbose", 'v', NULL, ALL, false, set_verbose, "report what happens"},
     {"help", 'h', NULL, ALL, false, set_help, "this text"},
 };
 const size_t option_entries_count = sizeof option_entries / sizeof option_entries[0];

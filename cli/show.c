@@ -81,7 +81,7 @@ static void print_majority(struct session *session, const char *name,
     case MAJORITY_FREE: printf("%s: free\n", name); break;
     case MAJORITY_SPLIT: printf("%s: split: no majority for any holder\n", name); break;
     case MAJORITY_FOREIGN:
-        printf("%s: held by something else than a lock of this kind: no string\n", name);
+        printf("%s: the key holds something other than a lock: not a string\n", name);
         break;
     case MAJORITY_UNKNOWN:
         printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered,

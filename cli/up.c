@@ -55,9 +55,8 @@ static int own_directory(struct up *up) {
     const char *named = up->settings->dir;
     if (mkdir(named, 0700) != 0 && (errno != EEXIST || !is_empty(named))) {
         complain("--dir %s: %s", named,
-                 errno == EEXIST
-                     ? "is there and not an empty directory; name one that is absent or empty"
-                     : strerror(errno));
+                 errno == EEXIST ? "not an empty directory; name one that is absent or empty"
+                                 : strerror(errno));
         return EXIT_USAGE_ERROR;
     }
     if (realpath(named, up->servers.directory) != NULL) return 0;
@@ -255,7 +254,7 @@ int command_up(struct settings *settings, int argc, char **argv) {
     (void)argc;
     const int mode = settings->mode != MODE_UNSET ? settings->mode : REDLOCK_MODE_GUARDED;
     if (settings->ttl_max_ms > 0 && mode != REDLOCK_MODE_GUARDED) {
-        complain("--ttl-max is guarded mode's: classic nodes know no such limit");
+        complain("--ttl-max needs guarded mode: classic nodes have no such limit");
         return EXIT_USAGE_ERROR;
     }
     up = (struct up){.settings = settings,

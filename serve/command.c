@@ -104,7 +104,7 @@ static void unknown(struct connection *connection, struct script_bytes name) {
     reply_error(
         &connection->reply,
         "ERR unknown command '%.*s'. This is redlock serve, a gateway to locks on a majority of servers: it takes SET "
-        "with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and what docs/serve.md lists beside these",
+        "with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that docs/serve.md lists",
         (int)(name.bytes < 64 ? name.bytes : 64), name.data);
 }
 
@@ -128,7 +128,7 @@ static bool may_run(struct connection *connection, const struct command *command
     if (transaction_is_open(connection) && command->run != NULL &&
         (command->flags & COMMAND_IN_MULTI) == 0) {
         command_refuse(connection, command->name,
-                       "between MULTI and EXEC only commands on one lock can stand");
+                       "only commands on one lock are allowed between MULTI and EXEC");
         return false;
     }
     return true;

@@ -49,7 +49,7 @@ bool plan_fence(struct connection *connection, struct plan *plan) {
     if (connection->reader.count < 3) {
         command_refuse(
             connection, "REDLOCK.FENCE key without a value",
-            "give the value that the lock was taken with: by now it may be another client's");
+            "give the value that the lock was taken with: the lock may be another client's by now");
         return false;
     }
     plans(plan, SCRIPT_GET, PLAN_FENCE);
@@ -118,7 +118,7 @@ static bool read_option(struct connection *connection, size_t *at, struct set_op
     } else if (command_is(word, "xx") || command_is(word, "keepttl") || command_is(word, "pxat") ||
                command_is(word, "exat")) {
         command_refuse(connection, "SET with XX, KEEPTTL, PXAT or EXAT is not taken",
-                       "a lock is taken by SET key value NX PX ms");
+                       "take a lock by SET key value NX PX ms");
         return false;
     } else {
         reply_error(&connection->reply, "ERR syntax error");
@@ -137,7 +137,7 @@ bool plan_set(struct connection *connection, struct plan *plan) {
     if (!options.nx || !options.ttl) {
         command_refuse(
             connection, options.nx ? "SET without a time to live" : "SET without NX",
-            "nothing but locks is kept here, and a lock is taken by SET key value NX PX ms, or EX s");
+            "this gateway keeps only locks; take one by SET key value NX PX ms, or EX s");
         return false;
     }
     if (options.get) plan->shape = PLAN_OLD;

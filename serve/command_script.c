@@ -30,9 +30,9 @@ static struct connection *connection_of_task(struct worker_task *task) {
 
 static const char *failure_of(enum worker_failure failure) {
     switch (failure) {
-    case WORKER_OVERDUE: return "ERR the script takes too long: it does not come to an end";
+    case WORKER_OVERDUE: return "ERR the script takes too long: it does not end";
     case WORKER_NONE:
-        return "ERR this gateway runs no scripts but those that it knows by heart: it has no "
+        return "ERR this gateway runs only the scripts that it knows by heart: it has no "
                "process for "
                "others, as its log says, or --scripts";
     case WORKER_WORKED:

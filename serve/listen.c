@@ -141,7 +141,7 @@ static bool listen_unix(struct gateway *gateway, const char *path) {
     }
     if (bound == 0 && listen(fd, BACKLOG) == 0) return listener_add(gateway, fd, path);
     if (errno == EADDRINUSE)
-        say("--listen unix://%s: it is in use: another process listens there, or it is no socket",
+        say("--listen unix://%s: it is in use: another process listens there, or it is not a socket",
             path);
     else
         say("--listen unix://%s: %s", path, strerror(errno));
@@ -213,7 +213,7 @@ static bool take_handed_over(struct gateway *gateway) {
         if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0 ||
             getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
             gateway->options->say(
-                "descriptor %d was handed over and is no stream socket that listens", fd);
+                "descriptor %d, which was handed over, is not a stream socket that listens", fd);
             return false;
         }
         if (!may_be_reached(gateway, (const struct sockaddr *)&address, "the socket unit") ||
@@ -246,7 +246,7 @@ bool listen_open(struct gateway *gateway) {
         return false;
     if (gateway->listeners != NULL) return true;
     gateway->options->say(
-        "nowhere to listen: give --listen unix:///PATH or --listen HOST:PORT, or start it by a socket unit");
+        "no address to listen on: give --listen unix:///PATH or --listen HOST:PORT, or start it by a socket unit");
     return false;
 }
 

@@ -54,11 +54,11 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
     number(out, "redlock_serve_locks_held", "gauge", gateway->keys.kept,
            "Locks taken or extended here and not ended yet.");
     number(out, "redlock_serve_locks_bytes", "gauge", gateway->keys.kept_bytes,
-           "What these take, about.");
+           "Memory that these take, about.");
     number(out, "redlock_serve_locks_bytes_max", "gauge", gateway->options->lock_bytes_max,
-           "What they may take.");
+           "Memory that they may take.");
     number(out, "redlock_serve_locks_not_remembered_total", "counter", gateway->keys.not_kept,
-           "Locks that there was no room for here.");
+           "Locks that did not fit into this memory.");
     write_step(out, "redlock_serve_acquisitions_total", metrics->steps[METRIC_TAKE], "taken",
                "held", "Tries to take a lock.");
     write_step(out, "redlock_serve_extensions_total", metrics->steps[METRIC_EXTEND], "extended",
@@ -66,7 +66,7 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
     write_step(out, "redlock_serve_releases_total", metrics->steps[METRIC_RELEASE], "released",
                "gone", "Tries to release a lock.");
     number(out, "redlock_serve_expired_total", "counter", metrics->expired,
-           "Locks of this gateway whose time ended.");
+           "Locks of this gateway that expired.");
     head(out, "redlock_serve_wait_seconds", "histogram",
          "How long a request waited for others on the same key.");
     durations_write(&metrics->waits, "redlock_serve_wait_seconds", "", out);
@@ -88,18 +88,19 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
     number(out, "redlock_serve_connections", "gauge", gateway->connections_count,
            "Clients connected.");
     number(out, "redlock_serve_connections_max", "gauge", gateway->options->connections_max,
-           "Clients that may be.");
+           "Clients that may be connected.");
     number(out, "redlock_serve_client_bytes", "gauge", gateway->client_bytes,
-           "What clients' requests, answers and subscriptions take, about.");
+           "Memory that clients' requests, answers and subscriptions take, about.");
     number(out, "redlock_serve_client_bytes_max", "gauge", gateway->options->client_bytes_max,
-           "What they may take.");
+           "Memory that they may take.");
     number(out, "redlock_serve_connections_total", "counter", metrics->connections,
-           "Clients that ever were.");
+           "Clients that have connected.");
     number(out, "redlock_serve_requests_total", "counter", metrics->requests,
            "Requests of all kinds.");
     number(out, "redlock_serve_notifications_total", "counter", metrics->notifications,
            "Messages to clients that subscribed.");
-    head(out, "redlock_serve_refusals_total", "counter", "What was not served, and why.");
+    head(out, "redlock_serve_refusals_total", "counter",
+         "Requests and clients that were refused, by reason.");
     for (int i = 0; i < REFUSALS; i++)
         evbuffer_add_printf(out, "redlock_serve_refusals_total{reason=\"%s\"} %" PRIu64 "\n",
                             reasons[i], metrics->refusals[i]);
@@ -137,7 +138,7 @@ static void write_nodes(const struct gateway *gateway, struct evbuffer *out) {
             head(out, "redlock_node_up", "gauge", "1: the node is connected and votes.");
         else
             head(out, "redlock_node_verdict", "gauge",
-                 "The number of what the node said last, with its meaning; 1 is well.");
+                 "The number of the node's last verdict, with its meaning; 1 is good.");
         for (size_t i = 0; i < redlock_client_nodes(gateway->client); i++) {
             struct redlock_node_status status = {.size = sizeof status};
             char url[1024];
@@ -164,12 +165,11 @@ static void write_library(const struct gateway *gateway, struct evbuffer *out) {
     evbuffer_add_printf(out, "redlock_votes_total{vote=\"lost\"} %" PRIu64 "\n", stats.votes_lost);
     number(out, "redlock_splits_total", "counter", stats.splits,
            "Tries that failed on others' votes although some nodes granted.");
-    number(out, "redlock_reconnects_total", "counter", stats.reconnects,
-           "Connections to nodes made anew.");
+    number(out, "redlock_reconnects_total", "counter", stats.reconnects, "Reconnections to nodes.");
 }
 
 static void write_page(const struct gateway *gateway, struct evbuffer *out) {
-    head(out, "redlock_serve_info", "gauge", "Which gateway this is.");
+    head(out, "redlock_serve_info", "gauge", "The version and the mode of this gateway.");
     evbuffer_add_printf(out, "redlock_serve_info{version=\"%s\",mode=\"%s\"} 1\n",
                         redlock_version(), gateway->options->guarded ? "guarded" : "classic");
     write_locks(gateway, out);

@@ -12,7 +12,8 @@ void notice_say(struct notice *notice, const struct serve_options *options, cons
         return;
     }
     if (notice->left_out > 0)
-        options->say("%s (and %" PRIu64 " times since this was last said)", text, notice->left_out);
+        options->say("%s (and %" PRIu64 " times since this was last logged)", text,
+                     notice->left_out);
     else
         options->say("%s", text);
     notice->left_out = 0;

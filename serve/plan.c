@@ -58,7 +58,7 @@ static enum script_step take_or_report(struct plan *plan, const struct script_va
         *result = (struct script_value){.kind = SCRIPT_NIL};
     if (plan->looked && answer->kind == SCRIPT_NIL)
         *result = error_value(
-            "TRYAGAIN others take and release this key all the time: it could not be told what it held");
+            "TRYAGAIN other clients take and release this key all the time: its value could not be read");
     return SCRIPT_ENDS;
 }
 

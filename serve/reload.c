@@ -73,14 +73,15 @@ static void on_hup(evutil_socket_t number, short what, void *context) {
     (void)number;
     (void)what;
     if (reload->running) {
-        reload->gateway->options->say("SIGHUP: the files of the last one are still being read");
+        reload->gateway->options->say("SIGHUP: the files of the last SIGHUP are still being read");
         return;
     }
     sd_notify(0, "RELOADING=1");
     reload->why[0] = '\0';
     reload->running = pthread_create(&reload->thread, NULL, read_files, reload) == 0;
     if (reload->running) return;
-    reload->gateway->options->say("SIGHUP: no thread to read the files with; nothing was changed");
+    reload->gateway->options->say(
+        "SIGHUP: cannot start a thread to read the files; nothing was changed");
     sd_notify(0, "READY=1");
 }
 

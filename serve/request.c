@@ -161,7 +161,7 @@ static enum request_status next_inline(struct request_reader *reader) {
     char *end = memchr(reader->inline_request, '\n', reader->inline_request_bytes);
     size_t bytes =
         end != NULL ? (size_t)(end - reader->inline_request) : reader->inline_request_bytes;
-    if (bytes > REQUEST_INLINE_BYTES_MAX) return bad(reader, "too long a line");
+    if (bytes > REQUEST_INLINE_BYTES_MAX) return bad(reader, "the line is too long");
     for (size_t i = 0; i < bytes; i++) {
         unsigned char byte = (unsigned char)reader->inline_request[i];
         bool blank = byte == '\t' || (byte == '\r' && i + 1 == bytes);
@@ -188,7 +188,7 @@ static enum request_status next_array(struct request_reader *reader) {
     if (outcome != REDIS_OK)
         return bad(reader, reader->error != NULL ? reader->error : "not a request");
     size_t behind = object != NULL ? reader->hiredis->len - reader->hiredis->pos : 0;
-    if (reader->pending - behind > REQUEST_BYTES_MAX) return bad(reader, "too long a request");
+    if (reader->pending - behind > REQUEST_BYTES_MAX) return bad(reader, "the request is too long");
     if (object == NULL) return REQUEST_MORE;
     reader->midway = false;
     reader->pending = behind;

@@ -215,7 +215,7 @@ static int decide_set(lua_State *thread, struct script_run *run,
     return refuse(
         thread, run,
         "ERR this gateway takes set without NX only after the script has seen that the key is "
-        "absent, or that it holds the same value: a lock is not written over");
+        "absent, or that it holds the same value: a lock is not overwritten");
 }
 
 static int set(lua_State *thread, struct script_run *run, const struct words *words) {

@@ -60,8 +60,8 @@ struct script_run *script_run_new(struct scripts *scripts, const char *sha, stru
     run->refused = much;
     if (much)
         snprintf(run->error, sizeof run->error,
-                 "ERR a script takes %d arguments of %zu bytes together, and no more",
-                 RUN_INPUTS_MAX, RUN_INPUT_BYTES_MAX);
+                 "ERR a script takes at most %d arguments of %zu bytes together", RUN_INPUTS_MAX,
+                 RUN_INPUT_BYTES_MAX);
     return run;
 }
 
@@ -205,7 +205,7 @@ static enum script_step end_with_result(struct script_run *run, struct script_va
     if (status == 0) return SCRIPT_ENDS;
     if (status == LUA_ERRMEM) return end_without_memory(run, result);
     snprintf(run->error, sizeof run->error,
-             "ERR the script returns a table, which is no answer of a lock's script");
+             "ERR the script returns a table, which is not an answer of a lock's script");
     return end_with_error(run, result);
 }
 

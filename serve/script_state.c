@@ -27,7 +27,7 @@ static int instructions(const struct script_run *run) {
 
 static void count_over(lua_State *thread, lua_Debug *where) {
     (void)where;
-    luaL_error(thread, "the script does not come to an end");
+    luaL_error(thread, "the script does not end");
 }
 
 static int absent_global(lua_State *thread) {

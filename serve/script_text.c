@@ -129,14 +129,14 @@ static bool judge_call(struct reader *reader, const char *called, unsigned line)
     if (opened && token_is(&token, ")")) return true; /* an error at run time, in Redis's words */
     if (!opened && token.kind != TOKEN_STRING) {
         return refuse(reader, line,
-                      "uses %s in another way than to call it with a command that is written out",
+                      "uses %s other than by calling it with a command that is written out",
                       called);
     }
     const struct token after = lexer_peek(&reader->lexer);
     if (token.kind != TOKEN_STRING ||
         (opened && !token_is(&after, ",") && !token_is(&after, ")"))) {
         return refuse(reader, token.line,
-                      "calls a command that is not written out but made: '%s' ...",
+                      "calls a command that is computed, not written out: '%s' ...",
                       shown(&token, text, sizeof text));
     }
     if (!command_listed(&token))
@@ -150,7 +150,7 @@ static bool judge_redis(struct reader *reader, unsigned line) {
     struct token token = lexer_next(&reader->lexer);
     const bool bracket = token_is(&token, "[");
     if (!bracket && !token_is(&token, ".")) {
-        return refuse(reader, line, "uses redis in another way than redis.call and redis.pcall");
+        return refuse(reader, line, "uses redis other than by redis.call and redis.pcall");
     }
     token = lexer_next(&reader->lexer);
     const struct token member = token;
@@ -179,7 +179,7 @@ static bool judge_return(struct reader *reader, unsigned line) {
     if (token_is(&token, "[")) token = lexer_next(&ahead);
     const bool named = token.kind == TOKEN_NAME || token.kind == TOKEN_STRING;
     if (named && (strcmp(token.text, "ok") == 0 || strcmp(token.text, "err") == 0)) return true;
-    return refuse(reader, line, "returns a table, which is no answer of a lock's script");
+    return refuse(reader, line, "returns a table, which is not an answer of a lock's script");
 }
 
 /* `local NAME = redis.call` or redis.pcall, and nothing behind it that would make it something
@@ -217,7 +217,7 @@ static const char *alias_of(const struct reader *reader, const struct token *tok
 static bool judge_field(struct reader *reader, const struct token *token) {
     if (listed(script_string_names, token)) reader->uses->string = true;
     if (!listed(absent_functions, token)) return true;
-    return refuse(reader, token->line, "uses the function %s, which is not there", token->text);
+    return refuse(reader, token->line, "uses the function %s, which does not exist", token->text);
 }
 
 static void note_use(struct script_uses *uses, const struct token *token) {
@@ -234,7 +234,7 @@ static bool judge_name(struct reader *reader, const struct token *token, bool is
     const char *alias = alias_of(reader, token);
     if (alias != NULL) return judge_call(reader, alias, token->line);
     if (listed(absent_names, token))
-        return refuse(reader, token->line, "uses %s, which is not there", token->text);
+        return refuse(reader, token->line, "uses %s, which does not exist", token->text);
     note_use(reader->uses, token);
     return true;
 }

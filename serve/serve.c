@@ -54,7 +54,7 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     }
     if (gateway->options->verbose)
         gateway->options->say(
-            "signal %d: requests under way are answered; locks stay until their time is over",
+            "signal %d: requests under way are answered; locks stay until they expire",
             (int)number);
     sd_notify(0, "STOPPING=1");
     gateway->draining = true;

@@ -182,8 +182,7 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
 static bool extend(struct key_op *op, struct script_value *value) {
     static const char no_fence[] =
         "ERR this lock cannot be extended here: it was taken through another gateway or "
-        "before this one started, or was one too many to remember, so its "
-        "fencing token is not known. It can be released";
+        "before this one started, or did not fit into --lock-memory, so its fencing token is not known. It can be released";
     if (op->call.ttl_ms <= 0) return release(op, value);
     if (op->observation.state == OBSERVED_ABSENT) return answered(value, none);
     if (op->call.ttl_ms > REDLOCK_TTL_MS_MAX)
@@ -301,10 +300,10 @@ static bool peek(struct key_op *op, struct script_value *value);
 static struct script_value unseen(struct key_op *op, enum observation_verdict verdict) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
     if (verdict == OBSERVED_FOREIGN)
-        return sentence(op, "WRONGTYPE the key holds something else than a lock: not a string");
+        return sentence(op, "WRONGTYPE the key holds something other than a lock: not a string");
     if (verdict == OBSERVED_LONG)
         return sentence(
-            op, "ERR the key holds something else than a lock: a string of over 1024 bytes");
+            op, "ERR the key holds something other than a lock: a string of over 1024 bytes");
     for (size_t i = 0; i < redlock_client_nodes(op->gateway->client); i++)
         verdicts[i] = op->views[i].verdict;
     failure_text(op->gateway, REDLOCK_NO_QUORUM, verdicts, op->text, sizeof op->text);

@@ -165,7 +165,7 @@ static bool is_confined(struct workers *workers, const struct wire_message *read
         workers->none = true;
         return false;
     }
-    if (!workers->complained) options->say("scripts run all the same: " NOT_CONFINED);
+    if (!workers->complained) options->say("scripts run anyway: " NOT_CONFINED);
     workers->complained = true;
     return true;
 }

@@ -42,9 +42,9 @@ static int unknown(const char *name) {
     for (size_t i = 0; i < bench_measures_count; i++)
         nearest_offer(&nearest, bench_measures[i].name);
     if (nearest.best != NULL) {
-        complain("--only: there is no '%.40s'; did you mean '%s'?", name, nearest.best);
+        complain("--only: '%.40s' is not a measurement; did you mean '%s'?", name, nearest.best);
     } else {
-        complain("--only: there is no '%.40s'; 'redlock bench --list' tells what there is", name);
+        complain("--only: '%.40s' is not a measurement; 'redlock bench --list' lists them", name);
     }
     return EXIT_USAGE_ERROR;
 }
@@ -68,7 +68,7 @@ static int choose_named(struct bench *bench, struct selection *selection) {
         if (measure == NULL) {
             status = unknown(name);
         } else if (!can_be_had(bench, measure)) {
-            complain("--only: %s wants %u nodes, and -N lists %zu%s", name, measure->nodes,
+            complain("--only: %s needs %u nodes, and -N lists %zu%s", name, measure->nodes,
                      bench->nodes_listed,
                      bench->mode == REDLOCK_MODE_GUARDED ? " that are one quorum" : "");
             status = EXIT_USAGE_ERROR;
@@ -78,7 +78,7 @@ static int choose_named(struct bench *bench, struct selection *selection) {
     }
     free(names);
     if (status != 0 || selection->count > 0) return status;
-    complain("--only wants a name; 'redlock bench --list' tells what there is");
+    complain("--only needs a name; 'redlock bench --list' lists them");
     return EXIT_USAGE_ERROR;
 }
 
@@ -199,14 +199,14 @@ static int measure_and_report(struct bench *bench) {
 int command_bench(struct settings *settings, int argc, char **argv) {
     static struct bench bench; /* large */
     if (argc > 0) {
-        complain("bench takes no operands, and '%.60s' is one; measurements are named by --only",
+        complain("bench takes no operands, but got '%.60s'; name measurements with --only",
                  argv[0]);
         return EXIT_USAGE_ERROR;
     }
     if (settings->list) return list_all();
     if (settings->ttl_ms < TTL_MS_MIN) {
         complain(
-            "--ttl: bench wants at least %ds: a lock that ends while it is measured is another measurement",
+            "--ttl: bench needs at least %ds: a lock that ends during a measurement distorts it",
             TTL_MS_MIN / 1000);
         return EXIT_USAGE_ERROR;
     }

@@ -173,7 +173,7 @@ static int judge(const struct crowd *crowd, double perfect_ns, struct meter *met
         histogram_merge(&meter->latency, &seat->waits);
     }
     if (atomic_load(&crowd->board->overlaps) > 0) {
-        complain("two held the lock at the same time, %d times",
+        complain("two clients held the lock at the same time, %d times",
                  atomic_load(&crowd->board->overlaps));
         return EXIT_SYSTEM;
     }

@@ -212,8 +212,7 @@ static int open_node(struct floor *floor, const char *url, size_t length) {
 static void refuse(unsigned node) {
     if (errno == EPROTONOSUPPORT) {
         complain(
-            "the floor has no way to node %u, for it knows no databases, no TLS and no encoded "
-            "passwords: redis://[[USER]:PASSWORD@]HOST[:PORT] or unix:///PATH",
+            "the floor cannot reach node %u: it does not support databases, TLS or encoded passwords: redis://[[USER]:PASSWORD@]HOST[:PORT] or unix:///PATH",
             node);
         return;
     }
@@ -392,7 +391,7 @@ static int read_replies(struct floor *floor, struct node *node) {
     if (at < node->in_bytes) {
         size_t length = node->in_bytes - at < 60 ? node->in_bytes - at : 60;
         char clean[256];
-        complain("the floor was answered '%s'",
+        complain("unexpected reply to the floor: '%s'",
                  printable(clean, sizeof clean, node->in + at, length));
         return -1;
     }
@@ -472,7 +471,7 @@ static int listen_once(struct floor *floor) {
     struct epoll_event events[NODES_MAX];
     int ready = epoll_wait(floor->epoll, events, NODES_MAX, SILENT_MS);
     if (ready == 0) {
-        complain("the floor had no answer for ten seconds");
+        complain("the floor got no reply for ten seconds");
         return -1;
     }
     for (int i = 0; i < ready; i++) {

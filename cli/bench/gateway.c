@@ -87,7 +87,7 @@ static bool connect_to(struct gate_under_test *gate) {
         gate->fd = -1;
         pause_ms(PAUSE_MS);
     }
-    complain("the gateway does not let anybody in");
+    complain("the gateway accepts no connection");
     return false;
 }
 
@@ -109,8 +109,7 @@ static int gate_open(struct bench *bench, struct gate_under_test *gate) {
     if (where == NULL || where[0] != '/') where = "/tmp";
     int bytes = snprintf(gate->directory, sizeof gate->directory, "%s/gateway.XXXXXX", where);
     if (bytes < 0 || (size_t)bytes + 2 >= sizeof gate->address.sun_path) {
-        complain("the name of %s is too long for a socket in it: set TMPDIR to another directory",
-                 where);
+        complain("the path %s is too long for a socket: set TMPDIR to a shorter one", where);
         return EXIT_SYSTEM;
     }
     if (mkdtemp(gate->directory) == NULL) {
@@ -152,7 +151,7 @@ static bool ask(const struct gate_under_test *gate, const char *request, size_t 
 }
 
 static int refused(const char *what, const char *answer) {
-    complain("%s through the gateway was answered '%.200s'", what,
+    complain("unexpected reply to %s through the gateway: '%.200s'", what,
              answer[0] != '\0' ? answer : "(nothing)");
     return EXIT_NO_QUORUM;
 }

@@ -39,11 +39,10 @@ static void warn(struct held *held, const char *what, double rate) {
     const double locks = (double)settings->held, half = rate / 2; /* room for all else */
     if (held->warned) return;
     held->warned = true;
-    complain("held: renewals %s: %.0f locks with a TTL of %s take %.0f renewals a second, and here "
-             "%.0f a second are done; try --ttl %.0fm or --held %.0f",
-             what, locks, duration_text(text, sizeof text, settings->ttl_ms),
-             renewals_needed(settings), rate, ceil(locks * 3 / half / 60),
-             floor(half * (double)settings->ttl_ms / 3e3));
+    complain(
+        "held: renewals %s: %.0f locks with a TTL of %s need %.0f renewals a second, and this run makes %.0f; try --ttl %.0fm or --held %.0f",
+        what, locks, duration_text(text, sizeof text, settings->ttl_ms), renewals_needed(settings),
+        rate, ceil(locks * 3 / half / 60), floor(half * (double)settings->ttl_ms / 3e3));
 }
 
 static void begin_doing(struct held *held, const char *doing) {
@@ -165,7 +164,7 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client,
     begin_doing(&held, taking);
     if (status == 0) status = flight_run(client, plan);
     if (status == 0 && held.given_up) {
-        complain("held: given up: locks are lost before %lld are taken",
+        complain("held: stopped: locks are lost before %lld are taken",
                  (long long)bench->settings->held);
         status = EXIT_LOST;
     }
@@ -180,7 +179,7 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client,
     if (status == 0) status = flight_run(client, plan);
     sample->figures[FIGURE_LOST] = fmax((double)held.lost, (double)misses.lost);
     if (misses.unanswered > 0) {
-        complain("held: too few nodes answered in time when %u locks were given back",
+        complain("held: too few nodes answered in time when %u locks were released",
                  misses.unanswered);
     }
     for (unsigned i = 0; i < plan->locks_count; i++) redlock_lock_free(plan->locks[i]);

@@ -40,7 +40,7 @@ int library_open(struct bench *bench, bool service_thread, struct redlock_client
     int ready = redlock_client_wait_ready(*client, CONNECT_MS);
     if (ready == (int)redlock_client_nodes(*client)) return 0;
     /* With fewer it would be another measurement. */
-    complain("only %d of %zu nodes are ready; 'redlock doctor -N ...' tells why",
+    complain("only %d of %zu nodes are ready; 'redlock doctor -N ...' shows why",
              ready < 0 ? 0 : ready, redlock_client_nodes(*client));
     redlock_client_free(*client);
     return EXIT_NO_QUORUM;

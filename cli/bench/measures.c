@@ -29,8 +29,8 @@ const struct measure bench_measures[] = {
     {"flight-256", KIND_FLIGHT, "event-driven, 256 in flight", 256, 0, 1, false, false},
     {"flight-4096", KIND_FLIGHT, "event-driven, 4096 in flight", 4096, 0, 1, false, false},
     {"gateway", KIND_GATEWAY,
-     "one at a time, through redlock serve on a Unix socket; beside it the library", 1, 0, 1, false,
-     false},
+     "one at a time, through redlock serve on a Unix socket; compared with the library", 1, 0, 1,
+     false, false},
     {"extend", KIND_BLOCKING, "extensions, one at a time, blocking", 1, 0, 1, true, false},
     {"extend-256", KIND_FLIGHT, "extensions, event-driven, 256 in flight", 256, 0, 1, true, false},
     {"several-8", KIND_BLOCKING, "eight resources in one lock, one at a time, blocking", 1, 0, 8,
@@ -173,7 +173,7 @@ int measure_run(struct bench *bench, const struct measure *measure, size_t side,
     int status = run(bench, measure, side, meter, sample);
     if (status != 0 || measure->kind == KIND_HELD) return status;
     if (meter->latency.count == 0) {
-        complain("%s: nothing was finished in that time; give it more by --seconds", measure->name);
+        complain("%s: no cycle finished in that time; raise --seconds", measure->name);
         return EXIT_SYSTEM;
     }
     sample->figures[FIGURE_P50] = histogram_percentile_ns(&meter->latency, 0.5) / 1e3;

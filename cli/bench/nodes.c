@@ -62,7 +62,7 @@ int bench_nodes_open(struct bench *bench) {
     if (bench->nodes_listed > 0 && bench->nodes_listed <= REDLOCK_NODES_MAX &&
         strlen(nodes) < sizeof bench->nodes)
         return 0;
-    complain("-N: bench wants 1 to %d nodes, not %zu", REDLOCK_NODES_MAX, bench->nodes_listed);
+    complain("-N: bench needs 1 to %d nodes, not %zu", REDLOCK_NODES_MAX, bench->nodes_listed);
     return EXIT_CONFIG;
 }
 

@@ -172,8 +172,7 @@ static void draw_head(FILE *out, int width, int height) {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"rl\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
         "role=\"img\" aria-labelledby=\"title desc\">\n"
         "<title id=\"title\">redlock bench: latencies</title>\n"
-        "<desc id=\"desc\">For each measurement, how long which share of the cycles took, floor beside library; time "
-        "on a logarithmic axis.</desc>\n",
+        "<desc id=\"desc\">For each measurement, the share of the cycles by duration, floor and library; time on a logarithmic axis.</desc>\n",
         width, height, width, height);
     draw_styles(out);
     fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"var(--bg)\"/>\n", width, height);

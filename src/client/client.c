@@ -160,7 +160,7 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
     struct redlock_client_options checked;
     if (!nodes || !out)
         return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "redlock_client_open: nodes and client must be given");
+                    "redlock_client_open: nodes and client must not be NULL");
     if (!options_client(&checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     struct redlock_client *client = client_create(&checked);
     if (!client) return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");

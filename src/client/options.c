@@ -112,7 +112,7 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
     if (client->options.node_timeout_ms >= to->ttl_ms)
         return bad_argument(
             error,
-            "the node timeout (%lld ms) must be far below the TTL (%lld ms): shorten the one or lengthen the other",
+            "the node timeout (%lld ms) must be far below the TTL (%lld ms): shorten the node timeout or lengthen the TTL",
             (long long)client->options.node_timeout_ms, (long long)to->ttl_ms);
     int64_t drift_ms = to->ttl_ms * client->options.drift_ppm / 1000000 + client->options.drift_ms;
     int64_t wanted_ms =
@@ -120,7 +120,7 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
     if (drift_ms + wanted_ms >= to->ttl_ms)
         return bad_argument(
             error,
-            "a TTL of %lld ms leaves no validity: drift takes %lld ms, and validity_ms_min and lost_margin_ms ask for %lld ms",
+            "a TTL of %lld ms leaves no validity: drift takes %lld ms, and validity_ms_min and lost_margin_ms need %lld ms",
             (long long)to->ttl_ms, (long long)drift_ms, (long long)wanted_ms);
     return owner_valid(to, error);
 }

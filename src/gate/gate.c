@@ -82,7 +82,7 @@ static int open_file(struct redlock_fence_gate *gate,
     if (errno == EBADMSG) {
         return fail(
             error, REDLOCK_SYSTEM,
-            "%s is damaged or no gate's file: what it had seen is unknown; remove it only when every holder "
+            "%s is damaged or not a gate's file: the fences that it had seen are unknown; remove it only when every holder "
             "of an older fence is surely gone",
             options->path);
     }
@@ -102,7 +102,8 @@ int redlock_fence_gate_open(const struct redlock_fence_gate_options *given,
                             struct redlock_fence_gate **out, struct redlock_error *error) {
     struct redlock_fence_gate_options options;
     if (out == NULL)
-        return fail(error, REDLOCK_BAD_ARGUMENT, "there is no place for the gate: `gate` is NULL");
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "`gate` is NULL; it must point to the place for the gate");
     int result = take_options(given, &options, error);
     if (result != REDLOCK_OK) return result;
     struct redlock_fence_gate *gate = calloc(1, sizeof *gate);

@@ -171,7 +171,7 @@ static void fail(struct conn *conn, const char *what, const struct net_bytes *er
     if (verdict == REDLOCK_VERDICT_AUTH && !conn->node->url.password)
         snprintf(
             text, sizeof(text),
-            "the server wants a password; put it in the URL, as in redis://user:password@host");
+            "the server requires a password; put it in the URL, as in redis://user:password@host");
     else
         snprintf(text, sizeof(text), "%s: %.*s", what, shown_bytes(error, 110),
                  (const char *)error->data);
@@ -193,11 +193,11 @@ static void auth_failed(struct conn *conn, const struct net_bytes *error) {
         fail(conn, "AUTH", error, verdict);
     } else if (memmem(error->data, error->bytes, "wrong number of arguments", 25)) {
         conn_fail(conn, REDLOCK_VERDICT_AUTH,
-                  "the server knows no users (it is older than 6.0); write :password@host");
+                  "the server has no users (it is older than 6.0); write :password@host");
     } else if (memmem(error->data, error->bytes, "without any password", 20) ||
                memmem(error->data, error->bytes, "no password is set", 18)) {
         conn_fail(conn, REDLOCK_VERDICT_AUTH,
-                  "the server has no password; take the one in the URL out");
+                  "the server has no password; remove the one in the URL");
     } else {
         conn_fail(conn, REDLOCK_VERDICT_AUTH, "wrong user or password; correct the node's URL");
     }
@@ -271,7 +271,7 @@ static void check_fitness(struct conn *conn, const char *version) {
     if (conn->run_id[0] == '\0') {
         conn_fail(
             conn, REDLOCK_VERDICT_UNFIT,
-            "INFO tells no run_id, by which guarded mode knows a restarted server; connect to the server itself");
+            "INFO shows no run_id, and guarded mode needs it to recognise a restarted server; connect to the server itself");
     } else if (!is_new_enough(version)) {
         snprintf(text, sizeof(text), "version %s; guarded mode needs Redis 6.2 or later, or Valkey",
                  version[0] ? version : "unknown");
@@ -283,7 +283,7 @@ static void info_answered(struct conn *conn) {
     struct node *node = conn->node;
     char mode[16], version[16];
     if (conn->reader.slots[0].type != REPLY_STRING) {
-        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "INFO was answered by something else");
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "the reply to INFO is something else");
         return;
     }
     info_value(conn->reader.bytes[0], "run_id", conn->run_id, sizeof(conn->run_id));
@@ -311,7 +311,7 @@ static void info_failed(struct conn *conn, const struct net_bytes *error) {
     else if (is_guarded(conn))
         conn_fail(
             conn, REDLOCK_VERDICT_NOPERM,
-            "INFO is refused; guarded mode needs its run_id to know a restarted server: allow +info");
+            "INFO is refused; guarded mode needs its run_id to recognise a restarted server: allow +info");
 }
 
 /* Classic mode has transactions instead. */
@@ -385,7 +385,7 @@ void handshake_reply(struct conn *conn) {
     case STEP_QUORUM:
         if (failed)
             net_log(conn->node->net, REDLOCK_LOG_DEBUG,
-                    "%s: whether it has a record is not told: %.*s", conn->node->url.text,
+                    "%s: cannot find out whether it has a record: %.*s", conn->node->url.text,
                     shown_bytes(&error, 110), (const char *)error.data);
         else
             quorum_answered(conn);

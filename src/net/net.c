@@ -74,8 +74,7 @@ static bool open_nodes(struct net *net, const struct net_options *options,
         error->result = REDLOCK_BAD_ARGUMENT;
         snprintf(
             error->text, sizeof(error->text),
-            "guarded mode has no place for scheme=setnx: a key with a timestamp in it has no fencing token; take the "
-            "option out of the URL, or use classic mode");
+            "guarded mode does not support scheme=setnx: a key with a timestamp in it has no fencing token; remove the option from the URL, or use classic mode");
         return false;
     }
     if (!tls) return true;

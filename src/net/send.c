@@ -277,7 +277,7 @@ void call_reply(struct conn *conn) {
     struct net_call *call = conn->calls.head;
     const struct reader *reader = &conn->reader;
     if (!call) {
-        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer that nothing was asked for");
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer without a request");
         return;
     }
     send_for_next(call);

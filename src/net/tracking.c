@@ -127,7 +127,7 @@ bool tracking_handshake(struct conn *conn) {
 void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
     refuse(conn->node, what, verdict, *error);
-    conn_fail(conn, verdict, "cannot be told of changes");
+    conn_fail(conn, verdict, "cannot be notified of changes");
 }
 
 void tracking_step(struct conn *conn, bool failed) {
@@ -167,7 +167,7 @@ void tracking_answered(struct net *net, const struct net_call *call,
         notify_any(node);
     } else if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED) {
         refuse(node, "CLIENT TRACKING", reply->verdict, (struct net_bytes){"", 0});
-        conn_break(&node->watch, reply->verdict, "cannot be told of changes");
+        conn_break(&node->watch, reply->verdict, "cannot be notified of changes");
     }
 }
 
@@ -192,7 +192,7 @@ void tracking_pump(struct node *node) {
 }
 
 void tracking_lost(struct node *node, const char *text) {
-    net_log(node->net, REDLOCK_LOG_DEBUG, "%s: the connection that tells of changes: %s",
+    net_log(node->net, REDLOCK_LOG_DEBUG, "%s: the connection that notifies of changes: %s",
             node->url.text, text);
     notify_any(node);
 }

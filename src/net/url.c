@@ -271,8 +271,7 @@ static int check_schemes(struct parse *parse, const struct url *urls, unsigned c
         if (!urls[i].scheme) continue;
         parse->number = i + 1;
         return refuse(
-            parse,
-            "scheme=%s is a lock on one server: list that one alone, or take the option away",
+            parse, "scheme=%s is a lock on one server: list that one alone, or remove the option",
             schemes[urls[i].scheme]);
     }
     return REDLOCK_OK;

@@ -102,7 +102,7 @@ def test_eviction(safe_server, policy):
     safe_server.ask("CONFIG", "SET", "maxmemory-policy", policy)
     status, report = examine(safe_server.url)
     assert status == 1 and found(report)["EVICTION"] == ("error", [1])
-    assert "as soon as somebody sets maxmemory" in report["findings"][0]["why"]
+    assert "as soon as maxmemory is set" in report["findings"][0]["why"]
     safe_server.ask("CONFIG", "SET", "maxmemory", "100mb")
     _, report = examine(safe_server.url)
     assert f"maxmemory-policy is {policy}: when memory is short" in report["findings"][0]["why"]

@@ -49,7 +49,7 @@ def test_lower_fence_is_refused_before_the_command_runs(redlock, file, tmp_path)
     assert gate(redlock, 7, file, "echo", "seven").returncode == 0
     done = gate(redlock, 6, file, "sh", "-c", f"touch {tmp_path}/ran; echo six")
     assert done.returncode == LOST
-    assert "fence 6 comes after 7 was here; the command was not started" in done.stderr.decode()
+    assert "fence 6 is lower than 7, which was here before; the command was not started" in done.stderr.decode()
     assert left(file) == ["report", "report.fence"] and file.read_text() == "seven\n"
     assert gate(redlock, 7, file, "echo", "seven again").returncode == 0
     assert file.read_text() == "seven again\n"
@@ -62,7 +62,7 @@ def test_a_later_reader_stops_an_earlier_writer(redlock, file):
     inner = f"cat {file}; {BINARY} gate --fence 2 {file} -- false"
     done = gate(redlock, 1, file, "sh", "-c", f"{inner}; echo written by 1")
     assert done.returncode == LOST
-    assert "fence 1 comes after 2 was here; it was not replaced" in done.stderr.decode()
+    assert "fence 1 is lower than 2, which was here before; it was not replaced" in done.stderr.decode()
     assert file.read_text() == "0\n"
 
 
@@ -83,14 +83,14 @@ def test_command_that_cannot_run(redlock, file, tmp_path):
 @pytest.mark.parametrize("arguments, environ, message", [
     (["f", "true"], {}, "classic mode has no fencing tokens"),
     (["f", "true"], {"REDLOCK_FENCE": ""}, "no fence"),
-    (["f", "true"], {"REDLOCK_FENCE": "0"}, "REDLOCK_FENCE: '0' is no number from 1"),
+    (["f", "true"], {"REDLOCK_FENCE": "0"}, "REDLOCK_FENCE: '0' is not a number from 1"),
     (["f", "true"], {"REDLOCK_FENCE": "x"}, "REDLOCK_FENCE: 'x'"),
-    (["--fence", "9007199254740992", "f", "true"], {}, "--fence: '9007199254740992' is no number"),
+    (["--fence", "9007199254740992", "f", "true"], {}, "--fence: '9007199254740992' is not a number"),
     (["--fence", "-1", "f", "true"], {}, "--fence: '-1'"),
-    (["--fence", "1"], {}, "wants a file and a command"),
-    (["--fence", "1", "f"], {}, "wants a command"),
-    (["--fence", "1", "f", "--"], {}, "wants a command"),
-    (["--fence", "1", "", "true"], {}, "wants a file"),
+    (["--fence", "1"], {}, "needs a file and a command"),
+    (["--fence", "1", "f"], {}, "needs a command"),
+    (["--fence", "1", "f", "--"], {}, "needs a command"),
+    (["--fence", "1", "", "true"], {}, "needs a file"),
     (["--fenc", "1", "f", "true", "-N"], {}, None),
     (["-N", "redis://x", "f", "true"], {}, "unknown option '-N'"),
 ])
@@ -109,7 +109,7 @@ def test_what_cannot_be_replaced(redlock, tmp_path):
     for name in (".", "/dev/null", "no-such-directory/f", "f/", "dangling"):
         done = redlock("gate", "--fence", "1", name, "true", cwd=tmp_path)
         assert done.returncode == SYSTEM, name
-        assert "no file that could be replaced" in done.stderr.decode()
+        assert "cannot be replaced: " in done.stderr.decode()
     assert os.listdir(tmp_path) == ["dangling"]
 
 

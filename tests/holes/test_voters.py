@@ -151,7 +151,7 @@ def test_twice_listed_is_refused(thrice, directory, told):
     nodes, names = thrice
     everything = ",".join([*names, urls(nodes[1:])])
     done = redlock(everything, "quorum", "init", "--yes", "--never-used")
-    assert done.returncode == 78 and "is a server that the list has already" in done.stderr, done.stderr
+    assert done.returncode == 78 and "is a server that is in the list already" in done.stderr, done.stderr
     with Crowd(directory, "classic", TTL) as crowd:
         crowd.start(everything)
         until(lambda: len(crowd.witness.tried()) >= EIGHT, what="everyone's result")

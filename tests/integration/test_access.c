@@ -99,7 +99,7 @@ static void a_password(void **state) {
     snprintf(url, sizeof url, "redis://:verywrong@127.0.0.1:%d", server.port);
     assert_refused(url, NULL, REDLOCK_VERDICT_AUTH, "wrong user or password", "verywrong");
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", server.port);
-    assert_refused(url, NULL, REDLOCK_VERDICT_AUTH, "wants a password", NULL);
+    assert_refused(url, NULL, REDLOCK_VERDICT_AUTH, "requires a password", NULL);
     server_stop(&server);
 }
 

@@ -210,7 +210,7 @@ static void test_passwords(void **state) {
     expect_auth(&server, "ann:secret3@", REDLOCK_VERDICT_AUTH, "wrong user or password");
     expect_auth(&server, ":secret3@", REDLOCK_VERDICT_AUTH, "wrong user or password");
     expect_auth(&server, "", REDLOCK_VERDICT_AUTH, "put it in the URL");
-    expect_auth(&open_server, ":secret1@", REDLOCK_VERDICT_AUTH, "take the one in the URL out");
+    expect_auth(&open_server, ":secret1@", REDLOCK_VERDICT_AUTH, "remove the one in the URL");
     server_stop(&server);
     server_stop(&open_server);
 }

@@ -47,7 +47,7 @@ def test_a_live_socket_is_left_to_its_owner(start, quorum):
 def test_what_is_no_socket_is_left_alone(quorum, tmp_path):
     path = tmp_path / "file"
     path.write_text("precious")
-    assert "no socket" in refused(quorum, "--listen", f"unix://{path}")
+    assert "not a socket" in refused(quorum, "--listen", f"unix://{path}")
     assert path.read_text() == "precious"
 
 
@@ -74,7 +74,7 @@ def test_addresses_that_others_reach_want_a_password(start, quorum, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, says", [
-    ((), "nowhere to listen"),
+    ((), "no address to listen on"),
     (("--listen", "nonsense"), "neither unix:///PATH nor HOST:PORT"),
     (("--listen", "127.0.0.1:70000"), "neither"),
     (("--listen", "::1:6379"), "neither"),
@@ -174,7 +174,7 @@ def test_activation_and_notification(quorum, tmp_path, key, notified):
 def test_what_is_handed_over_must_listen(quorum):
     with socket.socket() as deaf:
         process = activated(quorum, [deaf])
-        assert b"no stream socket that listens" in process.communicate(timeout=10)[1]
+        assert b"not a stream socket that listens" in process.communicate(timeout=10)[1]
         assert process.returncode == 78
 
 

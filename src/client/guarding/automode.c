@@ -34,7 +34,7 @@ static void found(struct automode *automode, unsigned node, const char *quorum) 
         snprintf(automode->quorum, sizeof automode->quorum, "%s", quorum);
         client_log(
             client, REDLOCK_LOG_ERROR,
-            "%s belongs to the guarded quorum %s: no lock is taken; choose the mode guarded, or classic by name",
+            "%s belongs to the guarded quorum %s: no lock is taken; set the mode to guarded, or to classic explicitly",
             status.url, quorum);
     }
     automode->found |= rl_bit(node);
@@ -72,9 +72,10 @@ static void status_of(const struct redlock_client *client, unsigned node,
                       struct redlock_node_status *status) {
     if (!carries_record(client->automode, node)) return;
     status->verdict = REDLOCK_VERDICT_GUARDED;
-    snprintf(status->text, sizeof status->text,
-             "it belongs to the guarded quorum %s: choose the mode guarded, or classic by name",
-             client->automode->quorum);
+    snprintf(
+        status->text, sizeof status->text,
+        "it belongs to the guarded quorum %s: set the mode to guarded, or to classic explicitly",
+        client->automode->quorum);
 }
 
 static void leave(struct redlock_client *client) { (void)client; }

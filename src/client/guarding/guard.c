@@ -87,7 +87,7 @@ static void post_write(struct guard *guard, unsigned index) {
 static void reconnect(struct guard *guard, unsigned index) {
     net_reconnect(
         net_of(guard), index, REDLOCK_VERDICT_FOREIGN,
-        "another server stands for this member of the quorum: connecting anew; if this one is listed on purpose, "
+        "another server is now this member of the quorum: connecting again; if this one is listed on purpose, "
         "take it out of the list of nodes");
 }
 
@@ -217,7 +217,7 @@ void guard_jumped(struct guard *guard, unsigned node) {
     struct net_node_status status = client_status(guard->client, node);
     client_log(
         guard->client, REDLOCK_LOG_WARNING,
-        "%s: its wall clock moved forward alone, so locks may have ended there too early: see to its time service",
+        "%s: its wall clock moved forward alone, so locks may have ended there too early: check its time service",
         status.url);
     step_node(guard, RL_GUARD_JUMPED, node);
 }

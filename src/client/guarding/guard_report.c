@@ -10,7 +10,7 @@ static void recovering_text(const struct guard *guard, unsigned node, char *text
     int64_t left = guard_recovering_ms(guard, node);
     int trouble = guard->node[node].trouble;
     if (trouble != 0)
-        snprintf(text, size, "it lost its lock data (or is new), and to bring it back fails: %s",
+        snprintf(text, size, "it lost its lock data (or is new), and its recovery fails: %s",
                  redlock_verdict_text(trouble));
     else if (left < 0)
         snprintf(
@@ -31,17 +31,17 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
         snprintf(text, size, "it carries no record: redlock quorum init or add makes one");
     else if (machine->pinned)
         snprintf(text, size,
-                 "it is of quorum %016llx, and %016llx is wanted: correct the list, or the quorum",
+                 "it belongs to quorum %016llx, not to %016llx: correct the list, or the quorum",
                  id, (unsigned long long)machine->pinned);
     else if (machine->other_quorum)
         snprintf(
             text, size,
-            "it is of quorum %016llx, and the list names another one: correct the list, or name one (--quorum)",
+            "it belongs to quorum %016llx, and other nodes of the list to another: correct the list, or name one (--quorum)",
             id);
     else
         snprintf(
             text, size,
-            "it is of quorum %016llx, as at most half of the listed nodes: correct the list, or name it (--quorum)",
+            "it belongs to quorum %016llx, like at most half of the listed nodes: correct the list, or name it (--quorum)",
             id);
 }
 
@@ -52,7 +52,7 @@ static void guard_text(const struct guard *guard, unsigned node, char *text, siz
     switch (guard->machine.node[node].eligibility) {
     case RL_ELIGIBILITY_RECOVERING: recovering_text(guard, node, text, size); break;
     case RL_ELIGIBILITY_BEHIND:
-        snprintf(text, size, "it has not heard yet of the newest change of the quorum");
+        snprintf(text, size, "it does not have the newest change of the quorum yet");
         break;
     case RL_ELIGIBILITY_FOREIGN:
         snprintf(text, size,

@@ -40,7 +40,7 @@ static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
         if (!record && !begins_with(key, NET_KEY_FENCES)) continue;
         return bad_argument(
             error,
-            "%s and what begins with %s are guarded mode's own keys: choose another resource",
+            "%s and names that begin with %s are reserved for guarded mode: choose another resource",
             NET_KEY_RECORD, NET_KEY_FENCES);
     }
     find_stripes(lock);

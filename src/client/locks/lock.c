@@ -40,7 +40,7 @@ static bool resources_valid(const struct redlock_client *client,
                             const struct redlock_bytes *resources, size_t count,
                             struct redlock_error *error) {
     if (count < 1 || count > REDLOCK_RESOURCES_MAX)
-        return bad_argument(error, "a lock is on 1 to %d resources, not on %zu",
+        return bad_argument(error, "a lock covers 1 to %d resources, not %zu",
                             REDLOCK_RESOURCES_MAX, count);
     for (size_t i = 0; i < count; i++) {
         if (!resources[i].data || resources[i].bytes == 0)
@@ -100,15 +100,14 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     struct redlock_lock_options checked;
     if (!client || !resources || !out)
         return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "redlock_lock_new: client, resource and lock must be given");
+                    "redlock_lock_new: client, resource and lock must not be NULL");
     if (schedule_is_forked(&client->schedule))
         return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
-        return fail(
-            error, REDLOCK_BAD_ARGUMENT,
-            "under scheme=setnx a lock is on one resource, as its pattern knows it: make one lock for each");
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "with scheme=setnx a lock covers one resource: make one lock for each");
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     if (!client->lock_mode->keys_valid(lock, error)) {

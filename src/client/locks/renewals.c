@@ -174,7 +174,7 @@ static void report_overload(struct redlock_client *client, rl_ns now) {
     client->stats.renewals_done = (uint64_t)done;
     client_log(
         client, REDLOCK_LOG_WARNING,
-        "renewals do not keep up: %llu locks take %llu renewals a second, and %llu a second are done; the locks "
+        "renewals do not keep up: %llu locks need %llu renewals a second, and %llu a second are done; the locks "
         "that end first are renewed first. Give them longer TTLs, or hold fewer with one client",
         (unsigned long long)held, (unsigned long long)client->stats.renewals_needed,
         (unsigned long long)client->stats.renewals_done);

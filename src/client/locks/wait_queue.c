@@ -388,7 +388,7 @@ static void stood(struct wait_queue *queue, const struct net_call *call,
     if (!reported) queue->stood &= (rl_mask)~rl_bit(call->node);
     if (reply->verdict == REDLOCK_VERDICT_NOPERM) {
         client->locks->wait_queues->refused |= rl_bit(call->node);
-        client_log(client, REDLOCK_LOG_INFO, "waiting: a node keeps no line of those who wait: %s",
+        client_log(client, REDLOCK_LOG_INFO, "waiting: a node keeps no wait queue: %s",
                    redlock_verdict_text(reply->verdict));
     }
     if (!queue->first) return;

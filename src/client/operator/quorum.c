@@ -167,9 +167,8 @@ int redlock_quorum_init(struct redlock_client *client, const struct redlock_quor
 int redlock_quorum_add(struct redlock_client *client, size_t node,
                        const struct redlock_quorum_options *options, struct redlock_error *error) {
     if (node >= redlock_client_nodes(client))
-        return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "node %zu is to be added; the client has %zu nodes", node,
-                    redlock_client_nodes(client));
+        return fail(error, REDLOCK_BAD_ARGUMENT, "cannot add node %zu: the client has %zu nodes",
+                    node, redlock_client_nodes(client));
     return run(client,
                (struct rl_membership_wish){.kind = RL_MEMBERSHIP_ADD, .node = (unsigned)node},
                options, error);
@@ -186,6 +185,6 @@ int redlock_quorum_remove(struct redlock_client *client, const char *id,
     struct rl_membership_wish wish = {.kind = RL_MEMBERSHIP_REMOVE};
     if (!parse_id(id, &wish.id))
         return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "the member to be removed is named by its id, 16 hexadecimal digits");
+                    "name the member to remove by its id, 16 hexadecimal digits");
     return run(client, wish, options, error);
 }

@@ -59,9 +59,9 @@ static const char *cure_of_silence(enum rl_problem_kind kind) {
         return "A majority of the members must be intact for a change";
     case RL_PROBLEM_ADDED_UNHEARD: return "Only a node that answers can be added";
     case RL_PROBLEM_CLAIM_UNKNOWN:
-        return "It is a member now, but does not know it yet: run the command again";
+        return "It is a member now, but its record does not show it yet: run the command again";
     case RL_PROBLEM_SETTLERS_UNHEARD:
-        return "The change is in force but not finished, for that too few nodes answer: run the command "
+        return "The change is in force but not finished, because too few nodes answer: run the command "
                "again when they do";
     case RL_PROBLEM_MUST_BE_REACHABLE:
         return "It must be reachable for this: run the command again when it is";
@@ -75,7 +75,7 @@ static const char *cure_of_silence(enum rl_problem_kind kind) {
 static const char *why_unfit(struct quorum_task *task, char why[FITNESS_TEXT_BYTES]) {
     unsigned node = (unsigned)task->machine.problem.node;
     if (task->machine.problem.kind == RL_PROBLEM_NO_RUN_ID)
-        return "INFO, which tells one server process from the next, is refused; allow the user to use it";
+        return "INFO is refused, and only INFO identifies the server process; allow this user +info";
     if (task->machine.problem.kind == RL_PROBLEM_TOO_OLD) return "it is older than Redis 6.2";
     fitness_judge(task->client, &task->state[node], why, FITNESS_TEXT_BYTES);
     return why;
@@ -128,12 +128,12 @@ static int fail_refused(const struct quorum_task *task, struct redlock_error *er
     switch ((int)p->kind) {
     case RL_PROBLEM_TWICE_LISTED:
         return fail(error, result,
-                    "%s is a server that the list has already: leave one of them out", url);
+                    "%s is a server that is in the list already: leave one of them out", url);
     case RL_PROBLEM_URL_TOO_LONG:
-        return fail(error, result, "the URL is longer than a record keeps, %d bytes: %s",
+        return fail(error, result, "the URL is longer than the %d bytes that a record keeps: %s",
                     RL_URL_BYTES - 1, url);
     case RL_PROBLEM_LISTED_URL_TOO_LONG:
-        return fail(error, result, "a URL is longer than a record keeps, %d bytes: %s",
+        return fail(error, result, "a URL is longer than the %d bytes that a record keeps: %s",
                     RL_URL_BYTES - 1, url);
     case RL_PROBLEM_TWO_QUORUMS:
         return fail(
@@ -175,22 +175,22 @@ static int fail_refused(const struct quorum_task *task, struct redlock_error *er
         return fail(error, result, "%s is a member already, as %016" PRIx64 " (%s)", url, p->id[0],
                     p->url);
     case RL_PROBLEM_MEMBERS_FULL:
-        return fail(error, result, "the quorum has %u members, and more it cannot have",
+        return fail(error, result, "the quorum has %u members, and cannot have more",
                     RL_MEMBERS_MAX);
     case RL_PROBLEM_QUORUM_OF_ONE:
         return fail(
             error, result,
-            "a quorum of one cannot be added to, for there is no majority from which a second node could "
-            "recover: list all nodes, DEL " NET_KEY_RECORD " on %s, and redlock quorum init",
+            "cannot add a node to a quorum of one: there is no majority from which a second node could recover. List all nodes, DEL " NET_KEY_RECORD
+            " on %s, and redlock quorum init",
             p->url);
     case RL_PROBLEM_NOT_A_MEMBER:
         return fail(error, result,
-                    "%016" PRIx64 " is no member of quorum %016" PRIx64
+                    "%016" PRIx64 " is not a member of quorum %016" PRIx64
                     ": redlock quorum status lists the members",
                     p->id[0], p->id[1]);
     default:
         return fail(error, result,
-                    "%016" PRIx64 " is the last member: a quorum of nobody holds no lock",
+                    "%016" PRIx64 " is the last member: a quorum without members holds no lock",
                     p->id[0]);
     }
 }
@@ -202,20 +202,20 @@ static int fail_begun(const struct quorum_task *task, struct redlock_error *erro
     case RL_PROBLEM_OTHERS_CHANGE:
         return fail(
             error, result,
-            "others change the quorum at the same time: run the command again when they are done");
+            "other commands change the quorum at the same time: run this one again when they are done");
     case RL_PROBLEM_CAME_SECOND:
         return fail(
             error, result,
-            "another change came first, %s; it is finished now. If this one is wanted still, run the "
-            "command again",
+            "another change came first (%s) and is finished now. To make this change, run the command again",
             name(&p->change).text);
     case RL_PROBLEM_UNDONE:
-        return fail(error, result, "it was done (%s), and undone by another who came after",
+        return fail(error, result, "the change was made (%s), and a later change undid it",
                     name(&p->change).text);
     case RL_PROBLEM_NOT_SWITCHED:
-        return fail(error, result,
-                    "the change was decided (%s), but no node could be told: run the command again",
-                    name(&p->change).text);
+        return fail(
+            error, result,
+            "the change was decided (%s), but could not be written to any node: run the command again",
+            name(&p->change).text);
     case RL_PROBLEM_TAKEN_ELSEWHERE:
         return fail(error, result,
                     "%s was taken into quorum %016" PRIx64
@@ -225,18 +225,17 @@ static int fail_begun(const struct quorum_task *task, struct redlock_error *erro
         return fail(
             error, result,
             "the change is in force but not finished: %u nodes are intact that have switched to epoch %u, "
-            "and it takes %u; run the command again when more nodes have recovered",
+            "and %u are needed; run the command again when more nodes have recovered",
             p->count[0], p->count[1], p->count[2]);
     case RL_PROBLEM_NOT_MARKED:
         return fail(
             error, result,
-            "the change is in force, but a majority could not be told that it is finished: run the command "
+            "the change is in force, but could not be marked as finished on a majority: run the command "
             "again");
     default:
         return fail(
             error, result,
-            "the change is in force but not finished: nodes come and go; run the command again when they "
-            "are calm");
+            "the change is in force but not finished: nodes connect and disconnect; run the command again when they are stable");
     }
 }
 
@@ -265,8 +264,7 @@ static int fail_init(const struct quorum_task *task, struct redlock_error *error
         return fail(
             error, result,
             "quorum %016" PRIx64
-            " has a majority that is intact (%u of %u members), so there is nothing to be "
-            "begun anew: nodes that lost their data come back by themselves; add and remove change the list",
+            " has a majority that is intact (%u of %u members), so init is not needed: nodes that lost their data come back by themselves; add and remove change the list",
             p->id[0], p->count[0], p->count[1]);
     case RL_PROBLEM_USED_BEFORE:
         return fail(error, result,
@@ -283,13 +281,12 @@ static int fail_init(const struct quorum_task *task, struct redlock_error *error
     case RL_PROBLEM_WRITTEN_NOW:
         return fail(
             error, result,
-            "%s was written to by another at the same moment: look who that is, and run the command again",
+            "another client wrote to %s at the same moment: find it, and run the command again",
             url);
     case RL_PROBLEM_WRITTEN_MEANWHILE:
-        return fail(
-            error, result,
-            "%s was written to by another meanwhile: look who that is, and run the command again",
-            url);
+        return fail(error, result,
+                    "another client wrote to %s meanwhile: find it, and run the command again",
+                    url);
     case RL_PROBLEM_LOST_WHILE_WAITING:
         return fail(
             error, result,
@@ -311,8 +308,7 @@ int task_result(struct quorum_task *task, struct redlock_error *error) {
     if (problem->kind == RL_PROBLEM_NO_RANDOM)
         return fail(
             error, REDLOCK_SYSTEM,
-            "the kernel gives no random bytes (getrandom), and without them two records could look like one: nothing "
-            "more was written");
+            "the kernel returns no random bytes (getrandom), and without them two records could be equal: nothing more was written");
     if (cure_of_silence(problem->kind))
         return fail_node(task, error, cure_of_silence(problem->kind));
     if (problem->kind >= RL_PROBLEM_NO_RUN_ID && problem->kind <= RL_PROBLEM_UNFIT)
