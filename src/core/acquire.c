@@ -302,8 +302,8 @@ static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_
 }
 
 static void note_hint(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
-    if (event->node >= acquire->terms->nodes || event->remaining < 0)
-        return; /* 0: the key has ended already */
+    /* 0: the key has ended already */
+    if (event->node >= acquire->terms->nodes || event->remaining < 0) return;
     acquire->free_at[event->node] = now + event->remaining;
 }
 

@@ -45,8 +45,8 @@ static void move(struct rl_attempt *attempt, enum rl_attempt_state to, rl_ns now
     switch (to) {
     case RL_ATTEMPT_CONFIRMING:
         assert(attempt->terms->confirm && rl_tally_won(&attempt->tally));
-        assert((attempt->confirming.asked & ~attempt->tally.granted) ==
-               0); /* only a voter can confirm */
+        /* only a voter can confirm */
+        assert((attempt->confirming.asked & ~attempt->tally.granted) == 0);
         break;
     case RL_ATTEMPT_WON: check_won(attempt, now); break;
     case RL_ATTEMPT_LOST:

@@ -157,8 +157,8 @@ struct rl_tally {
     uint8_t nodes, quorum;
     rl_mask asked, granted, denied, absent, failed;
 };
-void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum,
-                   rl_mask asked); /* Nodes that are not in `asked` count as failed. */
+/* Nodes that are not in `asked` count as failed. */
+void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum, rl_mask asked);
 /* False: the vote is not part of this round. The node was not asked, or has answered already. */
 bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote);
 rl_mask rl_tally_pending(const struct rl_tally *tally);

@@ -186,8 +186,8 @@ static bool ttl_max_counts(const struct rl_guard *guard, const struct rl_record 
 /* "the largest ttl_max of the intact nodes counts", of those that are members now. For each member,
  * the newest incarnation in any record counts. */
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
-    if (from->epoch < guard->quorum.begun)
-        return; /* incarnations from before the last init have a numbering of their own */
+    /* incarnations from before the last init have a numbering of their own */
+    if (from->epoch < guard->quorum.begun) return;
     if (ttl_max_counts(guard, from) && from->ttl_max_ms > guard->quorum.ttl_max_ms)
         guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {

@@ -162,8 +162,8 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     node->record = node->writing;
     node->read = node->has_record = true;
     node->unreadable = false;
-    if (node->record.eligibility == RL_RECORD_RECOVERING)
-        trust(node); /* else it was sent before the suspicion */
+    /* else it was sent before the suspicion */
+    if (node->record.eligibility == RL_RECORD_RECOVERING) trust(node);
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
@@ -255,8 +255,8 @@ static void claim(struct rl_guard *guard, struct rl_guard_node *node,
                   struct rl_guard_actions *actions) {
     own_record(guard, node);
     node->writing.eligibility = RL_RECORD_RECOVERING;
-    node->writing.ballot = node->writing.accepted_ballot =
-        0; /* it becomes an acceptor again when it is installed */
+    /* it becomes an acceptor again when it is installed */
+    node->writing.ballot = node->writing.accepted_ballot = 0;
     memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
     node->writing.loss = draw(guard);
     for (unsigned i = 0; i < node->writing.members_count; i++) {
@@ -325,8 +325,8 @@ static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
                     struct rl_guard_actions *actions) {
     int64_t waited_ms = (now - node->waits_since) / RL_MS,
             enough_ms = rl_guard_quarantine(guard) / RL_MS + 1;
-    if (waited_ms > enough_ms)
-        waited_ms = enough_ms; /* the most that a record can hold, whatever it held before */
+    /* the most that a record can hold, whatever it held before */
+    if (waited_ms > enough_ms) waited_ms = enough_ms;
     node->hand_on_pause =
         node->hand_on_pause < HAND_ON_PAUSE_MAX / 2 ? node->hand_on_pause * 2 : HAND_ON_PAUSE_MAX;
     node->hand_on_at = now + node->hand_on_pause;
@@ -350,8 +350,8 @@ static void begin_peek(struct rl_guard *guard, struct rl_guard_node *node) {
         if (!(node->peeking & rl_bit(i))) continue;
         node->peek_nonces[i] = other->record.nonce;
         other->reread = true;
-        if (other->pending_op == RL_PENDING_READ)
-            other->stale = true; /* that request was sent before */
+        /* that request was sent before */
+        if (other->pending_op == RL_PENDING_READ) other->stale = true;
     }
 }
 
@@ -387,8 +387,8 @@ static bool is_registered(struct rl_guard *guard, struct rl_guard_node *node, rl
 static void start_waiting(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
     rl_ns since = now - node->record.waited_ms * RL_MS;
     if (node->waits_for == node->record.loss) {
-        if (since < node->waits_since)
-            node->waits_since = since; /* another agent has waited longer */
+        /* another agent has waited longer */
+        if (since < node->waits_since) node->waits_since = since;
         return;
     }
     rl_ns jitter_max = guard->quorum.ttl_max_ms * RL_MS / 16;
@@ -427,8 +427,8 @@ static void finish(struct rl_guard *guard, struct rl_guard_node *node,
 static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                      struct rl_guard_actions *actions) {
     stop_waiting(node);
-    if (guard->installing == (int)(node - guard->node))
-        stop_installing(guard); /* another node can be installed now */
+    /* another node can be installed now */
+    if (guard->installing == (int)(node - guard->node)) stop_installing(guard);
     if (!node->same_again || now < node->reclaim_at || guard->leaving ||
         eligibility_is_double(guard, node))
         return;
@@ -591,8 +591,8 @@ static bool distrust_one(struct rl_guard *guard) {
         if (!node->suspect || node->distrusted || node->eligibility != RL_ELIGIBILITY_INTACT)
             continue;
         node->distrusted = true;
-        if (node->pending_op == RL_PENDING_READ)
-            node->stale = true; /* the answer may be from before */
+        /* the answer may be from before */
+        if (node->pending_op == RL_PENDING_READ) node->stale = true;
         return true;
     }
     return false;

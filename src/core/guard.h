@@ -85,16 +85,16 @@ struct rl_record {
  * data, so it fits no server.) */
 bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid,
                     uint64_t evicted);
-const struct rl_member *rl_record_member(const struct rl_record *record,
-                                         uint64_t id); /* NULL: none */
+/* NULL: none */
+const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id);
 /* Makes the record of the next epoch. False: the change is impossible (already a member, not a
  * member, too many members, the last member, or no epoch number is left). The record is then
  * unchanged. */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change);
 
 enum rl_eligibility {
-    RL_ELIGIBILITY_UNKNOWN =
-        0, /* not connected, or its record was not read since a report that it changed */
+    /* not connected, or its record was not read since a report that it changed */
+    RL_ELIGIBILITY_UNKNOWN = 0,
     RL_ELIGIBILITY_INTACT,
     /* empty, restarted, or its record is in state recovering: does not vote */
     RL_ELIGIBILITY_RECOVERING,
@@ -178,8 +178,8 @@ struct rl_guard_node {
     uint64_t damaged; /* a nonce whose fences are gone, so the record with that nonce is void */
     struct rl_record writing;
     uint64_t expected; /* the nonce that must be there; 0: no record */
-    const int64_t *
-        floor; /* the write raises (and creates) all stripes to at least these; NULL: leaves them */
+    /* the write raises (and creates) all stripes to at least these; NULL: leaves them */
+    const int64_t *floor;
     /* Before the write the fences are under the kept name (else under the expected nonce's). */
     bool was_kept;
     rl_ns again_at;     /* after a failure: no pending operation starts before this */

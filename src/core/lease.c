@@ -142,8 +142,8 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
      * counted in this round. */
     rl_mask can_ask = event->ready & (rl_mask) ~(actions->repair | event->voided);
     rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, can_ask);
-    assert(2 * lease->round.quorum >
-           rl_count(lease->round.asked)); /* two majorities share a node */
+    /* two majorities share a node */
+    assert(2 * lease->round.quorum > rl_count(lease->round.asked));
     lease->round_open = true;
     lease->round_by_caller = by_caller;
     lease->round_proven = false;

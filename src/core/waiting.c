@@ -186,8 +186,8 @@ static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns
     if (is_far_behind(waiting)) return false;
     bool asked = waiting->watched_at != 0 && !is_second(waiting);
     if (asked && !is_held(waiting) && !is_free(waiting)) return true;
-    waiting->watching = waiting->again =
-        0; /* what is still under way is lost by now, or counts as a new report */
+    /* what is still under way is lost by now, or counts as a new report */
+    waiting->watching = waiting->again = 0;
     watch(waiting, event->watched, event, now, actions);
     return false;
 }
@@ -199,8 +199,8 @@ static void watch_when_due(struct rl_waiting *waiting, const struct rl_event *ev
         waiting->expire_at = RL_NEVER;
         rl_ns since = now - stagger(waiting);
         if (since < waiting->free_since) waiting->free_since = since;
-        watch(waiting, waiting->held, event, now,
-              actions); /* no hint came: each node must be read */
+        /* no hint came: each node must be read */
+        watch(waiting, waiting->held, event, now, actions);
     }
     if (now < waiting->watch_at) return;
     waiting->watch_at = RL_NEVER;
