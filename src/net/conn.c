@@ -258,8 +258,8 @@ static void deadline_fired(struct net_timer *timer) {
     struct net *net = net_of(conn);
     char text[160];
     if (conn->state != CONN_READY) {
-        conn->first +=
-            conn->address; /* one that swallows packets must not keep us from the others for ever */
+        /* one that swallows packets must not keep us from the others for ever */
+        conn->first += conn->address;
         if (conn->state == CONN_RESOLVING)
             lookup_late(conn->node, net_now(net), text, sizeof(text));
         else

@@ -43,8 +43,8 @@ static bool parse_number(struct net_bytes text, uint64_t max, uint64_t *number) 
 }
 
 static bool number_field(struct net_bytes info, const char *field, uint64_t max, uint64_t *number) {
-    char text[NUMBER_BYTES +
-              1]; /* one more than is allowed: too long a number is not cut to another */
+    /* one more than is allowed: too long a number is not cut to another */
+    char text[NUMBER_BYTES + 1];
     info_value(info, field, text, sizeof(text));
     return parse_number((struct net_bytes){text, strlen(text)}, max, number);
 }

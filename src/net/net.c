@@ -207,8 +207,8 @@ int net_random(struct net *net, void *buf, size_t n) {
         size_t part = n < net->random_left ? n : net->random_left;
         unsigned char *from = net->random + net->random_left - part;
         memcpy(to, from, part);
-        explicit_bzero(from,
-                       part); /* tokens come from here: no byte is used twice, none lies about */
+        /* tokens come from here: no byte is used twice, none lies about */
+        explicit_bzero(from, part);
         net->random_left -= part;
         to += part;
         n -= part;
@@ -284,8 +284,8 @@ void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     if (until != RL_NEVER) {
         rl_ns now = clock_now(),
               left = until - now; /* not net_now(): a sample is another thread's */
-        rl_ns ms =
-            left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS; /* rounded up: too early would spin */
+        /* rounded up: too early would spin */
+        rl_ns ms = left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS;
         timeout = ms > INT_MAX ? INT_MAX : (int)ms;
         if (left > LONG_SLEEP) wake_after_suspend(net, now, until);
     }
@@ -307,8 +307,8 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
         int fd = kind == CONN_KICK ? net->kick : kind == CONN_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
         (void)got; /* nothing there: another thread's process was first */
-        if (kind == CONN_TIMER)
-            net->timer_at = RL_NEVER; /* it has run out: what is still due must set it again */
+        /* it has run out: what is still due must set it again */
+        if (kind == CONN_TIMER) net->timer_at = RL_NEVER;
         return;
     }
     if (index >= net->nodes) return;

@@ -56,8 +56,8 @@ static void kick(struct resolve_job *job) {
     uint64_t one = 1;
     pthread_mutex_lock(&job->mutex);
     ssize_t written = job->kick_fd < 0 ? 0 : write(job->kick_fd, &one, sizeof(one));
-    (void)
-        written; /* fails only when the counter is full: then the descriptor is readable already */
+    /* fails only when the counter is full: then the descriptor is readable already */
+    (void)written;
     pthread_mutex_unlock(&job->mutex);
 }
 

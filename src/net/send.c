@@ -215,8 +215,8 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         struct net_call *call = &calls[i];
         if (!(nodes & rl_bit(i)) || !(kept || policy_takes(&net->policy, i))) continue;
         assert(!call->busy);
-        if (call->busy)
-            continue; /* in the queue a second time, it would cut off what lies between */
+        /* in the queue a second time, it would cut off what lies between */
+        if (call->busy) continue;
         call->request = request;
         call->due = due;
         call->keep_until = keep_until;
@@ -303,6 +303,6 @@ void call_reply(struct conn *conn) {
         return;
     }
     if (++conn->replies < command_replies(call->request)) return;
-    call_done(conn->node->net, take_first(conn),
-              &conn->answer); /* no reply is read before the handler is back */
+    /* no reply is read before the handler is back */
+    call_done(conn->node->net, take_first(conn), &conn->answer);
 }
