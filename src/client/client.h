@@ -44,10 +44,10 @@ struct lock_mode {
     void (*answer)(struct round *round, const struct net_call *call, const struct net_reply *reply);
     /* OK, or the reason why not */
     int (*may_extend)(const struct redlock_lock *lock, int64_t ttl_ms);
+    /* OK, or the reason why not */
     int (*adopt)(struct redlock_lock *lock, int64_t fence);
 };
 
-/* OK, or the reason why not */
 struct redlock_client {
     struct schedule schedule;
     /* Allows one redlock_client_reload() at a time; taken before the schedule's mutex. */
