@@ -5,7 +5,7 @@
  * Order on one node is the order of net_send(). Two things could break it, and are kept from it:
  * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after
  *   it. A release may (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind
- *   its own RELEASE would leave a key that nobody deletes; so where a later call of the same owner
+ *   its own RELEASE would leave a key that no client deletes; so where a later call of the same owner
  *   is queued, the call fails instead (verdict ERROR). The same holds for what is guarded: a RAISE
  *   would hold a fence against others for a lock that was given back, and a read of the record that
  *   was asked after its RECORD_WRITE would come before it. Behind the calls of other owners each
