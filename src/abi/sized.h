@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Structs of redlock.h that begin with their size. Program and library may be of different
- * releases: the size says which fields the program knows. It is never less than in the first
- * release, and fields are only ever appended.
+ * releases; the size shows which fields the program knows. It is never less than in the first
+ * release, and fields are only appended.
  *
- * A program's struct may end in the middle of ours (an older program) or go on behind it (a newer
- * one). What the program does not know it is not given, and its default holds. What the library
- * does not know must be zero in options, and is set to zero in what the library fills.
- */
+ * A program's struct may end in the middle of ours (an older program) or be longer than ours (a
+ * newer one). The library does not write fields that the program does not know, and uses their
+ * defaults. Fields that the library does not know must be zero in options, and the library sets
+ * them to zero in what it fills. */
 #ifndef RL_SIZED_H
 #define RL_SIZED_H
 
@@ -21,7 +21,7 @@
 #define SIZED_THROUGH(type, field)                                                                 \
     (offsetof(struct type, field) + sizeof(((struct type *)NULL)->field))
 
-/* How far each struct went in the first release. Never changed. */
+/* The last field of each struct in the first release. Never changed. */
 #define FIRST_CLIENT_OPTIONS SIZED_THROUGH(redlock_client_options, recover)
 #define FIRST_NODE_STATUS SIZED_THROUGH(redlock_node_status, scheme)
 #define FIRST_STATS SIZED_THROUGH(redlock_stats, wakeups)
@@ -46,8 +46,8 @@ static inline void sized_fill(void *program, size_t size, const void *ours, size
     memcpy(program, &size, sizeof size);
 }
 
-/* The program's options over our defaults. False: too short, or something is asked for that we do
- * not know. */
+/* Copies the program's options over our defaults. False: too short, or they set something that we
+ * do not know. */
 static inline bool sized_take(void *ours, size_t known, const void *program, size_t first) {
     size_t size = sized_read(program);
     if (size < first) return false;
@@ -58,8 +58,7 @@ static inline bool sized_take(void *ours, size_t known, const void *program, siz
     return true;
 }
 
-/* Element `i` of the program's array: the elements lie as far apart as the first of them is
- * long. */
+/* Element `i` of the program's array. The first element's size is the distance between elements. */
 static inline void *sized_element(void *array, size_t i) {
     return (char *)array + i * sized_read(array);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Opening, closing and asking a client.
- */
+ * Opens, closes and queries a client. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +37,8 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     answers[call->tag](call, reply);
 }
 
-/* One server under two names would vote twice: found by its run_id once both are connected. */
+/* One server under two names would vote twice. The run_id shows it once both nodes are
+ * connected. */
 static void on_node(void *context, unsigned node) {
     struct redlock_client *client = context;
     if (!client->net) return; /* still inside net_open() */
@@ -143,13 +143,13 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     client->opened_at = net_now(client->net);
     if (!locks_reserve(client) || !client->node_mode->start(client)) {
         struct net *net = client->net;
-        client->net = NULL; /* handlers do nothing then */
+        client->net = NULL; /* from here on the handlers do nothing */
         net_close(net, false);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");
     }
     struct net_node_status first = client_status(client, 0);
-    client->scheme = first.scheme; /* one that is not SET is of the only node */
-    /* The caller's strings end with redlock_client_open(). */
+    client->scheme = first.scheme; /* a scheme other than SET belongs to the only node */
+    /* The caller's strings are valid only during redlock_client_open(). */
     client->options.tls_ca_file = client->options.tls_cert_file = NULL;
     client->options.tls_key_file = client->options.tls_server_name = client->options.quorum = NULL;
     return REDLOCK_OK;
@@ -184,7 +184,8 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
     struct net_error net_error = {0};
     if (schedule_is_forked(&client->schedule))
         return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
-    pthread_mutex_lock(&client->reload_mutex); /* files may be slow: locks do not wait for them */
+    /* reading files may be slow, and locks do not wait for it */
+    pthread_mutex_lock(&client->reload_mutex);
     int result = net_read_tls(client->net, &fresh, &net_error);
     if (result == REDLOCK_OK) {
         pthread_mutex_lock(&client->schedule.mutex);
@@ -195,7 +196,7 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
     return result == REDLOCK_OK ? REDLOCK_OK : fail(error, result, "%s", net_error.text);
 }
 
-/* Releases may be under way on connections that live: give them one node timeout. */
+/* Releases may be under way on live connections: wait one node timeout for them. */
 static void drain(struct redlock_client *client) {
     rl_ns timeout =
         client->options.node_timeout_ms ? client->options.node_timeout_ms * RL_MS : 50 * RL_MS;
@@ -214,8 +215,8 @@ void redlock_client_free(struct redlock_client *client) {
     if (!client) return;
     bool forked = schedule_is_forked(&client->schedule);
     if (forked) {
-        /* Another thread was in the middle of something when it forked: what it left half-changed
-         * cannot be freed. */
+        /* Another thread was changing something at the fork. A half-changed state cannot be
+         * freed. */
         if (pthread_mutex_trylock(&client->schedule.mutex) != 0) return;
     } else {
         service_stop(&client->schedule);
@@ -224,8 +225,8 @@ void redlock_client_free(struct redlock_client *client) {
     client->closing = true;
     net_close(client->net, forked);
     if (forked) {
-        /* Threads of the parent may have held the mutex: nothing of it can be destroyed here, only
-         * freed. */
+        /* Threads of the parent may have held the mutex. So it is not destroyed here; only memory
+         * is freed. */
         free_memory(client);
         return;
     }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A client, as all rooms below this directory know it: what they share, and nothing that one of
- * them keeps for itself. docs/architecture.md names the rooms. Everything here is protected by the
- * schedule's mutex unless a comment says otherwise.
- */
+ * A client, as all rooms below this directory know it: the parts that they share, and nothing that
+ * a room keeps for itself. docs/architecture.md names the rooms. The schedule's mutex protects
+ * everything here unless a comment says otherwise. */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H
 
@@ -17,62 +16,65 @@
 
 struct round;
 
-/* What the modes do differently, a table for each: of nodes (guarding.h), ... */
+/* The differences between the modes, in two tables: for nodes (guarding.h), ... */
 struct node_mode {
     bool (*start)(struct redlock_client *client); /* the net is open; false: no memory */
     /* A node came or went. */
     void (*node)(struct redlock_client *client, unsigned node,
                  const struct net_node_status *status);
-    /* The node's verdict, given the net's. */
+    /* The node's verdict, based on the net's. */
     int (*verdict)(const struct redlock_client *client, unsigned node, int verdict);
-    /* On top of the net's. */
+    /* Adds to the net's status. */
     void (*status)(const struct redlock_client *client, unsigned node,
                    struct redlock_node_status *status);
     void (*leave)(struct redlock_client *client); /* the client ends; the net is still open */
 };
 
-/* ... and of locks (locks.h). */
+/* ... and for locks (locks.h). */
 struct lock_mode {
-    bool fenced;                          /* locks have fences, each key a stripe */
-    size_t round_bytes, round_bytes_each; /* that a round takes more, and that for each node */
+    bool fenced;                          /* locks have fences, and each key a stripe */
+    size_t round_bytes, round_bytes_each; /* the extra bytes of a round, and those for each node */
     bool (*keys_valid)(struct redlock_lock *lock, struct redlock_error *error);
-    void (*round_carry)(struct round *round); /* its requests are for another token now */
+    /* the round's requests carry another token from now on */
+    void (*round_carry)(struct round *round);
     void (*event)(struct redlock_lock *lock, struct rl_event *event); /* before each step */
     void (*send_votes)(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
     void (*won)(struct redlock_lock *lock);
-    /* To what send_votes() sent. The lock may use another round by now. */
+    /* For the answers to what send_votes() sent. The lock may use another round by now. */
     void (*answer)(struct round *round, const struct net_call *call, const struct net_reply *reply);
-    int (*may_extend)(const struct redlock_lock *lock, int64_t ttl_ms); /* OK, or why not */
-    int (*adopt)(struct redlock_lock *lock, int64_t fence);             /* OK, or why not */
+    /* OK, or the reason why not */
+    int (*may_extend)(const struct redlock_lock *lock, int64_t ttl_ms);
+    /* OK, or the reason why not */
+    int (*adopt)(struct redlock_lock *lock, int64_t fence);
 };
 
 struct redlock_client {
     struct schedule schedule;
-    pthread_mutex_t reload_mutex; /* one redlock_client_reload() at a time; taken before the
-                                     schedule's */
+    /* Allows one redlock_client_reload() at a time; taken before the schedule's mutex. */
+    pthread_mutex_t reload_mutex;
     struct redlock_client_options options;
     const struct node_mode *node_mode;
     const struct lock_mode *lock_mode;
     char *key_prefix;
     struct net *net;
     unsigned nodes;
-    uint8_t scheme; /* enum redlock_scheme, of all nodes */
+    uint8_t scheme; /* enum redlock_scheme, the same for all nodes */
     bool twice_listed, closing;
     bool traced;     /* REDLOCK_TRACE=1: each step of a lock is logged, ... */
-    rl_ns opened_at; /* ... with times from here on */
+    rl_ns opened_at; /* ... with times counted from here */
     struct redlock_stats stats;
 
-    /* What the mode knows of the nodes. */
-    rl_mask voters; /* may vote, once connected */
-    rl_mask unread; /* nobody knows yet whether they may vote, and nothing says why */
+    /* The mode's knowledge of the nodes. */
+    rl_mask voters; /* nodes that may vote once connected */
+    rl_mask unread; /* not known yet whether they may vote; no reason against it either */
     int refusal;    /* OK; or why no lock is taken, however many nodes would grant it */
-    void (*voters_changed)(struct redlock_client *client); /* to be called after it did */
+    void (*voters_changed)(struct redlock_client *client); /* call this after `voters` changed */
 
     struct guard *guard;          /* guarding: mode guarded; else NULL */
     struct automode *automode;    /* guarding: mode auto; else NULL */
     struct gathering *gatherings; /* guarding: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
-    struct quorum_task *tasks;    /* operator: commands that run */
+    struct quorum_task *tasks;    /* operator: running commands */
 };
 
 /* options.c: defaults, validation, copies */
@@ -82,20 +84,20 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
                   const struct redlock_lock_options *from, struct redlock_error *error);
 /* words.c */
 int fail(struct redlock_error *error, int result, const char *format, ...)
-    __attribute__((format(printf, 3, 4))); /* returns the result */
+    __attribute__((format(printf, 3, 4))); /* returns `result` */
 bool bad_argument(struct redlock_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* BAD_ARGUMENT; returns false */
 
 void client_log(struct redlock_client *client, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As net_settled() says, and the mode knows what the node is. */
+/* Nodes that net_settled() returns and whose state the mode knows. */
 static inline rl_mask client_settled(struct redlock_client *client) {
     rl_mask settled = net_settled(client->net);
     if (!client->unread) return settled;
     return settled & (rl_mask) ~(net_ready(client->net, net_now(client->net)) & client->unread);
 }
-/* As net_ready() says, and the node may vote. */
+/* Nodes that net_ready() returns and that may vote. */
 static inline rl_mask client_ready(struct redlock_client *client, rl_ns now) {
     return net_ready(client->net, now) & client->voters;
 }
@@ -104,7 +106,7 @@ static inline struct net_node_status client_status(struct redlock_client *client
     net_node(client->net, node, net_now(client->net), &status);
     return status;
 }
-/* OK; or why no lock is taken by this client, however many nodes would grant it. */
+/* OK; or why this client takes no lock, however many nodes would grant it. */
 static inline int client_refusal(const struct redlock_client *client) {
     return client->twice_listed ? REDLOCK_TWICE_LISTED : client->refusal;
 }
@@ -112,7 +114,7 @@ static inline int client_verdict(const struct redlock_client *client, unsigned n
     return client->node_mode->verdict(client, node, verdict);
 }
 
-/* schedule.h says what these do. */
+/* See schedule.h. */
 static inline int client_enter(struct redlock_client *client) {
     return schedule_enter(&client->schedule);
 }
@@ -129,7 +131,7 @@ static inline void client_wait(struct redlock_client *client, struct waiter *wai
 /* The first node of a mask that is not empty. */
 static inline unsigned first_of(rl_mask mask) { return (unsigned)__builtin_ctz(mask); }
 
-/* call->tag: whose call it is. client.c has a function for each. */
+/* call->tag: the owner of the call. client.c has a function for each. */
 enum call_tag {
     CALL_VOTE,
     CALL_UNLOCK,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Defaults and limits. A value outside its range is refused with a sentence, never clipped.
- */
+ * Defaults and limits. A value outside its range is refused with a message, never clipped. */
 #include <string.h>
 
 #include "abi/sized.h"

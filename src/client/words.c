@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * In words, for people: results, the log, and why a call failed.
- */
+ * Texts for people: results, the log, and the reason for a failed call. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -2,20 +2,18 @@
  *
  * An acquisition: attempts, with cleaning up and a random delay between them.
  *
- * The rules that others got wrong: a retry starts only when its own keys from the try before are
- * gone (or one node timeout has passed), or it would be denied by itself; a cancelled caller's
- * releases go out all the same; the delay is drawn afresh each time, or two clients that tie would
- * tie for ever.
- */
+ * Other implementations got these rules wrong. A retry starts only when its own keys from the try
+ * before are gone, or one node timeout has passed; otherwise its own keys would deny it. A
+ * cancelled caller's releases are sent too. The delay is drawn again each time; otherwise two
+ * clients that tie would tie forever. */
 #include "core/core.h"
 #include "core/mix.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* A key's PTTL is in whole milliseconds, and others wait for the same key: come a little later,
- * each at his own time.
- */
+/* A key's PTTL is in whole milliseconds, and other clients wait for the same key. So each client
+ * comes a little later, after a delay of its own. */
 #define HINT_JITTER_MIN (1 * RL_MS)
 #define HINT_JITTER_MAX (10 * RL_MS)
 #define WAKE_JITTER_MAX (2 * RL_MS)
@@ -68,15 +66,15 @@ static void end(struct rl_acquire *acquire, enum rl_outcome outcome, rl_ns now,
     move(acquire, outcome == RL_OUTCOME_OK ? RL_ACQUIRE_WON : RL_ACQUIRE_OVER, now);
 }
 
-/* Good enough to keep clients from moving in step. */
+/* Random enough to keep clients from moving in step. */
 static uint64_t draw(struct rl_acquire *acquire) { return rl_splitmix64(&acquire->random); }
 
 static rl_ns draw_between(struct rl_acquire *acquire, rl_ns low, rl_ns high) {
     return low + (rl_ns)(draw(acquire) % ((uint64_t)(high - low) + 1));
 }
 
-/* When, as far as the hints tell, a majority could be free: the quorum-th smallest of the nodes'
- * times. RL_NEVER when the hints do not say, or when no hint is needed for a majority (then the
+/* When a majority could be free, according to the hints: the quorum-th smallest of the nodes'
+ * times. RL_NEVER when the hints do not determine it, or when a majority needs no hint (then the
  * random delay alone decides). */
 static rl_ns majority_free_at(const struct rl_acquire *acquire) {
     const struct rl_tally *votes = &acquire->attempt.tally;
@@ -124,15 +122,14 @@ static void sleep_before_retry(struct rl_acquire *acquire, rl_ns now) {
     wake_by(acquire, acquire->rules.deadline); /* one last try happens at the deadline itself */
 }
 
-/* A try at exactly the deadline is allowed, none after; so a wait of 0 is one try. */
+/* A try at exactly the deadline is allowed, none after it. So a wait of 0 is one try. */
 static bool was_last(const struct rl_acquire *acquire, rl_ns now) {
     const struct rl_retry_rules *rules = &acquire->rules;
     if (acquire->tries > rules->retries_max) return true; /* tries = retries + 1 */
     return now >= rules->deadline || acquire->attempt.t1 >= rules->deadline;
 }
 
-/* The caller hears of a loss only now, so that nothing of ours is left where a node can be
- * reached. */
+/* The caller learns of a loss only now, so that no key of ours is left on a reachable node. */
 static void clean(struct rl_acquire *acquire, rl_ns now, struct rl_actions *actions) {
     rl_ns latest = acquire->since + acquire->terms->node_timeout;
     acquire->wake_at = latest;
@@ -145,10 +142,10 @@ static void clean(struct rl_acquire *acquire, rl_ns now, struct rl_actions *acti
         sleep_before_retry(acquire, now);
 }
 
-/* After a step of the attempt: is it over, and how? */
+/* After a step of the attempt: has it ended, and how? */
 static void follow(struct rl_acquire *acquire, rl_ns now, struct rl_actions *actions) {
     switch (acquire->attempt.state) {
-    case RL_ATTEMPT_IDLE: break; /* never: the step before this has started it */
+    case RL_ATTEMPT_IDLE: break; /* never: the step before this one has started it */
     case RL_ATTEMPT_VOTING:
     case RL_ATTEMPT_CONFIRMING: acquire->wake_at = actions->wake_at; break;
     case RL_ATTEMPT_WON: end(acquire, RL_OUTCOME_OK, now, actions); break;
@@ -170,7 +167,7 @@ static void try_once(struct rl_acquire *acquire, const struct rl_event *event, r
     start.type = RL_EVENT_START;
     acquire->tries++;
     memset(acquire->free_at, 0, sizeof acquire->free_at);
-    /* Some nodes may have accepted what the try before proposed. */
+    /* Some nodes may have accepted the proposal of the try before. */
     int64_t fence_seen = acquire->attempt.fence_seen;
     if (acquire->attempt.fence > fence_seen) fence_seen = acquire->attempt.fence;
     rl_attempt_init(&acquire->attempt, acquire->terms);
@@ -186,8 +183,8 @@ static bool is_watched(const struct rl_acquire *acquire, const struct rl_event *
     return rl_count(event->watched & rl_all(acquire->terms->nodes)) >= acquire->terms->quorum;
 }
 
-/* Hints come and go with the connections that bring them; without them the random delay decides, as
- * ever. */
+/* Hints come and go with the connections that bring them. Without them the random delay decides, as
+ * always. */
 static void use_watchers(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     struct rl_waiting *waiting = &acquire->waiting;
@@ -203,8 +200,8 @@ static void use_watchers(struct rl_acquire *acquire, const struct rl_event *even
     }
 }
 
-/* Behind others of this process there is nothing to do: one of us contends, and whoever is done
- * wakes the next. */
+/* Behind other callers of this process there is nothing to do. One of them contends, and each one
+ * that finishes wakes the next. */
 static bool stays_parked(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
     bool was_parked = acquire->parked;
     acquire->parked = event->behind;
@@ -217,7 +214,7 @@ static bool stays_parked(struct rl_acquire *acquire, const struct rl_event *even
     return event->behind;
 }
 
-/* Just lost, or come when others were there already. */
+/* Either a try was just lost, or other clients waited already when this one came. */
 static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
     if (!stays_parked(acquire, event, now)) {
@@ -265,8 +262,8 @@ static bool is_roused(struct rl_acquire *acquire, const struct rl_event *event, 
     return now >= acquire->wake_at;
 }
 
-/* Whoever waited behind others all the time was never told by a node that another holds it; but so
- * it is. */
+/* A caller that waited behind others the whole time got no answer from a node that another client
+ * holds the lock. Still, that is the case. */
 static enum rl_outcome why_in_vain(const struct rl_acquire *acquire) {
     return acquire->attempt.outcome == RL_OUTCOME_NONE ? RL_OUTCOME_HELD : acquire->attempt.outcome;
 }
@@ -274,8 +271,8 @@ static enum rl_outcome why_in_vain(const struct rl_acquire *acquire) {
 static void doze(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     if (!is_roused(acquire, event, now, actions)) return;
-    /* A timer is always a little late, so the try at the deadline may start that little after it.
-     * But whoever was stopped meanwhile has had his time. */
+    /* A timer is always a little late, so the try at the deadline may start that much after it. A
+     * process that was stopped meanwhile has used up its time. */
     if (now - acquire->terms->node_timeout > acquire->rules.deadline)
         end(acquire, why_in_vain(acquire), now, actions);
     else
@@ -289,8 +286,8 @@ static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_
     case RL_ACQUIRE_GATHERING:
     case RL_ACQUIRE_SLEEPING: end(acquire, RL_OUTCOME_CANCELLED, now, actions); break;
     case RL_ACQUIRE_VOTING:
-        /* What was sent is released like after any other loss: giving up is no reason to leave keys
-         * behind. */
+        /* Requests that were sent are released as after any other loss: a cancelled acquisition
+         * must not leave keys behind. */
         acquire->cancelled = true;
         rl_attempt_step(&acquire->attempt, event, now, actions);
         follow(acquire, now, actions);
@@ -305,8 +302,8 @@ static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_
 }
 
 static void note_hint(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
-    if (event->node >= acquire->terms->nodes || event->remaining < 0)
-        return; /* 0: the key is gone already */
+    /* 0: the key has ended already */
+    if (event->node >= acquire->terms->nodes || event->remaining < 0) return;
     acquire->free_at[event->node] = now + event->remaining;
 }
 
@@ -335,7 +332,7 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
         follow(acquire, now, actions);
         break;
     case RL_ACQUIRE_CLEANING:
-        /* WAKE is no news here: our own releases look like somebody's. */
+        /* A WAKE has no value here: our own releases cause it as well. */
         if (event->type == RL_EVENT_VOTE) rl_attempt_step(&acquire->attempt, event, now, actions);
         if (event->type == RL_EVENT_UNLOCKED)
             rl_tally_vote(&acquire->cleaning, event->node, event->vote);

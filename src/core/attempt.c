@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One attempt: ask every node that can be asked, at once, and count. Quotations are from the
- * Redlock page; what is said of fences, proposals and confirming holds in guarded mode
- * (docs/guarded.md).
- */
+ * One attempt: ask every node that can be asked, all at once, and count. Quotations are from the
+ * Redlock page. Fences, proposals and confirming belong to guarded mode (docs/guarded.md). */
 #include "core/core.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Each one is a round trip in vain: whoever lost so many races makes room, and comes back after a
- * random delay. */
+/* Each raise is a wasted round trip. A client that lost this many races makes room, and comes back
+ * after a random delay. */
 #define RAISES_MAX 8
 
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms) {
@@ -47,8 +45,8 @@ static void move(struct rl_attempt *attempt, enum rl_attempt_state to, rl_ns now
     switch (to) {
     case RL_ATTEMPT_CONFIRMING:
         assert(attempt->terms->confirm && rl_tally_won(&attempt->tally));
-        assert((attempt->confirming.asked & ~attempt->tally.granted) ==
-               0); /* only a voter can confirm */
+        /* only a voter can confirm */
+        assert((attempt->confirming.asked & ~attempt->tally.granted) == 0);
         break;
     case RL_ATTEMPT_WON: check_won(attempt, now); break;
     case RL_ATTEMPT_LOST:
@@ -77,8 +75,8 @@ static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now,
     actions->outcome = outcome;
 }
 
-/* "If the client failed to acquire the lock for some reason": is another in the way, or can we not
- * know? */
+/* "If the client failed to acquire the lock for some reason": does another client hold it, or is
+ * that unknown? */
 static enum rl_outcome why_hopeless(const struct rl_tally *tally) {
     unsigned could_vote = tally->nodes - rl_count(tally->failed);
     return could_vote < tally->quorum ? RL_OUTCOME_NO_QUORUM : RL_OUTCOME_HELD;
@@ -86,9 +84,9 @@ static enum rl_outcome why_hopeless(const struct rl_tally *tally) {
 
 /* ---- winning ------------------------------------------------------------------------------ */
 
-/* Between a vote and the end of the count time passes that no clock of ours may have seen. If a
- * majority of the voters says afterwards that key and fence are still there, nobody with a higher
- * fence can have been before us. */
+/* Between a vote and the end of the count, time may pass that no clock of ours shows. If a majority
+ * of the voters then reports that key and fence are still there, no client with a higher fence was
+ * before us. */
 static void ask_to_confirm(struct rl_attempt *attempt, rl_ns now, struct rl_actions *actions) {
     if (now >= deadline_of(attempt)) {
         lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
@@ -125,18 +123,19 @@ static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *a
 
 /* ---- proposals ---------------------------------------------------------------------------- */
 
-/* Above all that was seen, and above our own, which some nodes may have accepted. The hint, a
- * clock, only saves round trips: one that is out of its mind is not followed. Above RL_FENCE_MAX:
- * there are no tokens left. */
+/* Above every fence that was seen, and above our own proposal, which some nodes may have accepted.
+ * The hint, a clock, only saves round trips: the attempt ignores one that is out of range. Above
+ * RL_FENCE_MAX no tokens are left. */
 static int64_t next_fence(const struct rl_attempt *attempt, const struct rl_event *event) {
     int64_t seen = attempt->fence_seen > attempt->fence ? attempt->fence_seen : attempt->fence;
     bool use_hint = event->fence_hint > seen && event->fence_hint <= RL_FENCE_MAX;
     return use_hint ? event->fence_hint : seen + 1;
 }
 
-/* Who may still vote for this proposal. Whoever was asked for it and has not raised his fence will
- * not. Whoever was not asked for it yet (his record was being read, or he had not answered what
- * came before) can be, unless we know that it is too low. */
+/* The nodes that may still vote for this proposal. A node that was asked for it and did not raise
+ * its fence will not. A node that was not asked yet (its record was being read, or it had not
+ * answered the request before) can still be asked, unless the proposal is known to be too low for
+ * it. */
 static rl_mask may_still_grant(const struct rl_attempt *attempt) {
     rl_mask may = attempt->tally.granted | (attempt->current & attempt->waiting);
     if (attempt->fence_seen < attempt->fence)
@@ -144,8 +143,8 @@ static rl_mask may_still_grant(const struct rl_attempt *attempt) {
     return may;
 }
 
-/* Votes for a lower proposal are worth nothing from here on: a token is one that a majority
- * granted. */
+/* From here on, votes for a lower proposal count for nothing: a token is valid only if a majority
+ * granted it. */
 static bool propose_anew(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     int64_t fence = next_fence(attempt, event);
@@ -160,9 +159,9 @@ static bool propose_anew(struct rl_attempt *attempt, const struct rl_event *even
     return true;
 }
 
-/* Nodes where the key is ours are asked for a higher fence when this proposal can win no more. A
- * node that cannot be asked just now is asked when it can: for the proposal of then, as long as
- * that is good. */
+/* When this proposal can no longer win, the nodes whose key is ours are asked for a higher fence. A
+ * node that cannot be asked now is asked later, for the proposal at that time, as long as that one
+ * can win. */
 static void raise_fences(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     bool out_of_reach = rl_count(may_still_grant(attempt)) < attempt->tally.quorum;
@@ -185,13 +184,13 @@ static void raise_fences(struct rl_attempt *attempt, const struct rl_event *even
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-/* Asks nobody any more when `late`. */
+/* With `late`, it asks no more nodes. */
 static void count(struct rl_attempt *attempt, const struct rl_event *event, bool late, rl_ns now,
                   struct rl_actions *actions) {
     struct rl_tally *tally =
         attempt->state == RL_ATTEMPT_VOTING ? &attempt->tally : &attempt->confirming;
-    /* The quorum grew by a member under way, and a vote may be from before or after that: a
-     * majority of both, then. */
+    /* The quorum grew by a member during the attempt, and a vote may be from before or after that.
+     * So a majority of both is needed. */
     if (attempt->terms->quorum > tally->quorum) tally->quorum = attempt->terms->quorum;
     if (rl_tally_won(tally))
         majority(attempt, now, actions);
@@ -201,9 +200,9 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
         raise_fences(attempt, event, now, actions);
 }
 
-/* An answer to a SET or a raise. A node where the key is ours and the fence is not stays pending:
- * it can still grant. A grant is for the fence that was asked for: if that is not the proposal any
- * more, it is as good as stale. */
+/* An answer to a SET or a raise. A node with our key and a fence that is too low stays pending: it
+ * can still grant. A grant holds for the fence that was asked for. If that is no longer the
+ * proposal, it counts as stale. */
 static void record_guarded(struct rl_attempt *attempt, const struct rl_event *event) {
     rl_mask node = event->node < attempt->terms->nodes ? rl_bit(event->node) : 0;
     if ((attempt->waiting & node) == 0 || event->vote == RL_VOTE_NONE) return;
@@ -218,10 +217,10 @@ static void record_guarded(struct rl_attempt *attempt, const struct rl_event *ev
     rl_tally_vote(&attempt->tally, event->node, event->vote);
 }
 
-/* "What a node granted earlier in the same round is dropped": it must be asked again, once it may
- * vote again. What it is still about to say was asked under what was known before, and is no grant
- * either. But an incarnation that was superseded is out for good: were that forgotten, its vote
- * would be counted together with one of who knows the other incarnation. */
+/* "What a node granted earlier in the same round is dropped": the node must be asked again, once it
+ * may vote again. An answer still under way belongs to the outdated knowledge, and is not a grant
+ * either. But a superseded incarnation is out for the whole attempt: otherwise its vote could be
+ * counted together with the vote of a node that knows the newer incarnation. */
 static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event) {
     rl_mask voided = event->voided | event->foreign;
     attempt->tally.granted &= (rl_mask)~voided;
@@ -230,13 +229,13 @@ static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event
     if (attempt->state == RL_ATTEMPT_CONFIRMING) rl_tally_void(&attempt->confirming, voided);
 }
 
-/* After the end a straggler is recorded for the report, and decides nothing. */
+/* A late answer, after the end, is recorded for the report and decides nothing. */
 static void record(struct rl_attempt *attempt, const struct rl_event *event) {
     if (event->fence > attempt->fence_seen)
         attempt->fence_seen = event->fence < RL_FENCE_MAX ? event->fence : RL_FENCE_MAX;
     bool confirms = event->node < attempt->terms->nodes &&
                     (rl_tally_pending(&attempt->confirming) & rl_bit(event->node)) != 0;
-    if (confirms) /* key or fence are not what they were: a plain no */
+    if (confirms) /* key or fence have changed: this is a plain denial */
         rl_tally_vote(&attempt->confirming, event->node,
                       event->vote == RL_VOTE_STALE ? RL_VOTE_DENIED : event->vote);
     else if (attempt->terms->guarded)
@@ -256,13 +255,14 @@ static void start(struct rl_attempt *attempt, const struct rl_event *event, rl_n
                   event->ready & (rl_mask)~event->voided);
     int64_t fence = terms->guarded ? next_fence(attempt, event) : 0;
     if (rl_tally_hopeless(&attempt->tally) || fence > RL_FENCE_MAX) {
-        /* Too few can be asked: a SET now could only leave keys behind and be in another's way. */
+        /* Too few nodes can be asked. A SET now could only leave keys behind and block another
+         * client. */
         rl_tally_open(&attempt->tally, terms->nodes, terms->quorum, 0);
         lose(attempt, RL_OUTCOME_NO_QUORUM, now, actions);
         return;
     }
-    /* Two majorities of those who may vote share a node: the one fact that mutual exclusion rests
-     * on. */
+    /* Any two majorities of the eligible nodes share a node. Mutual exclusion rests on this fact
+     * alone. */
     assert(2 * attempt->tally.quorum > rl_count(attempt->tally.asked));
     attempt->fence = fence;
     attempt->current = attempt->waiting = attempt->tally.asked;
@@ -290,8 +290,8 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
         return;
     }
     /* "This prevents the client from remaining blocked for a long time trying to talk with a Redis
-     * node which is down". Not on a VOTE: if we come late ourselves, the answers that lie in the
-     * sockets are read first. */
+     * node which is down". Not on a VOTE: if this process is late itself, it first reads the
+     * answers that wait in the sockets. */
     rl_ns deadline = deadline_of(attempt);
     if (now >= deadline && event->type != RL_EVENT_VOTE) {
         rl_tally_close(&attempt->tally);

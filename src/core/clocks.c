@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define WALL_US_MAX (RL_NEVER / 2000) /* no sum overflows; the year is 2116 */
+#define WALL_US_MAX (RL_NEVER / 2000) /* no sum overflows; reached in the year 2116 */
 
 void rl_clocks_init(struct rl_clocks *clocks, unsigned nodes, uint32_t drift_ppm,
                     rl_ns drift_fixed) {
@@ -15,8 +15,8 @@ void rl_clocks_init(struct rl_clocks *clocks, unsigned nodes, uint32_t drift_ppm
     clocks->drift_fixed = drift_fixed;
 }
 
-/* A clock of ours that is slow by the whole drift shows `span` while the server's gains span / (1 -
- * drift) on it: what is within the bounds that validity allows for must not add up to a step. */
+/* If our clock is slow by the whole drift, it shows `span` while the server's clock gains span / (1
+ * - drift). A difference within the bounds that validity allows for must not add up to a step. */
 static rl_ns gain(const struct rl_clocks *clocks, rl_ns span) {
     assert(clocks->drift_ppm < 1000000);
     rl_ns rest = 1000000 - clocks->drift_ppm;
@@ -24,14 +24,14 @@ static rl_ns gain(const struct rl_clocks *clocks, rl_ns span) {
 }
 
 static void note_step(struct rl_clock *clock, rl_ns asked) {
-    clock->step_after = clock->asked; /* to act on the latest step is to act on those before it */
+    clock->step_after = clock->asked; /* acting on the latest step also covers earlier steps */
     clock->stepped = true;
     clock->step_before = clock->steady_since = asked;
 }
 
-/* The server read its clock at some moment between asked and answered, so it is ahead by `least` to
- * `most`. A bound that was known before holds on, plus what drift adds since: small gains add up,
- * and a slow answer hides nothing for long. */
+/* The server read its clock at some time between asked and answered, so it is ahead by `least` to
+ * `most`. An earlier bound stays valid, plus the drift since then. So small gains add up, and a
+ * slow answer hides a step only briefly. */
 void rl_clocks_sample(struct rl_clocks *clocks, unsigned node,
                       const struct rl_clock_sample *sample) {
     assert(node < clocks->nodes && sample->answered >= sample->asked && sample->asked >= 0);
@@ -64,7 +64,7 @@ void rl_clocks_acted_on(struct rl_clocks *clocks, unsigned node) {
     clocks->clock[node].stepped = false;
 }
 
-/* Sampled before the step and behind it, and steady in between. */
+/* Sampled before and after the step, and steady between. */
 static bool is_witness(const struct rl_clock *other, const struct rl_clock *clock) {
     return other != clock && other->sampled && other->steady_since <= clock->step_after &&
            other->asked >= clock->step_before;

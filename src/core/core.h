@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The protocol as functions of (state, event, time). Nothing here reads a clock, touches a socket,
- * allocates or draws a random number: time, votes and a random seed come in as events; "send this",
- * "wake me at", "tell the caller" go out as actions. That is why it can be simulated and why an
- * exchange can be read as text.
+ * allocates or draws a random number. Time, votes and a random seed come in as events. "Send this",
+ * "wake me at" and "report to the caller" go out as actions. So the protocol can be simulated, and
+ * an exchange can be read as text.
  *
- * Source of the rules: "Distributed Locks with Redis" (the Redlock page) and docs/safety.md.
- */
+ * Source of the rules: "Distributed Locks with Redis" (the Redlock page) and docs/safety.md. */
 #ifndef RL_CORE_H
 #define RL_CORE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef int64_t rl_ns;    /* a point on, or a span of, the client's clock, in nanoseconds */
+typedef int64_t rl_ns;    /* a point in time, or a span, of the client's clock, in nanoseconds */
 typedef uint16_t rl_mask; /* bit i: node i */
 
 #define RL_NODES_MAX 15
@@ -21,31 +20,33 @@ typedef uint16_t rl_mask; /* bit i: node i */
 #define RL_MS ((rl_ns)1000000)
 #define RL_FENCE_MAX INT64_C(9007199254740991) /* 2^53 - 1: REDLOCK_FENCE_MAX */
 
-/* A majority of the nodes configured, whether they can be reached or not. */
+/* A majority of all configured nodes, reachable or not. */
 static inline unsigned rl_quorum(unsigned nodes) { return nodes / 2 + 1; }
 static inline rl_mask rl_all(unsigned nodes) { return (rl_mask)((1u << nodes) - 1); }
 static inline rl_mask rl_bit(unsigned node) { return (rl_mask)(1u << node); }
 unsigned rl_count(rl_mask mask);
 
-/* What a node said, as far as the protocol cares. */
+/* A node's answer, as far as the protocol needs it. */
 enum rl_vote {
     RL_VOTE_NONE = 0,
-    RL_VOTE_GRANTED, /* set / extended / deleted */
-    RL_VOTE_DENIED,  /* another's token is there */
-    RL_VOTE_ABSENT,  /* extend, release: no key */
-    RL_VOTE_STALE,   /* guarded acquire and raise: the key is ours, the fence was not raised to our
-                        proposal */
-    RL_VOTE_FAILED   /* it did not or could not say: error, lost connection, not reachable */
+    RL_VOTE_GRANTED, /* set, extended or deleted */
+    RL_VOTE_DENIED,  /* the key holds another client's token */
+    RL_VOTE_ABSENT,  /* extend, release: there is no such key */
+    /* Guarded acquire and raise: the key holds our token, but the fence was not raised to our
+     * proposal. */
+    RL_VOTE_STALE,
+    /* no answer, or an error: connection lost, not reachable, or the server could not say */
+    RL_VOTE_FAILED
 };
 
-/* What holds for every lock of a client and TTL. */
+/* The settings that all locks of a client with the same TTL share. */
 struct rl_terms {
-    uint8_t nodes;  /* 1..15 */
-    uint8_t quorum; /* rl_quorum() of the nodes configured; guarded: of the members that the records
-                       name */
-    bool guarded;   /* a vote carries a fencing token: the proposal */
-    bool confirm;   /* guarded: a majority of the voters is asked once more before the win counts */
-    rl_ns ttl;      /* > 0 */
+    uint8_t nodes; /* 1..15 */
+    /* rl_quorum() of the configured nodes; guarded: of the members that the records name */
+    uint8_t quorum;
+    bool guarded;       /* a vote carries a fencing token: the proposal */
+    bool confirm;       /* guarded: ask a majority of the voters once more before the win counts */
+    rl_ns ttl;          /* > 0 */
     uint32_t drift_ppm; /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
     rl_ns drift_fixed;
     rl_ns node_timeout; /* 0 < node_timeout < ttl */
@@ -54,59 +55,64 @@ struct rl_terms {
 rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl);
 
 enum rl_event_type {
-    RL_EVENT_START,    /* acquisition: begin. lease: begin with `validity_end` and `asked` */
-    RL_EVENT_VOTE,     /* `node` answered the SET or extension or repair with `vote` */
+    RL_EVENT_START,    /* acquisition: begin; lease: begin with `validity_end` and `asked` */
+    RL_EVENT_VOTE,     /* `node` answered the SET, extension or repair with `vote` */
     RL_EVENT_UNLOCKED, /* `node` answered the release with `vote` */
     RL_EVENT_HINT,     /* acquisition: on `node` the holder's key has `remaining` left */
-    RL_EVENT_WAKE,     /* a hint that the resource may be free now; may be false, may be lost */
+    RL_EVENT_WAKE,     /* a hint that the resource may be free now; it may be false or lost */
     RL_EVENT_NODES,    /* `ready` or `settled` changed */
-    RL_EVENT_TICK,     /* time passed; nothing else */
+    RL_EVENT_TICK,     /* only time has passed */
     RL_EVENT_CANCEL,   /* acquisition: the caller gives up */
-    RL_EVENT_EXTEND,   /* lease: the caller wants `ttl` */
+    RL_EVENT_EXTEND,   /* lease: the caller asks for `ttl` */
     RL_EVENT_RELEASE,  /* lease: the caller releases */
-    RL_EVENT_WATCHED, /* acquisition: a watch of `node` has answered: ABSENT: no key; GRANTED: a key
-                        with `remaining` left (below 0: for ever); FAILED: it did not say */
-    RL_EVENT_RANK /* acquisition: `rank` of those who wait are before us; below 0: nobody could tell
-                   */
+    /* Acquisition: `node` answered a watch. ABSENT: no key. GRANTED: the key has `remaining` left
+     * (below 0: it has no TTL). FAILED: the node did not answer. */
+    RL_EVENT_WATCHED,
+    /* Acquisition: `rank` waiting clients are before us; below 0: no node could report it. */
+    RL_EVENT_RANK
 };
 
 struct rl_event {
     enum rl_event_type type;
     uint8_t node;
     enum rl_vote vote;
-    rl_mask ready;   /* every event: nodes that may be sent a SET now (connected, nothing overdue,
-                        slot free) */
-    rl_mask voided;  /* guarded, every event: nodes that by what is known now may not vote (another
-                        incarnation, another epoch, recovering): what they granted in a round that
-                        is still open does not count */
-    rl_mask foreign; /* guarded, of the voided: superseded, or no member. What told so may be
-                        forgotten again, as when it is disconnected; an attempt that has heard it
-                        does not count them any more */
-    rl_mask settled; /* every event: nodes that are connected, or whose last try to connect has
-                        failed */
-    rl_mask asked;   /* lease START: nodes that may hold our key */
+    /* Every event: nodes that can take a SET now (connected, no overdue answer, slot free). */
+    rl_mask ready;
+    /* Guarded, every event: nodes that are known not to be eligible now (another incarnation,
+     * another epoch, recovering). Their grants in an open round do not count. */
+    rl_mask voided;
+    /* Guarded, a part of `voided`: nodes that are superseded or not members. The caller may forget
+     * the evidence later, for example after a disconnect. An attempt that has seen the bit never
+     * counts the node again. */
+    rl_mask foreign;
+    /* Every event: nodes that are connected, or whose last try to connect has failed. */
+    rl_mask settled;
+    rl_mask asked;      /* lease START: nodes that may hold our key */
     rl_ns validity_end; /* lease START */
     rl_ns remaining;    /* HINT, WATCHED */
-    rl_mask watched; /* every event of an acquisition: nodes that, once looked at, tell of the key's
-                        next change (WAKE) */
-    bool behind;     /* every event of an acquisition: others of this process wait before us */
-    bool crowded; /* acquisition START: others waited when we had it last, so that we go behind them
-                   */
+    /* Every event of an acquisition: nodes that report the key's next change (WAKE) after a
+     * read. */
+    rl_mask watched;
+    /* every event of an acquisition: other callers of this process wait before us */
+    bool behind;
+    /* Acquisition START: other clients waited when we last held the lock, so we go behind them. */
+    bool crowded;
     int32_t rank; /* RANK */
     rl_ns ttl;    /* EXTEND */
-    bool full; /* every event of a lease: no renewal may be sent now. A renewal that is due waits */
-    uint64_t seed;      /* acquisition START: 64 random bits for the retry delays */
-    int64_t fence;      /* guarded VOTE: the highest fence known of that node, 0 unknown */
-    int64_t fence_hint; /* guarded, every event of an acquisition: what a proposal made now should
-                           be at least */
+    bool full; /* every event of a lease: no renewal may be sent now; a renewal that is due waits */
+    uint64_t seed; /* acquisition START: 64 random bits for the retry delays */
+    int64_t fence; /* guarded VOTE: the highest fence known of that node; 0: unknown */
+    /* Guarded, every event of an acquisition: the least value for a proposal made now. */
+    int64_t fence_hint;
 };
 
 enum rl_outcome {
     RL_OUTCOME_NONE = 0,
     RL_OUTCOME_OK,
-    RL_OUTCOME_HELD,      /* another holds it on so many nodes that a majority is out of reach */
-    RL_OUTCOME_NO_QUORUM, /* so many nodes failed that a majority is out of reach: cannot know */
-    RL_OUTCOME_EXPIRED,   /* a majority granted, too late */
+    RL_OUTCOME_HELD, /* another client holds so many nodes that a majority is out of reach */
+    /* so many nodes failed that a majority is out of reach: the holder is unknown */
+    RL_OUTCOME_NO_QUORUM,
+    RL_OUTCOME_EXPIRED, /* a majority granted, but too late */
     RL_OUTCOME_LOST,
     RL_OUTCOME_CANCELLED,
     RL_OUTCOME_LIMIT
@@ -119,43 +125,46 @@ enum rl_notice {
     RL_NOTICE_LOST = 1 << 3
 };
 
-/* What the caller must do after a step, in this order: send, then arm the timer, then tell. */
+/* What the caller must do after a step, in this order: send, arm the timer, report. */
 struct rl_actions {
     bool fresh_token; /* draw a new token before sending `acquire` */
     rl_mask acquire;  /* SET key token NX PX ttl */
-    rl_mask repair; /* the same SET with the same token, on a node where a majority-proven lease is
-                       absent */
+    /* The same SET with the same token, on a node that does not have the key of a lease that a
+     * majority has proven. */
+    rl_mask repair;
     rl_mask extend; /* compare-and-pexpire to `extend_ttl` */
     rl_ns extend_ttl;
-    rl_mask release; /* compare-and-delete, queued behind whatever went to that node before */
-    rl_mask peek;    /* ask how long the holder's key has left (a hint) */
-    rl_mask watch;   /* the same, answered by WATCHED; and be told of the next change */
-    bool stand;      /* stand in the queue of those who wait, or go on standing; answered by RANK */
+    rl_mask release; /* compare-and-delete, queued behind all that was sent to that node before */
+    rl_mask peek;    /* read how long the holder's key has left (a hint) */
+    rl_mask watch;   /* the same, answered by WATCHED; the node also notifies of the next change */
+    bool stand;      /* enter the wait queue, or stay in it; answered by RANK */
     int64_t fence;   /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
     rl_mask raise;   /* guarded: raise the fence to the proposal where the key is ours */
-    rl_mask confirm; /* guarded: do key and fence still say what was voted? */
-    bool renewal_waits; /* lease: a renewal is due and waits for an event that is not full;
-                           `wake_at` is not about it */
-    rl_ns wake_at; /* step again with TICK at this time at the latest; RL_NEVER: nothing to wait for
-                    */
+    rl_mask confirm; /* guarded: do key and fence still have the values that were voted for? */
+    /* Lease: a renewal is due and waits for an event without `full`. `wake_at` does not cover
+     * it. */
+    bool renewal_waits;
+    /* Step again with TICK at this time at the latest; RL_NEVER: there is nothing to wait for. */
+    rl_ns wake_at;
     unsigned notices;               /* enum rl_notice, ored */
-    enum rl_outcome outcome;        /* not NONE: the acquisition or the release is over */
-    enum rl_outcome extend_outcome; /* not NONE: the caller's extension is over */
+    enum rl_outcome outcome;        /* not NONE: the acquisition or the release has ended */
+    enum rl_outcome extend_outcome; /* not NONE: the caller's extension has ended */
 };
 
-/* ---- one round of votes: who was asked, who said what ------------------------------------ */
+/* ---- one round of votes: the nodes asked and their answers ----------------------------------- */
 
 struct rl_tally {
     uint8_t nodes, quorum;
     rl_mask asked, granted, denied, absent, failed;
 };
-void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum,
-                   rl_mask asked); /* unasked nodes count as failed */
-/* False when the vote is not of this round: not asked, or answered already. */
+/* Nodes that are not in `asked` count as failed. */
+void rl_tally_open(struct rl_tally *tally, unsigned nodes, unsigned quorum, rl_mask asked);
+/* False: the vote is not part of this round. The node was not asked, or has answered already. */
 bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote);
 rl_mask rl_tally_pending(const struct rl_tally *tally);
-void rl_tally_close(struct rl_tally *tally); /* whoever is pending has failed */
-/* Whatever these said or will say does not count: they have failed. False: they had already. */
+void rl_tally_close(struct rl_tally *tally); /* pending nodes count as failed from now on */
+/* The votes of these nodes, cast or still to come, do not count: the nodes have failed. False: they
+ * had failed before. */
 bool rl_tally_void(struct rl_tally *tally, rl_mask voided);
 bool rl_tally_won(const struct rl_tally *tally);      /* a majority granted */
 bool rl_tally_hopeless(const struct rl_tally *tally); /* granted + pending is below the quorum */
@@ -177,14 +186,14 @@ struct rl_attempt {
     struct rl_tally tally;
     rl_ns t1;           /* when the SETs went out */
     rl_ns validity_end; /* when WON: t1 + ttl - drift */
-    /* Guarded. A granted vote counts at the proposal that it was given for; where the key is ours
-     * but the fence is not (STALE), the fence is raised again, by then to a higher proposal for
-     * all. */
+    /* Guarded. A granted vote counts at the proposal that it was given for. Where the key holds our
+     * token but the fence is too low (STALE), the attempt raises the fence again, to a higher
+     * proposal for all nodes. */
     int64_t fence;      /* the proposal; when WON the fencing token */
-    int64_t fence_seen; /* the highest fence that any node told of */
-    rl_mask ours;       /* nodes that have said that the key is ours */
+    int64_t fence_seen; /* the highest fence that any node reported */
+    rl_mask ours;       /* nodes that have reported our token in the key */
     rl_mask current;    /* asked for this proposal */
-    rl_mask waiting;    /* asked, for whichever proposal, and not answered */
+    rl_mask waiting;    /* asked, for any proposal, and not answered */
     uint8_t raises;
     struct rl_tally confirming;
 };
@@ -194,37 +203,37 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
 
 /* ---- waiting: when to watch, and when to contend -------------------------------------------- */
 
-#define RL_WAITING_ARMED                                                                           \
-    1 /* so many at the head of the queue are told of changes; the others are told their rank */
+/* This many clients at the head of the queue are notified of changes; the others get their rank. */
+#define RL_WAITING_ARMED 1
 
-/* While nodes tell of changes; else the random delay alone decides. All of it are hints
- * (docs/waiting.md). */
+/* Used while nodes notify of changes. Without that, the random delay alone decides. All of it
+ * is hints (docs/waiting.md). */
 struct rl_waiting {
     const struct rl_terms *terms;
     bool active;
-    int32_t rank;                /* how many are before us; below 0 unknown */
-    int32_t guess;               /* in its place */
-    rl_mask free, held;          /* when last looked at; neither: not known */
-    rl_mask fresh;               /* looked at, and no change was told since */
-    rl_mask freed;               /* seen free after it was held, since free_since */
-    rl_mask watching, again;     /* a watch is under way; and a change was told meanwhile */
-    rl_ns free_since;            /* since when a majority may be free; RL_NEVER */
-    rl_ns free_at[RL_NODES_MAX]; /* when a held key ends; RL_NEVER */
+    int32_t rank;                /* clients before us; below 0: unknown */
+    int32_t guess;               /* used when `rank` is unknown */
+    rl_mask free, held;          /* as of the last read; in neither: unknown */
+    rl_mask fresh;               /* read, and no change reported since */
+    rl_mask freed;               /* found free after it was held; since `free_since` */
+    rl_mask watching, again;     /* a watch is under way; and a change was reported meanwhile */
+    rl_ns free_since;            /* since when a majority may be free, or RL_NEVER */
+    rl_ns free_at[RL_NODES_MAX]; /* when a held key ends, or RL_NEVER */
     rl_ns watch_at, expire_at, poll_at;
     rl_ns watched_at, rtt; /* when the last watches began; how long they take */
     rl_ns poll_min, poll_max;
-    unsigned losses; /* tries in a row since it was seen held */
-    bool wary;       /* a change was taken for a release, and was none */
+    unsigned losses; /* tries in a row since the lock was last seen held */
+    bool wary;       /* a reported change looked like a release and was not one */
     uint64_t random;
 };
 void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min,
                       rl_ns poll_max, uint64_t random, rl_ns now, struct rl_actions *actions);
-/* After a try that was lost, the keys of which are gone. */
+/* After a lost try whose keys are deleted. */
 void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions);
-/* Takes note of what an event says; in any state of the acquisition. */
+/* Records what an event reports. Allowed in any state of the acquisition. */
 void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now);
-/* While sleeping, after the note: true when it is time to try. */
+/* While sleeping, after rl_waiting_note(): true when it is time to try. */
 bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions);
 rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting);
@@ -233,17 +242,18 @@ rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting);
 
 struct rl_retry_rules {
     uint32_t retries_max; /* UINT32_MAX: no limit */
-    rl_ns deadline;       /* no try starts after it; RL_NEVER */
+    rl_ns deadline;       /* no try starts after it; RL_NEVER: no limit */
     rl_ns delay_min, delay_max;
-    rl_ns connect_timeout; /* how long the first try waits for nodes to come up */
+    rl_ns connect_timeout; /* how long the first try waits for nodes to connect */
 };
 
 enum rl_acquire_state {
     RL_ACQUIRE_IDLE = 0,
-    RL_ACQUIRE_GATHERING, /* waiting for nodes to connect: all settled; or a majority ready and one
-                             node timeout; or connect_timeout */
+    /* Waits for nodes to connect, until all are settled, or a majority is ready and one node
+     * timeout has passed, or connect_timeout has passed. */
+    RL_ACQUIRE_GATHERING,
     RL_ACQUIRE_VOTING,
-    RL_ACQUIRE_CLEANING, /* lost: waiting for the releases, at most one node timeout */
+    RL_ACQUIRE_CLEANING, /* lost: waits for the releases, at most one node timeout */
     RL_ACQUIRE_SLEEPING,
     RL_ACQUIRE_WON,
     RL_ACQUIRE_OVER
@@ -261,7 +271,7 @@ struct rl_acquire {
     rl_ns since;     /* when this state began */
     rl_ns wake_at;
     bool cancelled;
-    bool crowded, parked;        /* parked: behind others of this process */
+    bool crowded, parked;        /* parked: other callers of this process are before us */
     rl_ns free_at[RL_NODES_MAX]; /* hints: when the holder's key ends on a node; 0 unknown */
     struct rl_waiting waiting;
 };
@@ -273,10 +283,10 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
 /* ---- a lease: renewal, extension, loss, release -------------------------------------------- */
 
 struct rl_lease_rules {
-    rl_ns renew_every;     /* 0: not renewed */
+    rl_ns renew_every;     /* 0: the lease is not renewed */
     rl_ns hold_max;        /* 0: no limit; validity never reaches beyond START + hold_max */
     uint32_t renewals_max; /* 0: no limit */
-    rl_ns lost_margin;     /* LOST is told this long before validity ends */
+    rl_ns lost_margin;     /* LOST is reported this long before validity ends */
 };
 
 enum rl_lease_state {
@@ -296,25 +306,26 @@ struct rl_lease {
     rl_ns validity_end;
     rl_ns renew_at; /* next renewal; RL_NEVER */
     uint32_t renewals;
-    rl_mask asked; /* nodes that may hold our key: where a release must go */
-    bool adopted;  /* by token only: no validity is proven yet */
+    rl_mask asked; /* nodes that may hold our key; a release goes to them */
+    bool adopted;  /* known by its token only: no validity is proven yet */
     bool round_open;
     bool round_by_caller;
     bool round_proven; /* a majority extended in this round */
     rl_mask repaired;  /* in this round */
     struct rl_tally round;
     rl_ns round_t1, round_ttl;
-    rl_ns want_ttl; /* the caller's extension, waiting for the round under way; 0 none */
+    rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
     struct rl_tally unlocking;
     rl_ns unlocking_since;
 };
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
                    const struct rl_lease_rules *rules);
-/* START with validity_end = 0 adopts a lock by its token: state HELD is reached by the first proven
- * extension. */
+/* START with validity_end = 0 adopts a lock by its token. The first proven extension then brings
+ * the state HELD. */
 void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                    struct rl_actions *actions);
-/* What is surely left at `now`; 0 when lost, released or nothing was proven. */
+/* The validity that is certain at `now`; 0 when the lock is lost or released, or nothing is
+ * proven. */
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now);
 
 /* For traces and messages; never NULL. */

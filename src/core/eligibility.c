@@ -24,8 +24,8 @@ const char *rl_eligibility_name(enum rl_eligibility eligibility) {
 
 #define BIT(eligibility) (1u << RL_ELIGIBILITY_##eligibility)
 
-/* A node whose record has to be read again is UNKNOWN first. What leads from one to the other
- * without that is what the other records say, or a record of our own that was written. */
+/* A node whose record must be read again first becomes UNKNOWN. The direct transitions come from
+ * what other records say, or from a record that we wrote. */
 static const unsigned char allowed[] = {
     [RL_ELIGIBILITY_UNKNOWN] = 0x7f,
     [RL_ELIGIBILITY_INTACT] =
@@ -67,13 +67,13 @@ bool eligibility_fits(const struct rl_guard_node *node) {
     return rl_record_fits(&node->record, node->run_id, node->replid, node->evicted);
 }
 
-/* Intact by its own record: it may be of any quorum, behind, or superseded. */
+/* Intact by its own record, which may be of any quorum, behind, or superseded. */
 static bool says_intact(const struct rl_guard_node *node) {
     return readable(node) && node->record.eligibility == RL_RECORD_INTACT &&
            node->record.nonce != node->damaged && !node->distrusted && eligibility_fits(node);
 }
 
-/* Where nobody is intact, a record that cannot vote still says what this quorum is. */
+/* Where no node is intact, a record that cannot vote still defines the quorum. */
 static bool is_source(const struct rl_guard_node *node, bool intact_only) {
     return intact_only ? says_intact(node) : readable(node);
 }
@@ -86,9 +86,9 @@ static unsigned count_of(const struct rl_guard *guard, uint64_t quorum_id, bool 
     return count;
 }
 
-/* Two different ids among the records, a mistake in the list: the one with more nodes today is the
- * other one tomorrow, when a node is down. Returns `id`, or where it is 0 the first that is read;
- * keeps a second one. */
+/* Two different ids among the records mean a mistake in the list. Counting nodes does not help: the
+ * majority can change when a node is down. Returns `id`, or where it is 0 the first id read;
+ * records a second one. */
 static uint64_t first_quorum(struct rl_guard *guard, uint64_t id) {
     guard->other_quorum = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
@@ -100,9 +100,9 @@ static uint64_t first_quorum(struct rl_guard *guard, uint64_t id) {
     return id;
 }
 
-/* A client never changes its quorum. It takes one that is not pinned only when more than half of
- * the nodes that it lists carry its record: of two clients with one list, each may reach other
- * nodes, and both must take the same. Until then it only looks. */
+/* A client never changes its quorum. It adopts an unpinned one only when more than half of its
+ * listed nodes carry the quorum's record. Two clients with one list may reach different nodes, and
+ * both must adopt the same quorum. Until then the client only reads. */
 static uint64_t choose_quorum(struct rl_guard *guard) {
     if (guard->pinned) return guard->pinned;
     if (guard->decided) return first_quorum(guard, guard->quorum.quorum_id);
@@ -114,9 +114,9 @@ static uint64_t choose_quorum(struct rl_guard *guard) {
     return guard->other_quorum ? 0 : id;
 }
 
-/* Read, not to be read, or where a member is expected. Where else a record is still to be read, it
- * may be of another quorum, and whether the list is refused must not depend on which answer is the
- * first. */
+/* The node was read, cannot be read, or is where a member is expected. A node elsewhere that is
+ * still unread may have a record of another quorum. Whether the list is refused must not depend on
+ * which answer comes first. */
 static bool is_no_surprise(const struct rl_guard *guard, const struct rl_guard_node *node) {
     if (node->up ? (node->stated && node->read) || node->unfit
                  : guard->unreachable & rl_bit((unsigned)(node - guard->node)))
@@ -141,7 +141,7 @@ static bool same_members(const struct rl_record *a, const struct rl_record *b) {
     return true;
 }
 
-/* How many nodes carry the same epoch with the same members. */
+/* Counts the nodes that carry the same epoch with the same members. */
 static unsigned carriers(const struct rl_guard *guard, const struct rl_record *record,
                          bool intact_only) {
     unsigned count = 0;
@@ -153,9 +153,9 @@ static unsigned carriers(const struct rl_guard *guard, const struct rl_record *r
     return count;
 }
 
-/* One epoch has one list of members, because a majority of the members before decides each change.
- * Only an init that did not see the records of the quorum that it renews can break this. Then the
- * list that more nodes carry counts. A node with the other list does not vote (of_member());
+/* One epoch has one list of members, because a majority of the previous members decides each
+ * change. Only an init that did not see the records of the quorum that it renews can break this.
+ * Then the list on more nodes counts. A node with the other list does not vote (of_member());
  * otherwise each list could have a majority. */
 static bool is_newer(const struct rl_guard *guard, const struct rl_record *record,
                      const struct rl_record *best, bool intact_only) {
@@ -176,18 +176,18 @@ static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quo
     return best;
 }
 
-/* Of the newest epoch, of its list, and of a member: what others allow may be longer than the
- * members wait. */
+/* The record is of the newest epoch, has its list, and is a member's. Another node may allow a
+ * longer TTL than the members wait. */
 static bool ttl_max_counts(const struct rl_guard *guard, const struct rl_record *from) {
     return from->epoch == guard->quorum.epoch && same_members(from, &guard->quorum) &&
            rl_record_member(&guard->quorum, from->node_id);
 }
 
-/* "the largest ttl_max of the intact nodes counts", of those that are members now. And of each
- * member the newest incarnation, from any record. */
+/* "the largest ttl_max of the intact nodes counts", of those that are members now. For each member,
+ * the newest incarnation in any record counts. */
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
-    if (from->epoch < guard->quorum.begun)
-        return; /* the incarnations of before the last init are numbered by themselves */
+    /* incarnations from before the last init have a numbering of their own */
+    if (from->epoch < guard->quorum.begun) return;
     if (ttl_max_counts(guard, from) && from->ttl_max_ms > guard->quorum.ttl_max_ms)
         guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
@@ -198,7 +198,7 @@ static void merge(struct rl_guard *guard, const struct rl_record *from) {
     }
 }
 
-/* Where nobody is intact, what was known stands. */
+/* Where no node is intact, the earlier knowledge stays. */
 static void learn_quorum(struct rl_guard *guard) {
     uint64_t id = choose_quorum(guard);
     if (guard->other_quorum && !guard->decided) guard->known = false;
@@ -223,17 +223,17 @@ static bool is_taken(const struct rl_guard *guard, uint64_t id) {
     return false;
 }
 
-/* "Clients match nodes by id, never by URL": but an empty node has none, unless we have seen one
- * there. Its place is the one whose URL is ours. Not the only one that is left: a list may name a
- * server that is to be added beside a member that it does not name yet, and the one would be
- * registered as the other's incarnation. */
+/* "Clients match nodes by id, never by URL": but an empty node has no id, unless we saw one there
+ * before. Its place is the member whose URL is ours. The only place left is not enough: a list may
+ * name a server that is to be added, and not yet name some member. Then the server would be
+ * registered as that member's incarnation. */
 static void place_empty_nodes(struct rl_guard *guard) {
     for (unsigned m = 0; m < guard->quorum.members_count; m++) {
         const struct rl_member *member = &guard->quorum.members[m];
         for (unsigned i = 0; i < guard->nodes && !is_taken(guard, member->id); i++) {
             struct rl_guard_node *node = &guard->node[i];
             bool empty = !node->read || !node->has_record;
-            /* What it was before it was removed does not count: it was added again. */
+            /* Its role before its removal does not count: it was added again. */
             bool placed = node->id != 0 && rl_record_member(&guard->quorum, node->id);
             if (!placed && empty && strcmp(node->url, member->url) == 0) node->id = member->id;
         }
@@ -286,8 +286,8 @@ bool eligibility_is_superseded(const struct rl_guard *guard, const struct rl_gua
     if (eligibility_is_claimed(guard, node))
         return !same_server && rl_incarnation_compare(eligibility_claimed_incarnation(node),
                                                       &member->incarnation) < 0;
-    /* Who was the incarnation and is not any more: also when its record has gone since. A new
-     * server would be another run_id. */
+    /* It was the incarnation and is not any longer, even when its record has gone since. A new
+     * server would have another run_id. */
     return (says_intact(node) || node->was_incarnation) && !same_server;
 }
 
@@ -296,8 +296,8 @@ bool eligibility_has_registered(const struct rl_guard_node *other,
     if (other == node || other->eligibility != RL_ELIGIBILITY_INTACT) return false;
     const struct rl_member *member = rl_record_member(&other->record, node->id);
     const struct rl_incarnation *claimed = eligibility_claimed_incarnation(node);
-    /* It may have been registered under a higher number before it lost its data once more: it is
-     * the newest all the same. */
+    /* It may have been registered under a higher number before it lost its data again. It is the
+     * newest in any case. */
     return member && member->incarnation.number >= claimed->number &&
            strcmp(member->incarnation.run_id, claimed->run_id) == 0;
 }
@@ -311,8 +311,8 @@ bool eligibility_is_registered(const struct rl_guard *guard, const struct rl_gua
 
 /* ---- eligibilities --------------------------------------------------------------------------- */
 
-/* One member, one vote: of two nodes that say they are the same, the one that the records name,
- * then the first. */
+/* One member, one vote. If two nodes claim the same member, the one that the records name counts,
+ * else the first. */
 bool eligibility_is_double(const struct rl_guard *guard, const struct rl_guard_node *node) {
     const struct rl_member *member = rl_record_member(&guard->quorum, node->id);
     bool named = member && strcmp(member->incarnation.run_id, node->run_id) == 0;
@@ -330,8 +330,8 @@ static enum rl_eligibility of_member(const struct rl_guard *guard,
     if (eligibility_is_double(guard, node)) return RL_ELIGIBILITY_FOREIGN;
     if (!says_intact(node)) return RL_ELIGIBILITY_RECOVERING;
     if (eligibility_is_superseded(guard, node)) return RL_ELIGIBILITY_FOREIGN;
-    /* An init writes every member anew: this one is a former incarnation that lives on, and another
-     * server has its place. */
+    /* An init writes every member anew. This node is a former incarnation that still runs, and
+     * another server has its place. */
     if (node->record.epoch < guard->quorum.begun) return RL_ELIGIBILITY_FOREIGN;
     if (node->record.epoch == guard->quorum.epoch && !same_members(&node->record, &guard->quorum))
         return RL_ELIGIBILITY_FOREIGN;
@@ -369,8 +369,8 @@ rl_mask rl_guard_foreign(const struct rl_guard *guard) {
     return with_eligibility(guard, RL_ELIGIBILITY_FOREIGN);
 }
 
-/* Votes are collected over some time. One that a superseded incarnation or an earlier epoch gave
- * must not be counted together with one that was given when the client knew better. */
+/* Votes are collected over some time. A vote from a superseded incarnation or an earlier epoch must
+ * not be counted together with one given under newer knowledge. */
 rl_mask rl_guard_voided(const struct rl_guard *guard) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < guard->nodes; i++)

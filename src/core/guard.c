@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What happened to the nodes, and what is to be asked of them. The machine is driven by levels:
- * each step works out from all that is known which nodes may vote (eligibility.c), and for each
- * idle node what would carry the recovery on. A step that was lost, or done by another agent
- * meanwhile, is seen in the records and needs no memory of its own.
- */
+ * What happened to the nodes, and what to ask them. The machine keeps no list of steps. Each step
+ * derives from all that is known which nodes may vote (eligibility.c), and which request to each
+ * idle node advances its recovery. If a request is lost, or another agent does the work first, the
+ * records show it. */
 #include <assert.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@ void rl_guard_init(struct rl_guard *guard, unsigned nodes, uint32_t drift_ppm, r
         guard->node[i].reconnect_at = guard->node[i].reclaim_at = RL_NEVER;
 }
 
-/* Seeded anew by every event. */
+/* Every event brings a new seed. */
 static uint64_t draw(struct rl_guard *guard) {
     uint64_t z = rl_splitmix64(&guard->random);
     return z ? z : 1;
@@ -66,16 +65,16 @@ static void stop_waiting(struct rl_guard_node *node) {
 /* Keys of leases may be gone there. That matters until each of these leases has ended, or was
  * extended there since. */
 static void suspect(const struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
-    if (!guard->known) return; /* no vote of it was ever counted */
-    /* A recovering node votes for no client, and the client that makes it intact looks at it first.
-     * A suspicion that outlives the recovery would write the node down again when its vote is
-     * needed. */
+    if (!guard->known) return; /* none of its votes was ever counted */
+    /* A recovering node votes for no client, and the client that makes it intact reads its state
+     * first. A suspicion that outlived the recovery would set the node to recovering again when its
+     * vote is needed. */
     if (node->read && node->has_record && node->record.eligibility == RL_RECORD_RECOVERING) return;
     node->suspect = true;
     node->suspect_until = now + rl_guard_quarantine(guard);
 }
 
-/* Answers to what was asked for it are not for the next one: they may be older than its wait. */
+/* Answers for this installation do not count for the next: they may be older than its wait. */
 static void stop_installing(struct rl_guard *guard) {
     guard->installing = -1;
     guard->sources = 0;
@@ -90,7 +89,7 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     node->same_again = node->asked_again && strcmp(node->run_id, run_id) == 0;
     node->asked_again = false;
     node->unfit = node->stated = node->read = node->reread = node->stale = false;
-    if (strcmp(node->run_id, run_id) != 0) /* else its keys may be gone still */
+    if (strcmp(node->run_id, run_id) != 0) /* else its keys may still be missing */
         node->was_incarnation = node->suspect = node->distrusted = false;
     memcpy(node->run_id, run_id, bytes + 1);
     node->pending_op = RL_PENDING_NONE;
@@ -106,15 +105,14 @@ static void went_down(struct rl_guard *guard, unsigned index) {
     node->up = node->stated = node->read = node->reread = false;
     node->pending_op = RL_PENDING_NONE;
     node->reconnect_at = RL_NEVER;
-    stop_waiting(node); /* what it may have gone through meanwhile nobody saw: what was handed on
-                           still counts */
+    /* the time since was not observed; the wait that was handed on still counts */
+    stop_waiting(node);
     if (guard->installing == (int)index) stop_installing(guard);
 }
 
 static void trust(struct rl_guard_node *node) { node->suspect = node->distrusted = false; }
 
-/* A change that is noticed here is one of data: another record, or a recovery that must begin
- * anew. */
+/* A change found here is a change of data: another record, or a recovery that must start again. */
 static void state_came(struct rl_guard *guard, struct rl_guard_node *node,
                        const struct rl_guard_event *event, rl_ns now) {
     if (!node->up) return;
@@ -126,7 +124,7 @@ static void state_came(struct rl_guard *guard, struct rl_guard_node *node,
     if (event->suspect) suspect(guard, node, now);
 }
 
-/* What is asked already may have been answered before the change. */
+/* A request under way may have been answered before the change. */
 static void changed(struct rl_guard_node *node) {
     if (!node->up) return;
     node->stated = node->read = false;
@@ -136,7 +134,7 @@ static void changed(struct rl_guard_node *node) {
 static void record_came(struct rl_guard_node *node, const struct rl_record *record, bool readable) {
     if (node->pending_op != RL_PENDING_READ) return;
     node->pending_op = RL_PENDING_NONE;
-    node->reread = node->stale; /* asked before something said that it has changed */
+    node->reread = node->stale; /* it was sent before the change was reported */
     if (node->stale) {
         node->stale = false;
         return;
@@ -146,7 +144,7 @@ static void record_came(struct rl_guard_node *node, const struct rl_record *reco
     node->has_record = record != NULL;
     if (!record) return;
     node->record = *record;
-    /* Another client suspected it too and was quicker: the wait that it began is enough. */
+    /* Another client suspected the node too and was faster. The wait that it started is enough. */
     if (record->eligibility == RL_RECORD_RECOVERING && eligibility_fits(node)) trust(node);
 }
 
@@ -155,8 +153,8 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     if (node->pending_op != RL_PENDING_WRITE) return;
     node->pending_op = RL_PENDING_NONE;
     if (guard->installing == (int)index) stop_installing(guard);
-    if (!done) { /* another was quicker; what recovers does not vote, whatever the new record says
-                  */
+    /* Another client was faster. A recovering node does not vote, whatever the new record says. */
+    if (!done) {
         node->read = node->eligibility == RL_ELIGIBILITY_RECOVERING;
         node->reread = true;
         return;
@@ -164,8 +162,8 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     node->record = node->writing;
     node->read = node->has_record = true;
     node->unreadable = false;
-    if (node->record.eligibility == RL_RECORD_RECOVERING)
-        trust(node); /* else it was on its way before */
+    /* else it was sent before the suspicion */
+    if (node->record.eligibility == RL_RECORD_RECOVERING) trust(node);
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
@@ -184,7 +182,7 @@ static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *f
     guard->sources |= rl_bit(index);
 }
 
-/* Whether a write was done is not known. */
+/* It is unknown whether a write took effect. */
 static void failed(struct rl_guard *guard, unsigned index, rl_ns now) {
     struct rl_guard_node *node = &guard->node[index];
     if (node->pending_op == RL_PENDING_NONE) return;
@@ -195,13 +193,14 @@ static void failed(struct rl_guard *guard, unsigned index, rl_ns now) {
     node->again_at = now + RETRY_PAUSE;
 }
 
-/* A record changes together with the name of its fences. So if it still has that nonce when it is
- * read again, somebody has removed the fences alone. */
+/* A record changes together with the name of its fences. So if a second read still finds that
+ * nonce, the fences alone were removed. */
 static void no_fences(struct rl_guard_node *node) {
     if (!node->read || !node->has_record) return;
     node->damaged = node->record.nonce;
     if (node->pending_op == RL_PENDING_READ) node->stale = true;
-    if (node->pending_op != RL_PENDING_WRITE) node->read = false; /* the answer to a write tells */
+    /* the answer to a write shows it */
+    if (node->pending_op != RL_PENDING_WRITE) node->read = false;
 }
 
 static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now) {
@@ -241,7 +240,7 @@ static void write_record(struct rl_guard *guard, struct rl_guard_node *node,
     actions->write |= rl_bit((unsigned)(node - guard->node));
 }
 
-/* The quorum's record as this node's own. */
+/* The quorum's record, with the fields of this node. */
 static void own_record(const struct rl_guard *guard, struct rl_guard_node *node) {
     node->writing = guard->quorum;
     node->writing.node_id = node->id;
@@ -256,8 +255,8 @@ static void claim(struct rl_guard *guard, struct rl_guard_node *node,
                   struct rl_guard_actions *actions) {
     own_record(guard, node);
     node->writing.eligibility = RL_RECORD_RECOVERING;
-    node->writing.ballot = node->writing.accepted_ballot =
-        0; /* an acceptor again when it is installed */
+    /* it becomes an acceptor again when it is installed */
+    node->writing.ballot = node->writing.accepted_ballot = 0;
     memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
     node->writing.loss = draw(guard);
     for (unsigned i = 0; i < node->writing.members_count; i++) {
@@ -269,11 +268,11 @@ static void claim(struct rl_guard *guard, struct rl_guard_node *node,
     }
     stop_waiting(node);
     node->reclaim_at = RL_NEVER;
-    node->same_again = false; /* next time it is to be seen again */
+    node->same_again = false; /* next time it must be seen again */
     write_record(guard, node, actions);
 }
 
-/* Step 2, at an intact node: the newest incarnations that are known. */
+/* Step 2, at an intact node: writes the newest known incarnations. */
 static void register_incarnations(struct rl_guard *guard, struct rl_guard_node *node,
                                   struct rl_guard_actions *actions) {
     node->writing = node->record;
@@ -288,7 +287,7 @@ static void register_incarnations(struct rl_guard *guard, struct rl_guard_node *
     write_record(guard, node, actions);
 }
 
-/* A record of a later epoch was chosen: any client may bring a node up to it. */
+/* A record of a later epoch was chosen. Any client may bring a node up to it. */
 static void switch_epoch(struct rl_guard *guard, struct rl_guard_node *node,
                          struct rl_guard_actions *actions) {
     own_record(guard, node);
@@ -298,7 +297,7 @@ static void switch_epoch(struct rl_guard *guard, struct rl_guard_node *node,
     write_record(guard, node, actions);
 }
 
-/* Step 5. What the sources promised and accepted for the next epoch holds here too. */
+/* Step 5. The node takes over what the sources promised and accepted for the next epoch. */
 static void install(struct rl_guard *guard, struct rl_guard_node *node,
                     struct rl_guard_actions *actions) {
     own_record(guard, node);
@@ -326,8 +325,8 @@ static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
                     struct rl_guard_actions *actions) {
     int64_t waited_ms = (now - node->waits_since) / RL_MS,
             enough_ms = rl_guard_quarantine(guard) / RL_MS + 1;
-    if (waited_ms > enough_ms)
-        waited_ms = enough_ms; /* as a record can hold, whatever it held before */
+    /* the most that a record can hold, whatever it held before */
+    if (waited_ms > enough_ms) waited_ms = enough_ms;
     node->hand_on_pause =
         node->hand_on_pause < HAND_ON_PAUSE_MAX / 2 ? node->hand_on_pause * 2 : HAND_ON_PAUSE_MAX;
     node->hand_on_at = now + node->hand_on_pause;
@@ -340,8 +339,8 @@ static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
 
 /* ---- a node that recovers -------------------------------------------------------------------- */
 
-/* Step 2 ends. One member after the other had the registration, by what we know; but the first may
- * have lost it before the last got it, and recovered from others who had it not yet. */
+/* Step 2 ends. Our reads show that one member after the other had the registration. But the first
+ * may have lost it before the last got it, and recovered from others that did not have it yet. */
 static void begin_peek(struct rl_guard *guard, struct rl_guard_node *node) {
     node->peeks_for = node->record.loss;
     node->peeked = 0;
@@ -351,8 +350,8 @@ static void begin_peek(struct rl_guard *guard, struct rl_guard_node *node) {
         if (!(node->peeking & rl_bit(i))) continue;
         node->peek_nonces[i] = other->record.nonce;
         other->reread = true;
-        if (other->pending_op == RL_PENDING_READ)
-            other->stale = true; /* that one was sent before */
+        /* that request was sent before */
+        if (other->pending_op == RL_PENDING_READ) other->stale = true;
     }
 }
 
@@ -376,20 +375,20 @@ static bool is_registered(struct rl_guard *guard, struct rl_guard_node *node, rl
         if (same && eligibility_has_registered(other, node)) node->peeked |= rl_bit(i);
     }
     if (rl_count(node->peeked) >= guard->votes_needed) return true;
-    if (node->peeking == 0) { /* others write there too: once more, in a while */
+    if (node->peeking == 0) { /* other clients write there too: try again later */
         node->peeks_for = 0;
         node->again_at = now + RETRY_PAUSE;
     }
     return false;
 }
 
-/* Step 3 begins: by now the registration is known to be complete. Whatever the record says was
- * waited was waited after it too. */
+/* Step 3 begins: the registration is now known to be complete. The waited time in the record was
+ * also waited after it. */
 static void start_waiting(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now) {
     rl_ns since = now - node->record.waited_ms * RL_MS;
     if (node->waits_for == node->record.loss) {
-        if (since < node->waits_since)
-            node->waits_since = since; /* another agent has waited longer */
+        /* another agent has waited longer */
+        if (since < node->waits_since) node->waits_since = since;
         return;
     }
     rl_ns jitter_max = guard->quorum.ttl_max_ms * RL_MS / 16;
@@ -406,7 +405,7 @@ static void start_waiting(struct rl_guard *guard, struct rl_guard_node *node, rl
 static void finish(struct rl_guard *guard, struct rl_guard_node *node,
                    struct rl_guard_actions *actions) {
     int index = (int)(node - guard->node);
-    if (!node->waited) { /* most likely another agent has done it meanwhile */
+    if (!node->waited) { /* most likely another agent has installed it meanwhile */
         node->waited = node->reread = true;
         return;
     }
@@ -421,15 +420,15 @@ static void finish(struct rl_guard *guard, struct rl_guard_node *node,
     if (rl_count(sources) >= guard->votes_needed) install(guard, node, actions);
 }
 
-/* Another server was registered in its place. If that one lives, two are there for one member, and
- * to register again at once would go on for ever. So first we connect anew, for most likely the
- * other is behind that address by now; only if it is the same server still, and for as long as a
- * quarantine takes, it gets the place back, as one that has lost its data. */
+/* Another server was registered in this one's place. If that server lives, two servers stand for
+ * one member, and registering again at once would never end. So first we connect again, because
+ * most likely the other server is behind that address by now. Only if it is still the same server,
+ * for a whole quarantine, it gets the place back, as a server that lost its data. */
 static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                      struct rl_guard_actions *actions) {
     stop_waiting(node);
-    if (guard->installing == (int)(node - guard->node))
-        stop_installing(guard); /* others have their turn */
+    /* another node can be installed now */
+    if (guard->installing == (int)(node - guard->node)) stop_installing(guard);
     if (!node->same_again || now < node->reclaim_at || guard->leaving ||
         eligibility_is_double(guard, node))
         return;
@@ -502,7 +501,8 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
     }
 }
 
-/* Refused by this client, and soon by all: the record says so to those that have not looked yet. */
+/* Refused by this client, and soon by all others: the record shows it to clients that have not read
+ * the node's state yet. */
 static void plan_refused(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                          struct rl_guard_actions *actions) {
     if (!node->suspect || !guard->known || guard->watch_only || guard->leaving) return;
@@ -540,7 +540,7 @@ static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
 
 /* ---- when to look again ---------------------------------------------------------------------- */
 
-/* What was due by now was done in this step, or waits for an answer or for again_at. */
+/* Work that was due by now was done in this step, or waits for an answer or for again_at. */
 static void wake_by(struct rl_guard_actions *actions, rl_ns at, rl_ns now) {
     if (at > now && at < actions->wake_at) actions->wake_at = at;
 }
@@ -567,7 +567,8 @@ static void review(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now
         node->eligibility == RL_ELIGIBILITY_RECOVERING && node->waits_for == node->record.loss;
     if (node->waits_for != 0 && !waits) {
         stop_waiting(node);
-        /* Another loss: what was read for the one before was read before its wait. */
+        /* This is another loss. What was read for the loss before was read before this one's
+         * wait. */
         if (guard->installing == (int)(node - guard->node) && node->pending_op == RL_PENDING_NONE)
             stop_installing(guard);
     }
@@ -581,7 +582,8 @@ static void review(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now
     if (node->reclaim_at == RL_NEVER) node->reclaim_at = now + rl_guard_quarantine(guard);
 }
 
-/* Its votes are void then; but one client with a broken clock must not take the quorum down. */
+/* Distrusts one suspect node, whose votes are void from then on. Enough others must remain: one
+ * client with a broken clock must not take the quorum down. */
 static bool distrust_one(struct rl_guard *guard) {
     if (rl_count(rl_guard_intact(guard)) <= guard->votes_needed) return false;
     for (unsigned i = 0; i < guard->nodes; i++) {
@@ -589,8 +591,8 @@ static bool distrust_one(struct rl_guard *guard) {
         if (!node->suspect || node->distrusted || node->eligibility != RL_ELIGIBILITY_INTACT)
             continue;
         node->distrusted = true;
-        if (node->pending_op == RL_PENDING_READ)
-            node->stale = true; /* the answer may be from before */
+        /* the answer may be from before */
+        if (node->pending_op == RL_PENDING_READ) node->stale = true;
         return true;
     }
     return false;
@@ -618,12 +620,12 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     actions->changed = judge(guard, now);
     if (guard->quorum.epoch != epoch && guard->installing >= 0 &&
         guard->node[guard->installing].pending_op == RL_PENDING_NONE)
-        stop_installing(guard); /* who must be asked has changed */
+        stop_installing(guard); /* the nodes to ask have changed */
     for (unsigned i = 0; i < guard->nodes; i++) review(guard, &guard->node[i], now);
     if (guard->installing >= 0 && guard->node[guard->installing].pending_op == RL_PENDING_NONE &&
         guard->node[guard->installing].eligibility != RL_ELIGIBILITY_RECOVERING)
         stop_installing(guard);
-    /* Twice: what begins an installation may come behind the nodes that it asks. */
+    /* Two rounds: the node that begins an installation may come after the nodes that it asks. */
     for (int round = 0; round < 2; round++)
         for (unsigned i = 0; i < guard->nodes; i++) plan(guard, &guard->node[i], now, actions);
     for (unsigned i = 0; i < guard->nodes; i++) plan_wake(guard, &guard->node[i], now, actions);

@@ -2,11 +2,10 @@
  *
  * A lease: renewal, the caller's extension, loss, release. Quotations are from the Redlock page.
  *
- * Three rules others broke: an extension never sets a key that is gone (a lost lock stays lost); it
- * counts only when a majority has answered inside the validity it extends; and time is looked at
- * before any event, so that a process that was stopped past its TTL learns of the loss before it
- * believes a late vote.
- */
+ * Other implementations broke three rules. An extension never sets a missing key: a lost lock stays
+ * lost. An extension counts only when a majority has answered inside the validity that it extends.
+ * The step checks the time before any event: a process that was stopped past its TTL learns of the
+ * loss before it believes a late vote. */
 #include "core/core.h"
 
 #include <assert.h>
@@ -62,7 +61,7 @@ static rl_ns lost_at(const struct rl_lease *lease) {
     return lease->validity_end - lease->rules.lost_margin;
 }
 
-/* Neither an open round nor a caller that waits for one outlives the lease. */
+/* An open round ends with the lease, and so does the wait of a caller. */
 static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
     bool caller_waits = lease->want_ttl != 0 ||
                         (lease->round_open && lease->round_by_caller && !lease->round_proven);
@@ -74,8 +73,8 @@ static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
 
 static void lose(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     drop_rounds(lease, actions);
-    if (holding(lease))
-        actions->notices |= RL_NOTICE_LOST; /* what was never proven cannot be told lost */
+    /* a lease that was never proven cannot be reported as lost */
+    if (holding(lease)) actions->notices |= RL_NOTICE_LOST;
     move(lease, RL_LEASE_LOST, now);
 }
 
@@ -85,8 +84,8 @@ static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
     lease->renew_at = RL_NEVER;
     if (lease->rules.renew_every == 0 || now >= lost_at(lease)) return;
     lease->renew_at = base + lease->rules.renew_every;
-    /* Little was left (a slow win, a shortened last renewal): an interval that comes too late would
-     * be none. */
+    /* Little validity was left (a slow win, a shortened last renewal), so the regular interval
+     * would end too late. */
     if (lease->renew_at >= lost_at(lease)) lease->renew_at = now + (lost_at(lease) - now) / 2;
 }
 
@@ -103,8 +102,8 @@ static bool renewals_used_up(const struct rl_lease *lease) {
 }
 
 /* "the maximum number of lock reacquisition attempts should be limited, otherwise one of the
- * liveness properties is violated". The TTL to renew with, shortened so that validity ends within
- * hold_max; 0: no renewal, or no gain. */
+ * liveness properties is violated". Returns the TTL to renew with, shortened so that validity ends
+ * within hold_max. 0: no renewal, or nothing to gain. */
 static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
     rl_ns ttl = lease->terms->ttl;
     if (renewals_used_up(lease)) return 0;
@@ -112,11 +111,11 @@ static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
     rl_ns hold_left = lease->began + lease->rules.hold_max - now;
     if (ttl - rl_drift(lease->terms, ttl) <= hold_left) return ttl;
     if (hold_left < RL_MS) return 0;
-    /* Once shortened, only the drift is left to gain: not worth a round, nor the alarm should it
-     * fail. */
+    /* After the first shortened renewal only the drift is left to gain. That is worth neither a
+     * round nor the alarm if the round fails. */
     if (now + hold_left - lease->validity_end <= rl_drift(lease->terms, lease->terms->ttl))
         return 0;
-    return hold_left - hold_left % RL_MS; /* PEXPIRE speaks whole milliseconds */
+    return hold_left - hold_left % RL_MS; /* PEXPIRE takes whole milliseconds */
 }
 
 static bool beyond_limits(const struct rl_lease *lease, rl_ns ttl, rl_ns now) {
@@ -139,12 +138,12 @@ static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *a
 
 static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_ns ttl,
                        bool by_caller, rl_ns now, struct rl_actions *actions) {
-    /* A node that gets a repair in this very step has its hands full: its answer would be taken for
-     * this round's. */
+    /* A node that gets a repair in this step is not asked: its answer to the repair would be
+     * counted in this round. */
     rl_mask can_ask = event->ready & (rl_mask) ~(actions->repair | event->voided);
     rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, can_ask);
-    assert(2 * lease->round.quorum >
-           rl_count(lease->round.asked)); /* two majorities share a node */
+    /* two majorities share a node */
+    assert(2 * lease->round.quorum > rl_count(lease->round.asked));
     lease->round_open = true;
     lease->round_by_caller = by_caller;
     lease->round_proven = false;
@@ -160,8 +159,8 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
     actions->extend_ttl = ttl;
 }
 
-/* After a restart without its data a node may have our key back, but only while a majority proves
- * the lease: otherwise two clients could each repair their way to a majority. */
+/* A node that restarted without its data may get our key back, but only while a majority proves the
+ * lease. Otherwise two clients could each repair their way to a majority. */
 static void repair(struct rl_lease *lease, const struct rl_event *event,
                    struct rl_actions *actions) {
     assert(lease->round_proven && holding(lease) && rl_tally_won(&lease->round));
@@ -184,7 +183,8 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     assert(rl_count(lease->round.granted) >= lease->round.quorum);
     assert(unproven(lease) || now < lease->validity_end);
     if (unproven(lease) && validity_end <= now) {
-        round_failed(lease, now, actions); /* a majority had it, too late to say until when */
+        /* a majority extended, but too late to know until when */
+        round_failed(lease, now, actions);
         return;
     }
     bool was_proven = !unproven(lease);
@@ -197,7 +197,7 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
         actions->extend_outcome = RL_OUTCOME_OK;
     else
         actions->notices |= RL_NOTICE_RENEWED;
-    /* A caller's short extension must not push the renewal away: what it won may be nothing. */
+    /* A caller's short extension must not delay the renewal: it may have gained nothing. */
     if (!lease->round_by_caller || !was_proven || lease->round_ttl >= lease->terms->ttl)
         schedule_renewal(lease, lease->round_t1, now);
     repair(lease, event, actions);
@@ -205,7 +205,8 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
 
 static bool gone(const struct rl_lease *lease) {
     unsigned not_ours = rl_count(lease->round.denied | lease->round.absent);
-    /* A member less since the round began: lost is what no later round could win. */
+    /* The quorum shrank by a member since the round began. The lease is lost only if no later round
+     * could win. */
     unsigned quorum =
         lease->terms->quorum < lease->round.quorum ? lease->terms->quorum : lease->round.quorum;
     return lease->terms->nodes - not_ours < quorum;
@@ -218,8 +219,8 @@ static void count(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     } else if (rl_tally_won(&lease->round)) {
         round_won(lease, event, now, actions);
     } else if (gone(lease)) {
-        /* So many nodes say for certain that the key is not ours: no extension can win any more,
-         * and setting it anew would be a second lock, not this one. */
+        /* So many nodes report that the key is not ours that no extension can win. Setting the key
+         * again would be a second lock, not this one. */
         lose(lease, now, actions);
     } else if (rl_tally_hopeless(&lease->round)) {
         round_failed(lease, now, actions);
@@ -233,9 +234,9 @@ static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now
         count(lease, event, now, actions);
 }
 
-/* Guarded. What is known of the nodes has changed since they were asked: votes of those that may
- * not vote are dropped, and when the quorum grew by a member, a majority is one of before and
- * after. */
+/* Guarded. The knowledge of the nodes has changed since they were asked. Votes of nodes that are no
+ * longer eligible are dropped. When the quorum grew by a member, a majority of both the old and the
+ * new one is needed. */
 static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
     if (!lease->terms->guarded || !lease->round_open || lease->round_proven) return;
@@ -251,8 +252,8 @@ static void close_late_round(struct rl_lease *lease, rl_ns now, struct rl_action
     if (!lease->round_proven) round_failed(lease, now, actions);
 }
 
-/* One round at a time; a proven round only collects stragglers and gives way. The caller goes
- * first. */
+/* One round at a time. A proven round only waits for late answers, and gives way to the next. The
+ * caller's round goes first. */
 static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
     if (lease->round_open && !lease->round_proven) return;
@@ -284,9 +285,9 @@ static void want_extension(struct rl_lease *lease, const struct rl_event *event,
 
 /* ---- release ------------------------------------------------------------------------------ */
 
-/* A node that was never asked has nothing of ours: it counts as absent. OK: a majority deleted our
- * key. LOST: so many had it not that, whatever the silent ones hold, no majority was ours. Else
- * NO_QUORUM: the silent ones decide. */
+/* A node that was never asked has no key of ours: it counts as absent. OK: a majority deleted our
+ * key. LOST: so many nodes did not have it that no majority was ours, whatever the silent nodes
+ * hold. Else NO_QUORUM: the silent nodes decide. */
 static void count_unlocked(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     const struct rl_tally *votes = &lease->unlocking;
     unsigned not_ours = rl_count(votes->denied | votes->absent);
@@ -329,7 +330,7 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     lease->began = now;
     lease->asked = event->asked & rl_all(lease->terms->nodes);
     lease->adopted = event->validity_end == 0;
-    if (lease->adopted) return; /* proves nothing: NONE until an extension does */
+    if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
     lease->validity_end = event->validity_end;
     if (lease->rules.hold_max != 0 && now + lease->rules.hold_max < lease->validity_end)
         lease->validity_end = now + lease->rules.hold_max;
@@ -374,7 +375,7 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     case RL_EVENT_RELEASE: release(lease, now, actions); break;
     default: break;
     }
-    /* Answers that lie in the sockets are read before anyone is called late. */
+    /* Answers that wait in the sockets are read before any node counts as late. */
     if (event->type != RL_EVENT_VOTE) close_late_round(lease, now, actions);
     if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, now, actions);
     if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);

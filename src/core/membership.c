@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The operator's machine: one question after the other, and the step. What follows from the answers
- * is in membership_init.c, membership_change.c and membership_settle.c.
- */
+ * The operator's machine: its questions, one after the other, and the step. The handlers of the
+ * answers are in membership_init.c, membership_change.c and membership_settle.c. */
 #include <assert.h>
 #include <string.h>
 
@@ -15,7 +14,8 @@
 #define LAST (TO(RL_INIT_LAST) | OVER)
 #define SETTLES TO(RL_SETTLE_GATHER)
 
-/* What is done when the question of a state was answered, and where that may lead. */
+/* The handler of each state, called when its question is answered, and the states that may
+ * follow. */
 static const struct {
     const char *name;
     void (*answered)(struct rl_membership *m);
@@ -94,7 +94,7 @@ const char *rl_membership_state_name(enum rl_membership_state state) { return st
 static void move(struct rl_membership *m, enum rl_membership_state to) {
     assert(states[m->state].to & TO(to));
     assert(m->stage == RL_STAGE_NONE);
-    /* Nothing is decided, raised or marked on the word of fewer than a majority. */
+    /* A decision, a raise or a mark needs a majority of answers. */
     if (to == RL_CHANGE_ACCEPT) assert(rl_count(m->held) >= m->view.votes_needed && m->ballot != 0);
     if (to == RL_SWITCH_PEEK && m->state == RL_CHANGE_ACCEPTED) assert(m->chosen.kind != 0);
     m->state = to;
@@ -132,7 +132,7 @@ void rl_membership_init(struct rl_membership *m, const struct rl_membership_wish
 
 /* ---- chance and results ---------------------------------------------------------------------- */
 
-/* splitmix64, seeded anew by every event. */
+/* splitmix64; every event brings a new seed. */
 static uint64_t draw(struct rl_membership *m) {
     uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -204,7 +204,7 @@ rl_ns membership_quarantine(const struct rl_membership *m, int64_t ttl_ms) {
     return ttl_ms * RL_MS + rl_drift(&terms, ttl_ms * RL_MS);
 }
 
-/* The only quorum that the records name; 0: none, or there are two. */
+/* The only quorum that the records name; 0: there is none, or there are two. */
 static uint64_t only_quorum(const struct rl_membership *m) {
     uint64_t id = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
@@ -258,7 +258,7 @@ void membership_peek_again(struct rl_membership *m, enum rl_membership_state sta
     membership_peek(m, state, (rl_ns)(draw(m) % (uint64_t)(most + 1)));
 }
 
-/* What lost its data must not be written down as intact, under whichever identity it has now. */
+/* A node that lost its data must not get an intact record, whichever identity it has now. */
 static bool may_write(const struct rl_membership *m, unsigned node) {
     const struct rl_guard_node *at = &m->view.node[node];
     return at->up &&
@@ -278,12 +278,12 @@ static void prepare(struct rl_membership *m, struct rl_guard_node *at, bool floo
     at->floor = floor ? m->view.floor : NULL;
 }
 
-/* A question to nobody is answered at once. */
+/* A question without nodes is answered at once. */
 static void put(struct rl_membership *m, enum rl_membership_ask what, rl_mask nodes) {
     m->asking = what;
     m->pending = nodes;
     m->looks = false;
-    m->stage = RL_STAGE_PAUSE; /* it goes out with the step's actions */
+    m->stage = RL_STAGE_PAUSE; /* the question goes out with the step's actions */
     m->wake_at = m->now;
 }
 
@@ -355,8 +355,8 @@ static void written(struct rl_membership *m, unsigned node, bool done) {
     m->written |= rl_bit(node);
 }
 
-/* What the fences are worth depends on the data: they count only if these are still the ones that
- * the record was read of. */
+/* Fences depend on the node's data. They count only if the data are still those of the record's
+ * read. */
 static void fences_came(struct rl_membership *m, const struct rl_membership_event *event) {
     const struct rl_guard_node *at = &m->view.node[event->node];
     if (strcmp(event->replid, at->replid) != 0 || event->evicted != at->evicted) return;
@@ -369,7 +369,7 @@ static void fences_came(struct rl_membership *m, const struct rl_membership_even
         if (event->fences[i] > m->view.floor[i]) m->view.floor[i] = event->fences[i];
 }
 
-/* What answers an earlier question comes too late. */
+/* An answer to an earlier question is too late. */
 static void take(struct rl_membership *m, const struct rl_membership_event *event) {
     rl_mask bit = rl_bit(event->node);
     if (m->stage != RL_STAGE_ANSWERS || event->question != m->question || !(m->pending & bit))
@@ -384,8 +384,8 @@ static void take(struct rl_membership *m, const struct rl_membership_event *even
         record_came(&m->view.node[event->node], event);
         m->old = event->old ? m->old | bit : m->old & (rl_mask)~bit;
     } else if (strcmp(event->run_id, m->view.node[event->node].run_id) != 0) {
-        /* A server that has started anew under the same address may have an older record and older
-         * fences: its answer counts only if it is the server that was meant. */
+        /* A server that restarted under the same address may have an older record and older fences.
+         * Its answer counts only if it is the server that was meant. */
     } else if (answers == RL_ASK_WRITE) {
         written(m, event->node, event->done);
     } else {
@@ -395,7 +395,7 @@ static void take(struct rl_membership *m, const struct rl_membership_event *even
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-/* What was known of a node before does not count when it cannot be asked now. */
+/* Earlier knowledge of a node does not count when the node cannot be asked now. */
 static void read_all(struct rl_membership *m, struct rl_membership_actions *actions) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         struct rl_guard_node *at = &m->view.node[i];
@@ -404,7 +404,7 @@ static void read_all(struct rl_membership *m, struct rl_membership_actions *acti
     ask(m, RL_ASK_READ, m->ready & rl_all(m->wish.nodes), actions);
 }
 
-/* The question was answered as far as it ever is. */
+/* The question has all the answers that it will get. */
 static void answered(struct rl_membership *m) {
     m->stage = RL_STAGE_NONE;
     m->pending = 0;
@@ -415,7 +415,7 @@ static void answered(struct rl_membership *m) {
 
 static bool is_due(const struct rl_membership *m) { return m->now >= m->wake_at; }
 
-/* One stage further. False: it waits for an event. */
+/* Moves one stage further. False: it waits for an event. */
 static bool advance(struct rl_membership *m, const struct rl_membership_event *event,
                     struct rl_membership_actions *actions) {
     switch (m->stage) {

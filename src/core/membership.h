@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The operator's half of guarded mode: init, add and remove, and settling what they begin. Pure, as
- * core.h is: what the nodes answer and the time come in; what to ask them, what to report and when
- * to wake come out.
+ * The operator's half of guarded mode: init, add and remove, and settling the epochs that they
+ * begin. Pure, as core.h is. The nodes' answers and the time come in. Questions to nodes, reports
+ * and a time to wake go out.
  *
- * The machine puts one question at a time, to several nodes at once, and goes on when all have
- * answered or `answer_timeout` has passed. Whatever it writes is a compare-and-set on what it read,
- * so it holds no lock between two questions: it can be interrupted anywhere, and another operator
- * goes on from what the records say.
+ * The machine asks one question at a time, of several nodes at once. It continues when all have
+ * answered or `answer_timeout` has passed. Each write is a compare-and-set on what was read, so the
+ * machine holds no lock between two questions. It can be interrupted anywhere, and another operator
+ * continues from the records.
  *
- * Source of the rules: docs/guarded.md, membership.
- */
+ * Source of the rules: docs/guarded.md, membership. */
 #ifndef RL_MEMBERSHIP_H
 #define RL_MEMBERSHIP_H
 
@@ -21,22 +20,24 @@ enum rl_membership_kind { RL_MEMBERSHIP_INIT = 1, RL_MEMBERSHIP_ADD, RL_MEMBERSH
 /* What the operator asks for. */
 struct rl_membership_wish {
     enum rl_membership_kind kind;
-    unsigned nodes;       /* that the client lists */
-    unsigned node;        /* ADD: which of them */
+    unsigned nodes;       /* how many the client lists */
+    unsigned node;        /* ADD: the node to add */
     uint64_t id;          /* REMOVE: the member */
     rl_mask url_too_long; /* nodes with a URL longer than a record keeps */
-    uint64_t quorum_id; /* pinned, or taken by the client; 0: the only one that the records name */
-    bool pinned;        /* by the operator */
-    bool never_used;    /* INIT: no lock was ever held on these servers */
+    /* pinned by the operator, or decided by the client; 0: the only one that the records name */
+    uint64_t quorum_id;
+    bool pinned;                           /* the operator pinned it */
+    bool never_used;                       /* INIT: no lock was ever held on these servers */
     int64_t ttl_max_ms, ttl_max_before_ms; /* INIT; 0: not given */
-    int64_t ttl_max_ms_default;            /* INIT: of a new quorum, where nothing else says it */
-    int64_t fence_floor;                   /* INIT */
+    int64_t ttl_max_ms_default;
+    /* INIT: for a new quorum, where neither records nor operator give one */
+    int64_t fence_floor; /* INIT */
     uint32_t drift_ppm;
     rl_ns drift_fixed;
-    rl_ns answer_timeout; /* of one question, and of waiting for the nodes to be connected */
+    rl_ns answer_timeout; /* for one question, and for waiting until the nodes are connected */
 };
 
-/* Why not. X(name, class); the front end has a text for each. */
+/* The reason for a failure. X(name, class); the front end has a text for each. */
 #define RL_PROBLEMS(X)                                                                             \
     X(NONE, NONE)                                                                                  \
     X(NO_RANDOM, SYSTEM)                 /* the event brought no random bits */                    \
@@ -49,7 +50,7 @@ struct rl_membership_wish {
     X(TOO_OLD, NO_QUORUM)                                                                          \
     X(UNFIT, NO_QUORUM)                                                                            \
     /* A change must not be made. */                                                               \
-    X(TWO_QUORUMS, TWO_QUORUMS) /* node, id[0]: the one that is meant */                           \
+    X(TWO_QUORUMS, TWO_QUORUMS) /* node, id[0]: the quorum that is meant */                        \
     X(NO_RECORD, NO_QUORUM)                                                                        \
     X(NO_RECORD_OF, NO_QUORUM)     /* id[0] */                                                     \
     X(MAJORITY_UNHEARD, NO_QUORUM) /* node */                                                      \
@@ -97,7 +98,7 @@ enum rl_problem_class {
     RL_CLASS_NONE = 0,
     RL_CLASS_BAD_ARGUMENT,
     RL_CLASS_CONFLICT,
-    RL_CLASS_NO_QUORUM, /* nodes are not as they should be: another try may find them otherwise */
+    RL_CLASS_NO_QUORUM, /* nodes are not in the needed state; another try may succeed */
     RL_CLASS_TWICE_LISTED,
     RL_CLASS_TWO_QUORUMS,
     RL_CLASS_SYSTEM
@@ -117,92 +118,98 @@ struct rl_problem {
 enum rl_membership_event_type {
     RL_MEMBERSHIP_BEGIN,
     RL_MEMBERSHIP_GATHERED, /* every node is connected, or its last try to connect has failed */
-    RL_MEMBERSHIP_RECORD,   /* `node` said what it is, then answered a read: `record`, NULL: it has
-                               none, or one of a format beyond us (`unreadable`) */
-    RL_MEMBERSHIP_WRITTEN,  /* `node` answered a write: `done`, or its nonce was another */
-    RL_MEMBERSHIP_FENCES,   /* `node` answered for its fences, NULL: there are none of that name;
-                               then said what it is */
-    RL_MEMBERSHIP_FAILED,   /* `node` did not answer what it was asked */
+    /* `node` reported its server info, then answered a read with `record`. NULL: it has no record,
+     * or one of an unknown format (`unreadable`). */
+    RL_MEMBERSHIP_RECORD,
+    /* `node` answered a write: `done`, or the nonce was not the expected one */
+    RL_MEMBERSHIP_WRITTEN,
+    /* `node` answered a read of its fences, then reported its server info. NULL: there are none of
+     * that name. */
+    RL_MEMBERSHIP_FENCES,
+    RL_MEMBERSHIP_FAILED, /* `node` did not answer its question */
     RL_MEMBERSHIP_TICK
 };
 
 struct rl_membership_event {
     enum rl_membership_event_type type;
     uint8_t node;
-    uint32_t question;    /* of answers: which one it answers; those to earlier ones do not count */
-    rl_mask ready, twice; /* every event: nodes that can be asked; nodes that are a server that the
-                             list has already */
+    /* Answers: the question that they answer. Answers to earlier questions do not count. */
+    uint32_t question;
+    /* Every event: nodes that can take a question; nodes whose server is already in the list. */
+    rl_mask ready, twice;
     bool done, unreadable, unfit, old;
     const char *run_id; /* RECORD, WRITTEN, FENCES: of the server that answered, ... */
-    const char *replid; /* RECORD, FENCES: ... and what it said of itself */
+    const char *replid; /* RECORD, FENCES: ... and its replication id */
     uint64_t evicted;
     const struct rl_record *record;
     const int64_t *fences; /* RL_STRIPES */
-    uint64_t random;       /* every event: 64 fresh random bits; 0: there are none */
-    int64_t wall_us;       /* every event: the wall clock in microseconds; 0: it is out of range */
+    uint64_t random;       /* every event: 64 fresh random bits; 0: none could be drawn */
+    int64_t wall_us;       /* every event: the wall clock in microseconds; 0: out of range */
 };
 
 enum rl_membership_ask {
     RL_ASK_NOTHING = 0,
-    RL_ASK_GATHER, /* say GATHERED as soon as it is so */
-    RL_ASK_READ,   /* what it is, and the record behind it */
-    RL_ASK_WRITE,  /* view.node[].writing, by the server of its run_id, if the nonce is still
-                      .expected; .was_kept and .floor as the guard's */
-    RL_ASK_FENCES  /* by the server of view.node[].run_id, of record.nonce or of the kept name, and
-                      what it is behind them */
+    RL_ASK_GATHER, /* send GATHERED as soon as it holds */
+    RL_ASK_READ,   /* the server info, then the record */
+    /* Write view.node[].writing, on the server with its run_id, if the nonce is still `.expected`;
+     * `.was_kept` and `.floor` as in the guard. */
+    RL_ASK_WRITE,
+    /* Read the fences of record.nonce, or of the kept name, on the server of view.node[].run_id;
+     * then the server info. */
+    RL_ASK_FENCES
 };
 
 enum rl_membership_report {
     RL_REPORT_NOTHING = 0,
     RL_REPORT_WRITING,
-    RL_REPORT_WAITING, /* until every lock of before has ended */
+    RL_REPORT_WAITING, /* until every earlier lock has ended */
     RL_REPORT_ASKING,
     RL_REPORT_SWITCHING,
     RL_REPORT_GATHERING, /* until a majority is intact */
-    RL_REPORT_SETTLING   /* until the locks of before the change have ended */
+    RL_REPORT_SETTLING   /* until the locks from before the change have ended */
 };
 
 struct rl_membership_actions {
     enum rl_membership_ask ask;
     uint32_t question;
     rl_mask nodes;
-    bool kept; /* FENCES: of the kept name */
+    bool kept; /* FENCES: those of the kept name */
     enum rl_membership_report report;
-    rl_ns left; /* of the wait that is reported; -1: not known */
-    bool over;  /* `problem` is the result; no more is to be stepped */
+    rl_ns left; /* of the reported wait; -1: unknown */
+    bool over;  /* `problem` is the result; do not step the machine again */
     rl_ns wake_at;
 };
 
 enum rl_membership_state {
     RL_MEMBERSHIP_IDLE = 0,
     /* init */
-    RL_INIT_PEEK,    /* what is there? */
-    RL_INIT_CLAIM,   /* every node is written down as recovering */
-    RL_INIT_WAIT,    /* until every lock of before has ended */
-    RL_INIT_FLOOR,   /* the highest fences */
-    RL_INIT_INSTALL, /* all are made intact */
-    RL_INIT_REVIEW,  /* where no answer came: who has it? */
-    RL_FINISH_TAKE,  /* a majority is intact: what another init has left is taken in ... */
+    RL_INIT_PEEK,    /* read what is there */
+    RL_INIT_CLAIM,   /* write every node's record as recovering */
+    RL_INIT_WAIT,    /* until every earlier lock has ended */
+    RL_INIT_FLOOR,   /* read the highest fences */
+    RL_INIT_INSTALL, /* make all records intact */
+    RL_INIT_REVIEW,  /* after missing answers: whose record is on the node? */
+    RL_FINISH_TAKE,  /* a majority is intact: take over what another init left ... */
     RL_FINISH_FENCES,
-    RL_FINISH_INSTALL, /* ... and the others are installed */
+    RL_FINISH_INSTALL, /* ... and install the other nodes */
     RL_FINISH_REVIEW,
     RL_FINISH_PEEK,
     RL_INIT_LAST,
     /* a change */
     RL_CHANGE_PEEK,
     RL_CHANGE_PROMISE,
-    RL_CHANGE_PROMISED, /* did all promises stand at one moment? */
+    RL_CHANGE_PROMISED, /* were all promises in place at the same time? */
     RL_CHANGE_ACCEPT,
     RL_CHANGE_ACCEPTED,
     RL_SWITCH_PEEK,
     RL_SWITCH_WRITE,
     RL_SWITCH_SEEN,
-    RL_SWITCH_CLAIM, /* an added node is written down as one that lost its data */
+    RL_SWITCH_CLAIM, /* write the added node's record as that of a node that lost its data */
     RL_ADDED_PEEK,
     RL_ADDED_CLAIM,
     RL_ADDED_SEEN,
     /* settling */
-    RL_SETTLE_GATHER, /* the witnesses: members of the epoch before that have switched */
+    RL_SETTLE_GATHER, /* find the witnesses: members of the epoch before that have switched */
     RL_SETTLE_WAIT,
     RL_SETTLE_PEEK,
     RL_SETTLE_FENCES,
@@ -214,12 +221,12 @@ enum rl_membership_state {
 };
 const char *rl_membership_state_name(enum rl_membership_state state);
 
-/* What an init is to write, once it may. */
+/* What an init will write. */
 struct rl_membership_plan {
-    struct rl_record record;    /* what all nodes get, but for what is a node's own */
-    bool never_intact;          /* whatever is there was left by an init that came to nothing */
-    int64_t longest_ttl_max_ms; /* locks that may be held there have ended when it has passed; 0:
-                                   none is known */
+    struct rl_record record; /* the same for all nodes, except a node's own fields */
+    bool never_intact;       /* all records there were left by an init that did not finish */
+    /* After this time all locks that may be held there have ended. 0: no ttl_max is known. */
+    int64_t longest_ttl_max_ms;
 };
 
 struct rl_membership {
@@ -229,56 +236,57 @@ struct rl_membership {
     /* The question under way. */
     enum { RL_STAGE_NONE, RL_STAGE_PAUSE, RL_STAGE_GATHER, RL_STAGE_ANSWERS } stage;
     enum rl_membership_ask asking;
-    bool looks; /* a pause is followed by a look, being gathered by reading */
+    bool looks; /* a pause, then a peek: the machine gathers by reading */
     uint32_t question;
-    rl_mask pending; /* nodes that are yet to answer */
+    rl_mask pending; /* nodes that have not answered yet */
     bool kept;
-    /* What came of the last one. */
+    /* The results of the last question. */
     rl_mask written, denied;
-    rl_mask reported, without; /* fences; none of that name */
-    rl_ns looked_at;           /* when the last look began */
-    /* Of this step. */
+    rl_mask reported, without; /* fences were read; no fences of that name */
+    rl_ns looked_at;           /* when the last peek began */
+    /* Valid during one step. */
     rl_ns now, wake_at;
     enum rl_membership_report report;
     rl_ns report_left;
     uint64_t random;
-    bool seeded;    /* by this event */
-    bool no_random; /* some id or nonce could not be drawn: nothing is written from then on */
+    bool seeded;    /* this event brought random bits */
+    bool no_random; /* An id or nonce could not be drawn. From then on nothing is written. */
     int64_t wall_us;
     rl_mask ready, twice;
-    rl_mask old;        /* older than records are */
-    uint64_t quorum_id; /* that is meant; 0: the only one that the records name */
-    /* What the records say together. A node is `up` when its last reading was answered; what it
-     * said before does not count. `floor` is what stripes are raised to. */
+    rl_mask old;        /* servers too old for records */
+    uint64_t quorum_id; /* the quorum that is meant; 0: the only one that the records name */
+    /* What the records say together. A node is `up` when it answered its last read; earlier answers
+     * do not count. `floor` is the value to which stripes are raised. */
     struct rl_guard view;
-    uint64_t nonces[RL_NODES_MAX]; /* of what was written, to be seen again */
-    rl_mask held;                  /* nodes that took it */
+    uint64_t nonces[RL_NODES_MAX]; /* of the records that were written, to recognise them later */
+    rl_mask held;                  /* nodes that took the write */
     /* A change. */
     struct rl_change wanted, chosen;
-    bool made;    /* some acceptor may know of it: then others may bring it to its end */
-    bool begun;   /* an accepted one was seen: no other is proposed */
-    bool claimed; /* the member that is to be added was one already, and has got its place again */
+    bool made;    /* some acceptor may have accepted it, so another operator may complete it */
+    bool begun;   /* an accepted change was found, so no other is proposed */
+    bool claimed; /* the member to be added was a member already, and has its place again */
     uint64_t ballot;
-    uint32_t epoch; /* that the switch, or the settling, is from */
+    uint32_t epoch; /* the epoch that the switch, or the settling, starts from */
     unsigned tries, refused, switches;
     /* Settling. */
     struct {
-        bool known, begun; /* which change made the epoch; and it was found, not made by this run */
+        /* the change that made the epoch is known; it was found, not made by this run */
+        bool known, begun;
         struct rl_change last;
         uint32_t epoch;
         rl_mask witnesses;
         unsigned needed, rounds, tries;
         char run_id[RL_NODES_MAX][RL_RUN_ID_BYTES]; /* of the witnesses */
-        rl_ns seen[RL_NODES_MAX];                   /* not before this */
+        rl_ns seen[RL_NODES_MAX];                   /* nothing read before this time counts */
         rl_ns until, reported_at;
         rl_mask done;
     } settling;
     /* An init. */
     struct rl_membership_plan plan;
-    rl_mask left; /* nodes that are yet to be finished */
+    rl_mask left; /* nodes that are not finished yet */
 };
 
-/* The front end then writes the nodes' URLs into view.node[].url, ahead of BEGIN. */
+/* After it and before BEGIN the front end writes the nodes' URLs into view.node[].url. */
 void rl_membership_init(struct rl_membership *machine, const struct rl_membership_wish *wish);
 void rl_membership_step(struct rl_membership *machine, const struct rl_membership_event *event,
                         rl_ns now, struct rl_membership_actions *actions);

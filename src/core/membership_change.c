@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One change of the membership, a decree of consensus with the members as acceptors. An acceptor's
- * state is in its record, so a promise or an acceptance is a compare-and-set like every other: it
- * is done over exactly what was read, and nothing came between a promise and the acceptance that
- * counts on it.
- */
+ * One change of the membership: a decree of consensus, with the members as acceptors. An acceptor's
+ * state is in its record. So a promise or an acceptance is a compare-and-set like every other
+ * write. It applies to exactly what was read: no other write came between a promise and the
+ * acceptance that relies on it. */
 #include <assert.h>
 #include <string.h>
 
@@ -12,7 +11,7 @@
 
 #define ROUNDS 30
 
-/* The id of a member to be added is drawn anew by each run: its URL says what is wanted. */
+/* Each run draws a new id for the member to add. Its URL identifies what the operator wants. */
 static bool is_same(const struct rl_change *a, const struct rl_change *b) {
     if (a->kind != b->kind) return false;
     return a->kind == RL_CHANGE_ADD ? strcmp(a->url, b->url) == 0 : a->id == b->id;
@@ -27,7 +26,7 @@ static bool adds(const struct rl_membership *m) { return m->wish.kind == RL_MEMB
 
 /* ---- one try --------------------------------------------------------------------------------- */
 
-/* It came to nothing, or what others began is out of the way now. */
+/* The try failed, or an earlier operator's change is now complete. */
 static void try_again(struct rl_membership *m) {
     if (++m->tries == ROUNDS) {
         membership_problem(m, RL_PROBLEM_OTHERS_CHANGE);
@@ -37,7 +36,7 @@ static void try_again(struct rl_membership *m) {
     membership_peek_again(m, RL_CHANGE_PEEK, m->tries);
 }
 
-/* Nodes that are written to by others at this very moment look as if they did not vote. */
+/* A node that another operator writes to right now looks like one that did not vote. */
 static void refused(struct rl_membership *m) {
     if (rl_problem_class(m->problem.kind) != RL_CLASS_NO_QUORUM || ++m->refused == 3)
         membership_end(m);
@@ -57,7 +56,7 @@ static bool choose_wanted(struct rl_membership *m) {
     return true;
 }
 
-/* The highest one that was accepted; false: none was. */
+/* The accepted change with the highest ballot; false: none was accepted. */
 static bool find_accepted(const struct rl_membership *m, rl_mask nodes, struct rl_change *change) {
     uint64_t highest = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
@@ -69,7 +68,7 @@ static bool find_accepted(const struct rl_membership *m, rl_mask nodes, struct r
     return highest > 0;
 }
 
-/* The change that made the epoch that is there, if a record says so: "Which change made epoch e + 1
+/* The change that made the present epoch, if a record names it: "Which change made epoch e + 1
  * stays readable there, as `accepted` with ballot 0." */
 static bool find_last(const struct rl_membership *m, struct rl_change *last) {
     rl_mask intact = membership_intact(m);
@@ -91,8 +90,8 @@ static void settle_begun(struct rl_membership *m) {
     membership_settle(m, known ? &last : NULL);
 }
 
-/* Above all that were seen. The lower bits keep two operators apart; the compare-and-set would as
- * well. */
+/* Above every ballot that was seen. The lower bits keep two operators apart; the compare-and-set
+ * alone would as well. */
 static uint64_t next_ballot(struct rl_membership *m) {
     uint64_t highest = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
@@ -115,7 +114,7 @@ static void promise(struct rl_membership *m) {
     membership_write(m, RL_CHANGE_PROMISE, membership_intact(m), false);
 }
 
-/* A server that was a member once: nobody but us would give it its new place. */
+/* A server that was a member before: only this run gives it its new place. */
 static bool lacks_claim(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = membership_record_at(m, node), *quorum = &m->view.quorum;
     if (!record || record->quorum_id != quorum->quorum_id) return false;
@@ -157,7 +156,8 @@ void membership_change_looked(struct rl_membership *m) {
         refused(m);
         return;
     }
-    /* Ahead of settling, for it may need this member; what it carries counts for nothing. */
+    /* This comes before settling, because settling may need this member. Its data counts for
+     * nothing. */
     if (adds(m) && !m->claimed && lacks_claim(m, m->wish.node)) {
         m->claimed = true;
         claim_again(m);
@@ -183,23 +183,23 @@ void membership_change_looked(struct rl_membership *m) {
 
 /* ---- the decree ------------------------------------------------------------------------------ */
 
-/* Promises, or acceptances: "read once more: unchanged, all stood at one moment". Else an acceptor
- * that forgot one of ours may have promised another, and a later ballot finds what both of us have
- * accepted. Reads the others too, for what is to be checked next. */
+/* Promises or acceptances: "read once more: unchanged, all stood at one moment". Otherwise an
+ * acceptor that lost our write may have promised another ballot, and a later ballot might find
+ * changes of both operators accepted. The read includes the other nodes, for the next check. */
 void membership_change_written(struct rl_membership *m) {
     membership_remember(m, m->written);
     membership_peek(m, m->state == RL_CHANGE_PROMISE ? RL_CHANGE_PROMISED : RL_CHANGE_ACCEPTED, 0);
 }
 
-/* Members may have lost their data since the decree began: those of e may still agree, and those
- * that are left of e + 1 be too few for good. "A promise does no harm"; "what is accepted is never
- * taken back". */
+/* Members may have lost their data since the decree began. Those of e could still agree, while too
+ * few of e + 1 remain, for good. "A promise does no harm"; "what is accepted is never taken
+ * back". */
 static bool check_once_more(struct rl_membership *m) {
     return membership_check_members(m) && membership_check_change(m);
 }
 
-/* Only where the promise of this ballot is still the newest record: an acceptor that has lost and
- * found its state since is not one of ours. */
+/* Accepts only where the promise of this ballot is still the newest record. An acceptor that lost
+ * and regained its state since then does not count. */
 static void accept(struct rl_membership *m) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         struct rl_record *to = &m->view.node[i].writing;
@@ -218,7 +218,7 @@ void membership_change_promised(struct rl_membership *m) {
     }
     /* "If one of them has accepted a change, that change is finished instead." */
     if (!find_accepted(m, m->held, &m->chosen)) {
-        if (m->begun) { /* whether ours may be made was not looked at */
+        if (m->begun) { /* whether our change is allowed was not checked */
             try_again(m);
             return;
         }
@@ -247,15 +247,15 @@ void membership_change_accepted(struct rl_membership *m) {
 
 /* ---- the switch ------------------------------------------------------------------------------ */
 
-/* The record of the next epoch says which change has made it, for the operator who settles it. */
+/* The record of the next epoch names the change that made it, for the operator that settles it. */
 static bool next_record(struct rl_record *record, const struct rl_change *change) {
     if (!rl_record_change(record, change)) return false;
     record->accepted = *change;
     return true;
 }
 
-/* "every node gets the record of e + 1". One that has it is enough for all that follows: any client
- * that meets it brings up the others. */
+/* "every node gets the record of e + 1". One node that has it is enough for all that follows: any
+ * client that reads it updates the other nodes. */
 void membership_switch_looked(struct rl_membership *m) {
     rl_mask nodes = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
@@ -271,8 +271,8 @@ void membership_switch_looked(struct rl_membership *m) {
 
 void membership_switch_written(struct rl_membership *m) { membership_peek(m, RL_SWITCH_SEEN, 0); }
 
-/* The decree is in force, or cannot be told to anybody. By now others may have gone on from there.
- */
+/* The decree is in force, or it cannot be written to any node. By now other clients may have
+ * continued from it. */
 static void switch_ended(struct rl_membership *m) {
     if (!m->view.known || m->view.quorum.epoch <= m->epoch) {
         membership_problem(m, RL_PROBLEM_NOT_SWITCHED)->change = m->chosen;
@@ -307,8 +307,8 @@ void membership_switch_claimed(struct rl_membership *m) {
         switch_again(m);
 }
 
-/* A node that was added begins as one that lost its data. An agent that finds it empty writes the
- * same, but by its URL. */
+/* An added node begins as one that lost its data. An agent that finds it empty writes the same
+ * record, but finds its place by URL. */
 static void claim_added(struct rl_membership *m, enum rl_membership_state state,
                         const struct rl_change *change) {
     const struct rl_record *quorum = &m->view.quorum;
@@ -344,7 +344,7 @@ void membership_added_seen(struct rl_membership *m) {
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* What others began is finished now: it may be what is wanted here. */
+/* A change that another operator began is now complete. It may be the wanted one. */
 static void settled_begun(struct rl_membership *m) {
     if (!m->settling.known || !is_same(&m->settling.last, &m->wanted))
         try_again(m);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What is refused: servers that are not fit, and changes that would do harm.
- */
+ * The conditions: a server must be fit, and a change must do no harm. */
 #include <string.h>
 
 #include "core/membership_inside.h"
@@ -106,7 +105,7 @@ bool membership_check_change(struct rl_membership *m) {
                                            : check_remove(m, m->wanted.id);
 }
 
-/* Nodes of two quorums are a mistake in the list, unless the operator has said which is meant. */
+/* Nodes of two quorums are a mistake in the list, unless the operator has pinned one of them. */
 static bool check_one_quorum(struct rl_membership *m) {
     uint64_t id = m->view.known ? m->view.quorum.quorum_id : 0;
     for (unsigned i = 0; i < m->wish.nodes && !m->wish.pinned; i++) {

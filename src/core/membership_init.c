@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Init: records where there are none, or over those of a quorum that has lost its data for good.
+ * Init writes records where there are none, or over those of a quorum that has lost its data for
+ * good.
  *
- * First every node is written down as recovering: from then on none votes. Then every lock that was
- * held before ends. Then all are made intact, with fences above everything that was found.
- * Interrupted before the last step, it has left nodes that do not vote, and is begun again; within
- * the last step, nodes that are intact and some that are not yet, and the next run installs these.
- */
+ * First it sets every record to recovering: from then on no node votes. Then it waits until every
+ * earlier lock has ended. Then it makes all records intact, with fences above everything that was
+ * found. If it is interrupted before the last step, the nodes do not vote, and init can start
+ * again. If it is interrupted in the last step, some nodes are intact and others are not, and the
+ * next run installs the others. */
 #include <string.h>
 
 #include "core/membership_inside.h"
 
-#define TRIES 10 /* where others write at the same time */
+#define TRIES 10 /* for writes that collide with another writer's */
 #define PEEK_EVERY (1000 * RL_MS)
 
 static rl_mask all(const struct rl_membership *m) { return rl_all(m->wish.nodes); }
 
 /* ---- may it begin? --------------------------------------------------------------------------- */
 
-/* Nodes that the init of this very epoch has left recovering, of the servers that it knew. */
+/* Nodes that the init of this epoch left recovering, on the servers that it knew. */
 static rl_mask left_by_init(const struct rl_membership *m) {
     const struct rl_record *quorum = &m->view.quorum;
     rl_mask nodes = 0;
@@ -80,8 +81,8 @@ void membership_init_looked(struct rl_membership *m) {
 
 /* ---- in between ------------------------------------------------------------------------------ */
 
-/* Until it is over a record says the longest ttl_max that is known: where we are interrupted, it is
- * all that the next init may find of the quorum that was there. */
+/* Until the init ends, a record carries the longest known ttl_max. If this run is interrupted, the
+ * next init may find nothing else of the earlier quorum. */
 static void begin_anew(struct rl_membership *m) {
     const struct rl_membership_plan *plan = &m->plan;
     if (m->wish.never_used && !plan->never_intact) {
@@ -90,7 +91,7 @@ static void begin_anew(struct rl_membership *m) {
         return;
     }
     membership_plan_records(m);
-    /* Where every record is gone, only the operator knows how long the locks of the lost quorum may
+    /* When every record is gone, only the operator knows how long the locks of the lost quorum may
      * last. "There is no default for the wait." */
     if (!m->wish.never_used && plan->longest_ttl_max_ms == 0) {
         membership_problem(m, RL_PROBLEM_WAIT_UNKNOWN);
@@ -128,15 +129,15 @@ void membership_init_claimed(struct rl_membership *m) {
         return;
     }
     membership_remember(m, all(m));
-    /* "for servers on which no lock was ever held" nothing has to end. */
+    /* "for servers on which no lock was ever held" there is nothing to wait for. */
     m->settling.until = m->now;
     if (!m->wish.never_used)
         m->settling.until += membership_quarantine(m, m->plan.longest_ttl_max_ms);
     wait_on(m);
 }
 
-/* Each node still carries what was written there. One that could not be asked just now is asked
- * again, but at the end all must have been. */
+/* Each node must still carry the record that was written there. A node that cannot be asked now is
+ * asked again, but before the end every node must have answered. */
 void membership_init_watched(struct rl_membership *m) {
     rl_mask unchanged = membership_unchanged(m, all(m));
     int unheard = membership_unheard(m);
@@ -178,15 +179,15 @@ static void install(struct rl_membership *m, enum rl_membership_state state, rl_
     membership_write(m, state, nodes, true);
 }
 
-/* An answer may have been lost, not the write: so where some node is not known to have our record,
- * all are read once more. */
+/* An answer may have been lost, and not the write. So where a node is not known to have our record,
+ * all nodes are read again. */
 static void review(struct rl_membership *m, enum rl_membership_state state) {
     for (unsigned i = 0; i < m->wish.nodes; i++) m->nonces[i] = m->view.node[i].writing.nonce;
     membership_peek(m, state, 0);
 }
 
-/* By now the fences that were anywhere lie under the kept name: recovering records took them there.
- * Tokens begin above them, above fence_floor and the wall clock. */
+/* By now all fences are under the kept name: recovering records moved them there. Tokens begin
+ * above them, above fence_floor and above the wall clock. */
 void membership_init_floored(struct rl_membership *m) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         if ((m->reported | m->without) & rl_bit(i)) continue;
@@ -219,8 +220,8 @@ static void fail_left(struct rl_membership *m) {
     membership_end(m);
 }
 
-/* What a majority was given by us, the floor too, holds for a node that was made intact by another.
- */
+/* What we wrote to a majority, the floor included, also holds for a node that another client made
+ * intact. */
 void membership_init_reviewed(struct rl_membership *m) {
     rl_mask written = m->written | membership_unchanged(m, all(m));
     m->left = all(m) & (rl_mask)~written;
@@ -234,13 +235,11 @@ void membership_init_reviewed(struct rl_membership *m) {
 
 /* ---- finishing ------------------------------------------------------------------------------- */
 
-/* A majority is intact: by a run before this one that came to its last step, or by this one. A node
- * that is not intact yet has never voted in this epoch, so there is nothing that it could have
- * forgotten. Every client brings such a node back as well, and the one that writes first makes the
- * other read again.
+/* A majority is intact, through this run or an earlier one that reached the last step. A node that
+ * is not intact yet has never voted in this epoch, so it has forgotten nothing. Every client also
+ * recovers such a node. The one that writes first makes the other read again.
  *
- * To the quorum that came about, nodes where another init was faster are members without their
- * data. */
+ * To the new quorum, nodes where another init was faster are members without their data. */
 static void take_over(struct rl_membership *m) {
     rl_mask nodes = 0;
     m->left &= (rl_mask)~membership_intact(m);

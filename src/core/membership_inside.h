@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of membership.h: what the files of the machine share.
- */
+ * The inside of membership.h: what the files of the machine share. */
 #ifndef RL_MEMBERSHIP_INSIDE_H
 #define RL_MEMBERSHIP_INSIDE_H
 
 #include "core/membership.h"
 #include "core/eligibility.h"
 
-/* ---- membership.c: questions. Each ends in the handler of its state, in this step or a later one.
- */
+/* ---- membership.c: questions. Each ends in the handler of its state, in this step or a later
+ * one. */
 
-/* Reads all nodes, after a pause, and works out `view`. */
+/* Reads all nodes after a pause, and computes `view`. */
 void membership_peek(struct rl_membership *m, enum rl_membership_state state, rl_ns pause);
-/* Above it a random pause, longer with each try: others are at it as well. */
+/* The same after a random pause, which is longer with each try, because other operators may be at
+ * work. */
 void membership_peek_again(struct rl_membership *m, enum rl_membership_state state, unsigned tries);
-/* Writes view.node[].writing with a fresh nonce over what was read, for the server and the data
- * that it was read of; `floor`: raises all stripes to view.floor. `written` are then the nodes of
- * which it is known that they took it; node[].record is the new one. */
+/* Writes view.node[].writing with a fresh nonce over the record that was read, only for the server
+ * and the data of that read. `floor`: raises all stripes to view.floor. Afterwards `written` holds
+ * the nodes that are known to have taken the write, and node[].record is the new one. */
 void membership_write(struct rl_membership *m, enum rl_membership_state state, rl_mask nodes,
                       bool floor);
-/* Raises view.floor to the fences of those intact, or to the kept ones. `reported` are then the
- * nodes that answered. One whose data are not those that its record was read of has not answered.
- */
+/* Raises view.floor to the fences of the intact nodes, or to the kept ones. Afterwards `reported`
+ * holds the nodes that answered. A node whose data are not those of its record's read counts as not
+ * having answered. */
 void membership_fences(struct rl_membership *m, enum rl_membership_state state, rl_mask nodes,
                        bool kept);
-void membership_judge(struct rl_membership *m); /* `view` again, of what was read */
+void membership_judge(struct rl_membership *m); /* computes `view` again from what was read */
 
 void membership_report(struct rl_membership *m, enum rl_membership_report report, rl_ns left);
-uint64_t membership_random(struct rl_membership *m); /* an id, a nonce, a loss; not 0 */
-/* The result, when it is to be filled in with what its kind has. */
+uint64_t membership_random(struct rl_membership *m); /* an id, a nonce or a loss; not 0 */
+/* The result, for a caller that fills in the fields of its kind. */
 struct rl_problem *membership_problem(struct rl_membership *m, enum rl_problem_kind kind);
-/* False, so that a check can end with it. */
+/* Returns false, so that a check can return its result. */
 bool membership_refuse(struct rl_membership *m, enum rl_problem_kind kind, unsigned node);
-void membership_end(struct rl_membership *m); /* with `problem` */
-void membership_ok(struct rl_membership *m);  /* with none */
+void membership_end(struct rl_membership *m); /* ends with `problem` */
+void membership_ok(struct rl_membership *m);  /* ends without a problem */
 
-/* ---- membership_check.c: what is refused. False: `problem` says why. */
+/* ---- membership_check.c: conditions. False: `problem` has the reason. */
 bool membership_check_fit(struct rl_membership *m, rl_mask nodes);
-/* A majority is intact, and none belongs to another quorum but the one that is to be added. */
+/* A majority is intact, and no node belongs to another quorum, except the one to be added. */
 bool membership_check_members(struct rl_membership *m);
 bool membership_check_change(struct rl_membership *m);
 
@@ -46,38 +46,39 @@ bool membership_check_change(struct rl_membership *m);
 static inline rl_mask membership_intact(const struct rl_membership *m) {
     return rl_guard_intact(&m->view);
 }
-/* NULL: none that was read now, or can be read. */
+/* NULL: no record was read now, or it is unreadable. */
 static inline const struct rl_record *membership_record_at(const struct rl_membership *m,
                                                            unsigned node) {
     const struct rl_guard_node *at = &m->view.node[node];
     return at->up && at->has_record ? &at->record : NULL;
 }
-/* Heard, and its record is for the server that is there, and for the data that it has. */
+/* The node answered, and its record is for the server that runs there and for its present data. */
 static inline bool membership_same_server(const struct rl_membership *m, unsigned node) {
     return membership_record_at(m, node) != NULL && eligibility_fits(&m->view.node[node]);
 }
-/* The first node that was not heard; -1: all were. */
+/* The first node that did not answer; -1: all did. */
 int membership_unheard(const struct rl_membership *m);
-/* Of `nodes`, those that carry the record that this run has written, unchanged since. */
+/* The nodes of `nodes` that still carry the record that this run wrote, unchanged. */
 rl_mask membership_unchanged(const struct rl_membership *m, rl_mask nodes);
 void membership_remember(struct rl_membership *m, rl_mask nodes);
 const struct rl_member *membership_member_at(const struct rl_membership *m, const char *url);
-/* What a lease may last under a quorum of this ttl_max, and drift. */
+/* The longest time that a lease can last under a quorum with this ttl_max, including drift. */
 rl_ns membership_quarantine(const struct rl_membership *m, int64_t ttl_ms);
-/* Prepares to write the node down as that member, as one that lost its data: clients bring it
- * back. */
+/* Prepares the node's record for that member, as one that lost its data. Clients then recover the
+ * node. */
 void membership_claim(struct rl_membership *m, unsigned node, uint64_t id);
 
-/* ---- membership_plan.c: what an init finds, and what is to be there instead */
-bool membership_plan_begin(struct rl_membership *m); /* may what was found be written over? */
+/* ---- membership_plan.c: what an init finds, and what it will write instead */
+/* may the records that were found be overwritten? */
+bool membership_plan_begin(struct rl_membership *m);
 void membership_plan_records(struct rl_membership *m);
 uint64_t membership_loss_of_init(uint64_t quorum_id, uint32_t epoch);
 bool membership_is_of_init(const struct rl_record *record);
-/* The member that the node is to be; 0: it has a record that is not to be written over, or is no
+/* The member that the node will be. 0: its record must not be overwritten, or it is not a
  * member. */
 uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node);
 
-/* ---- the handlers: what is done when the question of a state has been answered */
+/* ---- the handlers: what happens when the question of a state is answered */
 #define MEMBERSHIP_HANDLERS(X)                                                                     \
     X(init_looked)                                                                                 \
     X(init_claimed)                                                                                \
@@ -113,8 +114,8 @@ uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node);
 MEMBERSHIP_HANDLERS(MEMBERSHIP_DECLARE)
 #undef MEMBERSHIP_DECLARE
 
-/* membership_settle.c: brings the epoch that is there to its end; then membership_settled().
- * `last`: the change that made it; NULL: not known. */
+/* membership_settle.c: settles the present epoch, then calls membership_settled(). `last`: the
+ * change that made it; NULL: unknown. */
 void membership_settle(struct rl_membership *m, const struct rl_change *last);
 /* membership_change.c: the epoch is settled. */
 void membership_settled(struct rl_membership *m);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What an init finds on the nodes, whether it may be written over, and what is to be there instead.
- */
+ * What an init finds on the nodes, whether it may overwrite that, and what it will write. */
 #include <string.h>
 
 #include "core/membership_inside.h"
 
 /* ---- what is there? ---- */
 
-/* Names an init in the records that it writes as recovering: nothing else writes this loss. */
+/* Identifies an init in the records that it writes as recovering: nothing else writes this loss. */
 uint64_t membership_loss_of_init(uint64_t quorum_id, uint32_t epoch) {
     uint64_t z = quorum_id + epoch * UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -21,7 +20,7 @@ bool membership_is_of_init(const struct rl_record *record) {
            record->loss == membership_loss_of_init(record->quorum_id, record->epoch);
 }
 
-/* By the first init of its quorum, and never intact since. */
+/* Written by the first init of its quorum, and never intact since. */
 static bool is_of_first_init(const struct rl_record *record) {
     return record->epoch == 1 && membership_is_of_init(record);
 }
@@ -48,9 +47,9 @@ static const struct rl_member *unlisted_member(const struct rl_membership *m,
     return first;
 }
 
-/* Another init, at the same moment, was the faster one there, and came to nothing. All its members
- * are in our list, so its quorum has no majority elsewhere. "init resolves nothing but what an
- * interrupted first init has left." */
+/* Another init was faster on this node at the same time, and did not finish. All its members are in
+ * our list, so its quorum has no majority elsewhere. "init resolves nothing but what an interrupted
+ * first init has left." */
 uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = membership_record_at(m, node), *quorum = &m->view.quorum;
     const struct rl_member *place = membership_member_at(m, m->view.node[node].url);
@@ -73,7 +72,7 @@ static bool is_newest(const struct rl_membership *m, const struct rl_record *rec
     return true;
 }
 
-/* A majority that is not in our list may be alive, and would not hear of what we do. */
+/* A majority outside our list may be alive, and would not notice this init. */
 static bool check_unlisted(struct rl_membership *m) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
@@ -82,8 +81,8 @@ static bool check_unlisted(struct rl_membership *m) {
             (!is_newest(m, record) && m->view.node[i].eligibility != RL_ELIGIBILITY_INTACT))
             continue;
         const struct rl_member *first = unlisted_member(m, record, &count);
-        if (2 * count < record->members_count)
-            continue; /* of an even number, half may be a majority without one of ours */
+        /* with an even number, half of them may be a majority without a listed node */
+        if (2 * count < record->members_count) continue;
         struct rl_problem *problem = membership_problem(m, RL_PROBLEM_MEMBERS_UNLISTED);
         problem->node = (int)i;
         problem->id[0] = record->quorum_id;
@@ -95,15 +94,14 @@ static bool check_unlisted(struct rl_membership *m) {
     return true;
 }
 
-/* The operator has named the quorum: what another one has left is taken into it, but not what votes
- * there. */
+/* The operator has pinned the quorum. It takes over what another init left, but no node that votes
+ * for another quorum. */
 static bool may_take(const struct rl_membership *m, unsigned node) {
     bool votes = m->view.node[node].record.eligibility == RL_RECORD_INTACT;
     return m->wish.pinned && !(votes && membership_same_server(m, node));
 }
 
-/* Nodes of two quorums cannot be one. What an init left that never came to anything does not
- * count. */
+/* Nodes of two quorums cannot form one. The records of an init that did not finish do not count. */
 static bool check_one_quorum(struct rl_membership *m) {
     uint64_t meant = m->quorum_id;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
@@ -126,7 +124,7 @@ static uint64_t id_of_any_record(const struct rl_membership *m) {
     return 0;
 }
 
-/* All that follows sees the nodes as those of this quorum. */
+/* From here on all nodes are seen as those of this quorum. */
 static bool choose_quorum(struct rl_membership *m) {
     if (!check_one_quorum(m)) return false;
     uint64_t *id = &m->plan.record.quorum_id;
@@ -145,8 +143,8 @@ bool membership_plan_begin(struct rl_membership *m) {
 
 /* ---- what is to be there ---- */
 
-/* "ids kept for nodes whose record is readable". The number of its incarnation: above all that any
- * record says of the member. */
+/* "ids kept for nodes whose record is readable". The incarnation's number is above every one that
+ * any record has for the member. */
 static void plan_member(struct rl_membership *m, unsigned node) {
     struct rl_record *to = &m->plan.record;
     struct rl_member *member = &to->members[node];
@@ -166,8 +164,8 @@ static void plan_member(struct rl_membership *m, unsigned node) {
     to->members_count = (uint8_t)(node + 1);
 }
 
-/* How long locks of before may last: "the longest ttl_max known from the option, the configuration
- * or any readable record", of whichever quorum. */
+/* The longest time that earlier locks may last: "the longest ttl_max known from the option, the
+ * configuration or any readable record", of any quorum. */
 static int64_t longest_ttl_max(const struct rl_membership *m) {
     int64_t longest = m->wish.ttl_max_ms > m->wish.ttl_max_before_ms ? m->wish.ttl_max_ms
                                                                      : m->wish.ttl_max_before_ms;
@@ -183,10 +181,10 @@ static int64_t ttl_max_of_new(const struct rl_membership *m) {
     return m->plan.longest_ttl_max_ms > 0 ? m->plan.longest_ttl_max_ms : m->wish.ttl_max_ms_default;
 }
 
-/* Members that are not listed, or whose record is gone, may know of epochs that no node here does,
- * and what they know must not outrank what is written now. The wall clock counts on where nothing
- * else can; if it is wrong, a former member that comes back may stop clients that list it, but
- * never votes (eligibility.c, is_newer()). */
+/* Members that are not listed, or whose record is gone, may know of epochs that no node here knows,
+ * and those must not outrank what is written now. The wall clock supplies a number where no record
+ * can. If it is wrong, a former member that comes back may stop clients that list it, but it never
+ * votes (eligibility.c, is_newer()). */
 static uint32_t epoch_after(const struct rl_membership *m, uint32_t seen) {
     int64_t wall_s = m->wall_us / 1000000;
     return wall_s > (int64_t)seen && wall_s < (int64_t)UINT32_MAX ? (uint32_t)wall_s

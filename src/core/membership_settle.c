@@ -10,9 +10,9 @@
 
 #define PAUSE (200 * RL_MS)
 #define PEEK_EVERY (1000 * RL_MS)
-#define GAP_MIN (2500 * RL_MS) /* looks are a second apart, and a machine may be busy */
-#define PATIENCE 20            /* tries, of what takes a moment ... */
-#define ROUNDS 5               /* ... and of what takes a wait */
+#define GAP_MIN (2500 * RL_MS) /* peeks are a second apart, and a machine may be busy */
+#define PATIENCE 20            /* tries of short steps ... */
+#define ROUNDS 5               /* ... and of steps that include the wait */
 
 static rl_ns quarantine(const struct rl_membership *m) {
     return membership_quarantine(m, m->view.quorum.ttl_max_ms);
@@ -25,7 +25,7 @@ static bool any_settled(const struct rl_membership *m) {
     return false;
 }
 
-/* Another operator has done it, or has gone on from here, which comes after it. */
+/* Another operator has settled the epoch, or has made a later one, which implies it. */
 static bool is_over(const struct rl_membership *m) {
     uint32_t epoch = m->view.quorum.epoch;
     return m->view.known &&
@@ -34,22 +34,22 @@ static bool is_over(const struct rl_membership *m) {
 
 /* ---- witnesses ------------------------------------------------------------------------------- */
 
-/* Intact as a node of this epoch, also where it is not a member any more. */
+/* Intact as a node of this epoch, even if it is no longer a member. */
 static bool has_switched(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = &m->view.node[node].record;
     return membership_same_server(m, node) && record->eligibility == RL_RECORD_INTACT &&
            record->epoch == m->settling.epoch && record->quorum_id == m->view.quorum.quorum_id;
 }
 
-/* Who was a member of the epoch before: the members, without the one that was added, with the one
- * that was removed. Where the change is not known, as many are asked for as either would need. The
- * records do not name a removed member's incarnation any more, so its switched node may be a former
- * incarnation of it. It counts only where the others could not be a majority without its place
- * anyway: where there was an even number. */
+/* The witnesses are the members of the epoch before: the present ones, without an added one, with a
+ * removed one. Where the change is unknown, the larger of both majorities is needed. The records no
+ * longer name a removed member's incarnation, so its switched node may be a former incarnation. It
+ * counts only where the others could not be a majority without it anyway: where the number was
+ * even. */
 static void find_witnesses(struct rl_membership *m) {
     const struct rl_change *last = &m->settling.last;
     const struct rl_record *quorum = &m->view.quorum;
-    bool even = quorum->members_count % 2 == 1; /* with the one that was removed */
+    bool even = quorum->members_count % 2 == 1; /* including the removed one */
     bool add = m->settling.known && last->kind == RL_CHANGE_ADD;
     bool remove = m->settling.known && last->kind == RL_CHANGE_REMOVE;
     m->settling.needed = rl_quorum(add ? quorum->members_count - 1u : quorum->members_count + 1u);
@@ -68,9 +68,9 @@ static void find_witnesses(struct rl_membership *m) {
     }
 }
 
-/* "look that they still carry e + 1 unbroken". A node that could not be asked just now is asked
- * again; one that answers for another server, or recovers, is out; and one that was not looked at
- * for so long that it may have lost its data and recovered meanwhile. */
+/* "look that they still carry e + 1 unbroken". A node that cannot be asked now is asked again. A
+ * node is out if it answers for another server, if it recovers, or if it was unread for so long
+ * that it may have lost its data and recovered meanwhile. */
 static bool still_witnesses(struct rl_membership *m) {
     rl_ns gap = quarantine(m) > GAP_MIN ? quarantine(m) : GAP_MIN;
     if (is_over(m)) return false;
@@ -106,7 +106,7 @@ static void fail(struct rl_membership *m, enum rl_problem_kind kind) {
     membership_end(m);
 }
 
-/* Another of them was lost: from the beginning. */
+/* Another witness was lost: start from the beginning. */
 static void next_round(struct rl_membership *m) {
     if (++m->settling.rounds == ROUNDS)
         fail(m, RL_PROBLEM_NOT_SETTLED);
@@ -133,15 +133,15 @@ static void fail_too_few(struct rl_membership *m) {
     membership_end(m);
 }
 
-/* A pause of the wait, until its end at the latest. */
+/* Pauses within the wait, at most until its end. */
 static void wait_on(struct rl_membership *m) {
     rl_ns left = m->settling.until - m->now;
     membership_report(m, RL_REPORT_SETTLING, left);
     membership_peek(m, RL_SETTLE_WAIT, left < PEEK_EVERY ? left : PEEK_EVERY);
 }
 
-/* "when a majority of e has switched". A node that was added counts where the change is not known,
- * once it has recovered. */
+/* "when a majority of e has switched". Where the change is unknown, an added node counts once it
+ * has recovered. */
 void membership_settle_gathered(struct rl_membership *m) {
     if (is_over(m)) {
         mark(m);
@@ -180,7 +180,7 @@ void membership_settle_waited(struct rl_membership *m) {
 }
 
 /* "read the fences from a majority of them": of the witnesses that can be read now, all in one
- * pass. What was read earlier was read of records that may have changed since. */
+ * pass. Earlier results came from records that may have changed since. */
 void membership_settle_looked(struct rl_membership *m) {
     rl_mask heard = 0;
     if (!still_witnesses(m)) {
@@ -192,8 +192,8 @@ void membership_settle_looked(struct rl_membership *m) {
     membership_fences(m, RL_SETTLE_FENCES, m->settling.witnesses & heard, false);
 }
 
-/* ---- raising and marking: on every intact node, again where another came between, until a
- * majority of the members has taken it ------------------------------------------------------- */
+/* ---- raising and marking: on every intact node, and again after another writer's change -------
+ */
 
 void membership_settle_fenced(struct rl_membership *m) {
     if (rl_count(m->reported) >= m->settling.needed) {
@@ -220,11 +220,12 @@ void membership_raise_looked(struct rl_membership *m) {
         mark(m);
         return;
     }
-    if (m->view.quorum.epoch < m->settling.epoch) { /* who has it cannot be reached */
+    /* no node with the newer record can be reached */
+    if (m->view.quorum.epoch < m->settling.epoch) {
         raise_again(m);
         return;
     }
-    /* A node that was written to since may have lost what it was raised to. */
+    /* A node that was written to since may have lost its raised fences. */
     m->settling.done = membership_unchanged(m, m->settling.done);
     rl_mask nodes = membership_intact(m) & (rl_mask)~m->settling.done;
     for (unsigned i = 0; i < m->wish.nodes; i++)
@@ -232,7 +233,7 @@ void membership_raise_looked(struct rl_membership *m) {
     membership_write(m, RL_RAISE_WRITE, nodes, true);
 }
 
-/* False: not yet on a majority. */
+/* False: not on a majority yet. */
 static bool is_done(struct rl_membership *m) {
     m->settling.done |= m->written;
     m->settling.done &= membership_intact(m);

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Two functions that scatter bits, of public standing. Neither keeps a secret: what must not be
- * guessed is drawn by the kernel.
- */
+ * Two well-known functions that scatter bits. They are not cryptographic: numbers that must not be
+ * guessed come from the kernel. */
 #ifndef RL_CORE_MIX_H
 #define RL_CORE_MIX_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The end of splitmix64: numbers that differ little become numbers that differ much. */
+/* The finalizer of splitmix64: similar inputs give very different outputs. */
 static inline uint64_t rl_scatter(uint64_t number) {
     number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
     return number ^ number >> 31;
 }
 
-/* splitmix64: a sequence of 64-bit numbers; any state is a good one. */
+/* splitmix64: a sequence of 64-bit numbers. Any state is valid. */
 static inline uint64_t rl_splitmix64(uint64_t *state) {
     return rl_scatter(*state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* FNV-1a, 64 bits: begin with RL_FNV_BASIS. The stripe of a key is made of it: fixed by
- * docs/guarded.md. */
+/* FNV-1a, 64 bits: begin with RL_FNV_BASIS. docs/guarded.md fixes it as the hash that gives a key
+ * its stripe. */
 #define RL_FNV_BASIS UINT64_C(0xcbf29ce484222325)
 static inline uint64_t rl_fnv1a(uint64_t hash, const void *data, size_t bytes) {
     const unsigned char *at = data;

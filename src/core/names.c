@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Words for traces and messages. No default in the switches: the compiler names a value left out.
- */
+ * Words for traces and messages. The switches have no default, so the compiler reports a missing
+ * value. */
 #include "core/core.h"
 
 const char *rl_attempt_state_name(enum rl_attempt_state state) {

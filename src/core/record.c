@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a node's record says, and the record of the next epoch.
- */
+ * The contents of a node's record, and the record of the next epoch. */
 #include <assert.h>
 #include <string.h>
 
@@ -50,7 +49,7 @@ static bool drop(struct rl_record *record, uint64_t id) {
     return true;
 }
 
-/* Consecutive majorities share a node because one member makes the difference. */
+/* Consecutive majorities share a node because a change adds or removes only one member. */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change) {
     assert(change->kind == RL_CHANGE_ADD || change->kind == RL_CHANGE_REMOVE);
     if (record->epoch == UINT32_MAX) return false;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One round of votes, and the arithmetic everything else leans on: quorum and drift.
- */
+ * One round of votes, and the arithmetic on which everything else rests: quorum and drift. */
 #include "core/core.h"
 
 #include <assert.h>
 #include <string.h>
 
 unsigned rl_count(rl_mask mask) {
-    unsigned bits = mask; /* sums side by side of 2, 4, 8 and 16 bits: this is asked a hundred times
-                             for every lock */
+    /* Parallel sums of 2, 4, 8 and 16 bits: this runs a hundred times for every lock. */
+    unsigned bits = mask;
     bits -= bits >> 1 & 0x5555;
     bits = (bits & 0x3333) + (bits >> 2 & 0x3333);
     bits = (bits + (bits >> 4)) & 0x0f0f;
@@ -17,8 +16,8 @@ unsigned rl_count(rl_mask mask) {
 }
 
 /* "minus the time ... and minus a few milliseconds to compensate for clock drift between
- * processes." Rounded up, so that validity errs short; split, so that 24 hours times any ppm fits
- * 64 bits. */
+ * processes." Rounded up, so that validity is rather too short; split, so that 24 hours times any
+ * ppm fits 64 bits. */
 rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl) {
     const rl_ns million = 1000000;
     rl_ns ppm = (rl_ns)terms->drift_ppm;
@@ -35,8 +34,8 @@ static void check(const struct rl_tally *tally) {
     assert(tally->nodes >= 1 && tally->nodes <= RL_NODES_MAX);
     assert(sum == tally->nodes);
     assert((tally->asked & ~all) == 0);
-    assert(tally->quorum >=
-           1); /* above the nodes: more members than are listed here, and nothing can be won */
+    /* above the node count: more members exist than are listed here, and the round cannot be won */
+    assert(tally->quorum >= 1);
     (void)all;
     (void)sum;
 }
@@ -65,7 +64,7 @@ bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote) {
     case RL_VOTE_FAILED: tally->failed |= rl_bit(node); break;
     case RL_VOTE_STALE:
         tally->failed |= rl_bit(node);
-        break; /* an attempt knows better; to others it says nothing */
+        break; /* an attempt handles it; in other rounds it has no meaning */
     }
     check(tally);
     return true;
@@ -87,8 +86,8 @@ bool rl_tally_void(struct rl_tally *tally, rl_mask voided) {
     return true;
 }
 
-/* "the majority of the instances (at least N/2+1)", of all N: an unreachable node is a vote not
- * given. In guarded mode N is what the nodes' records say. */
+/* "the majority of the instances (at least N/2+1)", of all N: an unreachable node is a missing
+ * vote. In guarded mode the nodes' records give N. */
 bool rl_tally_won(const struct rl_tally *tally) {
     return rl_count(tally->granted) >= tally->quorum;
 }

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How to wait for a lock that another holds, where nodes tell of changes. Everything that is heard
- * is a hint: it may be late, lost or false, so below all of it lies a poll with a random delay, and
- * nothing here grants anything.
+ * How to wait for a lock that another client holds, where nodes notify of changes. Every
+ * notification is a hint: it may be late, lost or false. So a poll with a random delay backs all of
+ * it, and nothing here grants anything.
  *
- * Who is how far in front decides who comes when. The first in line looks at once when a change is
- * told, and contends when a majority is free. Whoever stands behind gives each one before him the
- * time to look, to try and to be seen, and looks only then: mostly he finds it taken. Those far
- * behind are told of no change at all; they are told when their turn is near. Without a line
- * (nobody keeps one for us) the rank is guessed anew each time, which is a random delay.
- */
+ * The rank in the wait queue decides when a client acts. The first one reads the nodes as soon as a
+ * change is reported, and contends when a majority is free. A client further behind leaves each one
+ * before it the time to read, to try and to be seen, and only then reads itself: mostly it finds
+ * the lock taken. Clients far behind are not notified of changes; they are notified when their turn
+ * is near. Without a queue (no node keeps one for us) the client guesses a rank each time, which is
+ * a random delay. */
 #include "core/core.h"
 #include "core/mix.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define STEP_MIN (1 * RL_MS)    /* for each one before us; and at least two round trips */
-#define RTT_PART 8              /* a new measurement counts one part in so many */
+#define STEP_MIN (1 * RL_MS)    /* for each client before us; at least two round trips */
+#define RTT_PART 8              /* a new measurement counts one part in this many */
 #define EXPIRY_LATE (1 * RL_MS) /* a key's PTTL is in whole milliseconds */
 #define EXPIRY_SPREAD (10 * RL_MS)
 #define GUESS_MAX 4
 #define BEFORE_MAX 16
-#define SECOND_POLLS 4 /* so many times as often as the others */
+#define SECOND_POLLS 4 /* the second polls this many times as often as the others */
 #define YOUNG_PART 4   /* younger than this part of our own TTL */
 #define LOSSES_MAX 5
 
@@ -42,8 +42,8 @@ static rl_ns stagger(const struct rl_waiting *waiting) {
 }
 
 static bool is_first(const struct rl_waiting *waiting) { return stagger(waiting) == 0; }
-/* The second in line keeps watch over the first, who may be dead: by polling, so that each change
- * wakes only one. */
+/* The second in the queue watches the first, which may be dead. It does so by polling, so that each
+ * change wakes only one client. */
 static bool is_second(const struct rl_waiting *waiting) {
     return waiting->rank == RL_WAITING_ARMED;
 }
@@ -61,7 +61,7 @@ static bool is_held(const struct rl_waiting *waiting) {
 
 /* ---- notes -------------------------------------------------------------------------------- */
 
-/* When, by what is left of the keys, a majority is free: the quorum-th smallest of the nodes'
+/* When a majority is free, by the time left on the keys: the quorum-th smallest of the nodes'
  * times. */
 static rl_ns majority_free_at(const struct rl_waiting *waiting) {
     rl_ns at = RL_NEVER;
@@ -77,14 +77,12 @@ static rl_ns majority_free_at(const struct rl_waiting *waiting) {
     return at;
 }
 
-/* Servers announce an expiry late, up to a tenth of a second: whoever knows when the key ends need
- * not wait for that.
- */
+/* Servers report an expiry late, by up to a tenth of a second. A client that knows when the key
+ * ends does not need to wait for that. */
 static void await_expiry(struct rl_waiting *waiting) {
     rl_ns first = is_free(waiting) ? RL_NEVER : majority_free_at(waiting), at = first;
-    /* Keys of one lock end within a little of each other: whoever comes a little later has all
-     * nodes, not a majority.
-     */
+    /* The keys of one lock end close together. A client that comes a little later gets all nodes,
+     * and not only a majority. */
     for (unsigned node = 0; node < waiting->terms->nodes && first != RL_NEVER; node++) {
         bool soon =
             (waiting->held & rl_bit(node)) != 0 && waiting->free_at[node] - first <= EXPIRY_SPREAD;
@@ -112,8 +110,8 @@ static void note_watched(struct rl_waiting *waiting, const struct rl_event *even
         waiting->held |= node;
         waiting->free_at[event->node] = event->remaining < 0 ? RL_NEVER : now + event->remaining;
     }
-    /* What was told while the watch was under way may be news from after it: both come by ways of
-     * their own. */
+    /* A change reported during the watch may be later than its answer: the two use separate
+     * connections. */
     bool known = event->vote != RL_VOTE_FAILED && (waiting->again & node) == 0;
     if (known) waiting->fresh |= node;
     waiting->again &= (rl_mask)~node;
@@ -179,7 +177,8 @@ static void plan_poll(struct rl_waiting *waiting, rl_ns now) {
     waiting->poll_at = now + (delay > RL_MS ? delay : RL_MS);
 }
 
-/* The net under all hints. True: nobody can tell whether it is held, so a try has to. */
+/* The fallback for all hints. True: no node can report whether the lock is held, so only a try can
+ * show it. */
 static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     plan_poll(waiting, now);
@@ -187,47 +186,48 @@ static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns
     if (is_far_behind(waiting)) return false;
     bool asked = waiting->watched_at != 0 && !is_second(waiting);
     if (asked && !is_held(waiting) && !is_free(waiting)) return true;
-    waiting->watching = waiting->again =
-        0; /* whatever is still out by now is lost, or comes as news */
+    /* what is still under way is lost by now, or counts as a new report */
+    waiting->watching = waiting->again = 0;
     watch(waiting, event->watched, event, now, actions);
     return false;
 }
 
-/* Heard, and now the time is up that was left to those before us. */
+/* A change was reported, and the time left to the clients before us has passed. */
 static void watch_when_due(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                            struct rl_actions *actions) {
     if (now >= waiting->expire_at) {
         waiting->expire_at = RL_NEVER;
         rl_ns since = now - stagger(waiting);
         if (since < waiting->free_since) waiting->free_since = since;
-        watch(waiting, waiting->held, event, now,
-              actions); /* nobody has told: each one must be seen */
+        /* no hint came: each node must be read */
+        watch(waiting, waiting->held, event, now, actions);
     }
     if (now < waiting->watch_at) return;
     waiting->watch_at = RL_NEVER;
     bool watches = watch(waiting, stale(waiting), event, now, actions);
-    /* By now somebody before us has most likely had his turn. (An answer to this very question asks
-     * no more.) */
+    /* By now a client before us has most likely had its turn. (An answer to this question asks no
+     * more.) */
     if (watches && !is_first(waiting) && event->type != RL_EVENT_RANK) actions->stand = true;
 }
 
 /* Of those that were held. */
 static rl_mask changed(const struct rl_waiting *waiting) { return waiting->held & stale(waiting); }
 
-/* A watch that was sent after the change was told knows more than that: somebody before us may have
- * the lock by now. */
+/* A watch that was sent after the report is newer than it: a client before us may have the lock by
+ * now. */
 static rl_mask believed(const struct rl_waiting *waiting) {
     return changed(waiting) & (rl_mask) ~(waiting->watching & ~waiting->again);
 }
 
-/* Of most that held it, and together with those that did not a majority. */
+/* Most nodes that held the lock have changed, and together with those that did not hold it they are
+ * a majority. */
 static bool most_changed(const struct rl_waiting *waiting) {
     return 2 * rl_count(believed(waiting)) > rl_count(waiting->held) && may_be_free(waiting);
 }
 
-/* A lock is renewed when a good part of its TTL is over, by default a third. One that was taken
- * just now is not renewed but given back. (Of those with another TTL than ours, or another
- * interval, we learn by one try in vain.) */
+/* A lock is renewed after a good part of its TTL, by default a third. So a change of one that was
+ * just taken is a release and not a renewal. (Where another client uses another TTL or interval,
+ * one wasted try shows it.) */
 static bool is_too_young_to_be_renewed(const struct rl_waiting *waiting, rl_ns now) {
     if (waiting->wary) return false;
     for (unsigned node = 0; node < waiting->terms->nodes; node++)
@@ -237,9 +237,9 @@ static bool is_too_young_to_be_renewed(const struct rl_waiting *waiting, rl_ns n
     return true;
 }
 
-/* The first in line. A release and a renewal look the same when told: one node is looked at, and
- * when the key is gone there, what the others tell is the release as well. When it is not, all that
- * told are looked at, to be told again. */
+/* For the first in the queue. A release and a renewal look the same when reported. So one node is
+ * read. When its key is gone, the other reports count as the release too. When it is not, all nodes
+ * that reported are read, so that they report again. */
 static bool heed(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     if (is_free(waiting) || (waiting->freed != 0 && most_changed(waiting))) return true;
@@ -263,7 +263,7 @@ static bool heed(struct rl_waiting *waiting, const struct rl_event *event, rl_ns
 bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
     assert(waiting->active);
-    waiting->fresh &= event->watched; /* who has stopped telling must be looked at again */
+    waiting->fresh &= event->watched; /* a node that no longer reports must be read again */
     if (now >= waiting->poll_at && poll(waiting, event, now, actions)) return true;
     if (is_far_behind(waiting)) {
         waiting->watch_at = waiting->expire_at = RL_NEVER;
@@ -278,7 +278,7 @@ bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, r
     if (is_free(waiting) && waiting->free_since != RL_NEVER && seen) {
         rl_ns at = waiting->free_since + stagger(waiting);
         if (now >= at) return true;
-        waiting->fresh &= (rl_mask)~waiting->free; /* by then somebody before us may have it */
+        waiting->fresh &= (rl_mask)~waiting->free; /* by then a client before us may have it */
         waiting->free = 0;
         watch_by(waiting, at);
     }
@@ -291,7 +291,7 @@ void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, 
     memset(waiting, 0, sizeof *waiting);
     waiting->terms = terms;
     waiting->active = true;
-    waiting->rank = INT32_MAX; /* until the line says otherwise: it is asked first */
+    waiting->rank = INT32_MAX; /* until the queue gives another rank; it is asked first */
     waiting->random = random;
     waiting->poll_min = poll_min;
     waiting->poll_max = poll_max;
@@ -300,9 +300,8 @@ void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, 
     actions->stand = true;
 }
 
-/* Another was there at the same time, or it was not free after all. The more often in a row, the
- * longer we stay away.
- */
+/* Another client tried at the same time, or the lock was not free after all. The more often this
+ * happens in a row, the longer this client stays away. */
 void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
     if (waiting->losses < LOSSES_MAX) waiting->losses++;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The highest fences of a few resources, in constant space. What does not fit is not forgotten: the
- * lowest fence is dropped into the floor, below which no resource that is not listed is admitted.
- * So a full bucket refuses an old holder too many, and never admits one.
- */
+ * The highest fences of a few resources, in constant space. A fence that does not fit is not
+ * forgotten: the lowest fence goes into the floor, and an unlisted resource must not be below it.
+ * So a full bucket may refuse a holder too many, but never admits an old one. */
 #ifndef GATE_BUCKET_H
 #define GATE_BUCKET_H
 
@@ -13,27 +12,29 @@
 
 #define GATE_WAYS 6
 
-/* Two resources with one print share the higher fence: a refusal too many again, once in 2^64. */
+/* Two resources with the same print share the higher fence. This too can only refuse too much, once
+ * in 2^64. */
 struct gate_entry {
     uint64_t print;
     int64_t fence; /* 0: free */
 };
 
-/* Also its form in the file, in the byte order of the machine. */
+/* The same layout is used in the file, in the machine's byte order. */
 struct gate_bucket {
     uint64_t sum;     /* over all that follows and the gate's salt */
-    uint64_t index;   /* a bucket in another's place is damage */
+    uint64_t index;   /* a bucket in another's place counts as damage */
     uint64_t version; /* grows with every change in the file */
     int64_t floor;
     struct gate_entry entries[GATE_WAYS];
 };
 
-/* FNV-1a with a finish that spreads it over all 64 bits. Any change of one byte changes it. */
+/* FNV-1a with a finalizer that spreads it over all 64 bits. Any change of one byte changes the
+ * result. */
 uint64_t gate_hash(uint64_t salt, const void *data, size_t bytes);
 
-/* What a fence must not be below. */
+/* The least fence that can be admitted. */
 int64_t gate_bucket_least(const struct gate_bucket *bucket, uint64_t print);
-/* Remembers an admitted fence. False when it was known already. */
+/* Remembers an admitted fence. False: it was known already. */
 bool gate_bucket_raise(struct gate_bucket *bucket, uint64_t print, int64_t fence);
 
 void gate_bucket_seal(struct gate_bucket *bucket, uint64_t salt);

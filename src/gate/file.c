@@ -15,13 +15,12 @@
 #define BLOCK 4096
 #define SLOTS 2
 #define BUCKETS_AT ((SLOTS + 1) * BLOCK)
-/* No gate comes so far. A store behind it would count on from 0, and be taken for older than it
- * is. */
+/* No gate gets this far. A later store would continue from 0, and count as older than it is. */
 #define VERSION_MAX UINT64_MAX
 /* More have no place in a file. */
 #define BUCKETS_MAX ((INT64_MAX - BUCKETS_AT) / sizeof(struct gate_bucket))
 
-/* The first byte is none of a text file, and the number is written in this machine's byte order. */
+/* No text file begins with this byte; the number is in this machine's byte order. */
 static const char magic[8] = "\x89rlgate";
 #define ORDER UINT64_C(0x0102030405060708)
 
@@ -108,8 +107,8 @@ static int sync_directory(const char *directory) {
     return result;
 }
 
-/* A file system without O_TMPFILE: a process killed here leaves a file PATH.RANDOM behind, which
- * nobody reads. */
+/* For a file system without O_TMPFILE: a process killed here leaves a file PATH.RANDOM behind,
+ * which is never read. */
 static int create_named(const char *path, uint64_t buckets) {
     char draft[PATH_MAX];
     uint64_t random = 0;
@@ -130,7 +129,7 @@ static int create_named(const char *path, uint64_t buckets) {
     return result;
 }
 
-/* Another process may be first (EEXIST): its file is as good. */
+/* Another process may be first (EEXIST): its file serves as well. */
 static int create_file(const char *path, uint64_t buckets) {
     char directory[PATH_MAX], own[64];
     if (directory_of(path, directory, sizeof directory) != 0) return -1;
@@ -225,8 +224,8 @@ static int read_slots(const struct gate_file *file, struct gate_bucket slots[SLO
     return 0;
 }
 
-/* Whether what is in its place is older than the slot, or torn. Versions only grow, so a slot that
- * is left over from before takes nothing back. */
+/* Whether the bucket in its place is older than the slot, or torn. Versions only grow, so an old
+ * slot takes nothing back. */
 static int put_in_place(struct gate_file *file, const struct gate_bucket *slot, bool *changed) {
     struct gate_bucket there;
     if (slot->version == 0) return 0;
@@ -237,8 +236,8 @@ static int put_in_place(struct gate_file *file, const struct gate_bucket *slot, 
     return write_at(file->fd, slot, sizeof *slot, place_of(slot->index));
 }
 
-/* The slot that a dead process wrote may not have been synced: it is before anybody relies on
- * it. */
+/* The slot that a dead process wrote may not have been synced. It must be before any caller relies
+ * on it. */
 static int finish_begun(struct gate_file *file, const struct gate_bucket slots[SLOTS]) {
     bool changed = false;
     unsigned newer = slots[1].version > slots[0].version;

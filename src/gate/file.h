@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Buckets in a file that several processes share. An admission is on disk before it is told, and is
- * never taken back by a crash: the changed bucket goes into one of two journal slots, is synced,
- * and only then written in its place.
+ * Buckets in a file that several processes share. An admission is on disk before it is reported,
+ * and a crash never takes it back: the changed bucket goes into one of two journal slots, is
+ * synced, and only then is written in its place.
  *
  *   block 0: header     block 1, 2: journal slots, one bucket each     from block 3: the buckets
  *
- * A slot is written over again two changes later, and the sync in between has made its bucket
- * durable in its place. A torn slot is a change that nobody was told of. A bucket in its place that
- * fails its sum is repaired from a slot, or else is damage, and the gate refuses: nobody knows what
- * it had seen.
+ * A slot is used again two changes later. The sync in between has made its bucket durable in its
+ * place. A torn slot is a change that was never reported. A bucket in its place with a wrong sum is
+ * repaired from a slot. If no slot has it, it is damaged, and the gate refuses, because the fences
+ * that it had seen are unknown.
  */
 #ifndef GATE_FILE_H
 #define GATE_FILE_H
@@ -24,22 +24,22 @@ struct gate_file {
     int fd;
     uint64_t salt;
     uint64_t buckets;
-    bool broken; /* a sync failed: what the kernel has dropped since cannot be known */
+    bool broken; /* a sync failed: it is unknown which writes the kernel has dropped since */
 };
 
-/* Opens it, and creates it with that many buckets if it is absent and `create` is true. 0, or -1
- * with errno and what could not be done in *failed; EBADMSG: not a gate's file, cut off or
- * damaged. */
+/* Opens the file. If it is absent and `create` is true, creates it with that many buckets. 0, or -1
+ * with errno and the failed step in *failed; EBADMSG: not a gate's file, cut off or damaged. */
 int gate_file_open(struct gate_file *file, const char *path, bool create, uint64_t buckets,
                    const char **failed);
 void gate_file_close(struct gate_file *file);
 
-/* An open-file-description lock, for other processes and for other gates of this one. 0, or -1 with
+/* An open-file-description lock, against other processes and other gates of this one. 0, or -1 with
  * errno. */
 int gate_file_lock(struct gate_file *file);
 void gate_file_unlock(struct gate_file *file);
 
-/* Under the lock; 0, or -1 with errno. A load finishes first what a process that died has begun. */
+/* Under the lock; 0, or -1 with errno. A load first completes what a process that died has
+ * begun. */
 int gate_file_load(struct gate_file *file, uint64_t index, struct gate_bucket *bucket);
 int gate_file_store(struct gate_file *file, struct gate_bucket *bucket);
 

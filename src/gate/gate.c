@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock_fence_gate: who may touch a resource, by fencing token. It knows no client, no lock and
- * no server.
- */
+ * redlock_fence_gate: decides by fencing token which holder may use a resource. It needs no client,
+ * lock or server. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -21,8 +20,8 @@
 
 struct redlock_fence_gate {
     pthread_mutex_t mutex;
-    pid_t
-        process; /* a fork shares the file's lock and copies the memory: neither would be a gate */
+    /* A fork shares the file's lock and copies the memory. Neither would be a gate. */
+    pid_t process;
     bool in_file;
     struct gate_file file;
     uint64_t salt, count;
@@ -127,7 +126,7 @@ int redlock_fence_gate_open(const struct redlock_fence_gate_options *given,
 
 void redlock_fence_gate_free(struct redlock_fence_gate *gate) {
     if (gate == NULL) return;
-    /* In a fork's child the mutex may be held by a thread that is not there. */
+    /* In a fork's child a thread that does not exist there may hold the mutex. */
     if (gate->process == getpid()) pthread_mutex_destroy(&gate->mutex);
     gate_file_close(&gate->file);
     free(gate->buckets);
@@ -173,7 +172,7 @@ static void leave(struct visit *visit) {
     errno = error;
 }
 
-/* Remembered, and in a file durably, before anything is done in the fence's name. */
+/* A fence is remembered, and in a file durably, before anything is done under it. */
 static int judge(struct visit *visit, int64_t fence) {
     if (fence < gate_bucket_least(visit->bucket, visit->print)) return REDLOCK_FENCED;
     bool changed = gate_bucket_raise(visit->bucket, visit->print, fence);

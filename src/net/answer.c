@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Replies as answers. A reply that its request cannot have is the end of the connection: what comes
- * behind it answers something else. One of the right form that holds what nobody of ours has
- * written (a fence of -1, say) is not: the connection is sound, only the data are not, and
- * connecting anew would not mend them. Its verdict is PROTOCOL.
- */
+ * Replies as answers. A reply that its request cannot have ends the connection, because the replies
+ * after it would be matched to the wrong requests. A reply of the right form with a value that no
+ * client of ours writes (a fence of -1, for example) does not: the connection is sound, only the
+ * data are wrong, and a new connection would not change them. Its verdict is PROTOCOL. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +25,7 @@ static bool answer_set(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
-/* A script's integer, by what the table says of it. */
+/* A script's integer, by the meaning in the table. */
 static bool answer_verdict(const char verdicts[4], const struct reader *reader,
                            struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
@@ -41,7 +40,8 @@ static bool answer_verdict(const char verdicts[4], const struct reader *reader,
     }
 }
 
-/* Behind the SET of a guarded acquisition. Whatever it says, a key that is another's is DENIED. */
+/* The reply after the SET of a guarded acquisition. Whatever it is, a key of another client is
+ * DENIED. */
 static bool answer_zadd(const struct reader *reader, struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
     if (slot->type != REPLY_INTEGER || slot->integer < 0 || slot->integer > 1) return false;
@@ -49,7 +49,7 @@ static bool answer_zadd(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
-/* What it was not raised to is lower than what stands in the way. */
+/* The fence that was not reached is lower than the one that is there. */
 static bool answer_raise(const struct net_request *request, const struct reader *reader,
                          struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
@@ -74,7 +74,7 @@ static bool answer_raise(const struct net_request *request, const struct reader 
 static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_reply *answer) {
     int64_t left = reader->slots[0].integer;
     if (reader->slots[0].type != REPLY_INTEGER || left < -2) return false;
-    /* The one that ends last: a key without TTL never ends, no key has ended already. */
+    /* The key that ends last: a key without TTL never ends, an absent key has ended already. */
     if (nth == 0 || left == -1 || (answer->remaining_ms != -1 && left > answer->remaining_ms))
         answer->remaining_ms = left;
     answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
@@ -128,7 +128,7 @@ static bool answer_record(const struct reader *reader, struct net_reply *answer)
     return true;
 }
 
-/* A whole number from 0 to `max`, as servers write it: digits alone. */
+/* An integer from 0 to `max`, as servers write it: digits only. */
 static bool parse_number(struct net_bytes text, int64_t max, int64_t *number) {
     const char *digits = text.data;
     if (text.bytes == 0 || (digits[0] == '0' && text.bytes > 1)) return false;
@@ -141,7 +141,7 @@ static bool parse_number(struct net_bytes text, int64_t max, int64_t *number) {
     return true;
 }
 
-/* An array of arrays of two strings: how RESP3 has what ZRANGE tells. */
+/* An array of arrays of two strings: the RESP3 form of ZRANGE's reply. */
 static bool is_nested_pairs(const struct reader *reader, size_t *pairs) {
     const struct reply_slot *slots = reader->slots;
     size_t count = reader->slots_count / 3;
@@ -268,9 +268,8 @@ bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_r
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                     struct answer_room room, struct net_reply *answer) {
     if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
-    /* The first of several replies that fails (or denies) is the answer; the others only have to be
-     * of the right kind.
-     */
+    /* The first of several replies that fails (or denies) is the answer; the others only need the
+     * right type. */
     int before = answer->verdict;
     bool stands = nth > 0 && before != REDLOCK_VERDICT_GRANTED && before != REDLOCK_VERDICT_ABSENT;
     bool right = true;

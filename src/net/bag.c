@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hash table with linear probing. A slot whose number has gone stays used, so that those behind
- * it are found; it is left out when the table is made anew because it is half full.
- */
+ * A hash table with linear probing. A slot whose number was removed stays in use, so that later
+ * slots are still found. It is dropped when the table is half full and is rebuilt. */
 #include "net/bag.h"
 
 #include <stdlib.h>
@@ -17,7 +16,7 @@ struct bag_slot {
     bool used;
 };
 
-/* Its slot, or the free one where it belongs. NULL: there are no slots. */
+/* The number's slot, or the free one for it. NULL: there are no slots. */
 static struct bag_slot *slot_of(const struct bag *bag, uint64_t number) {
     if (bag->slots_count == 0) return NULL;
     size_t at = (size_t)rl_scatter(number) & (bag->slots_count - 1);
@@ -26,7 +25,7 @@ static struct bag_slot *slot_of(const struct bag *bag, uint64_t number) {
     return &bag->slots[at];
 }
 
-/* Room for twice what is there, and at most a quarter of it used. */
+/* Makes room for twice the present contents, with at most a quarter in use. */
 static bool make_anew(struct bag *bag) {
     struct bag fresh = {.slots_count = BAG_SLOTS_MIN};
     size_t there = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * Bytes waiting to be written: grows at the end, is consumed from the beginning. */
+ *
+ * Bytes that wait to be written. They are appended at the end and consumed from the start. */
 #ifndef RL_NET_BUFFER_H
 #define RL_NET_BUFFER_H
 
@@ -11,9 +12,9 @@ struct buffer {
     size_t begin, end, capacity;
 };
 
-/* All or nothing: false when memory fails or more than `limit` bytes would wait. */
+/* All or nothing. False: no memory, or more than `limit` bytes would wait. */
 bool buffer_append(struct buffer *buffer, const void *data, size_t bytes, size_t limit);
-/* Room for so many bytes at the end, to be written at once; NULL as above. */
+/* Space for that many bytes at the end, which the caller must fill at once; NULL as above. */
 char *buffer_extend(struct buffer *buffer, size_t bytes, size_t limit);
 void buffer_consume(struct buffer *buffer, size_t bytes);
 void buffer_free(struct buffer *buffer);

@@ -51,8 +51,8 @@ static size_t digits_of(uint64_t number) {
     }
 }
 
-/* Returns the end. By hand: a lock's commands are formatted at every turn, and printf() takes
- * longer than all else. */
+/* Returns the end. Written by hand, because a lock's commands are formatted in every turn, and
+ * printf() takes longer than all the rest. */
 static char *put_digits(char *at, uint64_t number) {
     char *end = at + digits_of(number);
     char *digit = end;
@@ -96,7 +96,7 @@ bool words_end(const struct words *words, struct buffer *out, size_t limit) {
     return true;
 }
 
-/* The formatted bytes behind a word. */
+/* The formatted bytes after a word. */
 static size_t words_behind(const struct words *words, int word) {
     size_t behind = 2; /* its own end of line */
     for (int i = word + 1; i < words->count; i++) behind += formatted_bytes(words->bytes[i]);
@@ -129,8 +129,7 @@ static void begin_script(struct words *words, enum node_script script, bool whol
     words_number(words, keys);
 }
 
-/* The prefix is bytes, MATCH takes a glob: what a glob would read as more than itself is
- * escaped. */
+/* The prefix is bytes, and MATCH takes a glob: characters with a meaning in a glob are escaped. */
 static bool encode_scan(const struct net_request *request, struct words *words, struct buffer *out,
                         size_t limit) {
     const char *prefix = request->keys_count ? request->keys[0].data : "";
@@ -153,7 +152,7 @@ static bool encode_scan(const struct net_request *request, struct words *words, 
     return done;
 }
 
-/* The password is not among them: whether there is one can be learned without seeing it. */
+/* The password is not among them: a client can learn whether there is one without reading it. */
 static bool encode_server_info(enum net_question question, struct words *words, struct buffer *out,
                                size_t limit) {
     static const char *const line[NET_QUESTIONS][3] = {
@@ -181,9 +180,8 @@ static bool encode_server_info(enum net_question question, struct words *words, 
 
 /* ---- guarded mode ---- */
 
-/* 8 digits of hexadecimal, all at once: each half of what is left moves into a lane of its own
- * until a byte holds four bits; a byte above 9 becomes a letter. A nonce is written for each vote
- * on each node. */
+/* 8 hexadecimal digits at once: each half of the rest moves into its own lane until a byte holds
+ * four bits; a byte above 9 becomes a letter. A nonce is written for each vote on each node. */
 static void write_half(char text[8], uint32_t half) {
     uint64_t lanes = half;
     lanes = (lanes << 16 | lanes) & UINT64_C(0x0000ffff0000ffff);
@@ -252,11 +250,11 @@ static bool encode_record_write(const struct net_request *request, bool whole, s
 
 /* ---- by the table ---- */
 
-/* What the words of one command need beyond the request. */
+/* What the words of one command need in addition to the request. */
 struct turn {
     const struct net_request *request;
     uint64_t nonce;
-    size_t key;                   /* of this turn */
+    size_t key;                   /* this turn's key */
     char name[FENCES_NAME_BYTES]; /* of the fences */
 };
 
@@ -264,7 +262,7 @@ static void add_all(struct words *words, const struct net_request *request) {
     for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
 }
 
-/* The lock's key, of the name of a line of those who wait. */
+/* The lock's key, from the name of a wait queue. */
 static struct net_bytes bare_key(const struct net_request *request) {
     const size_t prefix = sizeof(NET_KEY_WAITING) - 1;
     const struct net_bytes *line = &request->keys[0];
@@ -301,8 +299,8 @@ static void add_named(struct words *words, char what, struct turn *turn) {
     }
 }
 
-/* Adds the words up to the end of the command; returns that end. For each vote: every byte that is
- * looked at counts. */
+/* Adds the words up to the end of the command, and returns that end. It runs for each vote, so
+ * every byte that it reads counts. */
 static const char *add_words(struct words *words, const char *at, struct turn *turn) {
     for (;; at++) {
         const char *word = at;

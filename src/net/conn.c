@@ -24,7 +24,7 @@ static void set_tcp_options(const struct conn *conn) {
     int on = 1, interval = 1, count = 3,
         idle = (int)(stall_ms / 1000) > 0 ? (int)(stall_ms / 1000) : 1;
     unsigned timeout = (unsigned)stall_ms;
-    /* Best effort: each only makes us notice a dead peer sooner. */
+    /* Best effort: each option only detects a dead peer sooner. */
     setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
@@ -72,8 +72,8 @@ static void connected(struct conn *conn) {
 
 static void close_socket(struct conn *conn) {
     if (conn->fd < 0) return;
-    /* Explicitly: where a forked child still has the descriptor, closing ours would leave it in the
-     * epoll set. */
+    /* Done explicitly: while a forked child still has the descriptor, closing ours would leave it
+     * in the epoll set. */
     if (conn->watched) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
     close(conn->fd);
     conn->fd = -1;
@@ -176,8 +176,8 @@ void conn_break(struct conn *conn, int verdict, const char *text) {
 void conn_give_up_broken(struct conn *conn) {
     if (!conn->broken) return;
     uint32_t generation = conn->generation;
-    /* A server that closes after saying why (too many clients, protected mode) fails our write
-     * before we have read the reason. */
+    /* A server that closes after it reports the reason (too many clients, protected mode) makes our
+     * write fail before we have read the reason. */
     if (conn->state >= CONN_HANDSHAKE && conn->broken == REDLOCK_VERDICT_DISCONNECTED)
         conn_read(conn);
     if (conn->generation == generation && conn->broken)
@@ -190,9 +190,9 @@ bool conn_has_unanswered_write(const struct conn *conn) {
     return conn->node->tx.stage != TX_IDLE;
 }
 
-/* A plain close lets the kernel go on sending what we have written: a SET given up could still be
- * set much later. Dissolving the association sends the reset even while a forked child has a copy
- * of the descriptor. */
+/* After a plain close the kernel continues to send what we wrote: an abandoned SET could take
+ * effect much later. Dissolving the association sends the reset even while a forked child has a
+ * copy of the descriptor. */
 static void reset_socket(const struct conn *conn) {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
@@ -249,7 +249,7 @@ void conn_fail(struct conn *conn, int verdict, const char *text) {
 
 static void retry_fired(struct net_timer *timer) {
     struct conn *conn = (struct conn *)((char *)timer - offsetof(struct conn, retry));
-    /* A transaction connection is opened again when there is something to do. */
+    /* A transaction connection opens again when there is work for it. */
     if (conn->kind == CONN_MAIN) conn_start(conn);
 }
 
@@ -258,8 +258,8 @@ static void deadline_fired(struct net_timer *timer) {
     struct net *net = net_of(conn);
     char text[160];
     if (conn->state != CONN_READY) {
-        conn->first +=
-            conn->address; /* one that swallows packets must not keep us from the others for ever */
+        /* an address that drops packets must not keep us from the others */
+        conn->first += conn->address;
         if (conn->state == CONN_RESOLVING)
             lookup_late(conn->node, net_now(net), text, sizeof(text));
         else
@@ -277,7 +277,7 @@ static void deadline_fired(struct net_timer *timer) {
         conn_watch_calls(conn);
 }
 
-/* Lazily: the deadline is not moved with each answer, it looks again when it fires. */
+/* The deadline does not move with each answer: when it fires, it looks again. */
 void conn_watch_calls(struct conn *conn) {
     const struct net_call *oldest = conn_oldest(conn);
     struct net *net = net_of(conn);

@@ -2,10 +2,9 @@
  *
  * The inside of src/net: the client's net, its nodes, and each node's connections.
  *
- * A node is spoken to on its main connection. Where scripting is refused a second one (aux) runs
- * transactions, one at a time. Handlers run only inside net_process() and net_close(): whatever
- * goes wrong while sending marks the connection as broken, and net_process() deals with it.
- */
+ * Requests go over a node's main connection. Where scripting is refused a second one (aux) runs
+ * transactions, one at a time. Handlers run only inside net_process() and net_close(). A failure
+ * while sending only marks the connection as broken, and net_process() handles it. */
 #ifndef RL_NET_CONN_H
 #define RL_NET_CONN_H
 
@@ -24,7 +23,9 @@
 #include "policy/policy.h"
 #include "redlock.h"
 
-#define NET_WIRE_BYTES_MAX ((size_t)16 << 20) /* waiting to be written to one node */
+#define NET_WIRE_BYTES_MAX                                                                         \
+    ((size_t)16 << 20) /* the most that may wait to be written to one node                         \
+                        */
 #define NET_MEMORY_RETRY (10 * RL_MS)
 
 struct node;
@@ -40,8 +41,9 @@ enum conn_kind {
     CONN_AUX,
     CONN_TIMER,
     CONN_SLEEPER,
+    /* also tells epoll's items apart */
     CONN_WATCH
-}; /* also tells epoll's items apart */
+};
 
 enum conn_state {
     CONN_DOWN = 0,
@@ -59,34 +61,38 @@ struct conn {
     enum conn_kind kind;
     enum conn_state state;
     int fd;
-    uint32_t generation; /* of the socket: events of an earlier one are stale */
-    uint32_t watched;    /* what epoll was told */
+    uint32_t generation; /* counts sockets: events of an earlier one are stale */
+    uint32_t watched;    /* the events that epoll watches for */
     struct addresses addresses;
-    unsigned address; /* how many were tried */
-    unsigned first;   /* where to begin: behind the one that used up the last try's time */
+    unsigned address; /* how many addresses were tried */
+    /* the address to begin with: after the one that used up the last try's time */
+    unsigned first;
     struct tls *tls;
     struct buffer out;    /* commands not yet written (with TLS: not yet encrypted) */
     struct buffer cipher; /* TLS records not yet written */
     struct reader reader;
-    struct net_timer deadline; /* before READY: the connect timeout. Then: when the oldest call is
-                                  overdue, or stalled */
+    /* Before READY: the connect timeout. Then: when the oldest call is overdue, or stalled. */
+    struct net_timer deadline;
     struct net_timer retry;
-    struct backoff backoff;                   /* of a CONN_AUX: the others' are the policy's */
-    unsigned char steps[HANDSHAKE_STEPS_MAX]; /* replies the handshake waits for */
+    struct backoff backoff;
+    /* of a CONN_AUX; the policy has those of the others */
+    unsigned char steps[HANDSHAKE_STEPS_MAX]; /* the replies that the handshake waits for */
     unsigned step, steps_count;
-    bool scripting_refused; /* found by the handshake, and so are the next */
-    bool announces;         /* the server says of itself when the record changes (push.c) */
-    char refusal[80];       /* why it does not */
+    bool scripting_refused; /* found by the handshake; so are the next fields */
+    bool announces;         /* the server announces changes of the record (push.c) */
+    char refusal[80];       /* why the server does not announce */
     char run_id[41];
     char quorum[17];
-    struct call_queue calls; /* expected replies, in order; of aux: in the node's transaction */
-    unsigned replies;        /* of the first call, so far */
-    struct net_reply answer; /* of the first call, so far */
+    struct call_queue calls; /* expected replies, in order; for aux: in the node's transaction */
+    unsigned replies;        /* of the first call, until now */
+    struct net_reply answer; /* of the first call, until now */
     struct net_state state_reported; /* the answer's */
-    struct bag
-        counted; /* owners of the calls; of a CONN_WATCH: hashes of their keys; see conn_counts() */
-    const struct net_call *counted_until; /* then that ends; NULL: nothing is counted */
-    int broken;                           /* a verdict: to be given up by net_process(); 0 */
+    /* Owners of the calls; for a CONN_WATCH: hashes of their keys. See conn_counts(). */
+    struct bag counted;
+    /* counting ends after this call; NULL: nothing is counted */
+    const struct net_call *counted_until;
+    int broken;
+    /* a verdict: net_process() will close the connection; 0: not broken */
     char broken_text[160];
 };
 
@@ -94,10 +100,10 @@ enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_UNWATCH 
 
 /* See transaction.c. */
 struct transaction {
-    struct call_queue calls; /* the first is under way unless IDLE */
+    struct call_queue calls; /* the first call is under way unless IDLE */
     unsigned waiting;        /* calls in that queue */
-    struct bag
-        keys; /* hashes of the keys of all of them; empty while few wait, or memory is short */
+    /* Hashes of the keys of all these calls; empty while few wait, or memory is short. */
+    struct bag keys;
     enum transaction_stage stage;
     unsigned replies, awaited, tries;
     struct net_reply answer;
@@ -105,13 +111,14 @@ struct transaction {
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];
     int64_t left_ms[REDLOCK_RESOURCES_MAX];
-    struct setnx_seen setnx; /* in place of the five above */
+    struct setnx_seen setnx; /* used instead of the five above */
 };
 
 /* See tracking.c. */
 enum { WAITER_BYTES = 16, TRACKING_STEPS = 3 };
 struct tracking {
-    uint64_t id, reported; /* of the connection that hears; and the one that the node was told of */
+    /* the id of the connection that receives changes; and the one that the node knows */
+    uint64_t id, reported;
     struct net_request request;
 };
 
@@ -120,19 +127,19 @@ struct node {
     unsigned index;
     struct url url;
     struct conn main, aux, watch;
-    struct resolve_job
-        *job;       /* the question for its addresses (lookup.c); NULL: none is under way, ... */
+    struct resolve_job *job;
+    /* The lookup of the node's addresses (lookup.c); NULL: none is under way, ... */
     rl_ns asked_at; /* ... else since when */
     struct tracking tracking;
     struct transaction tx;
-    struct net_timer keep_timer;   /* when a kept release is given up */
-    struct net_timer memory_timer; /* when sending is tried again after memory has failed */
+    struct net_timer keep_timer;   /* when a kept release ends */
+    struct net_timer memory_timer; /* when to send again after memory ran out */
     uint64_t sent, answered;       /* calls of the main connection, counted since the start */
     int logged;     /* the verdict last logged, so that a dead node is not logged at every retry */
-    char text[160]; /* why it is not ready */
+    char text[160]; /* why the node is not ready */
     char version[16];
     bool uses_transactions;
-    bool logged_silence; /* that the server does not announce */
+    bool logged_silence; /* the log has that the server does not announce */
     char quorum[17];
 };
 
@@ -140,26 +147,27 @@ struct net {
     struct net_handlers handlers;
     int log_level;
     bool guarded, asks_quorum;
-    int64_t *fences; /* guarded: room for the answer to NET_FENCES */
+    int64_t *fences; /* guarded: space for the answer to NET_FENCES */
     rl_ns connect_timeout, stall_timeout;
     struct tls_context *tls;
     struct timers timers;
-    rl_ns sample; /* the clock, for all that was read at once or is due at once; 0: none, ask it */
+    /* The clock for all that was read at once or is due at once; 0: none, ask the clock. */
+    rl_ns sample;
     int epoll, kick, timer, sleeper;
-    rl_ns timer_at;                /* what the timerfd is set to */
-    pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a moment */
-    rl_ns sleeper_at;              /* what that one is set to */
+    rl_ns timer_at;                /* the time that the timerfd is set to */
+    pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a short time */
+    rl_ns sleeper_at;              /* the time that the sleeper's timer is set to */
     bool pending;                  /* net_process() has work that no event announces */
-    bool resolving; /* some connection waits for its addresses, or some question is under way */
+    bool resolving; /* a connection waits for its addresses, or a lookup is under way */
     bool closing;
-    struct net_timer unwatch; /* when nobody has waited for a while */
+    struct net_timer unwatch; /* when no caller has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
     struct buffer scratch;
     unsigned char random[256];
     size_t random_left;
     unsigned nodes;
-    struct policy policy; /* its node[i] is of node[i] here */
+    struct policy policy; /* policy.node[i] belongs to node[i] here */
     struct node node[RL_NODES_MAX];
 };
 
@@ -167,34 +175,34 @@ struct net {
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
 void conn_event(struct conn *conn, uint32_t events);
-void conn_resolved(struct conn *conn, const struct addresses *addresses,
-                   const char *failure); /* NULL: none */
+/* NULL: none */
+void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure);
 void conn_step_tls(struct conn *conn);
-/* Marks it; net_process() gives it up. */
+/* Marks the connection; net_process() closes it. */
 void conn_break(struct conn *conn, int verdict, const char *text);
 void conn_give_up_broken(struct conn *conn);
-/* Gives it up now: closes (by a reset when a write is unanswered), tells the node, plans the next
- * try. */
+/* Closes the connection now (by a reset when a write is unanswered), notifies the node, and plans
+ * the next try. */
 void conn_fail(struct conn *conn, int verdict, const char *text);
-/* Closes the socket and forgets all state but the calls. */
+/* Closes the socket and drops all state except the calls. */
 void conn_close(struct conn *conn, bool reset);
 void conn_free_forked(struct conn *conn);
-void conn_watch_calls(
-    struct conn *conn); /* arms the deadline for the first call, if it is not armed */
+/* arms the deadline for the first call, if it is not armed */
+void conn_watch_calls(struct conn *conn);
 bool conn_has_unanswered_write(const struct conn *conn);
 
 /* lookup.c: a node's name to addresses */
 #define LOOKUP_NO_THREAD "no memory or thread to resolve the host name"
-/* For a connection that is CONN_RESOLVING: asks, unless the question is under way or must wait.
+/* For a connection that is CONN_RESOLVING: starts a lookup, unless one is under way or must wait.
  * False: no thread. */
 bool lookup_begin(struct node *node);
-void lookups_pump(
-    struct net *net); /* hands answers to the connections that wait, and asks what had to wait */
-void lookup_late(const struct node *node, rl_ns now, char *text,
-                 size_t size); /* writes why there is no answer yet */
+/* gives answers to the connections that wait, and starts lookups that had to wait */
+void lookups_pump(struct net *net);
+/* writes why there is no answer yet */
+void lookup_late(const struct node *node, rl_ns now, char *text, size_t size);
 
 /* wire.c: its bytes */
-void conn_watch(struct conn *conn, uint32_t events); /* what epoll is to tell of */
+void conn_watch(struct conn *conn, uint32_t events); /* the events that epoll will watch for */
 void conn_read(struct conn *conn);
 void conn_flush(struct conn *conn);
 
@@ -202,7 +210,7 @@ void conn_flush(struct conn *conn);
 bool handshake_begin(struct conn *conn); /* false: no memory */
 void handshake_reply(struct conn *conn);
 
-/* push.c: what a server says unasked, in RESP3 */
+/* push.c: messages that a server sends unasked, in RESP3 */
 void conn_push(struct conn *conn);
 
 /* transaction.c */
@@ -216,7 +224,7 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
 /* net.c */
 rl_ns clock_now(void);
 
-/* node.c: a node's standing */
+/* node.c: a node's readiness */
 static inline struct policy_node *policy_of(const struct node *node) {
     return &node->net->policy.node[node->index];
 }
@@ -224,24 +232,24 @@ void node_init(struct node *node, struct net *net, unsigned index);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
 void node_report(struct node *node, rl_ns now);
-const struct net_call *
-conn_oldest(const struct conn *conn); /* whose answer is awaited on this connection */
+/* the call whose answer is awaited on this connection */
+const struct net_call *conn_oldest(const struct conn *conn);
 
-/* send.c: calls on their way out and their answers */
+/* send.c: calls to be sent, and their answers */
 void node_watch_kept(struct node *node); /* arms the timer for kept releases */
 void node_expire_kept(struct node *node);
 void node_send_kept(struct node *node);
 void node_retry_memory(struct node *node);
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);
-/* Counts the calls in `counted`, from now on until those that are there now have been answered.
- * False: no memory. */
+/* Counts the calls in `counted`, from now until the calls that are there now are answered. False:
+ * no memory. */
 bool conn_counts(struct conn *conn);
 void conn_stop_counting(struct conn *conn); /* also when its calls are lost */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
 void call_failed(struct net *net, struct net_call *call, int verdict);
 
-/* tracking.c: being told of changes, on a connection of its own */
+/* tracking.c: notifications of changes, on a separate connection */
 bool tracking_handshake(struct conn *conn); /* false: no memory */
 bool tracking_subscribe(struct conn *conn);
 void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error);
@@ -249,11 +257,11 @@ void tracking_up(struct node *node);
 void tracking_push(struct conn *conn);
 void tracking_step(struct conn *conn, bool failed);
 void tracking_message(struct conn *conn);
-/* On which connection NET_WATCH goes; NULL: on none. */
+/* The connection for NET_WATCH; NULL: none. */
 struct conn *tracking_way(struct node *node);
 void tracking_down(struct node *node, const char *text);
-/* The calls that are lost with it, to be failed when nothing of the node is between two states; and
- * whether tracking_lost() is to be called then. */
+/* Returns the calls that are lost with the connection. The caller fails them when the node is not
+ * in the middle of a state change. Also returns whether to call tracking_lost() then. */
 struct call_queue tracking_main_down(struct node *node, bool *was_live);
 void tracking_lost(struct node *node, const char *text);
 void tracking_pump(struct node *node);

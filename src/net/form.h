@@ -10,8 +10,8 @@
 /* How a reply is read. */
 enum shape {
     SHAPE_SET,      /* +OK, or nil */
-    SHAPE_RAISED,   /* ZADD behind a SET: whether the fence was raised */
-    SHAPE_VERDICTS, /* a script's integer, by `verdicts` */
+    SHAPE_RAISED,   /* ZADD after a SET: whether the fence was raised */
+    SHAPE_VERDICTS, /* a script's integer, as `verdicts` defines it */
     SHAPE_RAISE,
     SHAPE_PTTL,
     SHAPE_VALUE,
@@ -25,16 +25,17 @@ enum shape {
 };
 
 struct form {
-    const char *text;     /* NULL: an encoder of its own */
-    const char *verdicts; /* of a script's integers from -2 on */
-    uint8_t script;       /* enum node_script; NODE_SCRIPTS_ALL: it is none */
-    uint8_t more_keys;    /* of the script, besides the request's */
-    uint8_t replies;      /* commands, or with `each`, those for each key */
+    const char *text;     /* NULL: the operation has its own encoder */
+    const char *verdicts; /* the meaning of a script's integers from -2 on */
+    uint8_t script;       /* enum node_script; NODE_SCRIPTS_ALL: not a script */
+    uint8_t more_keys;    /* of the script, in addition to the request's keys */
+    uint8_t replies;      /* the number of commands, or with `each`, of those for each key */
     bool each;
     uint8_t shape[2]; /* of the replies, in turn */
 };
 
-extern const struct form forms[NET_OPS_COUNT][4]; /* one key, several; the same guarded */
+/* one key, several; then the same for guarded mode */
+extern const struct form forms[NET_OPS_COUNT][4];
 
 static inline const struct form *form_of(const struct net_request *request) {
     return &forms[request->op][(request->nonces ? 2 : 0) + (request->keys_count > 1 ? 1 : 0)];

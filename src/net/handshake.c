@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The first commands on a connection, all sent at once: who we are, which database, who the server
- * is, and whether it lets us run scripts (each is run with no keys, which also loads it). Server
- * texts are shown only where they cannot hold a secret: "unknown command" repeats the arguments, so
- * nothing of an AUTH error is.
+ * The first commands on a connection, all sent at once: our identity, the database, the server's
+ * identity, and whether we may run scripts (each runs with no keys, which also loads it). Texts
+ * from the server are shown only where they cannot hold a secret: "unknown command" repeats the
+ * arguments, so no text of an AUTH error is shown.
  *
- * For guarded mode the server must be able to do, and we must be allowed, all that it takes: who
- * cannot say which process it is, or not raise a fence, has no vote that could be trusted. It is
- * also asked to announce each change of the node's record, and each loss of all data, on the
- * connection on which it votes: from then on RESP3 is spoken there. Where that is refused the
- * guarantee is weaker; the connection works all the same.
- */
+ * For guarded mode the server must support, and permit us, all that the mode needs. A server that
+ * cannot report which process it is, or cannot raise a fence, has no vote that could be trusted. It
+ * is also asked to announce each change of the node's record, and each loss of all data, on the
+ * connection on which it votes. That connection uses RESP3 from then on. Where the server refuses
+ * this, the guarantee is weaker, but the connection still works. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +33,7 @@ enum {
     STEP_WATCH
 };
 
-/* What guarded mode takes beside what a classic lock does. */
+/* What guarded mode needs in addition to a classic lock. */
 #define GUARDED_COMMANDS                                                                           \
     "~redlock:* +eval +evalsha +zadd +zscore +zcard +zrange +hget +hset +hgetall +rename +time"
 
@@ -56,8 +55,8 @@ static bool send_auth(struct conn *conn) {
     return send_step(conn, &words, STEP_AUTH);
 }
 
-/* The main connection is told of the record: NOLOOP, since what we write there ourselves is known.
- * The one that is open while somebody waits is told of the keys it looks at. */
+/* The main connection is notified of the record: NOLOOP, because our own writes are known. The
+ * connection that is open while a caller waits is notified of the keys that it reads. */
 static bool send_hello(struct conn *conn) {
     struct words words;
     reader_expect_resp3(&conn->reader, true);
@@ -94,7 +93,7 @@ static bool send_quorum(struct conn *conn) {
     return send_step(conn, &words, STEP_QUORUM);
 }
 
-/* EVALSHA too: it may be renamed or forbidden by itself. */
+/* EVALSHA too: it may be renamed or forbidden separately. */
 static bool send_scripts(struct conn *conn) {
     struct words words;
     bool setnx = conn->node->url.scheme != REDLOCK_SCHEME_SET;
@@ -112,8 +111,8 @@ static bool send_scripts(struct conn *conn) {
     return send_step(conn, &words, STEP_SCRIPT);
 }
 
-/* Who was allowed what a classic lock takes is told at the door what is missing now. Changes
- * nothing: no stripe is added (XX), none is below 0. */
+/* A client with permissions for classic locks only learns here what is missing. The command changes
+ * nothing: no stripe is added (XX), and none is below 0. */
 static bool send_zadd(struct conn *conn) {
     struct words words;
     words_begin(&words, "ZADD");
@@ -178,14 +177,14 @@ static void fail(struct conn *conn, const char *what, const struct net_bytes *er
     conn_fail(conn, verdict, text);
 }
 
-/* What a server says to whatever comes first: it wants no clients like us. */
+/* The server's answer to whatever comes first: it does not accept clients like us. */
 static bool is_denied(const struct net_bytes *error) {
     return memmem(error->data, error->bytes, "DENIED", 6) == error->data;
 }
 
 static void auth_failed(struct conn *conn, const struct net_bytes *error) {
     int verdict = verdict_of_error(error->data, error->bytes);
-    /* What the server may say before it looks at the command keeps its own meaning. */
+    /* Errors that the server may send before it reads the command keep their own meaning. */
     bool about_auth = verdict == REDLOCK_VERDICT_AUTH || verdict == REDLOCK_VERDICT_ERROR;
     if (is_denied(error)) {
         fail(conn, "refused", error, REDLOCK_VERDICT_AUTH);
@@ -225,7 +224,7 @@ static void hello_failed(struct conn *conn, const struct net_bytes *error) {
     reader_expect_resp3(&conn->reader, false);
 }
 
-/* What is between us and the server may answer in its place, and not speak the protocol. */
+/* A proxy between us and the server may answer in its place, and may not use the protocol. */
 static void hello_answered(struct conn *conn) {
     const struct reader *reader = &conn->reader;
     for (size_t i = 0; i + 1 < reader->slots_count; i++) {
@@ -258,14 +257,14 @@ static void tracking_granted(struct conn *conn) {
 
 /* ---- who the server is ---- */
 
-/* ZADD's GT came with 6.2. (Valkey tells the version of Redis that it is compatible with.) */
+/* ZADD's GT came with 6.2. (Valkey reports the version of Redis that it is compatible with.) */
 static bool is_new_enough(const char *version) {
     unsigned major = 0, minor = 0;
     return sscanf(version, "%u.%u", &major, &minor) == 2 &&
            (major > 6 || (major == 6 && minor >= 2));
 }
 
-/* What guarded mode asks of INFO's answer. */
+/* The parts of INFO's answer that guarded mode needs. */
 static void check_fitness(struct conn *conn, const char *version) {
     char text[160];
     if (conn->run_id[0] == '\0') {
@@ -314,7 +313,7 @@ static void info_failed(struct conn *conn, const struct net_bytes *error) {
             "INFO is refused; guarded mode needs its run_id to recognise a restarted server: allow +info");
 }
 
-/* Classic mode has transactions instead. */
+/* Classic mode uses transactions instead. */
 static void scripting_refused(struct conn *conn) {
     conn->scripting_refused = true;
     if (is_guarded(conn))
@@ -330,7 +329,7 @@ static void script_failed(struct conn *conn, const struct net_bytes *error) {
     case REDLOCK_VERDICT_MISCONF:
     case REDLOCK_VERDICT_READONLY:
     case REDLOCK_VERDICT_NOREPLICAS:
-        return; /* says nothing of scripting, and may pass: each call will be told */
+        return; /* this does not concern scripting, and may pass: each call gets its own answer */
     default: break;
     }
     if (verdict_is_unknown_command(error->data, error->bytes))
@@ -339,8 +338,7 @@ static void script_failed(struct conn *conn, const struct net_bytes *error) {
         fail(conn, "EVAL", error, verdict);
 }
 
-/* A value that is not ours is shown as well as it can be: what it is compared with is 16 hex
- * digits. */
+/* A value that is not ours is shown as far as possible: it is compared with 16 hex digits. */
 static void quorum_answered(struct conn *conn) {
     const struct net_bytes value = conn->reader.bytes[0];
     if (conn->reader.slots[0].type != REPLY_STRING) return;
@@ -353,7 +351,7 @@ static void quorum_answered(struct conn *conn) {
 }
 
 static void fences_failed(struct conn *conn, const struct net_bytes *error) {
-    /* Whatever else it is may pass, or will be told of the node's record and of each vote. */
+    /* Any other error may pass, or shows up when the record is read and in each vote. */
     if (verdict_of_error(error->data, error->bytes) == REDLOCK_VERDICT_NOPERM ||
         verdict_is_unknown_command(error->data, error->bytes))
         conn_fail(conn, REDLOCK_VERDICT_NOPERM,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * INFO is asked for section by section: before version 7 it takes one, and a whole one is long.
- */
+ * INFO is requested section by section: before version 7 it takes only one, and a whole INFO is
+ * long. */
 #include "net/info.h"
 
 #include <ctype.h>
@@ -29,7 +29,7 @@ void info_value(struct net_bytes info, const char *field, char *value, size_t ca
     }
 }
 
-/* Digits alone, at most `max`. */
+/* Digits only, at most `max`. */
 static bool parse_number(struct net_bytes text, uint64_t max, uint64_t *number) {
     const char *digits = text.data;
     *number = 0;
@@ -43,8 +43,9 @@ static bool parse_number(struct net_bytes text, uint64_t max, uint64_t *number) 
 }
 
 static bool number_field(struct net_bytes info, const char *field, uint64_t max, uint64_t *number) {
-    char text[NUMBER_BYTES +
-              1]; /* one more than is allowed: too long a number is not cut to another */
+    /* one byte more than is allowed, so that a number that is too long is not cut to another
+     * number */
+    char text[NUMBER_BYTES + 1];
     info_value(info, field, text, sizeof(text));
     return parse_number((struct net_bytes){text, strlen(text)}, max, number);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node's host name to addresses. getaddrinfo(3) blocks, cannot be interrupted and may hang for
- * minutes, so a connection that gives up does not end the question: it belongs to the node, and
- * whichever of the node's connections waits when the answer comes gets it. A question that is under
- * way is not asked a second time.
+ * Resolves a node's host name. getaddrinfo(3) blocks, cannot be interrupted and may hang for
+ * minutes, so a connection that gives up does not end the lookup. The lookup belongs to the node,
+ * and the node's connection that waits when the answer comes gets it. A lookup that is under way is
+ * not started a second time.
  *
- * Each question takes a thread. So few are under way at once that when all of them hang there is no
- * majority without their nodes: a name that hangs keeps no other node away that could help.
- */
+ * Each lookup takes a thread. So few are under way at once that when all of them hang there is no
+ * majority without their nodes. A name that hangs blocks no node that could help. */
 #include <stdio.h>
 
 #include "net/conn.h"
@@ -41,7 +40,7 @@ static void poll_answer(struct node *node) {
     struct addresses addresses;
     const char *failure = NULL;
     if (!node->job || !resolve_done(node->job, &addresses, &failure)) return;
-    /* The connection has given up and pauses: the pause would end with the same question. */
+    /* The connection has given up and pauses. After the pause it would start the same lookup. */
     if (node->main.state == CONN_DOWN && node->main.retry.index != 0) conn_start(&node->main);
     resolve_drop(node->job, false);
     node->job = NULL;

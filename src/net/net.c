@@ -17,7 +17,7 @@
 #include "core/guard.h"
 #include "net/conn.h"
 
-/* A handler may arm a timer that is due at once; the loop must still come back to the sockets. */
+/* A handler may arm a timer that is due at once. The loop must still return to the sockets. */
 enum { TIMERS_PER_PROCESS = 1024 };
 #define LONG_SLEEP (1000 * RL_MS)
 
@@ -112,7 +112,7 @@ int net_open(struct net **net, const struct net_options *options,
         free_net(new);
         return error->result;
     }
-    /* By the timer, so that no handler runs in here. */
+    /* By the timer, so that no handler runs inside this function. */
     for (unsigned i = 0; i < new->nodes; i++)
         timers_set(&new->timers, &new->node[i].main.retry, net_now(new));
     new->pending = true;
@@ -195,7 +195,7 @@ static bool refill_random(struct net *net) {
     do {
         got = getrandom(net->random, sizeof(net->random), 0);
     } while (got < 0 && errno == EINTR);
-    net->random_left = got > 0 ? (size_t)got : 0; /* fewer than asked for when a signal comes */
+    net->random_left = got > 0 ? (size_t)got : 0; /* fewer than requested when a signal comes */
     return net->random_left > 0;
 }
 
@@ -206,8 +206,8 @@ int net_random(struct net *net, void *buf, size_t n) {
         size_t part = n < net->random_left ? n : net->random_left;
         unsigned char *from = net->random + net->random_left - part;
         memcpy(to, from, part);
-        explicit_bzero(from,
-                       part); /* tokens come from here: no byte is used twice, none lies about */
+        /* tokens come from here: no byte is used twice or stays in memory */
+        explicit_bzero(from, part);
         net->random_left -= part;
         to += part;
         n -= part;
@@ -263,11 +263,11 @@ static void wait_ms(int epoll, int timeout, struct net_batch *batch) {
 }
 
 /* epoll's own timeout does not count the time for which the machine is suspended: after a long
- * sleep the loss of a lock would be told late. */
+ * suspend the loss of a lock would be reported late. */
 static void wake_after_suspend(struct net *net, rl_ns now, rl_ns until) {
     pthread_mutex_lock(&net->sleeper_mutex);
     if (net->sleeper_at <= now ||
-        net->sleeper_at > until) { /* else it wakes us early, once, and we look again */
+        net->sleeper_at > until) { /* else it wakes us early, once, and we check again */
         struct itimerspec when = {
             .it_value = {(time_t)(until / 1000000000), (long)(until % 1000000000)}};
         timerfd_settime(net->sleeper, TFD_TIMER_ABSTIME, &when, NULL);
@@ -276,15 +276,15 @@ static void wake_after_suspend(struct net *net, rl_ns now, rl_ns until) {
     pthread_mutex_unlock(&net->sleeper_mutex);
 }
 
-/* May run beside net_process() in another thread, even twice: uses nothing of the net but what
- * never changes, and the sleeper under its mutex. */
+/* May run in parallel with net_process() in another thread, even twice. It uses only the parts of
+ * the net that never change, and the sleeper under its mutex. */
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     int timeout = -1;
     if (until != RL_NEVER) {
         rl_ns now = clock_now(),
-              left = until - now; /* not net_now(): a sample is another thread's */
-        rl_ns ms =
-            left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS; /* rounded up: too early would spin */
+              left = until - now; /* not net_now(): a sample belongs to another thread */
+        /* rounded up: waking too early would spin */
+        rl_ns ms = left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS;
         timeout = ms > INT_MAX ? INT_MAX : (int)ms;
         if (left > LONG_SLEEP) wake_after_suspend(net, now, until);
     }
@@ -305,9 +305,9 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
     if (kind == CONN_KICK || kind == CONN_TIMER || kind == CONN_SLEEPER) {
         int fd = kind == CONN_KICK ? net->kick : kind == CONN_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
-        (void)got; /* nothing there: another thread's process was first */
-        if (kind == CONN_TIMER)
-            net->timer_at = RL_NEVER; /* it has run out: what is still due must set it again */
+        (void)got; /* nothing to read: another thread's net_process() was first */
+        /* it has run out: what is still due must set it again */
+        if (kind == CONN_TIMER) net->timer_at = RL_NEVER;
         return;
     }
     if (index >= net->nodes) return;
@@ -351,8 +351,7 @@ void net_process(struct net *net, const struct net_batch *batch) {
     net_flush(net);
 }
 
-/* Calls no handler: a connection for transactions is opened, and a broken one given up, by
- * net_process(). */
+/* Calls no handler: net_process() opens a connection for transactions, and closes a broken one. */
 void net_flush(struct net *net) {
     for (struct node *node = net->node, *end = node + net->nodes; node < end; node++) {
         if (node->tx.calls.head && node->tx.stage == TX_IDLE) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * A node's standing: whether it may be asked, and if not, why. */
+ *
+ * A node's readiness: whether it can be asked, and if not, the reason. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,8 +80,8 @@ static void main_down(struct node *node, int verdict, const char *text) {
         net_log(net, REDLOCK_LOG_WARNING, "%s: %s: %s", node->url.text, verdict_text(verdict),
                 text);
     node->logged = verdict;
-    /* One life for both connections: what the next server behind this address allows is asked
-     * anew. */
+    /* Both connections end together: the permissions of the next server behind this address are
+     * checked again. */
     if (node->aux.state != CONN_DOWN) conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff.pause = 0;

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a server says unasked, in RESP3: between two replies, and never inside one.
+ * Messages that a server sends unasked, in RESP3: between two replies, and never inside one.
  *
- * On a guarded net's main connection this is the watch of the node's record. The server announces a
- * loss of all its data (FLUSHALL, a full resynchronisation) at the time of the loss: so every vote
- * after it stands behind the push in the stream. A change of the record alone is announced as soon
- * as the server has executed the commands that it had read.
+ * On a guarded net's main connection they watch the node's record. The server announces a loss of
+ * all its data (FLUSHALL, a full resynchronisation) at the time of the loss. So every later vote
+ * comes after the push in the stream. A change of the record alone is announced as soon as the
+ * server has executed the commands that it had read.
  *
- * On the connection that is open while somebody waits, a push is what a waiter is told
- * (tracking.c). Pushes of other kinds are ignored.
- */
+ * On the connection that is open while a caller waits, pushes notify the waiter (tracking.c).
+ * Pushes of other kinds are ignored. */
 #include "net/conn.h"
 
 static void main_push(struct conn *conn) {
     const struct net_handlers *handlers = &conn->node->net->handlers;
-    /* Before the handshake is done nothing is known of the record, and no vote has been asked for.
-     */
+    /* Before the handshake is complete the record is unknown, and no vote was requested. */
     if (conn->state != CONN_READY) return;
     if (!reader_is_string(&conn->reader, 1, "invalidate")) return;
     if (handlers->changed) handlers->changed(handlers->context, conn->node->index);

@@ -69,7 +69,7 @@ static void *new_slot(const redisReadTask *task, enum reply_type type, int64_t i
     return (void *)(uintptr_t)reader->slots_count;
 }
 
-/* What newer versions of hiredis know of RESP3. */
+/* RESP3 types that newer versions of hiredis know. */
 static void *refuse(const redisReadTask *task) {
     ((struct reader *)task->privdata)->malformed = true;
     return NULL;
@@ -202,7 +202,8 @@ static bool next_plain(struct reader *reader) {
     return false;
 }
 
-/* A string that announces more than we accept is refused at once, not after it has all come. */
+/* A string whose announced length is above the limit is refused at once, not after all of it has
+ * come. */
 static bool announces_too_much(const redisReader *hiredis) {
     if (hiredis->ridx < 0 || task_type(hiredis) != REDIS_REPLY_STRING) return false;
     size_t announced = 0;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Replies, decoded into slots of our own: an ordinary reply costs no allocation. The slots of a
- * reply lie in the order in which they came, an array before its elements.
+ * Decodes replies into slots that are reused: an ordinary reply needs no allocation. The slots of a
+ * reply are in the order of arrival, an array before its elements.
  *
- * hiredis decodes RESP2. What may be RESP3 is decoded in resp3.c, to the slots that RESP2 has for
- * the same: version 0.14 of hiredis knows nothing of RESP3, and no version says of a push where
- * among the replies it came.
- */
+ * hiredis decodes RESP2. resp3.c decodes connections that may use RESP3, into the slots that RESP2
+ * has for the same values. It exists because version 0.14 of hiredis does not know RESP3, and no
+ * version reports where among the replies a push came. */
 #ifndef RL_NET_READER_H
 #define RL_NET_READER_H
 
@@ -24,23 +23,23 @@ enum reply_type { REPLY_NIL, REPLY_INTEGER, REPLY_STATUS, REPLY_STRING, REPLY_ER
 
 struct reply_slot {
     enum reply_type type;
-    int64_t integer; /* INTEGER: the value. ARRAY: how many elements */
+    int64_t integer; /* INTEGER: the value. ARRAY: the number of elements */
 };
 
 enum { RESP3_LEVELS = 8 };
 
-/* The reply that resp3.c is at. */
+/* The reply that resp3.c is reading. */
 struct resp3 {
-    bool on;         /* what comes may be RESP3 */
-    bool push;       /* it is a push */
-    char type;       /* of the piece that is being read; 0: none has begun */
-    bool in_payload; /* of a string; else in the first line */
+    bool on;         /* the server may send RESP3 */
+    bool push;       /* the reply is a push */
+    char type;       /* of the piece being read; 0: none has begun */
+    bool in_payload; /* inside a string; else in the first line */
     size_t begin;    /* where the piece's bytes begin in the arena */
     size_t left;     /* of the payload and its end of line */
-    unsigned depth;  /* how many aggregates are open */
-    unsigned hidden; /* at which depth, plus one, an attribute is open; 0: none is */
+    unsigned depth;  /* the number of open aggregates */
+    unsigned hidden; /* the depth of an open attribute, plus one; 0: none is open */
     struct {
-        size_t left; /* pieces that are yet to come */
+        size_t left; /* pieces still to come */
         bool attribute;
     } level[RESP3_LEVELS];
 };
@@ -49,19 +48,19 @@ struct reader {
     struct redisReader *hiredis;
     struct resp3 resp3;
     struct reply_slot *slots;
-    struct net_bytes
-        *bytes; /* of slot i, for STATUS, STRING and ERROR; elements side by side for SCAN */
+    /* Of slot i, for STATUS, STRING and ERROR; for SCAN, the elements one after the other. */
+    struct net_bytes *bytes;
     size_t slots_count, slots_capacity;
     char *arena;
     size_t arena_bytes, arena_capacity;
-    size_t pending;     /* bytes taken since the last whole reply, by hiredis or by resp3.c */
-    const char *direct; /* what was fed and has not been taken yet */
+    size_t pending;     /* bytes taken since the last complete reply, by hiredis or by resp3.c */
+    const char *direct; /* bytes that were fed and not taken yet */
     size_t direct_bytes;
     bool whole, oversized, no_memory, malformed;
 };
 
-/* PUSH: what the server says unasked, as an array that begins with its kind; it answers nothing.
- * RESP3 only. */
+/* PUSH: a message that the server sends unasked, as an array that begins with its kind. It is not
+ * an answer. RESP3 only. */
 enum reader_status {
     READER_MORE,
     READER_REPLY,
@@ -73,13 +72,14 @@ enum reader_status {
 
 bool reader_open(struct reader *reader); /* false: no memory */
 void reader_close(struct reader *reader);
-/* From the next reply on, which has not begun: RESP3, of which RESP2 is a part; or RESP2 alone. */
+/* From the next reply on, which must not have begun: RESP3, which includes RESP2; or RESP2
+ * alone. */
 void reader_expect_resp3(struct reader *reader, bool on);
-/* The data stay where they are until reader_next() has said anything but READER_REPLY and
+/* The data must stay in place until reader_next() returns something other than READER_REPLY and
  * READER_PUSH. False: no memory. */
 bool reader_feed(struct reader *reader, const char *data, size_t bytes);
-/* The next whole reply or push into slots[0...]; valid until the next call. After a failure the
- * connection is over. */
+/* Decodes the next complete reply or push into slots[0...]; valid until the next call. After a
+ * failure the connection is unusable. */
 enum reader_status reader_next(struct reader *reader);
 
 static inline bool reader_is_error(const struct reader *reader) {
@@ -88,9 +88,10 @@ static inline bool reader_is_error(const struct reader *reader) {
 bool reader_is_status(const struct reader *reader, size_t slot, const char *text);
 bool reader_is_string(const struct reader *reader, size_t slot, const char *text);
 
-/* For resp3.c. False: the reader has noted why. */
+/* For resp3.c. False: the reader has recorded the reason. */
 bool reader_add_slot(struct reader *reader, enum reply_type type, int64_t integer, size_t bytes);
-bool reader_add_bytes(struct reader *reader, const char *data, size_t bytes); /* to the arena */
+/* appends to the arena */
+bool reader_add_bytes(struct reader *reader, const char *data, size_t bytes);
 enum reader_status resp3_next(struct reader *reader);
 
 #endif

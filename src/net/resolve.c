@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The job is shared by the asker and the thread, and freed by the last of them to let go:
- * getaddrinfo cannot be interrupted, so a client that closes leaves the thread to finish by itself.
- */
+ * The asker and the thread share the job, and the last one to release it frees it. getaddrinfo
+ * cannot be interrupted, so a client that closes leaves the thread to end by itself. */
 #include "net/resolve.h"
 
 #include <netdb.h>
@@ -56,8 +55,8 @@ static void kick(struct resolve_job *job) {
     uint64_t one = 1;
     pthread_mutex_lock(&job->mutex);
     ssize_t written = job->kick_fd < 0 ? 0 : write(job->kick_fd, &one, sizeof(one));
-    (void)
-        written; /* fails only when the counter is full: then the descriptor is readable already */
+    /* fails only when the counter is full: then the descriptor is readable already */
+    (void)written;
     pthread_mutex_unlock(&job->mutex);
 }
 
@@ -74,7 +73,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* The thread must take none of the host program's signals: all are blocked while it is made, and it
+/* The thread must not take signals of the host program: all are blocked while it is created, and it
  * inherits that. */
 static int start_thread(struct resolve_job *job) {
     sigset_t all, before;

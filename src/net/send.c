@@ -5,7 +5,7 @@
  * Order on one node is the order of net_send(). Two things could break it, and are kept from it:
  * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after
  *   it. A release may (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind
- *   its own RELEASE would leave a key that nobody deletes; so where a later call of the same owner
+ *   its own RELEASE would leave a key that no client deletes; so where a later call of the same owner
  *   is queued, the call fails instead (verdict ERROR). The same holds for what is guarded: a RAISE
  *   would hold a fence against others for a lock that was given back, and a read of the record that
  *   was asked after its RECORD_WRITE would come before it. Behind the calls of other owners each
@@ -66,7 +66,8 @@ static void keep(struct node *node, struct net_call *call) {
     node_watch_kept(node);
 }
 
-/* Handlers are told last, when nothing of the node is between two states: they may send anew. */
+/* Handlers are called last, when the node is not in the middle of a state change, because they may
+ * send again. */
 static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
     struct net_call *call;
     while ((call = calls_pop(queue))) call_failed(net, call, verdict);
@@ -97,17 +98,16 @@ static bool goes_by_transaction(struct node *node, const struct net_request *req
     return node->tx.calls.head && transaction_conflicts(node, request);
 }
 
-/* What is asked of all calls on a connection (whether an owner has another one, whether a key is
- * being looked at) is counted, or for each question the whole queue would be walked. It is counted
- * from the first such question on until the last call of then has been answered: mostly there is
- * none. */
+/* Questions about all calls on a connection (does an owner have another call, is a key being read?)
+ * are answered by counts; otherwise each would walk the whole queue. Counting begins at the first
+ * such question and ends when the calls of that time are answered: mostly nothing is counted. */
 
-/* Seldom called, and kept out of what is called for each answer. */
+/* Rarely called, and kept out of the code that runs for each answer. */
 #define SELDOM __attribute__((cold, noinline))
 
 static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
 
-/* What a call is counted by: bag_add() or bag_remove(). */
+/* Counts a call: bag_add() or bag_remove(). */
 typedef void bag_fn(struct bag *bag, uint64_t number);
 
 SELDOM static void each_number(struct conn *conn, const struct net_call *call, bag_fn *fn) {
@@ -156,7 +156,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_watch_calls(conn);
 }
 
-/* `encoded` NULL: encode it here. False: no memory or no way, nothing happened. */
+/* `encoded` NULL: encode it here. False: no memory or no connection, and nothing happened. */
 static bool post(struct node *node, struct net_call *call, const struct buffer *encoded) {
     if (goes_by_transaction(node, call->request)) {
         transaction_add(node, call);
@@ -215,8 +215,8 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         struct net_call *call = &calls[i];
         if (!(nodes & rl_bit(i)) || !(kept || policy_takes(&net->policy, i))) continue;
         assert(!call->busy);
-        if (call->busy)
-            continue; /* in the queue a second time, it would cut off what lies between */
+        /* a second entry in the queue would cut off all calls between the two */
+        if (call->busy) continue;
         call->request = request;
         call->due = due;
         call->keep_until = keep_until;
@@ -263,8 +263,8 @@ static void send_whole(struct conn *conn) {
     }
 }
 
-/* Calls lie where their owners are, so with hundreds in flight each is a wait for memory: those
- * that come next are sent for while this one is worked off. */
+/* Calls are in their owners' memory, so with hundreds under way each one is a cache miss. The next
+ * ones are prefetched while this one is processed. */
 static void send_for_next(const struct net_call *call) {
     const struct net_call *next = call->next;
     if (!next) return;
@@ -303,6 +303,6 @@ void call_reply(struct conn *conn) {
         return;
     }
     if (++conn->replies < command_replies(call->request)) return;
-    call_done(conn->node->net, take_first(conn),
-              &conn->answer); /* no reply is read before the handler is back */
+    /* no reply is read before the handler returns */
+    call_done(conn->node->net, take_first(conn), &conn->answer);
 }

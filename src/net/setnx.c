@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The scheme's rules stand twice: in the scripts src/node/setnx_*.lua, and here, for looking and
- * for servers without scripts. tests/net/test_setnx.c compares the two on a server.
- */
+ * The scheme's rules exist twice: in the scripts src/node/setnx_*.lua, and here, for reads and for
+ * servers without scripts. tests/net/test_setnx.c compares the two on a server. */
 #include "net/setnx.h"
 
 #include <assert.h>
@@ -15,11 +14,11 @@
 #include "node/scripts.h"
 
 #define SECOND_US INT64_C(1000000)
-/* Ours are over, and take what is over, so much later: for clocks that differ, and for those who
- * compare whole seconds. */
+/* Our locks end, and we take ended locks, this much later: for clocks that differ, and for programs
+ * that compare whole seconds. */
 #define LEEWAY_US SECOND_US
 #define BESIDE_MS                                                                                  \
-    3000 /* the token stays so much longer than the TTL: until the time in the key is over */
+    3000 /* the token outlives the TTL by this much: until the time in the key has passed */
 
 enum { SHA1_BYTES = 40, DIGITS_SECONDS = 10, DIGITS_MS = 13, STAMP_BYTES_MAX = 32 };
 
@@ -76,7 +75,7 @@ unsigned setnx_replies(const struct net_request *request) {
     }
 }
 
-/* The name of what stands beside the lock; free it. */
+/* The name of the hash next to the lock; the caller frees it. */
 static struct net_bytes name_beside(const struct net_request *request) {
     const size_t prefix = sizeof(NET_KEY_SETNX) - 1;
     assert(request->keys_count == 1);
@@ -194,8 +193,8 @@ static int64_t free_from(struct net_bytes value) {
     return setnx_parse(value, &over_us) ? over_us + LEEWAY_US : 0;
 }
 
-/* `remaining_ms` is what PTTL said. A key with a TTL ends by that; a lock whose time is over is as
- * good as none. */
+/* `remaining_ms` is PTTL's answer. A key with a TTL ends by that; a lock whose time has passed
+ * counts as absent. */
 static void conclude(struct net_reply *answer, int64_t now_us) {
     answer->verdict = REDLOCK_VERDICT_GRANTED;
     if (answer->remaining_ms == -1 && answer->free_us != 0)
@@ -225,8 +224,8 @@ static bool same_bytes(struct net_bytes a, struct net_bytes b) {
     return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
 }
 
-/* What EXEC says: [TIME, PTTL, value, [value beside, token]]. The token is shown where it belongs
- * to the value, else the value itself, which is all that others write. */
+/* EXEC's reply: [TIME, PTTL, value, [value in the hash, token]]. The token is shown if it belongs
+ * to the value; else the value itself, which is all that other programs write. */
 static bool answer_peek_value(const struct reader *reader, struct net_reply *answer) {
     enum { TIME = 1, PTTL = 4, VALUE = 5, BESIDE = 6 };
     const struct reply_slot *slots = reader->slots;
@@ -318,7 +317,7 @@ static int64_t over_at(const struct setnx_seen *seen) {
                : INT64_MAX - LEEWAY_US;
 }
 
-/* To an acquisition a key of another type is merely one that exists. */
+/* For an acquisition a key of another type simply exists. */
 static int judge_acquire(const struct setnx_seen *seen, int failure, bool *change) {
     if (failure == REDLOCK_VERDICT_WRONGTYPE && seen->left_ms != -2) return REDLOCK_VERDICT_DENIED;
     if (failure != REDLOCK_VERDICT_NONE) return failure;

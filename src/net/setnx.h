@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * scheme=setnx: the old pattern, in which the key holds the time at which the lock ends, as a
- * number, and has no TTL. Others read that number, so nothing but a number may stand there, and two
- * of them may be equal. Whose it is stands beside it: a hash under NET_KEY_SETNX and the key, with
- * the number and the token that wrote it. docs/older-ways.md has the rules.
- */
+ * scheme=setnx: the old pattern. The key has no TTL; its value is the time at which the lock ends,
+ * as a number. Other programs read that number, so the value must be a number only, and two clients
+ * may write the same one. The owner is recorded next to it: a hash under NET_KEY_SETNX and the key,
+ * with the number and the token that wrote it. docs/older-ways.md has the rules. */
 #ifndef RL_NET_SETNX_H
 #define RL_NET_SETNX_H
 
@@ -13,16 +12,16 @@
 #include "net/reader.h"
 #include "redlock.h"
 
-enum { SETNX_STAMP_BYTES = 40 }; /* more than any timestamp has: a longer value is none */
+enum { SETNX_STAMP_BYTES = 40 }; /* longer than any timestamp: a longer value is not one */
 
-/* When a timestamp as it is found in the field is over, in microseconds since 1970: seconds or
- * milliseconds, in whole or with a fraction. False: something else, which is held for as long as it
- * is there. */
+/* When a timestamp found in the field ends, in microseconds since 1970. It may be in seconds or
+ * milliseconds, whole or with a fraction. False: it is something else, which holds the lock as long
+ * as it exists. */
 bool setnx_parse(struct net_bytes text, int64_t *over_us);
-/* What a lock of ours is to hold that is taken or extended at `now_us` of the server's clock. */
+/* The value for a lock of ours that is taken or extended at `now_us` of the server's clock. */
 int64_t setnx_stamp_at(enum redlock_scheme scheme, int64_t now_us, int64_t ttl_ms);
 
-/* Whether the request is sent in this scheme's words and not in the ordinary ones. Asked for each
+/* Whether the request uses this scheme's commands and not the ordinary ones. Called for each
  * command. */
 static inline bool setnx_speaks(const struct net_request *request) {
     if (request->scheme == REDLOCK_SCHEME_SET) return false;
@@ -31,11 +30,11 @@ static inline bool setnx_speaks(const struct net_request *request) {
 unsigned setnx_replies(const struct net_request *request);
 bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out,
                   size_t limit);
-/* Of PEEK, PEEK_VALUE and WATCH; the others are scripts, answered as any. */
+/* For PEEK, PEEK_VALUE and WATCH. The others are scripts and are answered as such. */
 bool setnx_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                   struct net_reply *answer);
 
-/* The same where scripts are refused: what a transaction has seen of the lock before it changes
+/* The same where scripts are refused: what a transaction has read of the lock before it changes
  * it. */
 struct setnx_seen {
     int64_t left_ms; /* PTTL */
@@ -45,14 +44,14 @@ struct setnx_seen {
     bool ours;
 };
 enum { SETNX_CHECKS = 5, SETNX_CHANGES_MAX = 3 };
-/* WATCH and the looks: SETNX_CHECKS commands. False: no memory. */
+/* WATCH and the reads: SETNX_CHECKS commands. False: no memory. */
 bool setnx_send_checks(const struct net_request *request, struct buffer *out, size_t limit);
 bool setnx_take_check(const struct net_request *request, unsigned nth, const struct reader *reader,
                       struct setnx_seen *seen);
-/* The verdict, and whether it takes a change. `failure`: of the looks, or NONE. */
+/* The verdict, and whether a change is needed. `failure`: of the reads, or NONE. */
 int setnx_judge(const struct net_request *request, const struct setnx_seen *seen, int failure,
                 bool *change);
-/* How many commands, SETNX_CHANGES_MAX at most; 0: no memory. */
+/* Returns the number of commands, at most SETNX_CHANGES_MAX; 0: no memory. */
 unsigned setnx_send_changes(const struct net_request *request, const struct setnx_seen *seen,
                             struct buffer *out, size_t limit);
 

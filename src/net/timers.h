@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: BSD-2-Clause Timers as a pairing heap whose links live in the timers:
- * arming one never needs memory and cannot fail. */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Timers as a pairing heap whose links are inside the timers. Arming one never needs memory and
+ * cannot fail. */
 #ifndef RL_NET_TIMERS_H
 #define RL_NET_TIMERS_H
 
@@ -11,13 +13,13 @@ struct timers {
 
 /* Arms, moves, or with RL_NEVER disarms. */
 void timers_set(struct timers *timers, struct net_timer *timer, rl_ns at);
-/* The same, but one that is put off (RL_NEVER too) stays where it is until that time has come. */
+/* The same, but a timer that is put off (RL_NEVER too) keeps its place until that time has come. */
 void timers_move(struct timers *timers, struct net_timer *timer, rl_ns at);
-/* `at`, or up to `late` later: the same for all that lie between two multiples of `late`. */
+/* `at`, or up to `late` later: equal for all times between the same two multiples of `late`. */
 rl_ns timers_together(rl_ns at, rl_ns late);
-/* Not later than the earliest; earlier where that one was put off. */
+/* At or before the earliest timer; before it if that timer was put off. */
 rl_ns timers_next(const struct timers *timers);
-/* Takes out and returns the earliest timer due at `now`, or NULL. */
+/* Removes and returns the earliest timer due at `now`, or NULL. */
 struct net_timer *timers_due(struct timers *timers, rl_ns now);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * TLS between two memory buffers. OpenSSL never sees the socket, so that every write to one is
- * ours, with MSG_NOSIGNAL: the host program must get no SIGPIPE from us.
- */
+ * TLS between two memory buffers. OpenSSL never sees the socket. So net itself does every write,
+ * with MSG_NOSIGNAL, and the host program gets no SIGPIPE. */
 #ifndef RL_NET_TLS_H
 #define RL_NET_TLS_H
 
@@ -15,11 +14,11 @@
 struct tls_context;
 struct tls;
 
-/* Reads the files. NULL: the error is filled (BAD_ARGUMENT names the file, NO_MEMORY). */
+/* Reads the files. NULL: *error is filled (BAD_ARGUMENT names the file, NO_MEMORY). */
 struct tls_context *tls_context_new(const struct net_options *options, struct net_error *error);
-/* The same files, read anew. */
+/* The same files, read again. */
 struct tls_context *tls_context_again(const struct tls_context *context, struct net_error *error);
-void tls_context_free(struct tls_context *context); /* sessions that it was made for go on */
+void tls_context_free(struct tls_context *context); /* existing sessions continue */
 
 /* A session with a server whose certificate must name `host` (or the context's server name). NULL:
  * no memory. */
@@ -32,7 +31,7 @@ enum tls_status tls_handshake(struct tls *tls);
 bool tls_feed(struct tls *tls, const char *cipher, size_t bytes); /* false: no memory */
 enum tls_status tls_read(struct tls *tls, char *plain, size_t capacity, size_t *bytes);
 enum tls_status tls_write(struct tls *tls, const char *plain, size_t bytes, size_t *written);
-/* Moves what is to be sent to the buffer; false: no memory. */
+/* Moves the bytes to send into the buffer; false: no memory. */
 bool tls_drain(struct tls *tls, struct buffer *cipher, size_t limit);
 /* Why the last call failed. */
 void tls_failure(struct tls *tls, char *text, size_t bytes);

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Being told of changes: what makes a waiter sleep until a lock is free, and no longer. In RESP2 a
- * connection that has asked for keys cannot be told of them itself, so a second one, open only
- * while somebody waits, subscribes to what the server redirects to it; there the line of waiters
- * tells a waiter, too, that its turn is near.
+ * Notifications of changes: a waiter sleeps until a lock is free, and no longer. In RESP2 a
+ * connection that has read keys cannot get their notifications itself. So a second one, open only
+ * while a caller waits, subscribes to the messages that the server redirects to it. On it, the wait
+ * queue also notifies a waiter when its turn is near.
  *
- * The keys are named by looks: CLIENT CACHING YES marks the one PTTL behind it, which answers and
- * arms at once. The server tells once, also of keys that do not exist and whoever changes them,
- * only not of what this connection itself does. All of it is a hint. A server that refuses any of
- * it is waited for by polling, and only the log tells.
+ * Reads name the keys: CLIENT CACHING YES marks the one PTTL after it, which answers and arms at
+ * once. The server notifies once, also for keys that do not exist, and for changes by any client
+ * except this connection's own. All of it is a hint. If a server refuses any of it, waiters poll
+ * it, and only the log shows that.
  *
- * A main connection that tracks the node's record (push.c) cannot track single keys, too. There the
- * second connection speaks RESP3 and does all of it: it looks, and is told. So it is told of what
- * we ourselves do on the main one: of a SET that was granted, and of a release of what was ours. A
- * SET that is denied and a release that finds nothing change no key; so a client hears of itself
- * only where it was granted something, and does not keep itself awake.
- */
+ * A main connection that tracks the node's record (push.c) cannot also track single keys. There the
+ * second connection uses RESP3 and does all of it: it reads, and it is notified. So it is also
+ * notified of our own requests on the main connection: a SET that was granted, and a release of a
+ * key that was ours. A SET that is denied and a release that finds nothing change no key. So a
+ * client hears of itself only after it was granted something, and does not keep itself awake. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@
 #define NODE_OF(timer_or_conn, member)                                                             \
     ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
 
-/* ---- when somebody waits ---- */
+/* ---- when a caller waits ---- */
 
 static struct call_queue take_calls(struct node *node) {
     struct call_queue calls = node->watch.calls;
@@ -95,7 +94,7 @@ static void notify_any(struct node *node) {
     notify(node->net, node->index, (struct net_bytes){NULL, 0}, -1);
 }
 
-/* A refusal that may pass is not worth a word. */
+/* A refusal that may pass is not logged. */
 static void refuse(struct node *node, const char *what, int verdict, struct net_bytes error) {
     if (!policy_watch_refused(&node->net->policy, node->index, verdict)) return;
     const char *end = memmem(error.data, error.bytes, ", with args", 11);
@@ -144,7 +143,8 @@ void tracking_step(struct conn *conn, bool failed) {
     }
 }
 
-/* After the connection that hears comes the one that asks: the server is told who is to be told. */
+/* The connection that asks comes up after the one that hears: the server must know where to
+ * redirect. */
 static void send_track(struct node *node) {
     struct net *net = node->net;
     struct tracking *tracking = &node->tracking;
@@ -215,14 +215,14 @@ struct call_queue tracking_main_down(struct node *node, bool *was_live) {
     return is_down(node, was_live);
 }
 
-/* ---- what is told ---- */
+/* ---- notifications ---- */
 
 /* "rank key" */
 static void take_rank(struct conn *conn, struct net_bytes message) {
     const char *text = message.data, *end = text + message.bytes, *at = text;
     int rank = 0;
     while (at < end && at < text + 4 && *at >= '0' && *at <= '9') rank = rank * 10 + (*at++ - '0');
-    if (at == text || at == end || *at != ' ') return; /* anybody may publish anything */
+    if (at == text || at == end || *at != ' ') return; /* any client may publish anything */
     notify(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)},
            rank);
 }
@@ -231,7 +231,7 @@ static bool is_same(struct net_bytes one, struct net_bytes other) {
     return one.bytes == other.bytes && memcmp(one.data, other.data, one.bytes) == 0;
 }
 
-/* Two keys of one hash only cost a hint. */
+/* Two keys with one hash only cost a hint. */
 static bool is_counted(const struct conn *conn, struct net_bytes key) {
     const struct net_call *first = conn->calls.head;
     uint32_t times = bag_times(&conn->counted, key_hash(key)), answered = 0;
@@ -240,9 +240,9 @@ static bool is_counted(const struct conn *conn, struct net_bytes key) {
     return times > answered;
 }
 
-/* Where the connection that asks is told, too, all comes in order: what is told before the answer
- * to a look was so before the look, whose answer says more. It is mostly what we did ourselves on
- * the main connection just before. */
+/* Where the connection that asks is also notified, everything comes in order. A notification before
+ * the answer to a read is about the time before the read, and the answer is newer. Mostly it is
+ * about our own last request on the main connection. */
 static bool is_being_asked(struct conn *conn, struct net_bytes key) {
     enum { FEW = 16 };
     size_t answered = conn->replies / 2; /* of the first call */

@@ -35,8 +35,8 @@ static bool share_a_key(const struct net_request *a, const struct net_request *b
     return false;
 }
 
-/* Where many wait, a request is not compared with each of them: hashes of their keys are kept. Two
- * keys of one hash only make a request wait that need not. */
+/* Where many wait, a request is not compared with each of them; hashes of their keys are kept. Two
+ * keys with one hash only make a request wait without need. */
 enum { FEW_WAITING = 16 };
 
 static void note_keys(struct transaction *tx, const struct net_request *request) {
@@ -124,8 +124,8 @@ static void enter(struct node *node, enum transaction_stage stage) {
     node->tx.replies = node->tx.awaited = 0;
 }
 
-/* Half a transaction must never be written: the connection's buffer is all its own, and a failure
- * ends it. */
+/* Half a transaction must never be written. The connection's buffer has nothing else in it, and a
+ * failure ends the connection. */
 static void no_memory(struct node *node) {
     conn_break(&node->aux, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
 }
@@ -203,7 +203,7 @@ static void begin_commit(struct node *node) {
     if (!sent || !send_bare(node, "EXEC")) no_memory(node);
 }
 
-/* The answer stands, but the WATCH must go before the next transaction begins. */
+/* The answer is final, but the WATCH must end before the next transaction begins. */
 static void begin_unwatch(struct node *node, int verdict) {
     node->tx.answer = (struct net_reply){.verdict = verdict, .remaining_ms = -2};
     enter(node, TX_UNWATCH);
@@ -236,7 +236,7 @@ static void note_error(struct node *node) {
     if (verdict_is_unknown_command(text->data, text->bytes)) tx->failure = REDLOCK_VERDICT_NOPERM;
 }
 
-/* What the look at the keys leads to: a change, or else the verdict that stands without one. */
+/* The result of reading the keys: a change, or else the verdict that holds without one. */
 static int judge(const struct transaction *tx, const struct net_request *request, bool *change) {
     unsigned work = 0;
     for (size_t i = 0; i < request->keys_count; i++)
@@ -352,7 +352,7 @@ static bool take_commit(struct node *node) {
     unsigned nth = tx->replies++;
     bool last = tx->replies == tx->awaited;
     if (reader_is_error(reader)) {
-        /* EXECABORT only repeats that something before was refused. */
+        /* EXECABORT only repeats that an earlier command was refused. */
         note_error(node);
         if (last) conclude(node, tx->awaited - 2);
         return true;

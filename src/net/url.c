@@ -241,7 +241,7 @@ static int parse_one(const struct parse *parse, const char *text, struct url *ur
     return result;
 }
 
-/* One server is one vote, whatever database of it is named. */
+/* One server is one vote, whichever of its databases is named. */
 static bool same_server(const struct url *a, const struct url *b) {
     if (a->path || b->path) return a->path && b->path && strcmp(a->path, b->path) == 0;
     return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0;
@@ -264,7 +264,7 @@ static int add_one(struct parse *parse, const char *text, struct url *urls, unsi
     return result;
 }
 
-/* A majority of such servers would be no quorum: each holder's time would be told by another
+/* A majority of such servers is not a quorum: each holder's time would be measured by another
  * clock. */
 static int check_schemes(struct parse *parse, const struct url *urls, unsigned count) {
     for (unsigned i = 0; i < count && count > 1; i++) {

@@ -16,7 +16,7 @@ static const char fences_prefix[] = "redlock:fences:";
 static const char kept_suffix[] = "kept";
 enum { NONCE_DIGITS = 16 };
 
-/* 0 is the nonce of nobody: whoever does not know it finds nothing. */
+/* Nonce 0 belongs to no record: a request with it finds nothing. */
 static struct fences *of_nonce(const struct node_table *table, uint64_t nonce) {
     return nonce == 0 ? NULL : fences_find(&table->fences, nonce);
 }
@@ -59,8 +59,8 @@ enum node_answer node_extend_guarded(struct node_table *table, const struct node
     return answer;
 }
 
-/* GRANTED: every key holds the token. DENIED, or WRONGTYPE when one that comes first is no
- * string. */
+/* GRANTED: every key holds the token. DENIED, or WRONGTYPE when a key that is not a string comes
+ * first. */
 static enum node_answer keys_are_ours(struct node_table *table, const struct node_bytes *keys,
                                       size_t count, struct node_bytes token, int64_t now_ms) {
     for (size_t i = 0; i < count; i++) {
@@ -170,7 +170,7 @@ size_t node_bytes_used(const struct node_table *table) {
 
 /* ---- what befalls them ----------------------------------------------------------------------- */
 
-/* Lower-case digits only: the name of another key is not its. */
+/* Lower-case digits only: another key's name does not match. */
 static bool parse_nonce(const char *digits, uint64_t *nonce) {
     *nonce = 0;
     for (int i = 0; i < NONCE_DIGITS; i++) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What table.c (the keys) and guarded.c (record and fences) share.
- */
+ * What table.c (the keys) and guarded.c (record and fences) share. */
 #ifndef RL_NODE_INSIDE_H
 #define RL_NODE_INSIDE_H
 
@@ -21,7 +20,7 @@ struct node_table {
     struct record record;
 };
 
-/* By the names that net/net.h gives them. False: no such name, or nothing is there. */
+/* Uses the names from net/net.h. False: not such a name, or nothing is there. */
 bool guarded_delete(struct node_table *table, struct node_bytes key);
 void guarded_flush(struct node_table *table);
 bool guarded_copy(struct node_table *to, const struct node_table *from);

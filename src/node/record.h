@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node's record: fields of text, of which it knows the nonce alone. All rules about the others
- * are the clients'.
- */
+ * A node's record: text fields. The node itself understands only the nonce; the clients have all
+ * rules about the others. */
 #ifndef RL_NODE_RECORD_H
 #define RL_NODE_RECORD_H
 
 #include "node/table.h"
 
 struct record {
-    uint64_t nonce; /* 0: there is none */
+    uint64_t nonce; /* 0: there is no record */
     size_t fields_count, bytes;
     struct node_field fields[NODE_FIELDS_MAX];
     char *data; /* names and values */
 };
 
-/* As a whole; the fields may be those of the record itself. False: no memory, nothing was
- * changed. */
+/* Replaces the whole record; the fields may be those of the record itself. False: no memory, and
+ * nothing was changed. */
 bool record_put(struct record *record, uint64_t nonce, const struct node_field *fields,
                 size_t count);
 void record_drop(struct record *record);

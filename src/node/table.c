@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A list in order of insertion: a node of the simulator holds a handful of keys, and the order is
- * then the same on every machine. A key that has ended stays, as on a server, until somebody asks
- * for it or node_expire_due() finds it; a clock that steps back before that brings it back to life.
- * What leaves the list is kept for the next key.
- */
+ * then the same on every machine. A key that has ended stays, as on a server, until a request reads
+ * it or node_expire_due() finds it; a clock that steps back before that revives it. Removed entries
+ * are kept for the next key. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +38,7 @@ static void notify(const struct node_table *table, enum node_change change,
         table->on_change(table->context, change, key_of(entry), token_of(entry), entry->expires_ms);
 }
 
-/* At the very millisecond of its end a key still exists, with a PTTL of 0: servers compare now >
- * end. */
+/* At the millisecond of its end a key still exists, with a PTTL of 0: servers compare now > end. */
 static bool has_ended(const struct entry *entry, int64_t now_ms) {
     return now_ms > entry->expires_ms;
 }
@@ -122,7 +120,7 @@ static struct entry *find_any(const struct node_table *table, struct node_bytes 
     return NULL;
 }
 
-/* As a server looks a key up: what has ended is deleted by being asked for, even for reading. */
+/* As a server looks a key up: a request for an ended key deletes it, even a read. */
 static struct entry *find(struct node_table *table, struct node_bytes key, int64_t now_ms,
                           struct entry **before) {
     struct entry *entry = find_any(table, key, before);
@@ -242,7 +240,7 @@ enum node_answer node_extend(struct node_table *table, const struct node_bytes *
     if (absent) return NODE_ABSENT;
     for (size_t i = 0; i < count; i++) {
         struct entry *entry = lookup(table, keys[i], now_ms);
-        /* Never shorter; but a key without TTL gets one: a lock must end. */
+        /* Never shorter; but a key without a TTL gets one, because a lock must end. */
         if (entry->expires_ms != INT64_MAX && entry->expires_ms >= expires_ms) continue;
         entry->expires_ms = expires_ms;
         notify(table, NODE_CHANGE_EXTENDED, entry);
@@ -367,7 +365,7 @@ static bool same_value(const struct entry *a, const struct entry *b) {
     return a->other_type == b->other_type && equal(token_of(a), token_of(b));
 }
 
-/* What the snapshot has no longer, or with another token. */
+/* Keys that the snapshot does not have, or has with another token. */
 static void lose_what_differs(struct node_table *to, const struct node_table *from) {
     struct entry *before = NULL, *entry = to->first;
     while (entry) {

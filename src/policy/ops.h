@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The operations on the wire, one row each: what one is about, what may be done with it, how it is
- * written and how it is answered. The encoder and the reader of answers (src/net/command.c,
- * answer.c), the policy, the simulator's nodes and the traces all read this table. A new operation
- * is a row here, its script (src/node), and its rule on the simulator's nodes.
+ * The operations on the wire, one row each: subject, flags, the form of the request and the form of
+ * the answer. The encoder and the reader of answers (src/net/command.c, answer.c), the policy, the
+ * simulator's nodes and the traces all read this table. A new operation needs a row here, a script
+ * (src/node), and a rule on the simulator's nodes.
  *
  *     X(NAME, subject, flags, forms)
  *
- * The subject says which part of a node serves it: LOCKS takes or leaves keys, LOOKS reads them,
- * SERVER is about the server itself, RECORD about the record and the fences, WAITERS about those
- * who wait.
+ * The subject names the part of a node that serves it: LOCKS takes or leaves keys, LOOKS reads
+ * them, SERVER is about the server itself, RECORD about the record and the fences, WAITERS about
+ * the wait queue.
  *
- * A form is how a request is written. A row has one for ANY request; or two, BY_MODE: classic, and
- * guarded (the request has nonces); or FOUR: for one key and for several in classic mode, then the
- * same in guarded mode. It is one of
+ * A form describes how a request is written. A row has one form for ANY request; or two, BY_MODE:
+ * classic, and guarded (the request has nonces); or FOUR: for one key and for several keys in
+ * classic mode, then the same in guarded mode. A form is one of
  *
  *     COMMANDS(replies, text, first, second)      commands with ';' between them
  *     EACH(replies, text, first, second)          the same, once for each key
@@ -22,14 +22,15 @@
  *     OWN(reply)                                  one command, by an encoder of its own
  *     OWN_SCRIPT(script, verdicts)                one script, by an encoder of its own
  *
- * `first` and `second` are how replies are read, in turn (enum shape in net/form.h).
- * `verdicts` is what a script means by -2, -1, 0 and 1: Granted, Denied, Absent, Stale, Recovering;
- * '-' is not an answer. A word of a text that begins with '%' is one of the request:
+ * `first` and `second` are the shapes of the replies, in turn (enum shape in net/form.h).
+ * `verdicts` gives the meaning of a script's -2, -1, 0 and 1: Granted, Denied, Absent, Stale,
+ * Recovering; '-' is not a valid answer. A word of a text that begins with '%' stands for a part of
+ * the request:
  *
- *     %k its key, or the one of this turn   %K all keys   %t token   %l ttl_ms   %c cursor
+ *     %k its key, or this turn's key   %K all keys   %t token   %l ttl_ms   %c cursor
  *     %n the name of the fences of the node's nonce   %N the same, or NET_KEY_KEPT if `was_kept`
  *     %f fence   %s all stripes   %m REDLOCK_TOKEN_BYTES_MAX
- *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, of a line's name   %p passes
+ *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
  */
 #ifndef RL_POLICY_OPS_H
 #define RL_POLICY_OPS_H
@@ -43,8 +44,8 @@ enum {
     NET_OP_FENCED = 8,   /* carries the fence, where the request has nonces */
     NET_OP_GUARDED = 16, /* only a guarded net can send it */
     NET_OP_GROWS = 32,   /* a server that takes no writes, or is out of memory, refuses it */
-    NET_OP_CHANGES =
-        64 /* one that takes no writes does; that it is out of memory does not matter */
+    /* a server that takes no writes refuses it; one that is out of memory takes it */
+    NET_OP_CHANGES = 64
 };
 
 /* clang-format off */
@@ -64,8 +65,8 @@ enum {
       ANY(SCRIPT(RELEASE, 0, "%K | %t", "-DAG")))                                                  \
     /* PTTL of the key that ends last. */                                                          \
     X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)))                                         \
-    /* First key: PTTL, which alone tells an absent key from one that holds nothing, and its first \
-     * bytes: one more than is shown, to know whether there is more. */                            \
+    /* First key: PTTL, since only it tells an absent key from an empty one; and the first bytes:  \
+     * one more than is shown, to know whether there are more. */                                  \
     X(PEEK_VALUE, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))                   \
     /* Keys under a prefix: SCAN cursor MATCH prefix*. */                                          \
     X(SCAN, LOOKS, 0, ANY(OWN(SCAN)))                                                              \
@@ -90,16 +91,16 @@ enum {
      * there are none of that name; PROTOCOL: one of them is not a fence. */                       \
     X(FENCES, RECORD, NET_OP_GUARDED,                                                              \
       ANY(COMMANDS(1, "ZRANGE %N 0 -1 WITHSCORES", FENCES, FENCES)))                               \
-    /* As PEEK, and of the next change of these keys handlers.wake() notifies. */                  \
+    /* As PEEK; handlers.wake() also reports the next change of these keys. */                     \
     X(WATCH, WAITERS, 0, ANY(EACH(2, "CLIENT CACHING YES;PTTL %k", OK, PTTL)))                     \
-    /* Net's own. */                                                                               \
+    /* Used only inside net. */                                                                    \
     X(TRACK, WAITERS, 0,                                                                           \
       ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP", OK, OK)))                     \
-    /* Two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: stand in line under the      \
-     * token for ttl_ms, `age_us` before now; GRANTED with `count`, how many are before us. */     \
+    /* Two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: wait in the queue under the  \
+     * token for ttl_ms, since `age_us` ago; GRANTED with `count`, the waiters before us. */       \
     X(STAND, WAITERS, NET_OP_GROWS,                                                                \
       ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t %l %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))       \
-    /* The same keys and token: stand there no longer; GRANTED with `count`, how many still do. */ \
+    /* The same keys and token: leave the queue; GRANTED with `count`, the waiters left. */        \
     X(LEAVE, WAITERS, NET_OP_CHANGES,                                                              \
       ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))
 /* clang-format on */

@@ -15,7 +15,7 @@ rl_ns backoff_next(struct backoff *backoff, uint32_t random) {
     return (rl_ns)((uint64_t)backoff->pause * random >> 32);
 }
 
-/* ---- standing ---- */
+/* ---- readiness ---- */
 
 void policy_init(struct policy *policy, unsigned nodes) {
     memset(policy, 0, sizeof(*policy));
@@ -50,9 +50,9 @@ static void lasts_until(struct policy *policy, const struct call_queue *queue) {
     if (first) policy_awaits(policy, first->due);
 }
 
-/* Asked at every step of every lock, and mostly the same: kept until an answer is overdue, or
- * policy_changed(). One that is overdue already speaks for itself until it is gone
- * (policy_taken()). */
+/* Every step of every lock asks for this, mostly with the same answer. So the answer is kept until
+ * a call becomes overdue, or policy_changed(). A call that is overdue already counts until it
+ * leaves its queue (policy_taken()). */
 rl_mask policy_find_readiness(struct policy *policy, rl_ns now) {
     policy->ready = policy->settled = 0;
     policy->known_until = RL_NEVER;
@@ -140,7 +140,7 @@ void policy_down(struct policy *policy, unsigned node, int verdict) {
     at->up = at->leaving = false;
     at->verdict = verdict;
     at->writes = 0;
-    at->watch_refused = false; /* the next server behind this address is asked anew */
+    at->watch_refused = false; /* the next server behind this address is asked again */
     at->watch_backoff.pause = 0;
     policy_changed(policy);
 }
@@ -188,10 +188,10 @@ rl_ns policy_deadline(const struct net_call *first, rl_ns armed, rl_ns now, rl_n
 
 /* ---- kept releases ---- */
 
-/* To find those that end, all are looked at: the more there are, the longer until the next time. A
- * release that is kept a little too long harms nothing. */
+/* A search for releases that end looks at all of them: the more there are, the longer the pause
+ * until the next search. A release that is kept a little too long does no harm. */
 #define KEPT_CHECK_PAUSE                                                                           \
-    (2 * RL_MS / 1000) /* for each; looking at one takes a few hundredths of that */
+    (2 * RL_MS / 1000) /* for each release; looking at one takes a few hundredths of that */
 
 static void look_next(struct policy_node *at, rl_ns now) {
     at->kept_at = RL_NEVER;
@@ -230,7 +230,7 @@ struct call_queue policy_expire(struct policy *policy, unsigned node, rl_ns now)
     return over;
 }
 
-/* What was sent earlier stays before what was kept later. */
+/* Earlier calls stay before releases that were kept later. */
 struct call_queue policy_lose(struct policy *policy, unsigned node, struct call_queue *lost,
                               rl_ns now) {
     struct policy_node *at = &policy->node[node];

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Queues of calls whose answers come in order. Before one that is due, all those ahead of it are,
- * so the first call's due speaks for all: it is the earliest of the queue's.
+ * Queues of calls whose answers come in order. When a call is overdue, so are all calls before it.
+ * So the first call's due stands for all: it is the earliest in the queue.
  *
- * Mostly each call is due no sooner than the one before it, and the first is the earliest by
- * itself. From the first call that is due sooner on, the queue has two parts. In the rising part,
- * at the head, each call has the earliest due of itself and of those behind it in that part. Of the
+ * Mostly each call is due no sooner than the one before it, and then the first is the earliest
+ * anyway. From the first call that is due sooner, the queue has two parts. In the rising part, at
+ * the head, each call's due is the earliest of itself and of the later calls in that part. Of the
  * rest only the earliest due is known. When the rising part is used up, the rest becomes the rising
  * part, by one walk from its end to its beginning. So each call is walked over once, whatever the
- * order of the dues.
- */
+ * order of the dues. */
 #include "policy/queue.h"
 
 void calls_push(struct call_queue *queue, struct net_call *call) {

@@ -7,16 +7,17 @@
 
 struct call_queue {
     struct net_call *head, *tail;
-    struct net_call
-        *rest; /* the first call that is due sooner than the one before it; NULL: there is none */
-    rl_ns rest_due; /* the earliest due from there to the tail */
+    /* the first call that is due sooner than the one before it; NULL: there is none */
+    struct net_call *rest;
+    rl_ns rest_due; /* the earliest due from `rest` to the tail */
 };
-void calls_push(struct call_queue *queue, struct net_call *call); /* where dues do not matter */
-void calls_append(struct call_queue *queue,
-                  struct call_queue *more); /* the same; leaves `more` empty */
-void calls_pushed_to_rest(struct call_queue *queue,
-                          struct net_call *call);        /* calls_await()'s own */
-void calls_popped_before_rest(struct call_queue *queue); /* calls_pop()'s own */
+/* for queues in which dues do not matter */
+void calls_push(struct call_queue *queue, struct net_call *call);
+/* the same for a whole queue; empties `more` */
+void calls_append(struct call_queue *queue, struct call_queue *more);
+/* used only by calls_await() */
+void calls_pushed_to_rest(struct call_queue *queue, struct net_call *call);
+void calls_popped_before_rest(struct call_queue *queue); /* used only by calls_pop() */
 
 /* Appends a call. Afterwards the head is due no later than any call behind it. */
 static inline void calls_await(struct call_queue *queue, struct net_call *call) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Mode auto, and the mode classic, which needs nothing.
- */
+ * Mode auto; and mode classic, which needs nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 
 struct automode {
     struct poll poll;
-    rl_mask found; /* nodes that carried a record; one is enough for the client's whole life */
+    rl_mask found; /* nodes that carried a record; one is enough, for the client's whole life */
     char quorum[17];
 };
 

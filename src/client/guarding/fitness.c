@@ -3,7 +3,7 @@
 
 #include "guarding.h"
 
-/* The time is taken before the question goes out: an answer counts as older rather than newer. */
+/* The time is taken before the question is sent: an answer counts as older rather than as newer. */
 void fitness_ask(struct fitness *fitness, rl_mask nodes) {
     rl_ns now = net_now(fitness->poll.client->net);
     rl_mask asked = poll_ask(&fitness->poll, nodes);
@@ -63,7 +63,7 @@ void fitness_reply(struct net_call *call, const struct net_reply *reply) {
     struct fitness *fitness = call->owner;
     struct guard *guard = fitness->guard;
     const unsigned node = call->node;
-    const rl_ns asked = fitness->asked[node]; /* what follows may ask anew */
+    const rl_ns asked = fitness->asked[node]; /* the code below may ask again */
     if (guard->client->closing) return;
     if (fitness->stale & rl_bit(node)) {
         fitness->stale &= (rl_mask)~rl_bit(node);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Waiting until every node is connected, or is known to have failed.
- */
+ * Waits until every node is connected, or is known to have failed. */
 #include "guarding.h"
 
 struct gathering {

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Carries out what the guard's machine asks for, and tells it what the nodes answer. Each node has
- * one request of the machine's under way at most, on the connection that the votes use: so an
- * answer never overtakes what was asked before.
- */
+ * Carries out the requests of the guard's machine, and passes the nodes' answers to it. Each node
+ * has at most one request of the machine under way, on the connection that the votes use. So an
+ * answer never overtakes an earlier request. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "guarding.h"
 
-/* A node that does not vote is looked at now and then: another agent may have brought it back, an
+/* A node that does not vote is read from time to time: another agent may have recovered it, or an
  * operator may have made its quorum. */
 #define PEEK_EVERY (1000 * RL_MS)
-/* A fence above the middle of the range is nobody's clock (it is the year 2112). It is overcome
- * where it stands; were it taken for a clock that is ahead, every lock of this client would carry
- * it to other stripes, until none is left. */
+/* A fence above the middle of the range cannot come from a clock (it stands for the year 2112).
+ * Only its own stripe goes above it. If the client took it for a clock that is ahead, its locks
+ * would carry it to all other stripes, until no tokens are left. */
 #define FENCE_OF_NO_CLOCK (REDLOCK_FENCE_MAX / 2)
 
 static struct net *net_of(const struct guard *guard) { return guard->client->net; }
@@ -66,7 +65,8 @@ static void post(struct guard *guard, rl_mask nodes, const struct net_request *r
 static void post_write(struct guard *guard, unsigned index) {
     const struct rl_guard_node *node = &guard->machine.node[index];
     struct guard_node *at = &guard->node[index];
-    if (guard->pending_ops[index].busy) { /* its request is still another's: it must not change */
+    /* its request still belongs to another call and must not change */
+    if (guard->pending_ops[index].busy) {
         guard->failed |= rl_bit(index);
         return;
     }
@@ -106,7 +106,7 @@ static void carry_out(struct guard *guard, const struct rl_guard_actions *action
 
 /* ---- steps ---- */
 
-/* What the rest of the client asks for often. */
+/* Values that the rest of the client needs often. */
 static void note_eligibilities(struct guard *guard) {
     bool peek = false;
     struct redlock_client *client = guard->client;
@@ -130,8 +130,8 @@ static void note_eligibilities(struct guard *guard) {
         if (unread) client->unread |= rl_bit(i);
         bool voted = guard->nonces[i] != 0 && rl_record_member(&guard->machine.quorum, node->id);
         if (unread && node->up && voted) guard->reread |= rl_bit(i);
-        /* Its wait covers whatever its clock did before. A node that is only behind does not
-         * wait. */
+        /* The node's wait covers every earlier jump of its clock. A node that is only behind does
+         * not wait. */
         if (node->eligibility == RL_ELIGIBILITY_RECOVERING)
             rl_clocks_acted_on(&guard->fitness.clocks, i);
         if (node->up && !node->unfit && !unknown && !intact && !guard->node[i].announces)
@@ -144,7 +144,7 @@ static void note_eligibilities(struct guard *guard) {
         net_timer_set(net, &guard->peek, net_now(net) + PEEK_EVERY);
 }
 
-/* Settled and not connected. One that is connected already is news to the machine perhaps. */
+/* Settled and not connected. The machine may not know yet that a settled node is connected. */
 static rl_mask unreachable(struct redlock_client *client) {
     rl_mask nodes = net_settled(client->net);
     for (unsigned i = 0; i < client->nodes; i++)
@@ -157,7 +157,7 @@ static void step_once(struct guard *guard, struct rl_guard_event event) {
     struct rl_guard *machine = &guard->machine;
     struct rl_guard_actions actions;
     bool watch_only = machine->watch_only;
-    /* What is written needs random numbers; to look does not. */
+    /* Writes need random numbers; reads do not. */
     if (net_random(net, &event.random, sizeof event.random) != 0) machine->watch_only = true;
     rl_mask unread = guard->client->unread;
     if (!machine->decided) machine->unreachable = unreachable(guard->client);
@@ -207,7 +207,7 @@ static void on_peek(struct net_timer *timer) {
 }
 
 void guard_no_fences(struct guard *guard, unsigned node, uint64_t nonce) {
-    /* It is being read again because of another vote, or a newer record was read: nothing to
+    /* The record is being read again because of another vote, or a newer one was read: nothing to
      * learn. */
     if (!(guard->client->voters & rl_bit(node)) || guard->nonces[node] != nonce) return;
     step_node(guard, RL_GUARD_NO_FENCES, node);
@@ -240,8 +240,9 @@ void guard_changed(struct redlock_client *client, unsigned node) {
 
 void guard_peek(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_PEEK, node); }
 
-/* What was waited for nodes that recover is handed on, or short-lived clients would never bring one
- * back. No code needs the answers: before the net is closed, client->closing is set. */
+/* The time that was waited for recovering nodes is handed on. Otherwise short-lived clients would
+ * never recover a node. No code needs the answers: client->closing is set before the net is
+ * closed. */
 static void leave(struct redlock_client *client) { step_node(client->guard, RL_GUARD_LEAVE, 0); }
 
 /* ---- nodes that come and go ---- */
@@ -288,7 +289,7 @@ static struct rl_guard_event record_event(struct guard *guard, unsigned node,
     } else if ((reply->verdict != REDLOCK_VERDICT_GRANTED &&
                 reply->verdict != REDLOCK_VERDICT_ABSENT) ||
                !guard->machine.node[node]
-                    .stated) { /* a record is not believed before its server is known */
+                    .stated) { /* a record does not count before its server's state is known */
         event.type = RL_GUARD_FAILED;
     } else if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         event.record = &guard->heard;
@@ -319,7 +320,7 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
     guard->node[node].trouble = event.type != RL_GUARD_FAILED ? 0
                                 : answered                    ? REDLOCK_VERDICT_ERROR
                                                               : verdict;
-    if (guard->stepping) /* a connection that was given up within a step */
+    if (guard->stepping) /* a connection that was closed during a step */
         guard->failed |= rl_bit(node);
     else
         step(guard, event);
@@ -376,7 +377,7 @@ int64_t guard_fence_hint(struct guard *guard) {
     int64_t hint = wall + guard->fence_ahead;
     return hint > guard->fence_proposed
                ? hint
-               : guard->fence_proposed + 1; /* locks of one microsecond may share a stripe */
+               : guard->fence_proposed + 1; /* locks of the same microsecond may share a stripe */
 }
 
 bool guard_fence_plausible(struct guard *guard, int64_t fence) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * In words: why a node does not vote and what to do about it, for a node's status and for the log.
- */
+ * Texts for a node's status and for the log: why a node does not vote, and the cure. */
 #include <stdio.h>
 
 #include "guarding.h"
@@ -22,7 +21,7 @@ static void recovering_text(const struct guard *guard, unsigned node, char *text
                  (long long)((left + 999) / 1000));
 }
 
-/* No quorum is known: this node has no record, or its record does not settle which it is. */
+/* No quorum is known: this node has no record, or its record does not decide which quorum it is. */
 static void no_quorum_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     const struct rl_guard *machine = &guard->machine;
     const struct rl_guard_node *at = &machine->node[node];
@@ -45,7 +44,8 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
             id);
 }
 
-/* One sentence about a node that does not vote and what to do; "" where there is nothing to say. */
+/* One sentence about a node that does not vote, with the cure; "" when there is nothing to
+ * report. */
 static void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     const struct guard_node *at = &guard->node[node];
     text[0] = '\0';
@@ -110,8 +110,8 @@ static bool is_listed(const struct guard *guard, uint64_t member) {
     return false;
 }
 
-/* A list of nodes of yesterday works as long as it names a majority; somebody should know before it
- * does not. */
+/* An outdated list of nodes works as long as it names a majority. The log warns before it no longer
+ * does. */
 static void report_list(struct guard *guard) {
     const struct rl_record *quorum = &guard->machine.quorum;
     unsigned lacking = 0, unplaced = 0;
@@ -135,7 +135,7 @@ static void report_list(struct guard *guard) {
                too_few ? ", too many for any lock" : "");
 }
 
-/* While nodes are still asked, what one of them is may yet turn out. */
+/* While nodes are still being asked, the state of one of them may yet turn out. */
 void guard_report(struct guard *guard) {
     struct redlock_client *client = guard->client;
     if (client->closing || client_settled(client) != rl_all(client->nodes)) return;

@@ -12,14 +12,13 @@
 
 #include "redlock.h"
 
-#define NOBODY                                                                                     \
-    "-" /* in the place of the run_id of a member that no server was ever registered for */
+#define NOBODY "-" /* stands for the run_id of a member for which no server was ever registered */
 
 /* ---- writing ---- */
 
 static char *room(struct record_text *to) { return to->text + to->used; }
 
-/* RECORD_TEXT_BYTES is enough for any record, so nothing is ever cut. */
+/* RECORD_TEXT_BYTES is enough for any record, so no text is ever cut. */
 __attribute__((format(printf, 2, 3))) static void put(struct record_text *to, const char *format,
                                                       ...) {
     va_list args;
@@ -30,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct record_text *to, co
     to->used += (size_t)bytes;
 }
 
-/* A URL ends its line, so no byte of it may look like the end. */
+/* A URL ends its line, so no byte of it may look like the end of a line. */
 static void put_url(struct record_text *to, const char *url) {
     assert(strnlen(url, RL_URL_BYTES) < RL_URL_BYTES);
     for (; *url; url++)
@@ -113,7 +112,7 @@ void record_write(struct record_text *to, const struct rl_record *record) {
 
 /* ---- reading ---- */
 
-/* The bytes up to the separator, which is passed; what is left when there is none. */
+/* The bytes up to the separator, which is skipped; without one, all the rest. */
 static struct net_bytes take(struct net_bytes *from, char separator) {
     const char *data = from->data;
     const char *end = from->bytes ? memchr(data, separator, from->bytes) : NULL;
@@ -152,7 +151,7 @@ static bool read_id(struct net_bytes bytes, uint64_t *id) {
     return true;
 }
 
-/* Printable, without spaces, shorter than the place for it. */
+/* Printable, without spaces, and short enough for the buffer. */
 static bool read_word(struct net_bytes bytes, char *word, size_t size) {
     const unsigned char *at = bytes.data;
     if (bytes.bytes >= size) return false;
@@ -163,7 +162,7 @@ static bool read_word(struct net_bytes bytes, char *word, size_t size) {
     return true;
 }
 
-/* Number 0 and no run_id go together. */
+/* Number 0 and an absent run_id belong together. */
 static bool read_incarnation(struct rl_incarnation *incarnation, struct net_bytes number,
                              struct net_bytes run_id) {
     uint64_t count;
@@ -206,7 +205,7 @@ static bool read_accepted(struct rl_change *change, struct net_bytes text) {
     return !add || read_word(text, change->url, sizeof change->url);
 }
 
-/* The field's value; false when it is not there once. */
+/* The field's value; false unless the field is there exactly once. */
 static bool find(const struct net_bytes *fields, size_t count, const char *name,
                  struct net_bytes *value) {
     unsigned found = 0;
@@ -221,7 +220,7 @@ static bool find(const struct net_bytes *fields, size_t count, const char *name,
 struct source {
     const struct net_bytes *fields;
     size_t count;
-    bool good; /* everything so far */
+    bool good; /* every field until now was valid */
 };
 
 static struct net_bytes value_of(struct source *from, const char *name) {
@@ -237,7 +236,7 @@ static uint64_t number_of(struct source *from, const char *name, uint64_t least,
     return number;
 }
 
-/* 0 where it is not there: records of earlier versions do not have it. */
+/* 0 when the field is absent: records of earlier versions do not have it. */
 static uint64_t number_if_any(struct source *from, const char *name, uint64_t most) {
     for (size_t i = 0; i + 1 < from->count; i += 2)
         if (is_text(from->fields[i], name)) return number_of(from, name, 0, most);

@@ -12,7 +12,7 @@ static void put(struct chained **chain, struct chained *thing) {
     *chain = thing;
 }
 
-/* Without memory it stays as it is: longer chains, but nothing is lost. */
+/* Without memory the table stays as it is: longer chains, but nothing is lost. */
 static void grow(struct chains *chains, uint32_t to) {
     struct chained **chain = calloc(to, sizeof *chain);
     if (!chain) return;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Locks of the modes classic and auto: a vote is what the node answered.
- */
+ * Locks of the modes classic and auto: the node's answer is the vote. */
 #include "lock.h"
 
 static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Locks of guarded mode, where they differ from classic ones: what their requests carry, what the
- * answers mean, and an extension that met a record which has changed meanwhile.
- */
+ * What differs for locks of guarded mode: the contents of their requests, the meaning of the
+ * answers, and an extension during which a record has changed. */
 #include <string.h>
 
 #include "client/guarding/guarding.h"
@@ -11,8 +10,8 @@
 
 /* ---- stripes ---- */
 
-/* FNV-1a, 64 bits, over the whole key; the low 12 bits are the stripe. All clients must agree:
- * fixed by docs/guarded.md. */
+/* FNV-1a, 64 bits, over the whole key; the low 12 bits are the stripe. docs/guarded.md fixes this,
+ * because all clients must agree. */
 static uint16_t stripe_of(struct net_bytes key) {
     return (uint16_t)(rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES);
 }
@@ -55,9 +54,9 @@ static void carry_fences(struct net_request *request, const struct round *round)
     request->stripes_count = round->lock->stripes_count;
 }
 
-/* Each request keeps the nonces and the fence that it went out with: it may be encoded again while
- * it is under way. A repair is the classic SET: it proves nothing about the fences, the next
- * extension does. */
+/* Each request keeps the nonces and the fence that it was sent with, because it may be encoded
+ * again while it is under way. A repair is the classic SET: it proves nothing about the fences; the
+ * next extension does. */
 static void round_carry(struct round *round) {
     unsigned nodes = round->lock->config->terms.nodes;
     round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
@@ -65,7 +64,7 @@ static void round_carry(struct round *round) {
     round->nonces = (uint64_t *)(void *)(round->again + nodes);
     memset(round->nonces, 0, nodes * sizeof round->nonces[0]);
     *round->repair = round->acquire;
-    round->repair->nonces = NULL; /* of its last use */
+    round->repair->nonces = NULL; /* left from its last use */
     round->repair->stripes_count = 0;
     round->repair->fence = 0;
     for (unsigned i = 0; i < nodes; i++) {
@@ -76,9 +75,9 @@ static void round_carry(struct round *round) {
     carry_fences(&round->extend, round);
 }
 
-/* A node is asked under the nonce that is known now; a confirmation is about the vote, so under the
- * vote's, and only where that is still the record: behind that address may be a promoted copy by
- * now, which has the same names. */
+/* A node is asked under the nonce that is known now. A confirmation is about the vote, so it uses
+ * the vote's nonce, and goes only to nodes where that is still the record: a promoted copy with the
+ * same names may be behind that address by now. */
 static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
                        rl_ns now) {
     const struct guard *guard = lock->client->guard;
@@ -111,8 +110,8 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
 
 static bool park(struct redlock_lock *lock, unsigned node);
 
-/* A lease must not last longer than a node that recovers waits, whatever the quorum's ttl_max was
- * when the lock began. */
+/* A lease must not outlast the wait of a recovering node, whatever the quorum's ttl_max was when
+ * the lock began. */
 static void send_extension(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     const rl_mask voters = lock->client->voters;
     fenced_unpark(lock);
@@ -145,13 +144,13 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
 static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->config->terms.quorum = (uint8_t)guard->machine.votes_needed;
-    /* An extension goes also to a node whose record is being read anew: as soon as that was
-     * read. */
+    /* An extension also goes to a node whose record is being read again: it waits until that read
+     * is done. */
     if (lock->phase == PHASE_LEASED && guard->reread)
         event->ready |= guard->reread & net_ready(lock->client->net, net_now(lock->client->net));
     bool round_open = lock->phase == PHASE_LEASED && lock->lease.round_open;
-    /* A vote of a node that was voided since the round began was given by an incarnation, or an
-     * epoch, that is over. */
+    /* A node that was voided since the round began gave its vote as an incarnation, or in an epoch,
+     * that has ended. */
     event->voided = round_open ? guard_voided_since(guard, lock->lease.round_t1) : guard->voided;
     event->foreign = guard->foreign;
     if (lock->phase != PHASE_ACQUIRING) return;
@@ -167,15 +166,15 @@ static void won(struct redlock_lock *lock) {
 
 /* ---- answers ---- */
 
-/* Also from a node that the lock does not wait for any more. */
+/* Also used for a node that the lock no longer waits for. */
 static void hear(const struct round *round, const struct net_call *call,
                  const struct net_reply *reply) {
     struct guard *guard = round->lock->client->guard;
     if (round->lock->client->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
-    /* That the fence was not raised does not say whether it is higher or gone. A lock that
-     * raises it again hears; one that wins without this node does not ask, and the node would never
-     * be brought back. */
+    /* A fence that was not raised may be higher there, or gone. A lock that raises it again learns
+     * which. A lock that wins without this node does not ask, so the node would never be
+     * recovered. */
     bool unreported = reply->verdict == REDLOCK_VERDICT_STALE && call->request->op == NET_ACQUIRE;
     if (unreported) guard_peek(guard, call->node);
     if (reply->verdict == REDLOCK_VERDICT_RECOVERING)
@@ -187,14 +186,14 @@ static bool same_round(const struct redlock_lock *lock) {
            lock->parked_t1 == lock->lease.round_t1;
 }
 
-/* The record has changed under an extension, as it does when another member comes back: most likely
- * the node still votes. Its answer is not lost then, only late. */
+/* The record has changed during an extension, as it does when another member comes back. Most
+ * likely the node still votes. So its answer is only late, not lost. */
 static bool park(struct redlock_lock *lock, unsigned node) {
     struct redlock_client *client = lock->client;
     const struct rl_guard_node *at = &client->guard->machine.node[node];
     if (lock->phase != PHASE_LEASED || !lock->lease.round_open) return false;
-    if (!(rl_tally_pending(&lock->lease.round) & rl_bit(node)))
-        return false; /* an answer of an earlier round */
+    /* an answer of an earlier round */
+    if (!(rl_tally_pending(&lock->lease.round) & rl_bit(node))) return false;
     if (!at->up ||
         (at->eligibility != RL_ELIGIBILITY_UNKNOWN && at->eligibility != RL_ELIGIBILITY_INTACT))
         return false;
@@ -217,7 +216,7 @@ void fenced_unpark(struct redlock_lock *lock) {
     lock->parked_at = NULL;
 }
 
-/* What is known of the nodes by now: the extension goes out again, or is told as failed. */
+/* Uses the present knowledge of the nodes: the extension goes out again, or counts as failed. */
 static void resume(struct redlock_lock *lock) {
     const struct rl_guard *machine = &lock->client->guard->machine;
     rl_mask again = 0, failed = 0;
@@ -233,9 +232,8 @@ static void resume(struct redlock_lock *lock) {
     }
     lock->parked &= (rl_mask) ~(again | failed);
     if (lock->parked == 0) fenced_unpark(lock);
-    lock_step(lock,
-              (struct rl_event){
-                  .type = RL_EVENT_NODES}); /* first what is known by now: the round may be over */
+    /* first the present knowledge: the round may have ended */
+    lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
     if (!same_round(lock)) return;
     if (again) send_votes(lock, again, &lock->round->extend, net_now(lock->client->net));
     for (unsigned i = 0; failed >> i && same_round(lock); i++) {
@@ -258,8 +256,8 @@ void locks_resume(struct redlock_client *client) {
     }
 }
 
-/* A vote behind a push says nothing: the node's data may have gone back to what they were earlier,
- * under the same record. The key is ours there, as it says; whether that counts is asked again when
+/* A vote after a push proves nothing: the node's data may have gone back to an earlier state, under
+ * the same record. The key is ours there, by the answer. Whether that counts is asked again after
  * the record was read. */
 static int believed(const struct redlock_lock *lock, const struct net_call *call, int verdict) {
     bool votes = call->request->nonces != NULL;
@@ -283,10 +281,10 @@ static void answer(struct round *round, const struct net_call *call,
         event.vote = RL_VOTE_STALE;
         event.fence = reply->fence;
     }
-    if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_RAISE)
-        event.vote = RL_VOTE_STALE; /* the key is there, as it was when that was said last */
+    /* the key is there, as at the last answer */
+    if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_RAISE) event.vote = RL_VOTE_STALE;
     if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_EXTEND && park(lock, call->node))
-        resume(lock); /* it may have been read again already, for another lock */
+        resume(lock); /* the record may have been read already, for another lock */
     else
         lock_step(lock, event);
 }

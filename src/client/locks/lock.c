@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A lock as its user sees it: made, taken, extended, released, asked, freed.
- */
+ * A lock as its user sees it: create, acquire, extend, release, query, free. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ void locks_init(struct redlock_client *client) {
     renewals_init(&client->locks->renewals);
 }
 
-/* Kinds are left over only where locks were: in a child after fork(2). */
+/* Lock configs are left only where locks were: in a child after fork(2). */
 void locks_free(struct redlock_client *client) {
     struct locks *locks = client->locks;
     pool_empty(&locks->rounds);
@@ -46,8 +45,8 @@ static bool resources_valid(const struct redlock_client *client,
         if (!resources[i].data || resources[i].bytes == 0)
             return bad_argument(error, "the resource is empty: give it a name of 1 to %d bytes",
                                 REDLOCK_RESOURCE_BYTES_MAX);
-        size_t most = REDLOCK_RESOURCE_BYTES_MAX -
-                      client->options.key_prefix_bytes; /* no sum: it could wrap */
+        /* not a sum, which could wrap */
+        size_t most = REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
         if (resources[i].bytes > most)
             return bad_argument(
                 error, "the resource has %zu bytes; at most %zu are allowed (%d with prefix)",
@@ -133,7 +132,7 @@ int redlock_lock_new(struct redlock_client *client, const void *resource, size_t
     return redlock_lock_new_multi(client, &one, 1, options, lock, error);
 }
 
-/* Lets go of the machine: what is under way on the connections ends by itself. */
+/* Detaches the machine: requests under way end by themselves. */
 static void forget(struct redlock_lock *lock) {
     wait_queue_leave(lock);
     acquiring_remove(lock);
@@ -146,11 +145,11 @@ static void forget(struct redlock_lock *lock) {
 void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
-    if (client_enter(client) != REDLOCK_OK) { /* in a child: the connections are the parent's */
+    if (client_enter(client) != REDLOCK_OK) { /* in a child: the connections belong to the parent */
         free(lock->round);
         free(lock->acquisition);
         if (lock->token != lock_own_token(lock)) free(lock->token);
-        free(lock); /* its kind ends with the client */
+        free(lock); /* its lock config ends with the client */
         return;
     }
     atomic_store(&lock->freed, true);
@@ -226,8 +225,8 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
     return REDLOCK_OK;
 }
 
-/* A program that takes over a token has often just opened the client: the first round waits for the
- * nodes, as acquiring does. */
+/* A program that takes over a token has often just opened the client. So the first round waits for
+ * the nodes, as an acquisition does. */
 void gather_for_adopted(struct redlock_lock *lock) {
     if (lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE)
         gather(lock->client, gather_until(lock->client));
@@ -335,8 +334,9 @@ int redlock_lock_disown(struct redlock_lock *lock) {
         result = REDLOCK_BUSY;
     else if (lock->phase == PHASE_FREE)
         result = REDLOCK_LOST;
+    /* the token's bytes stay until the next acquisition */
     else
-        forget(lock); /* the token's bytes stay until the next acquisition */
+        forget(lock);
     client_leave(client);
     return result;
 }

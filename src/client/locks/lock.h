@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of this room: a lock, what it needs while something is under way, and what its files
- * do for each other. The mutex is held.
- */
+ * The inside of this room: a lock, the memory that it needs while an operation is under way, and
+ * the functions that its files share. The mutex is held. */
 #ifndef RL_CLIENT_LOCK_H
 #define RL_CLIENT_LOCK_H
 
@@ -11,74 +10,79 @@
 #include "chains.h"
 #include "locks.h"
 
-/* Freed memory of one size, kept for the next that needs it. */
+/* Freed memory of one size, kept for the next use. */
 struct pool {
     void *first;
     unsigned count;
 };
 
 struct renewals {
-    struct redlock_lock **due; /* a heap of those that wait: no lock is lost before its parent */
+    /* a heap of the waiting renewals, so that no lock is lost before its parent */
+    struct redlock_lock **due;
     uint32_t count, room;
-    const struct redlock_lock *picked; /* its turn is now */
+    const struct redlock_lock *picked; /* it is this lock's turn */
     unsigned under_way;
     unsigned window,
-        threshold;    /* so many may be; to which it grows fast, since above it was once too wide */
-    unsigned won;     /* since it grew last */
-    rl_ns cut_at;     /* when it was cut last */
-    rl_ns busy_since; /* some wait since then, ... */
-    uint64_t done_since;    /* ... and so many were renewed meanwhile */
-    rl_ns reported_at;      /* that they do not keep up; 0: never */
-    struct net_timer timer; /* there is room for one that waits */
-    bool awake;             /* it is set */
+        /* The limit of renewals under way; and the value up to which it grows fast, because a
+         * higher one was once too high. */
+        threshold;
+    unsigned won;           /* renewals that succeeded since it last grew */
+    rl_ns cut_at;           /* when it was last cut */
+    rl_ns busy_since;       /* some renewal waits since then, ... */
+    uint64_t done_since;    /* ... and this many were renewed meanwhile */
+    rl_ns reported_at;      /* when the log last had that renewals do not keep up; 0: never */
+    struct net_timer timer; /* fires when there is room for one that waits */
+    bool awake;             /* the timer is set */
 };
 
 /* This room's part of a client. */
 struct locks {
     struct redlock_client *client;
-    struct acquisition *acquiring; /* those under way: they hear of nodes that come and go */
+    struct acquisition *acquiring; /* those under way; they are notified when nodes come and go */
     struct chains lock_configs;
-    struct lock_config *lock_config_last; /* used last; NULL: gone */
+    struct lock_config *lock_config_last; /* the one last used; NULL: it is gone */
     struct pool rounds, acquisitions;
-    struct renewals renewals;        /* those that are due */
-    struct wait_queues *wait_queues; /* who waits for what; NULL: nobody has waited yet */
-    struct redlock_lock *parked; /* locks with extensions that wait until a node's record has been
-                                    read again */
+    struct renewals renewals;        /* the renewals that are due */
+    struct wait_queues *wait_queues; /* NULL: no caller has waited yet */
+    /* Locks with extensions that wait until a node's record has been read again. */
+    struct redlock_lock *parked;
 };
 
-/* What locks made with the same options share. */
+/* The options that locks with equal settings share. */
 struct lock_config {
     struct chained by_options;
     unsigned locks;
-    unsigned held;                       /* of them, and to be renewed */
-    struct redlock_lock_options options; /* without owner and on_change, which are the lock's own */
+    unsigned held; /* of these locks, held and to be renewed */
+    /* without owner and on_change, which belong to each lock */
+    struct redlock_lock_options options;
     struct rl_terms terms;
 };
 
 enum { ROUND_TOKEN_BYTES = REDLOCK_TOKEN_HEX_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
 
-/* The calls made with one token. It outlives the lock's interest in it while a node owes an answer;
- * a lock that waits for none has none. */
+/* The calls made with one token. A round outlives its lock's use of it while a node owes an answer.
+ * A lock that waits for no answer has none. */
 struct round {
     struct redlock_lock *lock;
-    unsigned refs;  /* one for the lock while it is its current round, one for each busy call */
+    unsigned refs;  /* one for the lock while this is its current round, one for each busy call */
     rl_mask voting; /* nodes with a busy vote */
     uint16_t token_bytes;
-    unsigned char *token; /* own_token, or for a longer one behind all else: such a round is not for
-                             the pool */
+    /* own_token, or for a longer token after all else; such a round does not go to the pool */
+    unsigned char *token;
     unsigned char own_token[ROUND_TOKEN_BYTES];
     struct net_request acquire, extend, release, peek;
-    struct net_request *repair; /* guarded: the classic request. Else `acquire` is that already */
-    struct net_request
-        *again;       /* guarded, by node: raise or confirm. Not one for all: proposals overlap */
-    uint64_t *nonces; /* guarded, by node: under which it was asked last */
-    struct net_call
-        calls[]; /* nodes votes, nodes unlocks, nodes peeks; then `repair`, `again` and `nonces` */
+    /* guarded: the classic request; in classic mode `acquire` serves for it */
+    struct net_request *repair;
+    struct net_request *again;
+    /* Guarded, by node: raise or confirm. One for each node, because proposals overlap. */
+    uint64_t *nonces; /* guarded, by node: the nonce of its last request */
+    /* nodes votes, nodes unlocks, nodes peeks; then `repair`, `again` and `nonces` */
+    struct net_call calls[];
 };
 
-/* Of an acquisition. */
+/* The place of an acquisition in a wait queue. */
 struct place {
-    struct wait_queue *queue; /* where it waits; NULL: it does not */
+    struct wait_queue *queue; /* where it waits; NULL: it does not wait */
     struct redlock_lock *next, **at;
     rl_ns since;
 };
@@ -88,12 +92,12 @@ struct acquisition {
     struct rl_acquire machine;
     struct redlock_lock *lock;
     struct place place;
-    struct acquisition *next, **at; /* in the client's list; at is NULL outside it */
+    struct acquisition *next, **at; /* in the client's list; `at` is NULL outside it */
 };
 
 enum phase { PHASE_FREE, PHASE_ACQUIRING, PHASE_LEASED, PHASE_RELEASING };
 
-/* An operation that somebody waits for: a blocked thread, or a callback. */
+/* An operation that a blocked thread or a callback waits for. */
 struct op {
     bool active, finished;
     int result;
@@ -102,34 +106,36 @@ struct op {
     void *context;
 };
 
-/* There may be a hundred thousand of them, held and at rest. What is needed only now and then
- * belongs to a round or an acquisition, what many have in common to their configuration. */
+/* A process may have a hundred thousand of these, held and idle. What is needed only from time to
+ * time belongs to a round or an acquisition; what many locks share belongs to their
+ * configuration. */
 struct redlock_lock {
     struct redlock_client *client;
     struct lock_config *config;
-    unsigned refs;     /* the user's, the rounds', a running callback's */
+    unsigned refs;     /* of the user, the rounds, and a running callback */
     atomic_bool freed; /* by the user */
     bool stepping;
-    bool unranked; /* nobody can tell its rank in the queue, which is yet to be told to the machine
-                    */
+    /* No node could report its rank in the queue, and the machine does not have this event yet. */
+    bool unranked;
     uint8_t phase; /* enum phase */
     uint8_t keys_count, stripes_count;
-    uint8_t changes; /* notices to be told, ored */
-    rl_mask unsent;  /* sends that failed at once and are yet to be told to the machine, by kind */
+    uint8_t changes; /* notices to report, ored */
+    /* Sends that failed at once, by kind; the machine does not have these events yet. */
+    rl_mask unsent;
     rl_mask unsent_release;
     rl_mask parked; /* extensions that wait, ... */
     uint8_t verdicts[REDLOCK_NODES_MAX];
     uint8_t owner_bytes;
     uint16_t token_bytes;
-    bool counted;       /* among its configuration's held ones */
-    bool renewing;      /* counted among the renewals under way, ... */
-    uint32_t due_place; /* ... or one of those that wait: its place among them and 1. 0: it does not
-                           wait */
-    int abort_result;   /* not OK: why we cancelled the acquisition ourselves */
-    unsigned char
-        *token; /* of the lease: behind the lock, or where it is too long for that, allocated */
-    uint16_t *stripes;               /* guarded: those of the keys, each once */
-    int64_t fence;                   /* guarded: the fencing token; 0 unknown */
+    bool counted;  /* counted in its configuration's `held` */
+    bool renewing; /* counted among the renewals under way, ... */
+    /* ... or waiting among those that are due: its place there plus 1; 0: it does not wait */
+    uint32_t due_place;
+    int abort_result; /* not OK: why the library cancelled the acquisition itself */
+    /* Of the lease: after the lock, or allocated when it is too long for that. */
+    unsigned char *token;
+    uint16_t *stripes;               /* guarded: of the keys; each stripe once */
+    int64_t fence;                   /* guarded: the fencing token; 0: unknown */
     struct acquisition *acquisition; /* while it is being acquired */
     struct round *round;
     struct rl_lease lease;
@@ -140,10 +146,11 @@ struct redlock_lock {
     redlock_change_fn *on_change;
     void *on_change_context;
 
-    rl_ns parked_t1;                               /* ... of the round that began then */
-    struct redlock_lock *parked_next, **parked_at; /* in the client's list; at is NULL outside it */
-    struct notified notified;                      /* its callbacks */
-    struct net_bytes keys[]; /* then the stripes, the keys' bytes, the owner and the token */
+    rl_ns parked_t1; /* ... of the round that began then */
+    /* in the client's list; `at` is NULL outside it */
+    struct redlock_lock *parked_next, **parked_at;
+    struct notified notified; /* its callbacks */
+    struct net_bytes keys[]; /* followed by the stripes, the keys' bytes, the owner and the token */
 };
 _Static_assert(sizeof(struct redlock_lock) <= 448,
                "with token, key and the allocator's own a held lock is to take 512 bytes");
@@ -154,29 +161,30 @@ _Static_assert(REDLOCK_RESOURCES_MAX <= UINT8_MAX && REDLOCK_OWNER_BYTES_MAX <= 
 void lock_unref(struct redlock_lock *lock);
 int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context);
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context);
-/* Of a lock that took over a token: its first round waits for the nodes. */
+/* For a lock that adopted a token: its first round waits for the nodes. */
 void gather_for_adopted(struct redlock_lock *lock);
 
-/* trace.c: what one step did. Only for a client that is traced */
+/* trace.c: logs what one step did. Only for a client that is traced. */
 void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,
                 const struct rl_actions *actions, rl_ns now);
 
 /* round.c */
-/* Zeroed when it is new; NULL: no memory. So many stay for others. */
+/* Zeroed when it is new; NULL: no memory. `reserve` of them stay for others. */
 void *pool_take(struct pool *pool, size_t bytes, unsigned reserve);
 void pool_give(struct pool *pool, void *memory);
 void pool_empty(struct pool *pool);
-/* Its own, or one with its token; NULL: no memory. The one in reserve is for a release. */
+/* The lock's own round, or one with its token; NULL: no memory. The reserved one is for a
+ * release. */
 struct round *round_of(struct redlock_lock *lock, bool release);
-int lock_fresh_round(struct redlock_lock *lock, const void *token,
-                     size_t bytes); /* token NULL: a random one */
+/* token NULL: a random one */
+int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes);
 void lock_drop_round(struct redlock_lock *lock);
-void lock_rest(struct redlock_lock *lock); /* gives the round back if nothing is under way */
+void lock_rest(struct redlock_lock *lock); /* frees the round if nothing is under way */
 void round_unref(struct round *round);
-/* All but what stays the same in any use of the round's memory. For `extend` and `peek` just before
- * they are sent: most rounds have no need of them. */
+/* Fills in all that differs between uses of the round's memory. `extend` and `peek` are filled just
+ * before they are sent: most rounds do not need them. */
 void round_fill_in(struct round *round, struct net_request *request);
-unsigned char *lock_own_token(struct redlock_lock *lock); /* the place behind the lock */
+unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the lock */
 static inline struct net_call *unlock_calls(struct round *round, unsigned nodes) {
     return &round->calls[nodes];
 }
@@ -190,15 +198,16 @@ lock_config_of(struct redlock_client *client,
                const struct redlock_lock_options *options); /* NULL: no memory */
 void lock_config_drop(struct redlock_client *client, struct lock_config *config);
 
-/* notify.c: what a lock's user hears of it */
-void op_finish(struct redlock_lock *lock, struct op *op, int result); /* nothing if not active */
-void lock_notice(struct redlock_lock *lock, unsigned notices);        /* enum rl_notice, ored */
+/* notify.c: what a lock reports to its user */
+/* does nothing if the operation is not active */
+void op_finish(struct redlock_lock *lock, struct op *op, int result);
+void lock_notice(struct redlock_lock *lock, unsigned notices); /* enum rl_notice, ored */
 
 /* step.c: between the machines and the connections */
 void lock_step(struct redlock_lock *lock, struct rl_event event);
 void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
                struct net_call *calls, rl_ns now);
-/* The event that the answer to a vote is; what the lock reports of its node is noted. */
+/* The event for an answer to a vote. Also records what the answer reports of its node. */
 struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict);
 void lock_on_timer(struct net_timer *timer); /* the lock's */
 void lease_init(struct redlock_lock *lock);
@@ -206,26 +215,27 @@ bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);
 
 /* wait_queue.c */
-/* Before an acquisition starts: whether it goes behind others, of this process or of the others. */
+/* Before an acquisition starts: decides whether it goes behind others, of this process or of other
+ * clients. */
 void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event *start);
-/* Of each of its events. */
+/* For each event of an acquisition. */
 void wait_queue_event(struct redlock_lock *lock, struct rl_event *event);
-/* After each of its steps. */
+/* After each step of an acquisition. */
 void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
 /* It waits no longer. */
 void wait_queue_leave(struct redlock_lock *lock);
-/* Nodes are about to get a release: who waits here is not told of it by them. */
+/* Nodes are about to get a release. They do not notify waiters of this process of it. */
 void wait_queue_released(struct redlock_lock *lock, rl_mask nodes);
 
 void wait_queues_free(struct wait_queues *wait_queues); /* NULL: nothing */
 
 /* renewals.c */
 void renewals_init(struct renewals *renewals);
-/* Before a lease's step: whether a renewal that is due must wait. */
+/* Before a lease's step: decides whether a renewal that is due must wait. */
 void renewals_event(struct redlock_lock *lock, struct rl_event *event);
-/* After it. */
+/* After a lease's step. */
 void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
-/* It is nobody's lease any more. */
+/* The lease has ended, or belongs to the lock no longer. */
 void renewals_forget(struct redlock_lock *lock);
 
 /* fenced.c */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What locks made with the same options share: mostly a program has one configuration of locks, or
- * a few, and a hundred thousand locks of it. But it may have one for each lock, too.
- */
+ * The options that locks share. Most programs have one lock config, or a few, and up to a hundred
+ * thousand locks with it. But a program may also have one for each lock. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ static rl_ns node_timeout(const struct redlock_client *client, int64_t ttl_ms) {
     return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
 }
 
-/* A win that would be told lost in the same breath is no win. */
+/* A win that would be reported as lost at once is not a win. */
 static rl_ns validity_min(const struct redlock_lock_options *options) {
     int64_t ms = options->lost_margin_ms + 1;
     return (options->validity_ms_min > ms ? options->validity_ms_min : ms) * RL_MS;
@@ -40,7 +39,7 @@ static struct rl_terms terms_of(const struct redlock_client *client,
 
 enum { OPTIONS = 10 };
 
-/* Field by field: what lies between them is whatever the caller's stack held. */
+/* Field by field: the padding between fields is whatever was on the caller's stack. */
 static void values_of(const struct redlock_lock_options *o, int64_t values[OPTIONS]) {
     const int64_t all[OPTIONS] = {o->ttl_ms,
                                   o->validity_ms_min,

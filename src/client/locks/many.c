@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Many locks, each by itself: what they send to a node goes out together.
- */
+ * Many locks, each independent of the others: their requests to a node go out together. */
 #include "lock.h"
 
-/* So many are under way at once, and when half of them are done the next follow: a node that were
- * asked for a hundred thousand at once would answer the last of them late. */
+/* The limit of operations under way. When half of them are done, the next ones start. A node that
+ * got a hundred thousand requests at once would answer the last of them late. */
 enum { MANY_AT_ONCE = 1024 };
 
 struct many {
@@ -18,7 +17,7 @@ struct many {
     void *context;
 };
 
-/* They share connections, so they must share the client. */
+/* The locks share connections, so they must share the client. */
 static struct redlock_client *client_of(const struct many *many) {
     if (many->count == 0 || !many->locks) return NULL;
     for (size_t i = 0; i < many->count; i++) {
@@ -63,7 +62,7 @@ static int64_t left_ms(const struct many *many, rl_ns began, rl_ns now) {
     return many->wait_ms > gone_ms ? many->wait_ms - gone_ms : 0;
 }
 
-/* True: it is under way, and `waiter` will hear. */
+/* True: it is under way, and `waiter` will be notified. */
 static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms,
                           struct waiter *waiter) {
     struct op *op = &many->locks[i]->op;
@@ -73,7 +72,7 @@ static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms,
         op->context = many->results ? &many->results[i] : NULL;
         return true;
     }
-    if (result == REDLOCK_OK) { /* over already */
+    if (result == REDLOCK_OK) { /* ended already */
         result = op->result;
         *op = (struct op){0};
     }
@@ -82,7 +81,7 @@ static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms,
     return false;
 }
 
-/* Returns how many were over since it was asked last. */
+/* Returns how many have ended since the last call. */
 static size_t wait_for_some(struct redlock_client *client, struct waiter *waiter, size_t wanted) {
     size_t finished = waiter->finished;
     int result = waiter->result;

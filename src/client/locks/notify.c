@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a lock's user hears of it: the results of operations, and changes of what is held.
- */
+ * Reports to a lock's user: the results of operations, and changes of the lease. */
 #include "lock.h"
 
 static struct redlock_lock *lock_of(struct notified *notified) {
@@ -16,9 +15,9 @@ static void report_later(struct redlock_lock *lock) {
 
 void op_finish(struct redlock_lock *lock, struct op *op, int result) {
     if (!op->active) return;
-    if (op->waiter) { /* its thread need not come back here for the result */
+    if (op->waiter) { /* its thread does not need to come back here for the result */
         struct waiter *waiter = op->waiter;
-        if (op->context) *(int *)op->context = result; /* many.c's */
+        if (op->context) *(int *)op->context = result; /* used by many.c */
         if (result != REDLOCK_OK) waiter->result = result;
         *op = (struct op){0};
         if (++waiter->finished >= waiter->wanted) waiter_finish(waiter);
@@ -58,7 +57,7 @@ static redlock_done_fn *take_done(struct op *op, void **context, int *result) {
     return done;
 }
 
-/* In the order in which the things happened, outside the mutex. */
+/* Runs them in the order of the events, outside the mutex. */
 static void run_callbacks(struct redlock_lock *lock) {
     static const int order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE, REDLOCK_CHANGE_RENEWED,
                                 REDLOCK_CHANGE_LOST};

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Renewals that are due, and which of them go first. No more are under way at once than the nodes
- * answer in time: a late answer is a renewal that was done in vain. The others wait, and that of
- * the lock that is lost first goes first. While there is room for all, none waits.
- */
+ * Renewals that are due, and their order. At most as many are under way as the nodes answer in
+ * time, because a late answer means a wasted renewal. The others wait; the lock that would be lost
+ * first goes first. While there is room for all, none waits. */
 #include <stdlib.h>
 
 #include "lock.h"
 
-/* How many are under way: found out as TCP does it, but by how long answers take, since one that is
- * late is in vain. Never so few that a client with a few locks is held back by nodes that fail for
- * another reason. */
+/* The limit of renewals under way. It is found as in TCP, but from the time that answers take,
+ * because a late one is wasted. It never gets so small that nodes which fail for another reason
+ * hold back a client with a few locks. */
 enum { WINDOW_FIRST = 16, WINDOW_MIN = 4, WINDOW_MAX = 1024 };
 enum { SOON = 4, SLOW = 2 }; /* parts of the node timeout */
 enum { ROOM_FIRST = 256 };
@@ -61,7 +60,7 @@ static void remove_due(struct renewals *renewals, struct redlock_lock *lock) {
 }
 
 static void add_due(struct renewals *renewals, struct redlock_lock *lock, rl_ns now) {
-    if (lock->due_place != 0) { /* its validity may be another one by now */
+    if (lock->due_place != 0) { /* its validity may have changed */
         put(renewals, lock->due_place - 1, lock);
         return;
     }
@@ -72,7 +71,7 @@ static void add_due(struct renewals *renewals, struct redlock_lock *lock, rl_ns 
     put(renewals, renewals->count++, lock);
 }
 
-/* One more. False: no memory, and it goes at once. */
+/* For one more entry. False: no memory, and the renewal goes at once. */
 static bool has_room(struct renewals *renewals) {
     if (renewals->count < renewals->room) return true;
     uint32_t room = renewals->room ? 2 * renewals->room : ROOM_FIRST;
@@ -92,7 +91,7 @@ static void widen(struct renewals *renewals) {
     if (renewals->window < WINDOW_MAX) renewals->window++;
 }
 
-/* All that were under way at one time say the same. */
+/* All renewals that were under way at the same time show the same delay, so they cut only once. */
 static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_ns now) {
     if (now - renewals->cut_at < node_timeout) return;
     renewals->cut_at = now;
@@ -101,7 +100,8 @@ static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_n
     renewals->won = 0;
 }
 
-/* It is not widened while it is wide enough: who knows whether the nodes would bear more. */
+/* The limit does not grow while it is not reached: it is unknown whether the nodes could take
+ * more. */
 static void renewed(struct renewals *renewals, rl_ns took, rl_ns node_timeout, rl_ns now) {
     renewals->done_since++;
     if (took > node_timeout / SLOW)
@@ -166,8 +166,8 @@ static void report_overload(struct redlock_client *client, rl_ns now) {
     double needed = needed_per_s(client, &held);
     rl_ns busy =
         now - renewals->busy_since > 1000 * RL_MS ? now - renewals->busy_since : 1000 * RL_MS;
-    double done =
-        (double)renewals->done_since * 1e9 / (double)busy; /* a few in a moment are no rate */
+    /* a few renewals in a short time are not a rate */
+    double done = (double)renewals->done_since * 1e9 / (double)busy;
     renewals->reported_at = now;
     client->stats.overloads++;
     client->stats.renewals_needed = (uint64_t)(needed + 1);
@@ -180,8 +180,8 @@ static void report_overload(struct redlock_client *client, rl_ns now) {
         (unsigned long long)client->stats.renewals_done);
 }
 
-/* The one that is lost first has lost a quarter already of the time that was left when its renewal
- * was due. */
+/* When its renewal was due, the lock that is lost first had some time left. It has used a quarter
+ * of that already. */
 static void check_lateness(struct redlock_client *client, rl_ns now) {
     const struct renewals *renewals = &client->locks->renewals;
     if (renewals->count == 0 ||
@@ -206,8 +206,8 @@ static void on_room(struct net_timer *timer) {
         struct redlock_lock *lock = renewals->due[0];
         renewals->picked = lock;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
-        if (renewals->picked)
-            remove_due(renewals, lock); /* it took no turn, and must not block the others */
+        /* it did not use its turn, and must not block the others */
+        if (renewals->picked) remove_due(renewals, lock);
         renewals->picked = NULL;
     }
 }
@@ -217,8 +217,8 @@ void renewals_init(struct renewals *renewals) {
         .window = WINDOW_FIRST, .threshold = WINDOW_MAX, .timer = {.fire = on_room}};
 }
 
-/* Without a majority to ask a renewal fails at once, and need not wait for that; but where the
- * others are only late, it would fail for nothing. */
+/* Without a majority to ask a renewal fails at once, and does not need to wait for that. But where
+ * the others are only late, it would fail without need. */
 void renewals_event(struct redlock_lock *lock, struct rl_event *event) {
     struct renewals *renewals = of(lock);
     if (renewals->picked == lock) {

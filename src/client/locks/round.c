@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Rounds: what is sent with one token. One comes out of the client's pool when a lock has something
- * to send, and goes back there when all nodes have answered and the lock is at rest.
- */
+ * Rounds: the requests with one token. A lock takes a round from the client's pool when it has
+ * something to send. The round goes back when all nodes have answered and the lock is idle. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +9,10 @@
 
 /* ---- pools ----
  *
- * Memory that is needed again and again: what a lock needs while something is under way, it gives
- * back when it is at rest, and the next takes it over as it was. A few stay, so that what acquiring
- * took is there for releasing; the rest of a burst is freed. The last of them may be in reserve:
- * then only who asks for it takes it. */
+ * Memory that is used again and again. A lock needs it while an operation is under way, gives it
+ * back when idle, and the next lock takes it unchanged. A few pieces stay, so that the memory of an
+ * acquisition is there for the release; the rest of a burst is freed. The last pieces may be
+ * reserved: only callers that ask for the reserve get them. */
 
 enum { POOL_KEEPS = 512 };
 
@@ -66,7 +65,7 @@ static size_t round_bytes(const struct redlock_client *client) {
     return sizeof(struct round) + mode->round_bytes + client->nodes * each;
 }
 
-/* What stays the same however often it is used. */
+/* The parts that stay the same for every use. */
 static void prepare(struct round *round, const struct redlock_client *client) {
     unsigned nodes = client->nodes;
     for (unsigned i = 0; i < 3 * nodes; i++) {
@@ -135,7 +134,7 @@ unsigned char *lock_own_token(struct redlock_lock *lock) {
     return at + lock->owner_bytes;
 }
 
-/* 20 random bytes in hexadecimal, then the owner: the form that other clients' scripts compare as
+/* 20 random bytes in hexadecimal, then the owner. Other clients' scripts compare this form as
  * bytes. */
 static bool draw_token(struct redlock_lock *lock) {
     unsigned char random[REDLOCK_TOKEN_HEX_BYTES / 2], *token = lock->token;
@@ -148,8 +147,8 @@ static bool draw_token(struct redlock_lock *lock) {
     lock->token_bytes = REDLOCK_TOKEN_HEX_BYTES;
     if (lock->owner_bytes > 0) {
         token[lock->token_bytes++] = ':';
-        memcpy(token + lock->token_bytes, token - lock->owner_bytes,
-               lock->owner_bytes); /* the owner lies before it */
+        /* the owner is stored before it */
+        memcpy(token + lock->token_bytes, token - lock->owner_bytes, lock->owner_bytes);
         lock->token_bytes = (uint16_t)(lock->token_bytes + lock->owner_bytes);
     }
     return true;
@@ -159,7 +158,7 @@ static size_t own_room(const struct redlock_lock *lock) {
     return REDLOCK_TOKEN_HEX_BYTES + (lock->owner_bytes > 0 ? 1u + lock->owner_bytes : 0u);
 }
 
-/* Of any length, from elsewhere; it may be the lock's own, after redlock_lock_disown(). */
+/* A token of any length, from elsewhere. It may be the lock's own, after redlock_lock_disown(). */
 static bool copy_token(struct redlock_lock *lock, const void *token, size_t bytes) {
     unsigned char *own = lock_own_token(lock), *to = own, *before = lock->token;
     if (bytes > own_room(lock) && !(to = malloc(bytes))) return false;

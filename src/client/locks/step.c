@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Between the protocol's machines and the connections: an event goes in, its actions are carried
- * out, a node's answer comes back as the next event. One sample of the clock a step.
- */
+ * Connects the protocol's machines with the connections: an event goes in, its actions are carried
+ * out, and a node's answer comes back as the next event. Each step uses one sample of the clock. */
 #include "lock.h"
 
-/* A renewal may come so much later, and at most so small a part of the interval, to go out together
- * with others. */
+/* To go out together with others, a renewal may come this much later, and at most this part of the
+ * interval. */
 #define RENEWALS_LATE (20 * RL_MS)
 enum { RENEWALS_APART = 64 };
 
@@ -35,7 +34,7 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
     if (!nodes) return;
     struct net *net = lock->client->net;
     bool release = request->op == NET_RELEASE;
-    /* A key of ours can outlive its SET by one TTL at most: so long a release is worth keeping. */
+    /* A key of ours outlives its SET by at most one TTL, so a release is kept for that long. */
     rl_mask taken = net_send(net, nodes, request, calls, now + lock->config->terms.node_timeout,
                              release ? now + lock->config->terms.ttl : now);
     lock->round->refs += rl_count(taken);
@@ -47,7 +46,8 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
         lock->unsent |= (rl_mask)(nodes & ~taken);
 }
 
-/* A new round of votes: whoever is not asked says why, the others have not answered yet. */
+/* A new round of votes: nodes that are not asked get their reason as a verdict, the others have not
+ * answered yet. */
 static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
     for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
         if (asked & rl_bit(i)) {
@@ -62,7 +62,7 @@ static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
     }
 }
 
-/* A round that ended at its deadline counts the silent nodes as failed; one that was decided
+/* A round that ended at its deadline counts the silent nodes as failed; a round that was decided
  * earlier does not. */
 static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally) {
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
@@ -71,7 +71,7 @@ static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tal
     }
 }
 
-/* There is no memory to ask anybody with: as if every node had failed. */
+/* There is no memory for requests: this counts as if every node had failed. */
 static void send_nothing(struct redlock_lock *lock, const struct rl_actions *actions) {
     rl_mask votes = actions->acquire | actions->extend | actions->raise | actions->confirm;
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
@@ -87,15 +87,15 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         int result =
             lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
         if (result != REDLOCK_OK) {
-            lock_drop_round(
-                lock); /* of the try before, or of a release that not every node has answered */
+            /* of the try before, or of a release that some node has not answered */
+            lock_drop_round(lock);
             lock->abort_result = result;
             lock->unsent |= actions->acquire;
             return;
         }
         lock->client->stats.attempts++;
     }
-    /* A try that came to nothing before anybody was asked has nothing to give back. */
+    /* A try that failed before it sent anything has nothing to release. */
     if (actions->release && lock->phase == PHASE_ACQUIRING && !lock->round) {
         lock->unsent_release |= actions->release;
         return;
@@ -175,7 +175,7 @@ static void release_over(struct redlock_lock *lock, enum rl_outcome outcome) {
 }
 
 /* Renewals that are due at about the same time go out together: one write for each node, not one
- * for each lock. What tells of a loss, and what follows a failed renewal, is not put off. */
+ * for each lock. A wake that reports a loss, or that follows a failed renewal, is not delayed. */
 static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
     const struct rl_lease *lease = &lock->lease;
     if (lock->phase != PHASE_LEASED || lease->state != RL_LEASE_HELD || wake_at != lease->renew_at)
@@ -216,7 +216,8 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
     bool split = after == RL_ATTEMPT_LOST && acquire->attempt.outcome == RL_OUTCOME_HELD;
     if (over && split && acquire->attempt.tally.granted) lock->client->stats.splits++;
     if (tries > 0 && acquire->tries > tries) lock->client->stats.retries++;
-    /* Given up before anyone was asked: the report says why of those that could not be. */
+    /* The try ended before it asked any node: the report has the reasons of the nodes that could
+     * not be asked. */
     if (acquire->tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
 }
 
@@ -230,7 +231,7 @@ static void step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns 
         verdicts_open(lock, event->ready, now);
 }
 
-/* The machine's answer to an event, carried out. Returns the outcome. */
+/* Passes an event to the machine and carries out its actions. Returns the outcome. */
 static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event) {
     struct redlock_client *client = lock->client;
     rl_ns now = net_now(client->net);
@@ -290,8 +291,8 @@ static void report_unsent(struct redlock_lock *lock) {
     lock->stepping = false;
 }
 
-/* Sends that failed at once are told to the machine as votes, one after the other and not from
- * within its own step. */
+/* Sends that failed at once become votes for the machine, one after the other, and not inside its
+ * own step. */
 void lock_step(struct redlock_lock *lock, struct rl_event event) {
     lock->refs++;
     step_once(lock, &event);
@@ -312,8 +313,8 @@ static enum rl_vote vote_of(int verdict) {
     }
 }
 
-/* Verdicts are those of the last round. Of a lost attempt, a vote that comes in while its keys are
- * cleaned up is reported, unless the node was late already. */
+/* The verdicts are those of the last round. For a lost attempt, a vote that arrives during the
+ * cleaning is reported, unless the node was late already. */
 struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict) {
     bool lost = lock->phase == PHASE_ACQUIRING &&
                 lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
@@ -322,15 +323,16 @@ struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *cal
     return (struct rl_event){.type = RL_EVENT_VOTE, .node = call->node, .vote = vote_of(verdict)};
 }
 
-/* A key without a TTL does not say when it ends; one with a TTL beyond any lock's is no lock (and
- * in nanoseconds may be beyond 64 bits). One that has gone meanwhile was most likely a rival's lost
- * try: to come back at once would meet the rival again, so then the random delay stands. */
+/* A key without a TTL does not show when it ends. A key with a TTL beyond that of any lock is not a
+ * lock (and in nanoseconds may exceed 64 bits). A key that has gone meanwhile most likely belonged
+ * to a rival's lost try: an immediate retry would meet the rival again, so the random delay
+ * stays. */
 static bool reports_end(const struct net_reply *reply) {
     return reply->verdict == REDLOCK_VERDICT_GRANTED && reply->remaining_ms >= 0 &&
            reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
 
-/* After any answer: its round may be needed no longer. */
+/* After any answer: the round may no longer be needed. */
 static void call_done(struct round *round) {
     struct redlock_lock *lock = round->lock;
     lock->refs++;
@@ -374,7 +376,7 @@ void lock_on_timer(struct net_timer *timer) {
     if (lock->phase != PHASE_FREE) lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
 }
 
-/* ---- acquisitions hear of nodes that come and go ---- */
+/* ---- acquisitions learn of nodes that come and go ---- */
 
 bool acquiring_add(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * REDLOCK_TRACE=1: every step of a lock goes to the client's log, in the words of the golden traces
- * (tests/core/traces). Times count from the moment at which the client was opened. No token is in
- * them.
- */
+ * (tests/core/traces). Times count from the opening of the client. The log has no tokens. */
 #include <stdlib.h>
 #include <string.h>
 

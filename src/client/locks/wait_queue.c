@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Those of one client that wait for the same key wait in a queue: the first one contends, for all
- * of them. On the nodes the client has one place in the key's queue of all clients. See
- * docs/waiting.md.
- */
+ * Callers of one client that wait for the same key form a queue. The first one contends, for all of
+ * them. On the nodes the client has one place in the key's wait queue of all clients. See
+ * docs/waiting.md. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock.h"
 
 enum { CHAINS_LEAST = 1024, CROWDS = 64 };
-#define LEASE_MIN (500 * RL_MS) /* so long a waiter who says nothing is believed to wait, ... */
+/* a client that sends nothing counts as waiting for this long, ... */
+#define LEASE_MIN (500 * RL_MS)
 #define LEASE_MAX (10000 * RL_MS)
-#define LEASE_POLLS 3              /* ... and at least so many times as long as he says nothing */
-#define CROWD_KEPT (10000 * RL_MS) /* that others waited when we left is remembered */
-/* Who never had to wait is told by nobody that others do. Taking a lock again so soon after giving
- * it back, it asks. */
+/* ... and for at least this many times the interval between its requests */
+#define LEASE_POLLS 3
+#define CROWD_KEPT (10000 * RL_MS) /* how long we remember that others waited when we left */
+/* A client that never had to wait does not learn from any node that others wait. When it takes a
+ * lock again this soon after its release, it asks. */
 #define SOON (10 * RL_MS)
 #define ASK_EVERY (10 * RL_MS)
 
@@ -29,25 +30,25 @@ static rl_ns node_timeout_of(const struct redlock_lock *lock) {
     return lock->config->terms.node_timeout;
 }
 
-/* One key. It stays until the last of its calls is done. */
+/* One key's queue. It stays until the last of its calls is done. */
 struct wait_queue {
     struct chained by_key;
     struct redlock_client *client;
-    unsigned busy; /* calls under way, and who uses it just now */
+    unsigned busy; /* calls under way, and functions that use it now */
     struct redlock_lock *first, **last;
     rl_mask stood;    /* nodes where we have a place */
     bool asking;      /* a question for our rank is under way, ... */
-    bool outdated;    /* ... asked for one who has left since */
-    int32_t reported; /* the rank that we were told since it was asked; INT32_MAX: none */
+    bool outdated;    /* ... sent for a caller that has left since */
+    int32_t reported; /* The rank that nodes reported since the question; INT32_MAX: none. */
     struct net_bytes key, names[2];
     struct net_request watch, stand, leave;
-    struct net_call calls[]; /* nodes looks, nodes stands, nodes leaves */
+    struct net_call calls[]; /* by node: peeks, then stands, then leaves */
 };
 
 struct wait_queues {
     unsigned waiting; /* locks in all queues */
     rl_mask refused;  /* nodes that keep no queues */
-    rl_ns asked;      /* when a crowd was last asked for */
+    rl_ns asked;      /* when a node was last asked whether others wait */
     struct chains by_key;
     struct {
         uint32_t hash;
@@ -75,7 +76,7 @@ static struct wait_queue *find(const struct wait_queues *queues, struct net_byte
 
 /* ---- making and freeing ---- */
 
-/* One allocation: the queue, its calls, the two names; the key is the end of the first. */
+/* One allocation: the queue, its calls, the two names; the key is the end of the first name. */
 static struct wait_queue *wait_queue_new(struct redlock_client *client, struct net_bytes key) {
     unsigned nodes = client->nodes;
     size_t prefix = sizeof NET_KEY_WAITING - 1, bytes = prefix + key.bytes;
@@ -97,8 +98,8 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     queue->stand = (struct net_request){.op = NET_STAND, .keys = queue->names, .keys_count = 2};
     queue->leave = (struct net_request){.op = NET_LEAVE, .keys = queue->names, .keys_count = 2};
     for (unsigned i = 0; i < 3 * nodes; i++) {
-        /* Looks have an owner of their own: what is sent again after NOSCRIPT must not overtake its
-         * own owner's. */
+        /* Peeks have an owner of their own: a request that is sent again after NOSCRIPT must not
+         * overtake another one of the same owner. */
         queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->stand;
         queue->calls[i].tag = (uint8_t)(i < nodes       ? CALL_QUEUE_WATCH
                                         : i < 2 * nodes ? CALL_QUEUE_STAND
@@ -146,8 +147,8 @@ static void send_calls(struct wait_queue *queue, rl_mask nodes, struct net_reque
     queue->busy += rl_count(nodes ? net_send(client->net, nodes, request, calls, due, now) : 0);
 }
 
-/* All clients must come to the same, however they list the nodes: the server whose name goes best
- * with the key's. */
+/* The node that keeps the key's queue. All clients must choose the same one, whatever the order of
+ * their lists: the server whose name matches the key's best. */
 static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
     struct redlock_client *client = queue->client;
     rl_mask may = client_ready(client, now) & (rl_mask)~client->locks->wait_queues->refused;
@@ -182,7 +183,7 @@ static rl_ns lease_of(const struct redlock_lock *lock) {
     return lease < LEASE_MAX ? lease : LEASE_MAX;
 }
 
-/* False: nobody can tell us our rank. */
+/* False: no node can report our rank. */
 static bool stand(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
     struct net *net = queue->client->net;
     if (queue->asking) return true;
@@ -235,14 +236,14 @@ void wait_queue_leave(struct redlock_lock *lock) {
     queue->leave.passes =
         machine->state == RL_ACQUIRE_WON && machine->waiting.active && machine->waiting.rank > 0;
     if (was_first && queue->stood) leave_nodes(queue, queue->stood, now);
-    if (was_first && queue->first)
-        net_timer_set(client->net, &queue->first->timer, now); /* its turn, but not from in here */
+    /* it is its turn, but not inside this call */
+    if (was_first && queue->first) net_timer_set(client->net, &queue->first->timer, now);
     if (--client->locks->wait_queues->waiting == 0) net_watch(client->net, false);
     close_queue(queue);
 }
 
-/* What we know of the crowd was told when we left it; another key of the same hash only costs a
- * question. */
+/* The report of other waiters dates from when we left the queue. Another key with the same hash
+ * only costs a question. */
 static bool is_crowded(const struct wait_queues *queues, uint32_t hash, rl_ns now) {
     return queues->crowd[hash % CROWDS].hash == hash && queues->crowd[hash % CROWDS].until > now;
 }
@@ -255,7 +256,7 @@ static void note_crowd(struct wait_queue *queue, int64_t remaining) {
     queues->crowd[at].until = remaining > 0 ? net_now(queue->client->net) + CROWD_KEPT : 0;
 }
 
-/* Beside the try, which does not wait for the answer. */
+/* Runs in parallel with the try, which does not wait for the answer. */
 static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     struct redlock_client *client = lock->client;
     rl_ns released = lock->lease.unlocking_since;
@@ -273,7 +274,7 @@ static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     close_queue(queue);
 }
 
-/* Whoever counts his tries wants them made; and what several keys have in common is no queue. */
+/* A caller that counts its tries wants them made. And several keys have no common queue. */
 static bool can_wait(const struct redlock_lock *lock) {
     return lock->keys_count == 1 && machine_of(lock)->rules.retries_max == UINT32_MAX;
 }
@@ -306,7 +307,7 @@ void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *ac
         if (!queue) return;
         join(lock, queue, now);
         struct net *net = lock->client->net;
-        /* To hear that it is behind others, or that nodes tell of changes already. */
+        /* This reports that it is behind others, or that nodes notify already. */
         if (queue->first != lock || net_watched(net)) net_timer_set(net, &lock->timer, now);
     }
     struct wait_queue *queue = place_of(lock)->queue;
@@ -355,7 +356,7 @@ void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_by
     struct wait_queues *queues = client->locks->wait_queues;
     if (!queues) return;
     if (!key.data) {
-        queues->refused &= (rl_mask)~rl_bit(node); /* it may be another server by now */
+        queues->refused &= (rl_mask)~rl_bit(node); /* another server may be there by now */
         notify_all_of(client, node);
         return;
     }
@@ -374,7 +375,7 @@ static void watched(struct wait_queue *queue, const struct net_call *call,
     struct rl_event event = {.type = RL_EVENT_WATCHED, .node = call->node, .vote = RL_VOTE_FAILED};
     if (reply->verdict == REDLOCK_VERDICT_ABSENT) event.vote = RL_VOTE_ABSENT;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) event.vote = RL_VOTE_GRANTED;
-    /* A key without a TTL does not end; one with a TTL beyond any lock's is no lock. */
+    /* A key without a TTL does not end; a key with a TTL beyond that of any lock is not a lock. */
     bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
     event.remaining = ends ? reply->remaining_ms * RL_MS : -1;
     notify_head(queue, event);
@@ -392,11 +393,11 @@ static void stood(struct wait_queue *queue, const struct net_call *call,
                    redlock_verdict_text(reply->verdict));
     }
     if (!queue->first) return;
-    if (outdated && stand(queue, queue->first, net_now(client->net)))
-        return; /* that was for another */
+    /* the answer was for another caller */
+    if (outdated && stand(queue, queue->first, net_now(client->net))) return;
     int32_t rank = reported && !outdated && reply->count <= INT32_MAX ? (int32_t)reply->count : -1;
-    if (rank > queue->reported)
-        rank = queue->reported; /* news of how others left, which overtook the answer */
+    /* a report that others left overtook the answer */
+    if (rank > queue->reported) rank = queue->reported;
     notify_head(queue, (struct rl_event){.type = RL_EVENT_RANK, .rank = rank});
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the nodes' records say of the quorum and its members.
- */
+ * What the nodes' records say of the quorum and its members. */
 #include <stdio.h>
 #include <string.h>
 
 #include "abi/sized.h"
 #include "client/guarding/guarding.h"
 
-/* Of the members that have not told who they are, which is not connected say, the URL tells. */
+/* For members that have not reported their identity (not connected, for example), the URL
+ * identifies the node. */
 static int node_of(const struct rl_guard *machine, const struct rl_member *member) {
     for (unsigned i = 0; i < machine->nodes; i++)
         if (machine->node[i].id == member->id) return (int)i;
@@ -39,8 +39,8 @@ static void peek_at(struct redlock_client *client, const struct rl_member *membe
         out->recovering_ms = guard_recovering_ms(client->guard, node);
 }
 
-/* This client may have taken the one, for more than half of the nodes are of it; the list is wrong
- * all the same. */
+/* This client may have adopted one of them, because more than half of the nodes carry it. The list
+ * is still wrong. */
 static bool names_two_quorums(const struct rl_guard *machine) {
     const struct rl_guard_node *first = NULL;
     for (unsigned i = 0; i < machine->nodes && !machine->pinned; i++) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Looking at what nodes hold.
- */
+ * Reads what nodes hold. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +13,8 @@
 struct peek {
     struct inquiry inquiry;
     bool decided;               /* a callback does not wait for the rest */
-    struct redlock_lock *lock;  /* the callback is an operation of this one */
-    struct redlock_view *views; /* the callback's, while the lock lives */
+    struct redlock_lock *lock;  /* the callback is an operation of this lock */
+    struct redlock_view *views; /* the callback's, while the lock exists */
     struct net_request request;
     struct net_bytes key;
     struct net_reply_seen {
@@ -23,7 +22,7 @@ struct peek {
         struct redlock_view view;
     } seen[REDLOCK_NODES_MAX];
     uint64_t cursor;         /* SCAN */
-    struct net_bytes *items; /* SCAN: copies in one block, the asker's */
+    struct net_bytes *items; /* SCAN: copies in one block, owned by the asker */
     size_t items_count;
     struct net_call calls[REDLOCK_NODES_MAX];
     unsigned char key_bytes[];
@@ -62,7 +61,7 @@ static bool has_answer(int verdict) {
            verdict == REDLOCK_VERDICT_WRONGTYPE;
 }
 
-/* No more is waited for. What did not answer has a verdict that says why. */
+/* Nothing more is waited for. A node that did not answer has a verdict with the reason. */
 static void peek_end(struct peek *peek) {
     struct redlock_client *client = peek->inquiry.client;
     net_timer_set(client->net, &peek->inquiry.timer, RL_NEVER);
@@ -99,7 +98,7 @@ static bool same_view(const struct redlock_view *a, const struct redlock_view *b
            a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0;
 }
 
-/* Whether a majority says what this node says. */
+/* Whether a majority gave the same answer as this node. */
 static bool is_decided(const struct peek *peek, unsigned node) {
     const struct redlock_view *view = &peek->seen[node].view;
     unsigned same = 0;
@@ -213,9 +212,9 @@ static void report_items(struct redlock_client *client, unsigned node, const str
     }
 }
 
-/* A SCAN that works ends, and has no cursor twice. Cursors are compared with one that was kept a
- * while ago, and longer each time (Brent), so a circle of any size is found. A SCAN with ever new
- * cursors ends by their number: at 50 keys a cursor, no server has so many. */
+/* A SCAN of a correct server ends, and never repeats a cursor. Each cursor is compared with an
+ * earlier one, which is replaced at growing intervals (Brent), so a circle of any size is found. A
+ * SCAN with ever new cursors ends by their number: at 50 keys a cursor, no server has that many. */
 struct scan_end {
     uint64_t kept, count, keep_at;
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The operator's commands: what is asked for, and coming back.
- */
+ * The operator's commands: the arguments, and the return. */
 #include "abi/sized.h"
 #include "client/guarding/guarding.h"
 #include "operator.h"
@@ -17,9 +16,9 @@ void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t 
     sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-/* ---- coming back ---- */
+/* ---- the return ---- */
 
-/* Not intact in the guard's eyes, or not known to be. */
+/* Not intact to the guard, or not known to be. */
 static rl_mask behind_in(const struct guard *guard, rl_mask intact) {
     rl_mask behind = intact & (rl_mask)~guard->intact;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
@@ -49,8 +48,8 @@ static void pause_for(struct redlock_client *client, rl_ns span) {
     net_timer_set(client->net, &pause.timer, RL_NEVER);
 }
 
-/* This client's own guard learns what was written: locks can be had through it when we return. The
- * mutex is held. */
+/* This client's own guard learns what was written, so that it can take locks when the command
+ * returns. The mutex is held. */
 static void hand_over(struct redlock_client *client, rl_mask intact) {
     rl_mask peek = rl_all(client->nodes);
     rl_ns end = net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
@@ -63,7 +62,7 @@ static void hand_over(struct redlock_client *client, rl_mask intact) {
     }
 }
 
-/* ---- what is asked for ---- */
+/* ---- the arguments ---- */
 
 static int check_ttl_max(struct redlock_error *error, const char *name, int64_t ttl_ms) {
     if (ttl_ms == 0 || (ttl_ms >= REDLOCK_TTL_MS_MIN && ttl_ms <= REDLOCK_TTL_MS_MAX))
@@ -90,7 +89,7 @@ static int copy_options(struct redlock_quorum_options *to,
                 (long long)to->fence_floor, (long long)REDLOCK_FENCE_MAX - 1);
 }
 
-/* ---- a task of its own thread ---- */
+/* ---- a task in the caller's thread ---- */
 
 struct run {
     struct quorum_task *task;
@@ -102,7 +101,7 @@ static void notify(struct quorum_task *task) {
     if (run->waiter) waiter_finish(run->waiter);
 }
 
-/* Until something is to be shown, or it is over. The mutex is held. */
+/* Waits until there is something to show, or the task has ended. The mutex is held. */
 static void await_task(struct redlock_client *client, struct run *run) {
     struct waiter waiter;
     if (run->task->over || run->task->reports_count > 0) return;
@@ -112,8 +111,8 @@ static void await_task(struct redlock_client *client, struct run *run) {
     run->waiter = NULL;
 }
 
-/* The mutex is given back meanwhile, for the callback may take its time. False: the process was
- * forked in there. */
+/* The mutex is released meanwhile, because the callback may take long. False: the callback forked
+ * the process. */
 static bool show_reports(struct quorum_task *task, const struct redlock_quorum_options *options) {
     struct task_report reports[TASK_REPORTS];
     unsigned count = task->reports_count;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the servers tell about themselves, for people to judge: no lock depends on it.
- */
+ * What servers report about themselves, for people to judge: no lock depends on it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +37,7 @@ static struct redlock_server unknown(void) {
                                    .stale = -1};
 }
 
-/* ---- reading answers: other people's text, of any length ---- */
+/* ---- reading answers: text from servers, of any length ---- */
 
 static void copy_text(struct net_bytes from, char *to, size_t size) {
     size_t length = 0;
@@ -53,7 +52,7 @@ static bool equals(struct net_bytes bytes, const char *text) {
     return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
 }
 
-/* -1 when it is no number that fits. */
+/* -1 if it is not a number that fits. */
 static int64_t number_of(struct net_bytes bytes) {
     int64_t number = 0;
     if (bytes.bytes == 0 || bytes.bytes > 18) return -1;
@@ -69,7 +68,7 @@ static int yes_or_no(struct net_bytes bytes) {
     return equals(bytes, "yes") ? 1 : equals(bytes, "no") ? 0 : -1;
 }
 
-/* INFO's value of "field:value" at the beginning of a line; {NULL, 0} when absent. */
+/* INFO's value of "field:value" at the start of a line; {NULL, 0} when absent. */
 static struct net_bytes info_field(struct net_bytes info, const char *field) {
     const char *at = info.data, *end = at + info.bytes;
     size_t length = strlen(field);
@@ -114,8 +113,9 @@ static void read_memory(struct redlock_server *seen, struct net_bytes info) {
     copy_text(info_field(info, "maxmemory_policy"), seen->eviction, sizeof seen->eviction);
 }
 
-/* A failed append refuses writes for sure: 2. A failed snapshot, 1, does where snapshots are on and
- * stop-writes-on-bgsave-error is, its default; asked for later, and settled there. */
+/* A failed append always makes the server refuse writes: 2. A failed snapshot, 1, does so only with
+ * snapshots on and stop-writes-on-bgsave-error, the default. That is asked later and decided
+ * there. */
 static void read_persistence(struct redlock_server *seen, struct net_bytes info) {
     int64_t loading = number_of(info_field(info, "loading"));
     seen->loading = loading < 0 ? -1 : loading > 0;
@@ -164,7 +164,7 @@ static void read_config(struct redlock_server *seen, enum net_question question,
     }
 }
 
-/* Of TIME's answer; -1: it is none. */
+/* From TIME's answer; -1: it is not one. */
 static int64_t clock_us(const struct net_reply *reply) {
     if (reply->items_count != 2) return -1;
     int64_t seconds = number_of(reply->items[0]), us = number_of(reply->items[1]);
@@ -188,8 +188,9 @@ static void take_answer(struct redlock_server *seen, enum net_question question,
         read_info(seen, question, reply->items[0]);
     else if (reply->items_count == 2)
         read_config(seen, question, reply->items[1]);
+    /* a key that this server does not know */
     else
-        seen->refused |= refusal_of(question); /* a key this server does not know */
+        seen->refused |= refusal_of(question);
 }
 
 /* ---- asking ---- */
@@ -199,15 +200,15 @@ void server_info_reply(struct net_call *call, const struct net_reply *reply) {
     struct redlock_server *seen = &info->seen[call->node];
     enum net_question question = call->request->question;
     bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED;
-    /* A permission that lacks or a command that was renamed is an answer as well: the server
-     * lives. */
+    /* A missing permission or a renamed command is an answer too: the server is alive. */
     bool refused =
         reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
     if (question == NET_ASK_TIME && (reported || refused))
         seen->answered_ns = net_now(info->inquiry.client->net);
     if (reported) take_answer(seen, question, reply);
+    /* the content of that key does not show anything about the server */
     if (question == NET_ASK_QUORUM)
-        refused = !reported; /* whatever lies under that key says nothing of the server */
+        refused = !reported;
     else if (refused)
         seen->refused |= refusal_of(question);
     if (!reported && !refused)
@@ -239,7 +240,7 @@ static int stale_of(const struct rl_guard_node *node) {
            (record->evicted != node->evicted ? REDLOCK_STALE_EVICTED : 0);
 }
 
-/* Some may have answered to the first questions and not to the last: what they told stays. */
+/* Some nodes may have answered the first questions and not the last. Their answers stay. */
 static void settle_verdicts(struct server_info *info) {
     struct redlock_client *client = info->inquiry.client;
     for (unsigned i = 0; i < client->nodes; i++) {
@@ -259,7 +260,7 @@ static void settle_verdicts(struct server_info *info) {
     }
 }
 
-/* The mutex is held. TIME goes first, so that its round trip has nothing else in it. */
+/* The mutex is held. TIME goes first, so that its round trip contains nothing else. */
 static void server_info_ask(struct server_info *info, rl_mask nodes, unsigned questions) {
     struct redlock_client *client = info->inquiry.client;
     rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;

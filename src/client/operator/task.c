@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Carries out what the operator's machine asks for.
- */
+ * Carries out the requests of the operator's machine. */
 #include "client/operator/task.h"
 
 #include <stdio.h>
@@ -11,10 +10,10 @@
 #include "client/guarding/guarding.h"
 #include "operator.h"
 
-/* Lives until the last node has answered, which may be after the task. */
+/* It lives until the last node has answered, which may be after the task has ended. */
 struct question {
-    unsigned refs;            /* the task's, one for each busy call */
-    struct quorum_task *task; /* NULL: nobody waits for it any more */
+    unsigned refs;            /* one for the task, one for each busy call */
+    struct quorum_task *task; /* NULL: no task waits for it any more */
     struct redlock_client *client;
     uint32_t number;
     enum rl_membership_ask what;
@@ -28,7 +27,7 @@ struct question {
         bool stated, has_fences;
         int verdict;
         struct net_state state;
-        int64_t *fences; /* until the state behind them has come */
+        int64_t *fences; /* kept until the state that was asked after them has come */
     } answers[RL_NODES_MAX];
     struct record_text texts[RL_NODES_MAX];
 };
@@ -70,9 +69,9 @@ static bool post(struct question *question, unsigned node, const struct net_requ
     return true;
 }
 
-/* What a record and fences are worth depends on the server's data. A change of these between the
- * two questions is noticed where the state comes first and the record is compared with it, or where
- * the state comes behind the fences. */
+/* The value of a record and of fences depends on the server's data. A change of the data between
+ * the two questions shows when the state comes first and the record is compared with it, or when
+ * the state comes after the fences. */
 static bool post_all(struct question *question, unsigned node, rl_ns until) {
     const struct net_request *request = &question->requests[node];
     if (question->what == RL_ASK_READ &&
@@ -114,7 +113,7 @@ static struct question *question_new(struct quorum_task *task,
     return question;
 }
 
-/* Why a node does not answer, if it never does. */
+/* Records why a node does not answer, if it never does. */
 static void note_silence(struct quorum_task *task, rl_mask nodes) {
     struct net *net = task->client->net;
     for (unsigned i = 0; i < task->machine.wish.nodes; i++) {
@@ -168,7 +167,7 @@ static void step_once(struct quorum_task *task, struct rl_membership_event event
     if (net_random(net, &event.random, sizeof event.random) != 0) event.random = 0;
     peek_at_nodes(task, &event);
     rl_membership_step(&task->machine, &event, net_now(net), &actions);
-    if (actions.ask != RL_ASK_NOTHING) task->failed = 0; /* the question before is over */
+    if (actions.ask != RL_ASK_NOTHING) task->failed = 0; /* the question before has ended */
     task->gathering = actions.ask == RL_ASK_GATHER;
     task->over = actions.over;
     if (actions.ask != RL_ASK_NOTHING && !task->gathering) ask(task, &actions);
@@ -213,7 +212,7 @@ void tasks_check(struct redlock_client *client) {
 
 /* ---- answers ---- */
 
-/* Handed on while the reply's own memory lasts. */
+/* Passes the answer on while the reply's memory is valid. */
 static void deliver(struct question *question, unsigned node, struct rl_membership_event event,
                     int verdict) {
     struct quorum_task *task = question->task;
@@ -257,8 +256,8 @@ static void take_record(struct question *question, unsigned node, const struct n
     deliver(question, node, event, answer->stated ? reply->verdict : answer->verdict);
 }
 
-/* The server announces a change of its record to all but the connection that it came on, so this
- * client's own guard hears of it here. */
+/* The server announces a change of its record to all connections except the one that made it. So
+ * this client's own guard is notified here. */
 static void take_written(struct question *question, unsigned node, const struct net_reply *reply) {
     bool done = reply->verdict == REDLOCK_VERDICT_GRANTED;
     bool reported = done || reply->verdict == REDLOCK_VERDICT_DENIED;
@@ -281,7 +280,7 @@ static void take_state(struct question *question, unsigned node, const struct ne
     struct answer *answer = &question->answers[node];
     answer->stated = reply->verdict == REDLOCK_VERDICT_GRANTED;
     if (answer->stated) answer->state = *reply->state;
-    if (question->what == RL_ASK_READ) { /* the record comes behind it */
+    if (question->what == RL_ASK_READ) { /* the record comes after it */
         answer->verdict = reply->verdict;
         return;
     }
@@ -297,10 +296,10 @@ static void take_state(struct question *question, unsigned node, const struct ne
 void task_reply(struct net_call *call, const struct net_reply *reply) {
     struct question *question = call->owner;
     unsigned node = call->node;
-    if (question->what == RL_ASK_WRITE)
-        take_written(question, node, reply);
+    if (question->what == RL_ASK_WRITE) take_written(question, node, reply);
+    /* the next question was put meanwhile */
     else if (!question->task)
-        ; /* the next one was put meanwhile */
+        ;
     else if (call->request == &question->state)
         take_state(question, node, reply);
     else if (question->what == RL_ASK_READ)

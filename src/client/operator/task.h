@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One task of an operator's (init, add, remove): core/membership.h over a client's connections. It
- * puts the machine's questions to the nodes and hands it their answers; it decides nothing. The
- * client's guard goes on in the background. A task is under the client's mutex.
- */
+ * One task of an operator (init, add, remove): core/membership.h over a client's connections. It
+ * sends the machine's questions to the nodes, and the nodes' answers to the machine. It decides
+ * nothing. The client's guard continues in the background. The client's mutex protects a task. */
 #ifndef RL_CLIENT_OPERATOR_TASK_H
 #define RL_CLIENT_OPERATOR_TASK_H
 
@@ -17,18 +16,19 @@ struct question;
 
 struct quorum_task {
     struct redlock_client *client;
-    struct quorum_task *next; /* of the client's */
+    struct quorum_task *next; /* in the client's list */
     struct rl_membership machine;
     struct net_timer timer;
     struct question *question; /* under way, or the last one; NULL: none yet */
-    rl_mask failed;            /* could not be asked: the machine is notified after its step */
-    bool gathering;            /* it waits for the nodes to be connected */
+    rl_mask failed;
+    /* Nodes that could not be asked; the machine gets this after its step. */
+    bool gathering; /* it waits for the nodes to be connected */
     bool no_memory;
     bool over;
-    void (*notify)(struct quorum_task *task); /* something was reported, or it is over. It must not
-                                                 free the task */
-    void *context;                            /* the owner's */
-    /* What is to be shown, oldest first; one that finds no place is dropped. */
+    /* Called after a report or at the end. It must not free the task. */
+    void (*notify)(struct quorum_task *task);
+    void *context; /* the owner's */
+    /* Reports to show, oldest first; one that finds no space is dropped. */
     struct task_report {
         enum rl_membership_report what;
         rl_ns left;
@@ -40,19 +40,19 @@ struct quorum_task {
     struct net_state state[RL_NODES_MAX];
 };
 
-/* These two take the mutex. `wish`: what is asked for; what the client knows is filled in here. The
- * task is the caller's, to be freed at any time. NULL: no memory, or the process was forked. */
+/* These two take the mutex. `wish`: the request; task_start() fills in what the client knows. The
+ * caller owns the task and may free it at any time. NULL: no memory, or the process was forked. */
 struct quorum_task *task_start(struct redlock_client *client, struct rl_membership_wish wish,
                                void (*notify)(struct quorum_task *task), void *context);
-void task_free(struct quorum_task *task); /* it stops, wherever it is */
+void task_free(struct quorum_task *task); /* stops the task in any state */
 
-/* Nodes were connected, or their records read. */
+/* Call this when nodes were connected, or their records were read. */
 void tasks_check(struct redlock_client *client);
 void task_reply(struct net_call *call, const struct net_reply *reply);
 
 /* task_text.c. The mutex is not held. */
 const char *task_report_text(enum rl_membership_report report);
-/* The task's result, and why. */
+/* The task's result; *error has the reason. */
 int task_result(struct quorum_task *task, struct redlock_error *error);
 
 #endif

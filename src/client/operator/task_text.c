@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What an operator reads: how far it is, and why not, each with its cure.
- */
+ * The operator's texts: progress, and the reason for a failure, each with its cure. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +34,7 @@ static int result_of(enum rl_problem_class class) {
     return REDLOCK_SYSTEM;
 }
 
-/* "URL: what it said (detail). cure" */
+/* "URL: answer (detail). cure" */
 static int fail_node(struct quorum_task *task, struct redlock_error *error, const char *cure) {
     unsigned node = (unsigned)task->machine.problem.node;
     struct redlock_node_status status = {.size = sizeof status};
@@ -50,7 +49,7 @@ static int fail_node(struct quorum_task *task, struct redlock_error *error, cons
                 reported ? ")" : "", cure);
 }
 
-/* NULL: the problem is not that a node does not answer. */
+/* NULL: the problem is not a missing answer. */
 static const char *cure_of_silence(enum rl_problem_kind kind) {
     switch ((int)kind) {
     case RL_PROBLEM_MUST_ANSWER:

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Requests of many threads go out together. Callers that were answered in one turn of the driver's
+ * Requests of many threads go out together. Callers that were answered in one turn of the driver
  * are mostly back with their next calls within microseconds. If each of them sent its own request,
- * every node would be written to, and would read and answer, once for each. So they are counted
- * when they are answered, and a caller that comes back before the last of them leaves its request
- * in the buffers and sleeps. The last one flushes for all, and drives. So N threads cost the
- * sockets and the nodes no more than N requests of one event loop; on top of that are N - 1 sleeps
- * and wakings in each turn, which blocking threads cannot do without. A single thread is always the
- * last one.
+ * every node would be written to, would read and would answer once for each. So callers are counted
+ * when they are answered. A caller that comes back before the last of them leaves its request in
+ * the buffers and sleeps. The last one flushes for all, and drives. So N threads cost the sockets
+ * and the nodes no more than N requests of one event loop. In addition, each turn has N - 1 sleeps
+ * and wakes, which blocking threads cannot avoid. A single thread is always the last one.
  *
- * Not all come back: they have a lock now, and work to do under it. The first caller that holds
- * something back is the flush leader. It sleeps for a short while only, and then flushes and
- * drives. Each time that happens the next turns are flushed at once, twice as many as the time
- * before, until callers are seen to come back together again: so threads that go their own ways are
- * hardly ever delayed.
- */
+ * Not all come back: some now have a lock, and work to do under it. The first caller that holds its
+ * request back is the flush leader. It sleeps only for a short time, and then flushes and drives.
+ * Each time that happens the next turns are flushed at once, twice as many as the time before,
+ * until callers come back together again. So threads that work independently are hardly ever
+ * delayed. */
 #include "turn.h"
 
-/* Callers that were answered together are waited for this long. */
+/* How long to wait for callers that were answered together. */
 #define PATIENCE (RL_MS * 15 / 100)
 #define PATIENCE_EACH (RL_MS * 25 / 1000)
 #define PATIENCE_MAX RL_MS
@@ -34,8 +32,8 @@ rl_ns patience(const struct schedule *schedule) {
     return span < PATIENCE_MAX ? span : PATIENCE_MAX;
 }
 
-/* The wait was in vain: the next turns skip it, more of them each time. If only a few of many were
- * missed, the wait was worth it, unless that happens again and again. */
+/* The wait was wasted: the next turns skip it, more of them each time. If only a few of many were
+ * missing, the wait was useful, unless that happens repeatedly. */
 void not_back_in_time(struct schedule *schedule) {
     bool few = schedule->returning * 4 <= schedule->group;
     schedule->returning = 0;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Who sleeps for whom. One thread at a time, the driver, sleeps in net_wait() without the mutex and
- * works off what it saw with it. A blocked caller drives itself, so that blocking costs no hop to
- * another thread; the other callers sleep, each by itself (waiter.c). The service thread drives
- * only when no caller does (service.c). While callers come and go it waits on a condition variable,
- * so that it is not woken by their replies.
+ * Decides which thread sleeps on the sockets. One thread at a time, the driver, sleeps in
+ * net_wait() without the mutex, and then processes the events with the mutex. A blocked caller
+ * drives itself, so that blocking needs no switch to another thread. The other callers sleep, each
+ * on its own (waiter.c). The service thread drives only when no caller does (service.c). While
+ * callers come and go it waits on a condition variable, so that their replies do not wake it.
  *
  * A caller is woken for one of two reasons: its wait has ended, or the driver left and the caller
  * is the successor, which drives from now on. No thread is woken while the mutex is held: threads
- * to be woken are put on a list, and are woken together when the mutex is given back. A caller
- * whose wait has ended returns with the result and never asks for the mutex.
+ * to be woken are put on a list, and are woken together when the mutex is released. A caller whose
+ * wait has ended returns with the result and never asks for the mutex.
  *
- * What must hold whenever the mutex is free and a caller sleeps: a thread drives, or a successor is
- * on its way, or something is held back and the flush leader sleeps no longer than patience() says
- * (batching.c).
- */
+ * One of these must be true whenever the mutex is free and a caller sleeps: a thread drives; or a
+ * successor is on its way; or requests are held back, and the flush leader sleeps no longer than
+ * patience() allows (batching.c). */
 #include "turn.h"
 
 /* ---- fork ---- */
@@ -62,7 +61,7 @@ static struct waiter *take_woken(struct schedule *schedule) {
     return woken;
 }
 
-/* A thread that is woken wants the mutex soon: it is free by then. */
+/* A woken thread needs the mutex soon: by then it is free. */
 void unlock(struct schedule *schedule) {
     struct waiter *woken = take_woken(schedule);
     pthread_mutex_unlock(&schedule->mutex);
@@ -114,7 +113,7 @@ void waiter_finish(struct waiter *waiter) {
         schedule->finished = true;
 }
 
-/* While something is held back, the flush leader drives. */
+/* While requests are held back, the flush leader drives. */
 void wake_successor(struct schedule *schedule) {
     if (!schedule->asleep || schedule->successor || schedule->held_back) return;
     schedule->successor = schedule->asleep->successor = true;
@@ -123,7 +122,7 @@ void wake_successor(struct schedule *schedule) {
 
 /* ---- waiting ---- */
 
-/* One turn: sleep without the mutex, work with it. */
+/* One turn: sleep without the mutex, then work with it. */
 void drive_once(struct schedule *schedule, enum driver as) {
     struct net_batch batch;
     schedule->driver = as;
@@ -140,13 +139,13 @@ void drive_once(struct schedule *schedule, enum driver as) {
     }
     if (schedule->driver != as) return;
     net_process(schedule->net, &batch);
-    schedule->held_back = false; /* that has flushed */
+    schedule->held_back = false; /* net_process() has flushed */
     schedule->flush_leader = NULL;
     expect_back(schedule);
 }
 
-/* The driver sleeps too long: for a timer that it does not know of, or although it is done
- * (cancelled, say). */
+/* The driver sleeps too long: it does not know of a timer, or its own wait has ended (by a cancel,
+ * for example). */
 static void wake_driver(struct schedule *schedule) {
     if (net_next_timer(schedule->net) < schedule->driver_until || schedule->finished)
         net_kick(schedule->net);
@@ -154,7 +153,7 @@ static void wake_driver(struct schedule *schedule) {
 }
 
 static void let_service_out(struct schedule *schedule) {
-    schedule->driver = DRIVER_CALLER; /* no other thread takes over meanwhile */
+    schedule->driver = DRIVER_CALLER; /* so that no other thread takes over meanwhile */
     while (schedule->service_sleeps && schedule->notify_first) {
         wake_now(schedule);
         net_kick(schedule->net);
@@ -174,7 +173,7 @@ static void hand_over(struct schedule *schedule) {
         wake_service(schedule);
 }
 
-/* Drives until the waiter is done. Without a service thread, callbacks fall due here too. */
+/* Drives until the waiter is done. Without a service thread, callbacks become due here too. */
 static void drive_for(struct schedule *schedule, struct waiter *waiter) {
     for (;;) {
         let_service_out(schedule);
@@ -188,7 +187,7 @@ static void drive_for(struct schedule *schedule, struct waiter *waiter) {
     notify_all(schedule);
 }
 
-/* Sleeps until another thread wakes it: then it is done, or the successor. True: it is done, and
+/* Sleeps until another thread wakes it, because it is done or the successor. True: it is done, and
  * the mutex was not taken again. */
 static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) {
     bool leads = schedule->held_back && !schedule->flush_leader;
@@ -204,7 +203,7 @@ static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) 
         schedule->successor = waiter->successor = false;
         return false;
     }
-    if (!waiter->at) { /* it is being woken just now, and must not go before that has ended */
+    if (!waiter->at) { /* it is being woken right now, and must not leave before that is complete */
         unlock(schedule);
         waiter_sleep(waiter, RL_NEVER);
         pthread_mutex_lock(&schedule->mutex);
@@ -220,7 +219,7 @@ static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) 
     return false;
 }
 
-/* The mutex is held. False: it was given back, and all is done. */
+/* The mutex is held. False: it was released, and all is done. */
 static bool block(struct schedule *schedule, struct waiter *waiter) {
     waiter->schedule = schedule;
     schedule->held_back = !waiter->done && hold_back(schedule);
@@ -231,8 +230,8 @@ static bool block(struct schedule *schedule, struct waiter *waiter) {
             drive_for(schedule, waiter);
             continue;
         }
-        if (schedule->driver != DRIVER_NONE)
-            wake_driver(schedule); /* our sends may have armed a timer */
+        /* our requests may have armed a timer */
+        if (schedule->driver != DRIVER_NONE) wake_driver(schedule);
         if (sleep_until_woken(schedule, waiter)) return false;
     }
     if (schedule->driver == DRIVER_NONE) hand_over(schedule);
@@ -260,10 +259,10 @@ int schedule_enter(struct schedule *schedule) {
 void schedule_leave(struct schedule *schedule) {
     bool in_callback =
         schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
-    if (!in_callback) { /* else notify_all() goes on behind it */
+    if (!in_callback) { /* otherwise notify_all() continues afterwards */
         push_out(schedule);
-        if (!schedule->service_runs && schedule->notify_first)
-            net_kick(schedule->net); /* redlock_process() has work */
+        /* redlock_process() has work */
+        if (!schedule->service_runs && schedule->notify_first) net_kick(schedule->net);
     }
     rl_ns next = net_next_timer(schedule->net);
     if (schedule->driver != DRIVER_NONE) {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Who sleeps for whom, among the threads of one client, and who runs callbacks. This room knows the
- * connections as something to wait for, and no lock.
+ * Decides which thread of a client sleeps on the sockets for all, and which runs callbacks. This
+ * room treats the connections as something to wait for, and knows nothing of locks.
  *
- * Everything here is protected by the mutex unless a comment says otherwise. All functions are for
- * any thread.
- */
+ * The mutex protects everything here unless a comment says otherwise. Any thread may call any
+ * function. */
 #ifndef RL_CLIENT_SCHEDULE_H
 #define RL_CLIENT_SCHEDULE_H
 
@@ -20,33 +19,35 @@
 
 struct schedule;
 
-/* A thread that blocks until something is done. Lives on that thread's stack. */
+/* A thread that blocks until something is done. It is on that thread's stack. */
 struct waiter {
     struct schedule *schedule; /* NULL: it does not wait yet */
-    struct waiter *next, **at; /* in the list of sleepers; at is NULL outside it */
+    struct waiter *next, **at; /* in the list of sleepers; `at` is NULL outside it */
     bool done;
     bool successor; /* woken to drive */
-    int result;     /* of the operation that it waits for; of several, of one that failed */
-    size_t finished, wanted; /* of several: done when so many have ended. Of one: 0 */
-    atomic_uint word;        /* waiter.c's: up, asleep or woken, ... */
-    rl_ns woken_at;          /* ... and since when: valid once the word says so */
-    unsigned slot; /* its bit among those that one call wakes together; 0: it is woken by itself */
+    int result;     /* of the operation that it waits for; of several: of one that failed */
+    size_t finished, wanted; /* of several: done when `wanted` have ended; of one: 0 */
+    atomic_uint word;        /* waiter.c: up, asleep or woken, ... */
+    rl_ns woken_at;          /* ... and since when; valid once the word is `woken` */
+    /* its bit among those that one system call wakes together; 0: it is woken alone */
+    unsigned slot;
 };
 
-/* waiter.c's: the threads that sleep, and whether they yield their processors first. Not under the
+/* waiter.c: the sleeping threads, and whether they yield their processors first. Not under the
  * mutex, except `slots`. */
 struct sleepers {
-    atomic_uint bell;         /* the futex of those with slots: it counts how often it was rung */
-    unsigned slots;           /* those taken */
-    atomic_uint waits, vain;  /* how many waits there were; how often yielding failed of late */
-    atomic_uint rest;         /* after yielding made a thread late: for that long, times this power
-                                 of two, no thread yields, ... */
+    atomic_uint bell;        /* the futex of the waiters with slots; it counts how often it rang */
+    unsigned slots;          /* the slots in use */
+    atomic_uint waits, vain; /* the number of waits; how often yielding failed recently */
+    atomic_uint rest;
+    /* After yielding made a thread late, no thread yields for this long (a time multiplied by this
+     * power of two), ... */
     _Atomic rl_ns not_before; /* ... until then */
 };
 
-/* Something with callbacks due. */
+/* An object with callbacks due. */
 struct notified {
-    struct notified *next; /* NULL: not queued. The last one's is itself */
+    struct notified *next; /* NULL: not queued. The last one points to itself */
 };
 
 enum driver { DRIVER_NONE, DRIVER_SERVICE, DRIVER_CALLER };
@@ -60,24 +61,25 @@ struct schedule {
     rl_ns driver_until; /* until when, at the latest */
     bool finished;      /* the driver's own wait has ended, perhaps while it sleeps */
     struct waiter *asleep, **asleep_last; /* blocked callers that do not drive */
-    struct waiter *woken; /* no longer among them; they are woken when the mutex is given back */
-    bool successor;       /* one of them was woken to drive, and does not do so yet */
+    struct waiter *woken; /* no longer in that list; woken when the mutex is released */
+    bool successor;       /* one of them was woken to drive, and does not drive yet */
     uint64_t drives;      /* counts callers that drove, so that the service thread sees activity */
 
-    unsigned finishes;     /* waits that ended in this turn of the driver's, ... */
+    unsigned finishes;     /* waits that ended in this turn of the driver, ... */
     unsigned returning;    /* ... callers of the last turns that are not back yet, ... */
-    unsigned group;        /* ... out of that many, ... */
-    rl_ns returning_since; /* ... and when the last of those turns was */
-    unsigned backoff;      /* how seldom they come back at once; ... */
+    unsigned group;        /* ... the size of that group, ... */
+    rl_ns returning_since; /* ... and the time of the last of those turns */
+    unsigned backoff;      /* how rarely they come back at once; ... */
     unsigned spared;       /* ... for that many turns no request waits for them */
-    bool held_back;        /* what was sent is not flushed: the last one back does that, or ... */
-    struct waiter *flush_leader; /* ... this one, which sleeps only that long */
+    bool held_back;
+    /* Sent requests are not flushed yet: the last caller that comes back flushes them, or ... */
+    struct waiter *flush_leader; /* ... this one does, which sleeps only that long */
     struct sleepers sleepers;
 
     pthread_t service;
     bool service_runs, service_parked, stopping;
-    bool service_sleeps; /* in net_wait(): as the driver, or not yet out of it since a caller took
-                            over */
+    /* In net_wait(): as the driver, or not yet out of it since a caller took over. */
+    bool service_sleeps;
     rl_ns service_until; /* in a timed sleep on service_cond until then */
     pthread_cond_t service_cond;
 
@@ -85,7 +87,8 @@ struct schedule {
     struct notified *notifying; /* its callbacks run now, ... */
     pthread_t notifying_thread; /* ... on this thread */
     pthread_cond_t notified_cond;
-    /* Runs one's callbacks, between schedule_out() and schedule_in(). The mutex is held. */
+    /* Runs the callbacks of one object, between schedule_out() and schedule_in(). The mutex is
+     * held. */
     void (*notify)(struct notified *notified);
 };
 
@@ -95,32 +98,34 @@ bool schedule_is_forked(const struct schedule *schedule); /* without the mutex *
 
 /* ---- driver.c ---- */
 
-int schedule_enter(struct schedule *schedule); /* takes the mutex: OK. FORKED: does not take it */
-/* Flushes, wakes the threads that must know, gives the mutex back. */
+int schedule_enter(struct schedule *schedule); /* OK: has taken the mutex. FORKED: has not */
+/* Flushes, wakes the threads that must react, releases the mutex. */
 void schedule_leave(struct schedule *schedule);
 /* The same, and runs callbacks if there is no service thread. */
 void schedule_leave_reporting(struct schedule *schedule);
 void waiter_init(struct waiter *waiter);
-void waiter_finish(struct waiter *waiter); /* done; woken when the mutex is given back */
+/* done; the thread is woken when the mutex is released */
+void waiter_finish(struct waiter *waiter);
 /* Returns when waiter->done, with the mutex held. */
 void schedule_wait(struct schedule *schedule, struct waiter *waiter);
-/* The same, but gives the mutex back: the result. */
+/* The same, but releases the mutex; returns the result. */
 int schedule_await(struct schedule *schedule, struct waiter *waiter);
 
 /* ---- service.c ---- */
 
-/* Callbacks of it are due. With a service thread they run there alone; without one, in a thread
- * that leaves the library. */
+/* Callbacks of it are due. With a service thread only that thread runs them; without one, a thread
+ * that leaves the library does. */
 void schedule_report(struct schedule *schedule, struct notified *notified);
 bool schedule_is_queued(const struct notified *notified);
-struct notified *
-schedule_next_reported(struct schedule *schedule); /* takes it out; NULL: none is due */
-/* No callback of it runs after this, except one that calls this. */
+/* removes it from the queue; NULL: none is due */
+struct notified *schedule_next_reported(struct schedule *schedule);
+/* None of its callbacks runs after this, except one that calls this itself. */
 void schedule_hush(struct schedule *schedule, const struct notified *notified);
-void schedule_out(struct schedule *schedule, struct notified *notified); /* gives the mutex back */
+void schedule_out(struct schedule *schedule, struct notified *notified); /* releases the mutex */
 void schedule_in(struct schedule *schedule);
 
 int service_start(struct schedule *schedule); /* OK, or SYSTEM. Without the mutex */
-void service_stop(struct schedule *schedule); /* returns when it has ended. Without the mutex */
+/* returns when the thread has ended; without the mutex */
+void service_stop(struct schedule *schedule);
 
 #endif

@@ -12,13 +12,13 @@
  * itself. */
 #define LINGER (5 * RL_MS)
 
-/* So many callbacks hold up what the first of them asked for. */
+/* After this many callbacks, the requests that they made are flushed. */
 enum { NOTIFIED_PER_FLUSH = 256 };
 
-/* The service thread is on its condition variable, or in net_wait(), where only a kick reaches it.
- * A caller that took over drains the kick, often before the thread has seen it, and then it sleeps
- * on, until a time that is no longer true. So a caller kicks once more when it leaves and nobody
- * drains after it; and it does not sleep while there are callbacks to run (driver.c). */
+/* The service thread sleeps on its condition variable, or in net_wait(), where only a kick reaches
+ * it. A caller that took over drains the kick, often before the thread has seen it. Then the thread
+ * sleeps until a time that is outdated. So a caller kicks again when it leaves and no thread drains
+ * after it. And it does not sleep while there are callbacks to run (driver.c). */
 void wake_service(struct schedule *schedule) {
     if (schedule->service_sleeps)
         net_kick(schedule->net);
@@ -57,8 +57,8 @@ static void *serve(void *argument) {
         } else if (schedule->driver == DRIVER_CALLER ||
                    (seen != schedule->drives &&
                     net_next_timer(schedule->net) > net_now(schedule->net))) {
-            seen =
-                schedule->drives; /* a caller drives: this thread would sleep on when it is done */
+            /* a caller drives: this thread would only sleep again afterwards */
+            seen = schedule->drives;
             linger(schedule);
         } else {
             drive_once(schedule, DRIVER_SERVICE);
@@ -73,7 +73,7 @@ static void *serve(void *argument) {
 
 int service_start(struct schedule *schedule) {
     sigset_t all, before;
-    sigfillset(&all); /* signals are the program's: none is handled on our thread */
+    sigfillset(&all); /* signals belong to the program: our thread handles none */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     schedule->service_runs = true;
     schedule->service_until = INT64_MIN;
@@ -129,7 +129,7 @@ void schedule_in(struct schedule *schedule) {
     pthread_cond_broadcast(&schedule->notified_cond);
 }
 
-/* What callbacks ask for goes out together: one write for each node, not one for each lock. */
+/* The requests of callbacks go out together: one write for each node, not one for each lock. */
 void notify_all(struct schedule *schedule) {
     for (unsigned count = 1; schedule->notify_first && !schedule->notifying; count++) {
         schedule->notify(schedule_next_reported(schedule));

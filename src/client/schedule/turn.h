@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of this room: what its files share about one turn of the driver's. The mutex is held
- * where nothing else is said.
- */
+ * The inside of this room: what its files share about one turn of the driver. The mutex is held
+ * unless a comment says otherwise. */
 #ifndef RL_CLIENT_TURN_H
 #define RL_CLIENT_TURN_H
 
@@ -11,9 +10,9 @@
 
 /* driver.c */
 void drive_once(struct schedule *schedule, enum driver as); /* sleeps without the mutex */
-void wake_now(struct schedule *schedule);       /* the threads that wait for the mutex to be free */
-void wake_successor(struct schedule *schedule); /* no thread drives: one that sleeps must */
-void unlock(struct schedule *schedule);         /* gives the mutex back, then wakes */
+void wake_now(struct schedule *schedule);       /* the threads that wait until the mutex is free */
+void wake_successor(struct schedule *schedule); /* no thread drives, so a sleeping one must */
+void unlock(struct schedule *schedule);         /* releases the mutex, then wakes */
 
 /* batching.c */
 void push_out(struct schedule *schedule);
@@ -27,13 +26,13 @@ void notify_all(struct schedule *schedule);
 void wake_service(struct schedule *schedule);
 
 /* waiter.c: a thread's sleep */
-/* Before any thread can know that it sleeps. */
+/* Call it before another thread can know that this one sleeps. */
 void waiter_lie_down(struct waiter *waiter);
-/* It will be woken, or has woken by itself. */
+/* Another thread will wake it, or it has woken by itself. */
 void waiter_get_up(struct waiter *waiter);
-/* Without the mutex. False: `span` has passed (RL_NEVER: no end). */
+/* Without the mutex. False: `span` has passed (RL_NEVER: no limit). */
 bool waiter_sleep(struct waiter *waiter, rl_ns span);
-/* Wakes a list of them, without the mutex. Touches none of them afterwards: they may be gone. */
+/* Wakes a list of waiters, without the mutex. Does not touch them afterwards: they may be gone. */
 void waiters_wake(struct schedule *schedule, struct waiter *first);
 
 #endif

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * How one thread sleeps until another wakes it: a word of its own, and a futex. A condition
- * variable would have to be signalled with the mutex held, since the waiter's memory may be gone
- * once the mutex is given back; and then each thread would wake up only to wait for the mutex. Here
- * the word changes first, and of the waiter the waking thread uses no more than the address.
+ * variable must be signalled with the mutex held, because the waiter's memory may be gone once the
+ * mutex is released; then each thread would wake only to wait for the mutex. Here the word changes
+ * first, and the waking thread uses only the waiter's address afterwards.
  *
- * A driver mostly wakes several. So the first 32 sleep on one futex, the bell, each with a bit of
- * its own, its slot, and one system call wakes those that are meant. Those that find no slot sleep
- * on their own words.
+ * A driver mostly wakes several threads. So the first 32 sleep on one futex, the bell, each with a
+ * bit of its own, its slot, and one system call wakes those that are meant. A thread that finds no
+ * free slot sleeps on its own word.
  *
- * To sleep and be woken costs two system calls and, where a processor has nothing else to do, its
- * waking up: for a few callers on one client that was most of what their turns took beside the
- * servers. So a thread first gives its processor away a few times (sched_yield) without lying down.
- * While servers on this machine, or the other callers, have work they do it then, and are mostly
- * done when it comes back: the driver finds it up and needs no system call. Where nobody else wants
- * the processor the few times are over before a sleep would be. It is not for always:
+ * To sleep and be woken costs two system calls and, on an idle processor, the time to wake it up.
+ * For a few callers on one client that was most of the time of a turn, apart from the servers. So a
+ * thread first yields its processor a few times (sched_yield) before it sleeps. Servers on this
+ * machine, or the other callers, do their work then, and have mostly finished when the thread runs
+ * again: the driver finds it awake and needs no system call. If no other thread needs the
+ * processor, the few yields take less time than a sleep. Yielding does not always pay:
  *
- * - Where waits last longer, as on a slow network or for a lock that another holds, it is in vain.
- *   Then it is tried less and less often, until it pays again.
- * - A thread that gives its processor away stands behind all others that can run, and those who
- *   compute keep it for milliseconds, while one who sleeps is let in before them when it is woken:
- *   with two busy loops beside, rates fell to a seventh. So the waking thread notes the time, and
- *   when the woken one sees it much later, nobody gives anything away for some times as long; four
- *   times that where it happens again soon (DEAR).
+ * - Where waits last longer, as on a slow network or for a lock that another client holds, it is
+ *   wasted. Then it is tried less and less often, until it pays again.
+ * - A thread that yields queues behind all others that can run, and those that compute keep the
+ *   processor for milliseconds. A thread that sleeps goes before them when it is woken. With two
+ *   busy loops on the machine, rates fell to a seventh. So the waking thread notes the time. When
+ *   the woken one sees it much later, no thread yields for some multiple of the delay; four times
+ *   that where it happens again soon (DEAR).
  */
 #include <errno.h>
 #include <limits.h>
@@ -36,17 +36,19 @@
 
 enum { UP, ASLEEP, WOKEN };
 enum { YIELDS_MAX = 4, VAIN_MAX = 6 };
-/* Longer than others work for a turn, shorter than a scheduler's slice for those who compute. */
+/* Longer than other threads work in a turn, shorter than the slice of a thread that computes. */
 #define LATE (RL_MS / 2)
 #define LATE_MAX (10 * RL_MS)
 enum {
+    /* Yielding saves a fifth of the time. It costs more than that if a thread is late again within
+     * this many times the delay. */
     DEAR = 4
-}; /* it saves a fifth of the time: more is lost if one is late again within so many times that */
+};
 enum { REST_MIN = 1, REST_MAX = 10 }; /* powers of two, times what was lost */
 
 _Static_assert(sizeof(atomic_uint) == 4, "a futex is a word of 32 bits");
 
-/* What the kernel takes as a timespec, whatever the C library's is on a machine of 32 bits. */
+/* The kernel's form of a timespec, whatever the C library's form is on a 32-bit machine. */
 struct span {
     long seconds, nanoseconds;
 };
@@ -63,8 +65,8 @@ static rl_ns monotonic_now(void) {
     return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* After n times in vain each 2^n-th wait tries it. What threads overwrite of each other's here is
- * but a guess. */
+/* After n wasted tries, only each 2^n-th wait tries it. Threads may overwrite each other's values
+ * here, because they are only an estimate. */
 static bool may_yield(struct sleepers *sleepers, rl_ns now) {
     unsigned vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
     unsigned nth = atomic_fetch_add_explicit(&sleepers->waits, 1, memory_order_relaxed);
@@ -78,12 +80,13 @@ static void learn(struct sleepers *sleepers, bool paid) {
     if (then != vain) atomic_store_explicit(&sleepers->vain, then, memory_order_relaxed);
 }
 
-/* Who waited since `from` was up late. Several mostly see the same; the first of them tells it. */
+/* A thread that has waited since `from` woke late. Several threads mostly see the same delay; the
+ * first one records it. */
 static void rest(struct sleepers *sleepers, rl_ns from, rl_ns now, rl_ns late) {
     rl_ns before = atomic_load_explicit(&sleepers->not_before, memory_order_relaxed);
     unsigned times = atomic_load_explicit(&sleepers->rest, memory_order_relaxed);
     if (before > from) return;
-    if (late > LATE_MAX) late = LATE_MAX; /* the process was stopped, perhaps */
+    if (late > LATE_MAX) late = LATE_MAX; /* perhaps the process was stopped */
     bool again = from - before < late * DEAR;
     if (again) times = times + 2 < REST_MAX ? times + 2 : REST_MAX;
     if (!again && times > 0) times--;
@@ -117,7 +120,7 @@ void waiter_lie_down(struct waiter *waiter) {
     atomic_store(&waiter->word, UP);
 }
 
-/* The next thread with this slot may be woken in vain, and looks at its own word then. */
+/* A wake may still reach the next thread with this slot, which then checks its own word. */
 void waiter_get_up(struct waiter *waiter) { waiter->schedule->sleepers.slots &= ~waiter->slot; }
 
 bool waiter_sleep(struct waiter *waiter, rl_ns span) {
@@ -129,7 +132,7 @@ bool waiter_sleep(struct waiter *waiter, rl_ns span) {
     atomic_uint *on = waiter->slot ? &waiter->schedule->sleepers.bell : &waiter->word;
     const unsigned bits = waiter->slot ? waiter->slot : FUTEX_BITSET_MATCH_ANY;
     for (;;) {
-        unsigned seen = atomic_load(on); /* first: a ring after this is not slept through */
+        unsigned seen = atomic_load(on); /* first, so that it does not miss a ring after this */
         if (atomic_load(&waiter->word) == WOKEN) return true;
         long failed = futex(on, FUTEX_WAIT_BITSET, seen, span == RL_NEVER ? NULL : &at, bits);
         if (failed && errno == ETIMEDOUT) return atomic_load(&waiter->word) == WOKEN;
