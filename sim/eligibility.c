@@ -3,8 +3,9 @@
  * UNFIT_VOTE, REFUSED and RECOVERED: guarded mode's nodes, and who may not use them.
  *
  * Where operators change the members, a node says which list its record has. The majority is one of
- * the members of one list, who all carried it when they voted; and at the end, those of the newest
- * list that is intact anywhere must be intact.
+ * the newest list that a voter carried, for a node that switches keeps key and fence, and its vote;
+ * or one of the list before, for that meets each majority of the next. At the end, those of the
+ * newest list that is intact anywhere must be intact.
  *
  * UNFIT_VOTE. A node that votes writes VOTE with token and fence, and whether its record was intact
  * and written for the process that ran and the data that it had. Who holds a lock with a fence was
@@ -28,8 +29,8 @@
 struct proposal {
     uint32_t token;
     int64_t fence;
-    uint32_t list;  /* that the voters carried; 0: there is but one */
-    unsigned nodes; /* that voted for it and were intact */
+    uint32_t list, oldest; /* the newest and the oldest that a voter carried; 0: there is but one */
+    unsigned nodes;        /* that voted for it and were intact */
 };
 
 struct ballot {
@@ -49,25 +50,30 @@ struct booth {
     } lists[LISTS + 1];
 };
 
-static struct proposal *find(struct ballot *ballot, const struct history_record *record,
-                             uint32_t list) {
+static struct proposal *find(struct ballot *ballot, const struct history_record *record) {
     for (unsigned i = 0; i < PROPOSALS; i++) {
         struct proposal *proposal = &ballot->proposals[i];
-        if (proposal->token == record->token && proposal->fence == record->value &&
-            proposal->list == list)
-            return proposal;
+        if (proposal->token == record->token && proposal->fence == record->value) return proposal;
     }
     return NULL;
 }
 
-static void vote(struct ballot *ballot, const struct history_record *record) {
+static void vote(struct booth *booth, const struct history_record *record) {
+    struct ballot *ballot = &booth->ballots[record->resource][record->client];
     if (record->result != 1) return;
-    struct proposal *proposal = find(ballot, record, record->message);
+    struct proposal *proposal = find(ballot, record);
     if (!proposal) {
         proposal = &ballot->proposals[ballot->next++ % PROPOSALS];
-        *proposal = (struct proposal){record->token, record->value, record->message, 0};
+        *proposal = (struct proposal){.token = record->token,
+                                      .fence = record->value,
+                                      .list = record->message,
+                                      .oldest = record->message};
     }
     proposal->nodes |= 1u << record->node;
+    if (booth->lists[record->message].epoch > booth->lists[proposal->list].epoch)
+        proposal->list = record->message;
+    if (booth->lists[record->message].epoch < booth->lists[proposal->oldest].epoch)
+        proposal->oldest = record->message;
 }
 
 static unsigned members(const struct history *history) {
@@ -82,6 +88,17 @@ static unsigned count(uint32_t nodes) {
     return ones;
 }
 
+static bool is_majority_of_list(const struct booth *booth, const struct proposal *proposal,
+                                unsigned *votes, unsigned *needed) {
+    uint32_t before = booth->lists[proposal->oldest].members;
+    uint32_t members_now = booth->lists[proposal->list].members;
+    int64_t apart = booth->lists[proposal->list].epoch - booth->lists[proposal->oldest].epoch;
+    *votes = count(proposal->nodes & members_now);
+    *needed = count(members_now) / 2 + 1;
+    if (*votes >= *needed) return true;
+    return apart <= 1 && count(proposal->nodes & before) > count(before) / 2;
+}
+
 static bool is_granted(const struct booth *booth, const struct history_record *record,
                        unsigned *votes, unsigned *needed) {
     const struct ballot *ballot = &booth->ballots[record->resource][record->client];
@@ -89,10 +106,8 @@ static bool is_granted(const struct booth *booth, const struct history_record *r
     for (unsigned i = 0; i < PROPOSALS; i++) {
         const struct proposal *proposal = &ballot->proposals[i];
         if (proposal->token != record->token || proposal->fence != record->value) continue;
-        uint32_t of =
-            proposal->list ? booth->lists[proposal->list].members : ~booth->report->history->others;
-        if (proposal->list) *needed = count(of) / 2 + 1;
-        *votes = count(proposal->nodes & of);
+        if (proposal->list) return is_majority_of_list(booth, proposal, votes, needed);
+        *votes = count(proposal->nodes & ~booth->report->history->others);
         if (*votes >= *needed) return true;
     }
     return false;
@@ -146,7 +161,7 @@ void judge_eligibility(struct report *report) {
     for (size_t i = 0; i < report->history->count; i++) {
         const struct history_record *record = &report->history->records[i];
         switch (record->kind) {
-        case HISTORY_VOTE: vote(&booth.ballots[record->resource][record->client], record); break;
+        case HISTORY_VOTE: vote(&booth, record); break;
         case HISTORY_ACQUIRED: acquired(&booth, i); break;
         case HISTORY_NODE_MEMBERS:
             if (record->message > LISTS) break;

@@ -58,7 +58,7 @@ static void print_help(void) {
     fputs(
         "                  (guarded mode: data-loss alone, of more than a minority at a time; then nothing\n"
         "                  need be granted any more, but whatever is must be right)\n"
-        "  --operators     guarded mode: operators change the quorum in every world, not in one of eight\n"
+        "  --operators     guarded mode: operators change the quorum in every world, not in one of twenty\n"
         "  --seed S        run one seed and say what its options and actions are\n"
         "  --trace         and print everything that happens\n"
         "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"

@@ -65,6 +65,19 @@ rl_mask world_members(const struct world *world) {
     return list ? list->nodes : 0;
 }
 
+static bool is_identity(const struct member_list *list, uint64_t id) {
+    for (unsigned i = 0; i < list->count; i++)
+        if (list->id[i] == id) return true;
+    return false;
+}
+
+bool world_is_intact(const struct world *world, unsigned node) {
+    const struct member_list *list = newest(world);
+    if (!node_is_intact(world, node)) return false;
+    bool member = list && (list->nodes & rl_bit(node));
+    return !member || is_identity(list, world->server[node].identity);
+}
+
 /* No node carries a record of another quorum, which clients would refuse. */
 bool world_is_usable(const struct world *world) {
     const struct member_list *list = newest(world);
@@ -74,7 +87,7 @@ bool world_is_usable(const struct world *world) {
         const struct server *server = &world->server[i];
         if (server->list && world->lists[server->list - 1].quorum_id != list->quorum_id)
             return false;
-        intact += (list->nodes & rl_bit(i)) && node_is_intact(world, i);
+        intact += (list->nodes & rl_bit(i)) && world_is_intact(world, i);
     }
     return intact >= rl_quorum(list->count);
 }
@@ -83,8 +96,7 @@ int world_unclaimed(const struct world *world) {
     const struct member_list *list = newest(world);
     for (unsigned i = 0; list && i < world->options.nodes; i++) {
         const struct server *server = &world->server[i];
-        bool known = server->list == 0;
-        for (unsigned m = 0; m < list->count; m++) known |= list->id[m] == server->identity;
+        bool known = server->list == 0 || is_identity(list, server->identity);
         if ((list->nodes & rl_bit(i)) && !known) return (int)i;
     }
     return -1;

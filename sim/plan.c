@@ -589,7 +589,7 @@ static void draw_membership(struct plan *plan, bool always) {
     plan->operators = 0;
     plan->fresh = false;
     bool fits = plan->guarded && plan->broken == PLAN_BREAK_NOTHING && options->others == 0;
-    bool drawn = chance(draw, 12);
+    bool drawn = chance(draw, 5);
     if (!fits || !(drawn || always)) return;
     draw_operators(draw);
     int64_t begins = between(draw, 0, 9);

@@ -346,7 +346,7 @@ static bool is_one_too_many(const struct player *player, unsigned node) {
     for (unsigned i = 0; i < plan->options.nodes; i++) {
         if (!is_member(player, i)) continue;
         members++;
-        lost += i != node && (!node_is_up(player->world, i) || !node_is_intact(player->world, i));
+        lost += i != node && (!node_is_up(player->world, i) || !world_is_intact(player->world, i));
     }
     return is_member(player, node) && lost > members - rl_quorum(members);
 }
@@ -493,7 +493,7 @@ static bool all_content(const struct player *player) {
 
 static bool all_intact(const struct player *player) {
     for (unsigned i = 0; i < player->plan->options.nodes && player->plan->guarded; i++)
-        if (is_member(player, i) && !node_is_intact(player->world, i)) return false;
+        if (is_member(player, i) && !world_is_intact(player->world, i)) return false;
     return !player->plan->options.changes || world_is_usable(player->world);
 }
 

@@ -185,6 +185,8 @@ void node_delete_record(struct world *world, unsigned node); /* somebody's DEL *
 bool node_is_intact(const struct world *world, unsigned node);
 /* With `changes`: the members of the newest list that an intact node carries. */
 rl_mask world_members(const struct world *world);
+/* As node_is_intact(), and a member is not intact as the member that it was before. */
+bool world_is_intact(const struct world *world, unsigned node);
 /* A majority of these is intact, and no node carries a record of another quorum. */
 bool world_is_usable(const struct world *world);
 /* A member that carries the record of the member that it was before; -1: none. The add that made it

@@ -14,7 +14,7 @@ def test_a_log_that_nobody_reads_stops_no_client(own_quorum):
     ends = os.pipe()
     with tempfile.TemporaryDirectory(prefix="redlock-test-serve-") as directory:
         path = os.path.join(directory, "gateway.sock")
-        command = [BINARY, "serve", "-v", "-N", own_quorum.nodes, "--listen", f"unix://{path}"]
+        command = [BINARY, "serve", "-v", "--node-timeout", "2s", "-N", own_quorum.nodes, "--listen", f"unix://{path}"]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=ends[1], env=CLEAN,
                                    start_new_session=True, preexec_fn=die_with_us)
         said = b""

@@ -78,13 +78,17 @@ static void an_epoch_has_one_list(void **state) {
           CARRIES(3, 2, 2, 1, 4), STANDS(3, 2, 1));
 }
 
-static void votes_are_of_members_of_one_list(void **state) {
+static void votes_are_of_a_majority_of_the_newest_list(void **state) {
     (void)state;
     HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), VOTES_BY(2, 1, 1), TAKES(3, A, 1, 7));
     BREAKS(UNFIT_VOTE, 6, 6, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), VOTES_BY(2, 3, 1),
            TAKES(3, A, 1, 7)); /* no member */
-    BREAKS(UNFIT_VOTE, 8, 8, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 2, 15),
-           VOTES_BY(2, 1, 2), VOTES_BY(2, 2, 2), TAKES(3, A, 1, 7)); /* of two lists */
+    BREAKS(UNFIT_VOTE, 7, 7, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 3, 15),
+           VOTES_BY(2, 1, 2), TAKES(3, A, 1, 7)); /* enough for a list that is over */
+    HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 2, 15),
+          VOTES_BY(2, 1, 2), TAKES(3, A, 1, 7)); /* for the list before */
+    HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 2, 15),
+          VOTES_BY(2, 1, 2), VOTES_BY(2, 2, 2), TAKES(3, A, 1, 7));
     HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, CARRIES(2, 1, 2, 2, 15), VOTES_BY(2, 0, 2),
           VOTES_BY(2, 1, 2), VOTES_BY(2, 2, 2), TAKES(3, A, 1, 7));
 }
@@ -112,7 +116,7 @@ int main(void) {
         cmocka_unit_test(who_lost_its_data_is_brought_back),
         cmocka_unit_test(nodes_of_another_quorum_do_not_count),
         cmocka_unit_test(an_epoch_has_one_list),
-        cmocka_unit_test(votes_are_of_members_of_one_list),
+        cmocka_unit_test(votes_are_of_a_majority_of_the_newest_list),
         cmocka_unit_test(an_added_member_is_brought_back_too),
         cmocka_unit_test(who_is_to_be_refused_gets_nothing),
     };
