@@ -29,11 +29,11 @@ struct examined {
     struct redlock_server info;
     int64_t ping_min_ns, ping_median_ns; /* -1: unknown */
     bool offset_known;
-    int64_t offset_ns,
-        offset_error_ns; /* to the wall clock of this machine; positive: the server is ahead */
+    /* to the wall clock of this machine; positive: the server is ahead */
+    int64_t offset_ns, offset_error_ns;
     bool change_known;
-    int64_t change_ns, change_error_ns,
-        change_over_ns;       /* of its clock against CLOCK_BOOTTIME here */
+    /* of its clock against CLOCK_BOOTTIME here */
+    int64_t change_ns, change_error_ns, change_over_ns;
     struct clock_sample last; /* the next examination of --watch measures from here */
     int password;             /* 1: it requires one; 0: it does not; -1: unknown */
 };

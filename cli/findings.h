@@ -12,10 +12,11 @@
 #include "checkup.h"
 
 enum severity {
+    /* an error means: unfit to hold locks */
     SEVERITY_ERROR,
     SEVERITY_WARNING,
     SEVERITY_NOTE
-}; /* an error means: unfit to hold locks */
+};
 
 struct finding {
     const char *name; /* part of the interface: docs/redlock.1, FINDINGS */

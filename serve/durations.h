@@ -12,8 +12,8 @@
 struct evbuffer;
 
 struct durations {
-    uint64_t counts[DURATIONS_BUCKETS +
-                    1]; /* each bucket counts alone; the last holds all longer ones */
+    /* each bucket counts alone; the last holds all longer ones */
+    uint64_t counts[DURATIONS_BUCKETS + 1];
     int64_t sum_ns;
 };
 

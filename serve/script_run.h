@@ -25,8 +25,8 @@ enum key_state { KEY_UNKNOWN, KEY_ABSENT, KEY_PRESENT, KEY_HOLDS };
 enum answer_form { FORM_AS_IT_IS, FORM_SECONDS, FORM_STATUS };
 
 struct script_run {
-    alignas(max_align_t) struct scripts
-        *scripts; /* its memory returns there; the arena is behind the struct */
+    /* its memory returns there; the arena is behind the struct */
+    alignas(max_align_t) struct scripts *scripts;
     size_t block_bytes;
     struct arena arena;
     size_t inputs_end; /* end of code and inputs in the arena; they stay when the run restarts */

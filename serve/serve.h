@@ -37,8 +37,8 @@ struct serve_options {
     enum serve_scripts scripts;
     bool busy_poll; /* stays awake for a short time after each message, for the next one */
     bool verbose;
-    void (*say)(const char *format, ...)
-        __attribute__((format(printf, 1, 2))); /* logs for the operator */
+    /* logs for the operator */
+    void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
 enum serve_result {

@@ -35,8 +35,8 @@ enum check_rule {
 
 struct check_violation {
     enum check_rule rule;
-    size_t first,
-        second; /* indexes of the records that contradict each other; second may equal first */
+    /* indexes of the records that contradict each other; second may equal first */
+    size_t first, second;
     rl_ns from, until; /* the span of the overlap, where there is one */
     char text[256];    /* a plain sentence */
 };

@@ -62,8 +62,8 @@ struct draw_layout {
 void draw_layout_make(struct draw_layout *layout, const struct picture *picture, bool words);
 void draw_layout_free(struct draw_layout *layout);
 int draw_x(const struct draw_layout *layout, rl_ns at);
-int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind,
-                int index); /* -1: no such row */
+/* -1: no such row */
+int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind, int index);
 /* A message has an arrow if it changes something; a question for a TTL has none. */
 bool draw_message(const struct history_record *record);
 bool draw_wake(const struct history_record *record);

@@ -150,17 +150,17 @@ struct link {
 void wire_connect(struct world *world, unsigned client, unsigned slot);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
-void wire_notify(struct world *world, struct message *hint,
-                 rl_ns late); /* on a connection of its own */
-void wire_announce(struct world *world, unsigned client, unsigned slot,
-                   bool all); /* its data changed, not only the record */
+/* on a connection of its own */
+void wire_notify(struct world *world, struct message *hint, rl_ns late);
+/* its data changed, not only the record */
+void wire_announce(struct world *world, unsigned client, unsigned slot, bool all);
 /* The client closes the connection: messages that have not arrived are lost. */
 void wire_reset(struct world *world, unsigned client, unsigned slot);
 /* The client process has ended, and messages to it are lost with it. (A mere reset leaves them
  * under way: a message from an earlier connection must not matter.) */
 void wire_end(struct world *world, unsigned client, unsigned slot);
-void wire_node_died(struct world *world, unsigned node,
-                    bool old); /* old: of its earlier incarnation */
+/* old: of its earlier incarnation */
+void wire_node_died(struct world *world, unsigned node, bool old);
 void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
 struct link *link_of(struct world *world, const struct message *message);
@@ -200,8 +200,8 @@ struct server {
     /* What the server reports about itself. */
     char replid[41];
     bool replica, may_evict;
-    bool
-        sound; /* no data were lost since it was installed; its record cannot know this by itself */
+    /* no data were lost since it was installed; its record cannot know this by itself */
+    bool sound;
     rl_ns resync_to;  /* as a replica: the time whose data it will have */
     uint32_t resyncs; /* numbers the resyncs; a promotion cancels one that is not done */
     uint32_t replicas;
@@ -237,8 +237,8 @@ void server_new_process(struct server *server);
 void servers_begin(struct world *world);
 void servers_free(struct world *world);
 void server_receive(struct world *world, struct message *request);
-void server_serve(struct server *server,
-                  struct message *request); /* executes at once, even if the server is stopped */
+/* executes at once, even if the server is stopped */
+void server_serve(struct server *server, struct message *request);
 int64_t server_wall_ms(const struct server *server);
 bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
@@ -261,8 +261,8 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
 void server_guard_forget(struct server *server);
 void server_guard_flushed(struct server *server);
 void server_guard_deleted(struct server *server); /* only the record */
-void server_guard_peek(
-    struct server *server); /* call after anything that may change whether the record is intact */
+/* call after anything that may change whether the record is intact */
+void server_guard_peek(struct server *server);
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
 /* server_state.c: what a server reports about itself, and what it announces */
 void server_state_begin(struct server *server);
@@ -272,8 +272,8 @@ void server_state_live_on(const struct server *server, struct server *old);
 void server_state_resume(struct server *server);
 void server_state_serve(struct server *server, struct message *request);
 void server_announce(struct server *server); /* all data changed: sent before any later answer */
-void server_record_changed(
-    struct server *server); /* changed by the request that is served, or by a stranger: sent soon */
+/* changed by the request that is served, or by a stranger: sent soon */
+void server_record_changed(struct server *server);
 struct node_bytes resource_key(unsigned resource);
 int resource_of(const void *key, size_t bytes); /* -1: not a resource of the world */
 
@@ -349,17 +349,17 @@ void hold_cancel(struct hold *hold);
 /* The locks of one client, by bits. */
 void holds_acquire(struct world *world, unsigned client, unsigned resources, int64_t wait_ms);
 void holds_release(struct world *world, unsigned client, unsigned resources);
-void hold_write_until(const struct hold *hold,
-                      enum history_kind kind); /* a record that says when validity ends */
+/* a record that says when validity ends */
+void hold_write_until(const struct hold *hold, enum history_kind kind);
 void hold_on_change(void *context, struct redlock_lock *lock, int change);
 
 /* update.c */
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);
-void update_thought(struct world *world, void *argument,
-                    int64_t number); /* writes, if the client runs */
+/* writes, if the client runs */
+void update_thought(struct world *world, void *argument, int64_t number);
 void update_write(struct world *world, size_t number);
-const struct update *update_of(const struct world *world,
-                               const struct hold *hold); /* NULL: no update is under way */
+/* NULL: no update is under way */
+const struct update *update_of(const struct world *world, const struct hold *hold);
 
 /* operator.c */
 void operator_do(struct world *world, unsigned client, const struct deed *deed);
