@@ -101,8 +101,8 @@ static bool read_integer(const struct script_bytes *word, int64_t *value) {
     return true;
 }
 
-/* The arguments as bytes; numbers in the form that Redis uses. -1: the reply was pushed instead,
- * and its count is returned. */
+/* Reads the arguments as bytes, numbers in the form that Redis uses. False: an argument is neither
+ * a number nor a string. */
 static bool read_words(lua_State *thread, struct words *words) {
     for (int i = 1; i <= words->count; i++) {
         if (lua_type(thread, i) == LUA_TNUMBER) {
