@@ -361,9 +361,9 @@ static bool is_too_much(const struct player *player, const struct plan_action *a
     return is_one_too_many(player, action->node);
 }
 
-/* Switched to a policy that evicts, or following another master, a node may lose a key once all
- * clients have had the time to see it. That they look about once a second is the client's promise;
- * that nothing kept them from it is looked at here. */
+/* A node that switches to a policy that evicts, or that follows another master, may lose a key once
+ * all clients have had the time to notice. The client promises to check about once a second; this
+ * function checks that no fault kept it from doing so. */
 #define CHANGE_SEEN (2200 * RL_MS)
 #define CHANGE_EVERY (100 * RL_MS)
 
