@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The commands, and their command lines read by getopt_long() from the table of options.
+ * The table of commands; getopt_long() reads their command lines from the table of options.
  */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
@@ -12,7 +12,8 @@ struct command {
     unsigned bit;
     const char *synopsis; /* after "redlock NAME" */
     const char *summary;
-    bool runs_another; /* options end at the first operand: what follows is a command's */
+    /* options end at the first operand: the rest is the command line of another program */
+    bool runs_another;
     /* argv[0..argc) are the operands. Returns the exit status. */
     int (*main)(struct settings *settings, int argc, char **argv);
 };

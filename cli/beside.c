@@ -11,7 +11,7 @@
 #include "exit_codes.h"
 #include "message.h"
 
-/* The directory of the program that runs, whatever name it was called by. */
+/* The directory of the running program, whatever name it was started by. */
 static int own_directory(char *directory, size_t size) {
     ssize_t length = readlink("/proc/self/exe", directory, size - 1);
     if (length < 0) return -1;
@@ -22,7 +22,7 @@ static int own_directory(char *directory, size_t size) {
     return 0;
 }
 
-/* A directory that is absent is no failure yet: the other may have it. */
+/* An absent directory is not an error yet: the program may be in the other one. */
 static void try_in(const char *directory, const char *below, const char *command, char **argv) {
     char program[2 * PATH_MAX];
     int length = snprintf(program, sizeof program, "%s/%sredlock-%s", directory, below, command);

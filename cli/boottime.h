@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The clock of the library: it counts a suspend, and no wall clock decides anything here.
+ * The clock of the library, CLOCK_BOOTTIME. It counts a suspend. No wall clock decides anything
+ * here.
  */
 #ifndef CLI_BOOTTIME_H
 #define CLI_BOOTTIME_H

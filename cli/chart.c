@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Two tables of one line a node, since one would be wider than a terminal: who it is, and what it
- * is set to.
+ * Two tables of one line per node, since one table would be wider than a terminal: the identity of
+ * the nodes, and their settings.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -14,14 +14,14 @@
 
 #define URL_COLUMNS 21 /* an IPv4 address with its port */
 
-/* Without what is the same everywhere. */
+/* Without the parts that are the same everywhere. */
 static const char *short_url(const char *url) {
     return strncmp(url, "redis://", 8) == 0 ? url + 8 : url;
 }
 
 enum { WORD_BYTES = 64 };
 
-/* A server's word, made fit for a terminal. */
+/* Text from a server, made safe for a terminal. */
 static const char *or_unknown(const char *text, char *out) {
     return text[0] != '\0' ? printable(out, WORD_BYTES, text, strlen(text)) : "?";
 }
@@ -71,7 +71,7 @@ static void print_one(const struct examined *node) {
            offset, change, or_unknown(node->info.run_id, run_id));
 }
 
-/* A URL that is wider than most has a line for itself. */
+/* A URL that is wider than most has its own line. */
 static void print_who(const struct checkup *checkup) {
     size_t width = strlen("NODE");
     for (size_t i = 0; i < checkup->count; i++) {
@@ -132,8 +132,8 @@ static void eligibility_text(const struct redlock_node_status *status, char *out
     }
 }
 
-/* What a restart leaves is no matter in guarded mode, where a node that was restarted waits before
- * it votes. */
+/* In guarded mode it does not matter what remains after a restart: a restarted node waits before it
+ * votes. */
 static void print_how(const struct checkup *checkup) {
     static const char *const remains[] = {
         "?", "nothing", "last snapshot", "all but ~30 s", "all but 1 s", "all"};

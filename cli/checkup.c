@@ -17,7 +17,7 @@ bool is_served(const struct examined *node) {
 
 /* ---- clocks ---- */
 
-/* Our wall clock minus CLOCK_BOOTTIME: one is to be shown, the other is measured with. */
+/* Our wall clock minus CLOCK_BOOTTIME: the wall clock is displayed, CLOCK_BOOTTIME measures. */
 static int64_t wall_minus_boot(void) {
     struct timespec wall;
     int64_t before = now_ns();
@@ -34,7 +34,7 @@ static struct clock_sample sample_of(const struct redlock_server *info) {
                                  .clock_ns = info->clock_us < 0 ? -1 : info->clock_us * 1000};
 }
 
-/* The quickest says most: its error is at most half its round trip. */
+/* The quickest sample is the most exact: its error is at most half its round trip. */
 static struct clock_sample quickest(const struct clock_sample *samples, size_t count) {
     struct clock_sample best = {.taken = false};
     for (size_t i = 0; i < count; i++) {
@@ -96,9 +96,9 @@ static int take_samples(struct session *session, size_t nodes, struct clock_samp
     return REDLOCK_OK;
 }
 
-/* ---- the door ---- */
+/* ---- passwords ---- */
 
-/* The node's URL without its user, behind what is there. */
+/* Writes the node's URL without its user, after the text that is there. */
 static void append_anonymous(char *nodes, size_t size, const char *url) {
     size_t used = strlen(nodes);
     const char *host = strstr(url, "://"), *user_end = strchr(url, '@');
@@ -109,8 +109,8 @@ static void append_anonymous(char *nodes, size_t size, const char *url) {
     snprintf(nodes + used, size - used, "%s%.*s%s", used > 0 ? "," : "", scheme, url, host);
 }
 
-/* Whether a password is wanted is learned at the door, by coming without one: that needs no
- * permission, and nobody has to show us a secret. */
+/* A connection without a password shows whether the server requires one. That needs no permission,
+ * and nobody must send us a secret. */
 static void knock(struct session *session, struct checkup *checkup) {
     const bool have_none = strchr(session->nodes, '@') == NULL;
     for (size_t i = 0; i < checkup->count; i++) {
@@ -123,7 +123,7 @@ static void knock(struct session *session, struct checkup *checkup) {
     struct settings stranger = *session->settings;
     stranger.nodes = nodes;
     stranger.verbose = false;
-    stranger.mode = REDLOCK_MODE_CLASSIC; /* it looks at the door, not at records */
+    stranger.mode = REDLOCK_MODE_CLASSIC; /* it checks the password only, not the records */
     stranger.confirm = false;
     stranger.quorum = stranger.config_quorum = NULL;
     stranger.allow_replicas = -1;

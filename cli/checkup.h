@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What `redlock doctor` learns of each node: what the server tells, how fast it answers, and how
- * its clock runs.
+ * What `redlock doctor` learns of each node: the server info, the latency, and the rate of its
+ * clock.
  */
 #ifndef CLI_CHECKUP_H
 #define CLI_CHECKUP_H
@@ -15,10 +15,11 @@
 #include "membership.h"
 #include "session.h"
 
-/* One answer to TIME: the server's clock was `clock_ns` at some moment of ours between two. */
+/* One answer to TIME: the server's clock showed `clock_ns` at some time between two readings of
+ * ours. */
 struct clock_sample {
     bool taken;
-    int64_t middle_ns; /* between asking and the answer, on CLOCK_BOOTTIME */
+    int64_t middle_ns; /* between question and answer, on CLOCK_BOOTTIME */
     int64_t round_trip_ns;
     int64_t clock_ns; /* since 1970 */
 };
@@ -28,13 +29,13 @@ struct examined {
     struct redlock_server info;
     int64_t ping_min_ns, ping_median_ns; /* -1: unknown */
     bool offset_known;
-    int64_t offset_ns,
-        offset_error_ns; /* to the wall clock of this machine; positive: the server is ahead */
+    /* to the wall clock of this machine; positive: the server is ahead */
+    int64_t offset_ns, offset_error_ns;
     bool change_known;
-    int64_t change_ns, change_error_ns,
-        change_over_ns;       /* of its clock against CLOCK_BOOTTIME here */
+    /* of its clock against CLOCK_BOOTTIME here */
+    int64_t change_ns, change_error_ns, change_over_ns;
     struct clock_sample last; /* the next examination of --watch measures from here */
-    int password;             /* 1: it wants one; 0: it serves anybody; -1: unknown */
+    int password;             /* 1: it requires one; 0: it does not; -1: unknown */
 };
 
 struct checkup {
@@ -43,14 +44,14 @@ struct checkup {
     int64_t node_timeout_ms;
     bool tls_certificate; /* we show a client certificate */
     bool guarded;
-    bool mode_open;      /* none was named, and so none is taken on nodes of a guarded quorum */
-    bool pinned;         /* GUARDED: the quorum that is meant was named */
+    bool mode_open;      /* no mode was named, so no lock is taken on nodes of a guarded quorum */
+    bool pinned;         /* GUARDED: the quorum was named */
     bool allow_replicas; /* GUARDED */
     struct membership membership; /* GUARDED */
 };
 
-/* Examines every node; `before` is the examination before, or NULL. Takes (samples - 1) x 100 ms. A
- * redlock_result. */
+/* Examines every node; `before` is the previous examination, or NULL. Takes (samples - 1) x 100 ms.
+ * Returns a redlock_result. */
 int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup);
 bool is_served(const struct examined *node);
 

@@ -16,7 +16,8 @@
 static _Noreturn void become(const struct child_plan *plan, pid_t parent, int report) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(EXIT_CANNOT_RUN); /* it died before the line above took effect */
+    /* the parent died before prctl() took effect */
+    if (getppid() != parent) _exit(EXIT_CANNOT_RUN);
     if (plan->terminal >= 0)
         tcsetpgrp(plan->terminal, getpid()); /* SIGTTOU is still blocked here */
     signals_restore(plan->inherited);
@@ -33,7 +34,7 @@ static int exec_error(int report) {
     do {
         got = read(report, &error, sizeof error);
     } while (got < 0 && errno == EINTR);
-    return got == (ssize_t)sizeof error ? error : 0; /* closed by exec: nothing to read */
+    return got == (ssize_t)sizeof error ? error : 0; /* exec closed the pipe: nothing to read */
 }
 
 pid_t child_start(const struct child_plan *plan, int *failed) {
@@ -50,7 +51,7 @@ pid_t child_start(const struct child_plan *plan, int *failed) {
     if (child > 0) {
         setpgid(
             child,
-            child); /* both sides do it: whoever comes first, it is done before either goes on */
+            child); /* both sides do this: whichever is first, it is done before either continues */
         error = exec_error(report[0]);
     }
     close(report[0]);

@@ -4,7 +4,7 @@
 
 #include "settings.h"
 
-/* argv[0..argc) are the operands; the exit status is returned. */
+/* argv[0..argc) are the operands. Returns the exit status. */
 int command_run(struct settings *settings, int argc, char **argv);
 int command_acquire(struct settings *settings, int argc, char **argv);
 int command_extend(struct settings *settings, int argc, char **argv);

@@ -14,7 +14,7 @@
 
 #define CONFIG_FILE "/etc/redlock.conf"
 
-/* inih as distributions build it tells its handler no line number: the reader counts. */
+/* inih as distributions build it gives its handler no line number: the reader counts. */
 struct reading {
     struct settings *settings;
     FILE *file;
@@ -27,7 +27,7 @@ struct reading {
 
 static void __attribute__((format(printf, 2, 3)))
 fail(struct reading *reading, const char *format, ...) {
-    if (reading->failed) return; /* the first is what the reader mends first */
+    if (reading->failed) return; /* report the first error only: the user fixes it first */
     reading->failed = true;
     char reason[512];
     va_list arguments;
@@ -38,7 +38,7 @@ fail(struct reading *reading, const char *format, ...) {
              reason);
 }
 
-/* As fgets(3), with the count: what comes behind a NUL belongs to the line, too. */
+/* Like fgets(3), with the length: the bytes behind a NUL belong to the line, too. */
 static size_t take_line(char *buffer, size_t size, FILE *file) {
     size_t length = 0;
     int byte = 0;
@@ -100,7 +100,7 @@ static int handle(void *context, const char *section, const char *name, const ch
         return 1;
     }
     if (value == NULL || value[0] == '\0') {
-        /* `nodes =` and the URLs on indented lines below it is a good way to write a list. */
+        /* A list may be written as `nodes =` with the URLs on indented lines below it. */
         if (strcmp(name, "nodes") != 0) fail(reading, "'%s' has no value", name);
         return 1;
     }
@@ -110,19 +110,20 @@ static int handle(void *context, const char *section, const char *name, const ch
     return 1;
 }
 
-/* Where the environment, or what the command line says, has to be told from what the file says. */
+/* Keeps the values of the file apart where they must differ from the environment or the command
+ * line. */
 static void put_aside(struct settings *settings) {
     settings->config_nodes = settings->nodes;
     settings->nodes = NULL; /* -N starts a list of its own */
     settings->config_mode = settings->mode;
-    settings->mode = MODE_UNSET; /* REDLOCK_MODE comes before the file */
+    settings->mode = MODE_UNSET; /* REDLOCK_MODE takes precedence over the file */
     settings->config_quorum = settings->quorum;
     settings->quorum = NULL;
     settings->config_allow_replicas = settings->allow_replicas;
     settings->allow_replicas = -1;
     settings->config_ttl_max_ms = settings->ttl_max_ms;
     settings->ttl_max_ms =
-        0; /* of a quorum that is made; the file's may be that of another, longer ago */
+        0; /* the option is for a new quorum; the file's value may belong to an older one */
 }
 
 int config_load(struct settings *settings, char *error, size_t error_size) {

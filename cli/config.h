@@ -7,10 +7,10 @@
 
 #include "settings.h"
 
-/* Reads the file named by REDLOCK_CONFIG, else /etc/redlock.conf, which may be absent. 0, or -1
- * with "FILE:LINE: what is wrong" in `error`. */
+/* Reads the file that REDLOCK_CONFIG names, else /etc/redlock.conf, which may be absent. Returns 0,
+ * or -1 with "FILE:LINE: what is wrong" in `error`. */
 int config_load(struct settings *settings, char *error, size_t error_size);
-/* Warns of a password in it that others can read. */
+/* Warns if other users can read a password in it. */
 void config_check_secrecy(const struct settings *settings);
 
 #endif

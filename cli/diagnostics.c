@@ -15,17 +15,17 @@
 
 enum { ROOM = 64 * 1024, NOTE_BYTES = 128 };
 #define PATIENCE_MAX (20 * MS)
-#define PATIENCE_SHARE 50 /* of the time that goes by, one in so many may be spent waiting */
+#define PATIENCE_SHARE 50 /* the caller may spend one part in this many of its time waiting */
 #define NO_READER_AFTER (300 * MS)
 #define FLUSH_MAX (3000 * MS)
 
-/* Texts one after the other, each behind its length. A text leaves when it is written. */
+/* Texts one after the other, each with its length in front. A text leaves when it is written. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t filled, written;
     bool prepared, running, never_waits;
     uint64_t dropped;  /* since the last text in the queue */
-    uint64_t progress; /* texts that have left */
+    uint64_t progress; /* texts that have been written */
     int64_t patience_ns, patience_at;
     size_t used;
     char texts[ROOM];
@@ -109,12 +109,13 @@ static void wait_with_patience(void) {
 
 /* ---- the writer --------------------------------------------------------------------------- */
 
-/* A descriptor that refuses for good gets nothing, and there is nowhere to report it. */
+/* A descriptor that fails permanently gets no text, and the error cannot be reported anywhere. */
 static void write_all(const char *text, size_t bytes) {
     while (bytes > 0) {
         ssize_t wrote = write(STDERR_FILENO, text, bytes);
         if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0 && errno == EAGAIN) { /* another process made it so, for all who share it */
+        if (wrote < 0 &&
+            errno == EAGAIN) { /* another process made it non-blocking, for all that share it */
             struct pollfd poller = {.fd = STDERR_FILENO, .events = POLLOUT};
             poll(&poller, 1, -1);
             continue;
@@ -144,7 +145,7 @@ static void *write_forever(void *unused) {
 static void before_fork(void) { pthread_mutex_lock(&queue.mutex); }
 static void in_parent(void) { pthread_mutex_unlock(&queue.mutex); }
 
-/* What is queued is the parent's to write, and its thread is not here. */
+/* After fork, the parent writes the queued text; the child does not have its thread. */
 static void in_child(void) {
     pthread_mutex_init(&queue.mutex, NULL);
     pthread_cond_init(&queue.filled, NULL);
@@ -161,8 +162,8 @@ static void prepare(void) {
     atexit(diagnostics_flush);
 }
 
-/* It leaves all signals to the others, except TTOU: the terminal decides whether a job in the
- * background may write. */
+/* The thread leaves all signals to the others, except TTOU: the terminal decides whether a
+ * background job may write. */
 static bool start_writer(void) {
     pthread_t thread;
     sigset_t blocked, before;
@@ -176,7 +177,7 @@ static bool start_writer(void) {
     return queue.running;
 }
 
-/* ---- for the others ----------------------------------------------------------------------- */
+/* ---- interface ------------------------------------------------------------------------------ */
 
 static void enqueue(const char *text, size_t bytes, bool passing) {
     if (bytes > DIAGNOSTIC_BYTES_MAX) bytes = DIAGNOSTIC_BYTES_MAX;
@@ -184,7 +185,7 @@ static void enqueue(const char *text, size_t bytes, bool passing) {
     prepare();
     const bool wanted = !passing || queue.used == 0;
     if (wanted && !queue.running && !start_writer()) {
-        diagnostics_write_from_handler(text, bytes); /* no thread is to be had */
+        diagnostics_write_from_handler(text, bytes); /* the thread cannot be started */
     } else if (wanted && put_or_drop(text, bytes)) {
         pthread_cond_signal(&queue.filled);
         if (!queue.never_waits) wait_with_patience();
@@ -207,8 +208,8 @@ static bool takes_output(void) {
     return poll(&poller, 1, 0) == 1 && (poller.revents & POLLOUT) != 0;
 }
 
-/* No progress alone does not show that nobody reads: on a busy machine the writer may not have run
- * yet. */
+/* A lack of progress alone does not prove that there is no reader: on a busy machine the writer may
+ * not have run yet. */
 void diagnostics_flush(void) {
     pthread_mutex_lock(&queue.mutex);
     const int64_t end = monotonic_ns() + FLUSH_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * doctor: is this set of servers fit to hold locks, and if not, why, and what helps.
+ * doctor: reports whether this set of servers is fit to hold locks, and if not, why, and the cure.
  */
 #include "doctor.h"
 
@@ -24,12 +24,12 @@ struct doctor {
 
 enum { EXIT_UNFIT = 1 };
 
-/* The servers may be fit: what is configured here is not. */
+/* The servers may be fit: the configuration of this command is not. */
 static bool is_of_configuration(const struct finding *finding) {
     return strcmp(finding->name, "TWO-QUORUMS") == 0 || strcmp(finding->name, "GUARDED-NODES") == 0;
 }
 
-/* Where no node could be asked, nothing was found of the servers themselves: then it is as for any
+/* If no node could be asked, nothing is known about the servers: the exit status is that of any
  * other command. */
 static int status_of(struct doctor *doctor) {
     bool only_absent = true;

@@ -12,8 +12,8 @@
 
 #include "message.h"
 
-/* Its own place, so that all names of a file mean one gate; for a file yet to be, that of its
- * directory. */
+/* The real path, so that all names of a file mean one gate; for a new file, that of its directory.
+ */
 static char *resolve(const char *file) {
     struct stat status;
     char *found = realpath(file, NULL);
@@ -77,8 +77,8 @@ static int take_permissions(const struct draft *draft) {
         umask(mask);
         return errno == ENOENT ? fchmod(draft->fd, 0666 & ~mask) : -1;
     }
-    /* Another's file stays another's if we may say so; else no other group gets what its group
-     * had. */
+    /* Keeps the owner of another user's file if permitted; else no other group gets the access that
+     * the old group had. */
     int given = fchown(draft->fd, old.st_uid, old.st_gid);
     return fchmod(draft->fd, old.st_mode & (given == 0 ? 0777 : 0707));
 }
@@ -94,8 +94,8 @@ static int sync_directory(const char *directory) {
     return result;
 }
 
-/* A name at last, for rename(2) alone can replace. One is enough for all: who comes here is alone,
- * and what a dead process left there is nobody's. */
+/* Gives the file a name at last, since only rename(2) can replace. One name is enough: one caller
+ * at a time gets here, and a file that a dead process left there is not in use. */
 static int give_name(struct draft *draft) {
     char own[64];
     if (draft->name != NULL) return 0;

@@ -28,8 +28,7 @@ static const struct unit *find_unit(const char *name) {
 int duration_parse(const char *text, int64_t *ms, char *error, size_t error_size) {
     const char *at = text;
     if (*at == '-') return refuse(error, error_size, text, "is negative");
-    /* Whole and thousandfold parts are kept as integers: 0.1 s is 100 ms, not
-     * 100.00000000000001. */
+    /* The whole part and the thousandths are integers: 0.1 s is 100 ms, not 100.00000000000001. */
     int64_t whole = 0, fraction = 0, scale = 1;
     bool digits = false, rest = false;
     for (; isdigit((unsigned char)*at); at++, digits = true) {

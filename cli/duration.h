@@ -10,7 +10,7 @@
 
 #define DURATION_MS_MAX (INT64_C(366) * 86400000)
 
-/* 0, or -1 with a reason in `error`. Part of a millisecond counts as a whole one. */
+/* Returns 0, or -1 with a reason in `error`. Rounds up to whole milliseconds. */
 int duration_parse(const char *text, int64_t *ms, char *error, size_t error_size);
 /* "1.5 s", "12.3 s", "2 m 5 s": for people. */
 char *duration_text(char *out, size_t size, int64_t ms);

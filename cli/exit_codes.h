@@ -10,9 +10,10 @@ enum exit_code {
     EXIT_USAGE_ERROR = 64, /* the command line is wrong */
     EXIT_NO_QUORUM = 69,   /* too few nodes answered */
     EXIT_SYSTEM = 71,      /* fork, memory, a file: this machine failed */
-    EXIT_HELD = 75,        /* held by another, or the wait is over; -E changes it */
+    EXIT_HELD = 75,        /* another client holds the lock, or the wait ended; -E changes it */
     EXIT_CONFIG = 78,      /* nodes, TLS files, passwords, the configuration file */
-    EXIT_LOST = 80,        /* lost while the command ran; for extend and release: not ours */
+    /* the lock was lost while the command ran; for extend and release: not held with this token */
+    EXIT_LOST = 80,
     EXIT_CANNOT_RUN = 126,
     EXIT_NOT_FOUND = 127,
     EXIT_BY_SIGNAL = 128

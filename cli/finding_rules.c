@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rules, each with its reason and its cure. What is unknown is judged by one rule only: it says
- * so.
+ * The rules, each with its reason and its cure. Unknown values are judged by one rule only, which
+ * reports that they are unknown.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 static const char replica_cure[] =
     "List independent masters: REPLICAOF NO ONE, if this server is meant to be one.";
 
-/* ---- a node that does not serve us ---- */
+/* ---- a node that does not answer our commands ---- */
 
 static void judge_absent(const struct examined *node, size_t i, struct findings *findings) {
     const char *text = node->status.text;
@@ -70,7 +70,7 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
     }
 }
 
-/* ---- one that does ---- */
+/* ---- a node that does ---- */
 
 static void judge_role(const struct checkup *checkup, size_t i, struct findings *findings) {
     const struct redlock_server *info = &checkup->nodes[i].info;
@@ -296,7 +296,7 @@ static void judge_eligibility(const struct examined *node, size_t i, struct find
         break;
     case REDLOCK_VERDICT_NO_RECORD:
         if (node->info.quorum[0] != '\0')
-            break; /* it has one: NO-QUORUM or TWO-QUORUMS says what is wrong */
+            break; /* the node has a record: NO-QUORUM or TWO-QUORUMS reports the problem */
         ERROR(
             "NO-RECORD", i,
             "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
@@ -313,7 +313,7 @@ static void judge_eligibility(const struct examined *node, size_t i, struct find
     }
 }
 
-/* What a vote rests on, besides the record. */
+/* What a vote depends on, in addition to the record. */
 static void judge_watch(const struct examined *node, size_t i, struct findings *findings) {
     const char *wait =
         "Wait: clients bring it back; redlock quorum status --wait returns when all members are intact.";
@@ -425,8 +425,8 @@ static const char *unlisted_member(const struct checkup *checkup) {
     return lacking > unplaced ? url : NULL;
 }
 
-/* Which of the nodes is a member is the records' word; that a majority of them serves us is not
- * enough there. */
+/* The records decide which of the nodes is a member; a majority of answering nodes is not enough
+ * there. */
 static void judge_membership(const struct checkup *checkup, struct findings *findings) {
     const struct membership *membership = &checkup->membership;
     const struct redlock_quorum_status *quorum = &membership->quorum;
@@ -454,7 +454,7 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
         "The last change of members was interrupted: no other change can begin until it is finished.");
 }
 
-/* Nodes of two quorums in one list; and nodes of any where nobody has said that locks are to be
+/* Nodes of two quorums in one list; and nodes of any quorum when no mode says that locks are
  * guarded. */
 static void judge_quorums(const struct checkup *checkup, struct findings *findings) {
     const struct examined *first = NULL, *second = NULL;

@@ -33,7 +33,7 @@ void findings_add(struct findings *findings, enum severity severity, const char 
     findings->list[findings->count++] = finding;
 }
 
-/* Stable, so that two runs over the same servers say the same in the same order. */
+/* Stable, so that two runs over the same servers print the same order. */
 static void gravest_first(struct findings *findings) {
     for (size_t i = 1; i < findings->count; i++) {
         struct finding moved = findings->list[i];
@@ -51,7 +51,7 @@ void findings_judge(const struct checkup *checkup, struct findings *findings) {
     gravest_first(findings);
 }
 
-/* ---- what several rules and the table ask ---- */
+/* ---- questions that several rules and the table share ---- */
 
 bool bound_to_loopback(const struct redlock_server *info) {
     if (info->bind_known != 1 || info->bind[0] == '\0') return false;
@@ -59,7 +59,7 @@ bool bound_to_loopback(const struct redlock_server *info) {
     snprintf(addresses, sizeof addresses, "%s", info->bind);
     for (char *one = strtok_r(addresses, " ", &rest); one != NULL;
          one = strtok_r(NULL, " ", &rest)) {
-        if (*one == '-') one++; /* "-::1": no failure where there is no such address */
+        if (*one == '-') one++; /* "-::1": not an error if the address does not exist */
         if (strncmp(one, "127.", 4) != 0 && strcmp(one, "::1") != 0 &&
             strcmp(one, "localhost") != 0)
             return false;

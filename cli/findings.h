@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What is wrong with a set of servers, as a function of what was learned of them.
+ * What is wrong with a set of servers, as a function of what doctor learned of them.
  */
 #ifndef CLI_FINDINGS_H
 #define CLI_FINDINGS_H
@@ -12,10 +12,11 @@
 #include "checkup.h"
 
 enum severity {
+    /* an error means: unfit to hold locks */
     SEVERITY_ERROR,
     SEVERITY_WARNING,
     SEVERITY_NOTE
-}; /* an error: unfit to hold locks */
+};
 
 struct finding {
     const char *name; /* part of the interface: docs/redlock.1, FINDINGS */
@@ -30,21 +31,22 @@ struct findings {
     struct finding list[128];
 };
 
-/* The same name, reason and cure on several nodes is one finding. */
+/* The same name, reason and cure on several nodes make one finding. */
 void findings_add(struct findings *findings, enum severity severity, const char *name, size_t node,
                   const char *cure, const char *why, ...) __attribute__((format(printf, 6, 7)));
 #define EVERY_NODE SIZE_MAX
 
-/* All there are, the gravest first. */
+/* All findings, the gravest first. */
 void findings_judge(const struct checkup *checkup, struct findings *findings);
 const char *severity_name(enum severity severity);
 
-/* Whether what is bound is the loopback device only; false when it is not known. */
+/* Whether the server is bound only to the loopback device; false when that is not known. */
 bool bound_to_loopback(const struct redlock_server *info);
-/* Reachable from other machines, without a password, and protected mode does not stop them. */
+/* The server accepts connections from other machines, without a password, and protected mode does
+ * not stop them. */
 bool open_to_the_world(const struct examined *node);
 
-/* What a restart leaves of the locks. */
+/* What remains of the locks after a restart. */
 enum remains {
     REMAINS_UNKNOWN,
     REMAINS_NOTHING,
@@ -57,7 +59,7 @@ enum remains remains_after_restart(const struct redlock_server *info);
 
 /* finding_rules.c */
 void judge_node(const struct checkup *checkup, size_t node, struct findings *findings);
-/* finding_rules.c: those of the set as a whole */
+/* finding_rules.c: findings about the set as a whole */
 void judge_set(const struct checkup *checkup, struct findings *findings);
 
 #endif

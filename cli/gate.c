@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock gate: a command's standard output becomes a file's next content, unless a higher fence
- * was there before.
+ * redlock gate: a command's standard output becomes the next content of a file, unless a higher
+ * fence was there before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-/* The gate stands beside one file and knows one resource. */
+/* The gate is stored next to one file and knows one resource. */
 static const char resource[] = "file";
 #define RESOURCE resource, sizeof resource - 1
 
@@ -78,8 +78,9 @@ static int refusal(struct redlock_fence_gate *gate, const struct settings *setti
     return EXIT_LOST;
 }
 
-/* The command gets these itself when the terminal sends them to the whole group; what one process
- * sent to us alone is passed on. We go on in any case, for its end decides. */
+/* The command gets these itself when the terminal sends them to the whole group; a signal that a
+ * process sent only to this one is passed on. This process continues in any case, because the
+ * command's end decides. */
 static void signals_held(sigset_t *set) {
     sigemptyset(set);
     sigaddset(set, SIGCHLD);
@@ -118,8 +119,7 @@ static int run(char **argv, int output) {
     sigset_t held, mask;
     pid_t child = 0;
     signals_held(&held);
-    signal(SIGCHLD, SIG_DFL); /* ignored, as our caller may have left it, it would take the
-                                 command's status away */
+    signal(SIGCHLD, SIG_DFL); /* if it stayed ignored, the command's status would be lost */
     sigprocmask(SIG_BLOCK, &held, &mask);
     int error = start(&child, argv, output, &mask);
     if (error == 0) return wait_for(child, &held);
@@ -152,8 +152,8 @@ static int publish(struct redlock_fence_gate *gate, const struct settings *setti
     return EXIT_SYSTEM;
 }
 
-/* The first touch reserves: the command may read the file, and whoever read it before must not
- * write after that. */
+/* The first call reserves the fence: the command may read the file, and a client that read it
+ * before must not write after that. */
 static int guarded(struct redlock_fence_gate *gate, const struct settings *settings,
                    struct draft *draft, char **argv) {
     int result = redlock_fence_admit(gate, RESOURCE, settings->fence);

@@ -22,16 +22,17 @@
 #include "session.h"
 #include "verdict.h"
 
-#define REPORT_ANYBODY_AFTER                                                                       \
-    (2000 * MS)                 /* that nobody answers: a wait without end must not be a riddle */
-#define REPORT_AFTER (500 * MS) /* with -v: who holds it, when it is not had at once */
+/* Reports that no node answers: an endless wait must show its cause. */
+#define REPORT_ANYBODY_AFTER (2000 * MS)
+#define REPORT_AFTER                                                                               \
+    (500 * MS) /* with -v: reports the holder, if the lock is not acquired at once */
 #define REPORT_AGAIN (10000 * MS)
 
 enum phase {
     PHASE_WAITING, /* for the lock */
-    PHASE_TAKEN,   /* for the front's word */
+    PHASE_TAKEN,   /* for the front's note to start */
     PHASE_RUNNING,
-    PHASE_ENDING, /* the command is gone, members of its group are not */
+    PHASE_ENDING, /* the command has ended, members of its group have not */
     PHASE_RELEASING,
     PHASE_DONE
 };
@@ -47,7 +48,7 @@ struct holder {
     int cancelled_by; /* a signal, while no command ran */
     struct job job;
     struct outcome outcome;
-    int64_t validity_end; /* the last that was proved; the library's is 0 once it is lost */
+    int64_t validity_end; /* the last proved value; the library's is 0 once the lock is lost */
     int64_t report_at;
 };
 
@@ -94,7 +95,7 @@ static void check_group(struct holder *holder) {
     }
 }
 
-/* ---- what happens ------------------------------------------------------------------------ */
+/* ---- events --------------------------------------------------------------------------------- */
 
 static bool hold_is_over(struct holder *holder) {
     if (holder->settings->max_hold_ms == 0 || holder->unsure || holder->validity_end <= now_ns())
@@ -114,7 +115,7 @@ static void on_lost(struct holder *holder) {
     const char *then = holder->phase != PHASE_RUNNING     ? ""
                        : holder->settings->on_lost_ignore ? "; the command goes on without it"
                                                           : "; the command is ended";
-    /* The job comes first, the words for it afterwards. */
+    /* The job comes first, its messages afterwards. */
     if (ends) job_end(&holder->job, holder->validity_end);
     if (over) {
         complain("the maximum hold of %s is over%s",
@@ -168,7 +169,8 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
 
 static void start_command(struct holder *holder, bool lend) {
     int failed;
-    diagnostics_never_wait(); /* the loss of the lock is acted upon, whether or not anybody reads */
+    /* the loss of the lock is handled even if standard error has no reader */
+    diagnostics_never_wait();
     const struct grant grant = {.nodes = holder->session.nodes,
                                 .mode = holder->session.mode,
                                 .quorum = holder->session.quorum,
@@ -193,7 +195,7 @@ static void on_start(struct holder *holder, bool lend) {
     begin_release(holder);
 }
 
-/* The command has not started: nothing but the lock is to be given back. */
+/* The command has not started: only the lock is released. */
 static void cancel(struct holder *holder) {
     if (holder->phase == PHASE_WAITING) redlock_cancel(holder->lock);
     if (holder->phase != PHASE_TAKEN) return;
@@ -225,8 +227,8 @@ static void reap(struct holder *holder) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
         int stopped_by = job_reaped(&holder->job, pid, status);
-        /* Told once until the front goes on: in a stopped job it reads nothing, and would stop
-         * again for old news. */
+        /* Sent once until the front continues: in a stopped job the front does not read, and would
+         * stop again for an old note. */
         if (stopped_by == 0 || holder->stop_reported) continue;
         holder->stop_reported = true;
         note_send(holder->plan->socket, NOTE_STOPPED, stopped_by, NULL);
@@ -262,8 +264,8 @@ static void step(struct holder *holder) {
                            {.fd = redlock_client_fd(holder->session.client), .events = POLLIN}};
     poll(fds, 3, timeout_ms(holder));
     for (int signal; (signal = signals_next(holder->signal_fd)) != 0;) {
-        /* Whoever signals the holder means the command; what stops or continues us is not for
-         * it. */
+        /* A signal to the holder is meant for the command, except those that stop or continue a
+         * process. */
         if (signal_is_passed_on(signal)) on_signal(holder, signal);
     }
     reap(holder);
@@ -279,17 +281,17 @@ static void step(struct holder *holder) {
     check_group(holder);
 }
 
-/* ---- birth ------------------------------------------------------------------------------- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
-/* What is to be given up sooner than the TTL ends is taken for that long only: no renewal could
- * shorten it. */
+/* A lock that must end sooner than its TTL is taken for that time only: no renewal could shorten
+ * it. */
 static int64_t ttl_ms(const struct settings *settings) {
     return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms)
                                      : settings->ttl_ms;
 }
 
-/* TERM comes so early that KILL, --kill-after later, still falls inside the validity; half the TTL
- * is renewal's. */
+/* TERM comes early enough that KILL, --kill-after later, still falls inside the validity; half the
+ * TTL is for renewal. */
 static int64_t lost_margin_ms(const struct settings *settings) {
     int64_t grace = settings->grace_ms >= 0 ? settings->grace_ms : settings->kill_after_ms + 1000;
     int64_t margin = grace > settings->kill_after_ms ? grace : settings->kill_after_ms;
@@ -327,8 +329,10 @@ int holder_main(const struct run_plan *plan) {
     job_init(&holder.job, plan->settings->kill_after_ms);
     prctl(PR_SET_NAME, "redlock-holder");
     setpgid(0, 0);
-    prctl(PR_SET_CHILD_SUBREAPER,
-          1); /* not inherited by fork: orphans of the command come to us, not to the front */
+    prctl(
+        PR_SET_CHILD_SUBREAPER,
+        /* fork does not inherit it: orphans of the command come to the holder, not to the front */
+        1);
     holder.signal_fd = signals_open(plan->inherited);
     int status = holder.signal_fd < 0 ? EXIT_SYSTEM : open_lock(&holder);
     if (status != 0) {
@@ -340,7 +344,7 @@ int holder_main(const struct run_plan *plan) {
     while (holder.phase != PHASE_DONE) step(&holder);
     redlock_lock_free(holder.lock);
     session_close(&holder.session);
-    /* A job that is stopped has no use for it any more: it ends, and its shell can tell. */
+    /* A stopped job no longer needs the lock: it ends, and its shell reports that. */
     if (!holder.front_gone && getppid() == plan->front) kill(plan->front, SIGCONT);
     note_send(plan->socket, NOTE_RESULT, 0, &holder.outcome);
     close(holder.signal_fd);

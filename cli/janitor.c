@@ -21,10 +21,10 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     (void)type;
     (void)walk;
     remove(path);
-    return 0; /* go on: what is still in use is tried again */
+    return 0; /* continue: the next pass retries files still in use */
 }
 
-/* A server that is being killed may still create its log: hence several passes. */
+/* A server that is being killed may still create its log: so there are several passes. */
 static void remove_tree(const char *directory) {
     for (int i = 0; i < 200; i++) {
         nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
@@ -39,8 +39,9 @@ static _Noreturn void watch(int pipe, const char *directory, bool remove) {
     setpgid(0, 0);
     sigset_t all;
     sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, NULL); /* ^C ends the others; this one is there for afterwards */
-    /* A pipe on standard output must close when `redlock up` dies, not when we do. */
+    /* C ends the others; the janitor must outlive them */
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    /* A pipe on standard output must close when `redlock up` dies, not when the janitor does. */
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
@@ -85,7 +86,7 @@ int janitor_start(struct janitor *janitor, const char *directory, bool remove) {
 
 void janitor_watch(const struct janitor *janitor, pid_t group) {
     ssize_t written = write(janitor->pipe, &group, sizeof group);
-    (void)written; /* a janitor that was killed cannot be told */
+    (void)written; /* the write fails only if the janitor was killed */
 }
 
 void janitor_finish(struct janitor *janitor) {

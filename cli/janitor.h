@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A process that outlives `redlock up` by a moment, however that ends, and clears up: it holds the
- * reading end of a pipe whose writing end nobody else has.
+ * A process that cleans up after `redlock up`, however that ends. It holds the reading end of a
+ * pipe. Only `redlock up` has the writing end, so the pipe closes when that process dies.
  */
 #ifndef CLI_JANITOR_H
 #define CLI_JANITOR_H
@@ -10,15 +10,16 @@
 #include <sys/types.h>
 
 struct janitor {
-    pid_t pid; /* also the process group the servers belong to */
+    pid_t pid; /* also the process group of the servers */
     int pipe;
 };
 
-/* 0, or -1 after a message. `directory` is removed with all in it when `remove` is true. */
+/* 0, or -1 after a message. If `remove` is true, the janitor removes `directory` with its content.
+ */
 int janitor_start(struct janitor *janitor, const char *directory, bool remove);
-/* Names the process group to kill should we die without a word; 0: none. */
+/* Names the process group to kill if this process dies without a message; 0: none. */
 void janitor_watch(const struct janitor *janitor, pid_t group);
-/* The orderly end: waits until all is removed. */
+/* The orderly end: waits until everything is removed. */
 void janitor_finish(struct janitor *janitor);
 
 #endif

@@ -11,8 +11,9 @@
 #include "child.h"
 #include "exit_codes.h"
 
-#define GROUP_TICK (20 * MS)   /* members of the group that are not our children die unseen */
-#define AFTER_KILL (1000 * MS) /* KILL needs no longer, but for a process in a dead disk's arms */
+/* members of the group that are not children of this process die without a signal */
+#define GROUP_TICK (20 * MS)
+#define AFTER_KILL (1000 * MS) /* KILL needs no longer, unless a dead disk blocks a process */
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -20,7 +21,7 @@ void job_init(struct job *job, int64_t kill_after_ms) {
     *job = (struct job){.kill_after_ms = kill_after_ms, .kill_at = NEVER, .give_up_at = NEVER};
 }
 
-/* "NAME=bytes". A token of ours holds no NUL: digits, and an owner that came as a string. */
+/* "NAME=bytes". Our tokens contain no NUL: only digits, and an owner that came as a string. */
 static char *variable(const char *name, const void *bytes, size_t count) {
     size_t head = strlen(name);
     char *text = malloc(head + count + 2);
@@ -46,7 +47,7 @@ static void put(struct variables *to, const char *name, const void *bytes, size_
         to->text[to->count++] = text;
 }
 
-/* What is inherited would be another lock's, or of another quorum. */
+/* Inherited values would belong to another lock, or to another quorum. */
 static void put_or_unset(struct variables *to, const char *name, const char *value) {
     if (value != NULL)
         put(to, name, value, strlen(value));
@@ -113,7 +114,7 @@ bool job_is_over(struct job *job) {
 }
 
 int64_t job_due(const struct job *job) {
-    /* A command that KILL does not end is told by SIGCHLD when it ends at last; the others are not
+    /* SIGCHLD reports the late end of a command that KILL did not end at once; the others are not
      * given up sooner. */
     if (!job->exited) return job->kill_at;
     return lesser(lesser(job->kill_at, job->give_up_at), now_ns() + GROUP_TICK);

@@ -27,8 +27,8 @@ static void taken(void *context, struct redlock_lock *lock, int result) {
     *(struct taking *)context = (struct taking){true, result};
 }
 
-/* A try that is given up by ^C takes back what it had: hence the loop, and signals as descriptors.
- * Returns the result; *interrupted is the signal that ended it, or 0. */
+/* A try that ^C interrupts releases what it had acquired: so there is a loop, and signals come from
+ * a descriptor. Returns the result; *interrupted is the signal that ended it, or 0. */
 static int take(struct session *session, struct redlock_lock *lock, int64_t wait_ms, int signal_fd,
                 int *interrupted) {
     struct taking taking = {0};
@@ -41,7 +41,7 @@ static int take(struct session *session, struct redlock_lock *lock, int64_t wait
         if (poll(fds, 2, -1) < 0 && errno != EINTR) redlock_cancel(lock);
         for (int signal; (signal = signals_next(signal_fd)) != 0;) {
             if (signal == SIGTSTP)
-                raise(SIGSTOP); /* ^Z is read here, not acted upon by the kernel */
+                raise(SIGSTOP); /* this loop reads ^Z, so the kernel does not act on it */
             if (!signal_is_passed_on(signal)) continue;
             *interrupted = signal;
             redlock_cancel(lock);
@@ -63,7 +63,7 @@ static json_t *token_json(json_t *object, struct redlock_bytes token) {
         json_object_set_new(object, "token", text);
         return object;
     }
-    /* JSON has no bytes that are not UTF-8: such a token is told in hexadecimal. */
+    /* JSON has only UTF-8: a token with other bytes is printed in hexadecimal. */
     char *hex = malloc(token.bytes * 2 + 1);
     if (hex == NULL) return object;
     for (size_t i = 0; i < token.bytes; i++)
@@ -102,7 +102,7 @@ static int print_json(struct session *session, struct redlock_lock *lock, const 
     return result;
 }
 
-/* 0 when all of it has reached whoever reads it. */
+/* 0 when the reader has got all of it. */
 static int print_lock(struct session *session, struct redlock_lock *lock, const char *resource) {
     struct redlock_bytes token = redlock_token(lock);
     int64_t validity_ms = redlock_validity_ms(lock);
@@ -140,8 +140,8 @@ static int acquire_with(struct session *session, struct redlock_lock *lock, cons
                       signal_fd, &interrupted);
     if (result == REDLOCK_CANCELLED) return EXIT_BY_SIGNAL + interrupted;
     if (result != REDLOCK_OK) return session_failure(session, lock, resource, result);
-    if (interrupted != 0)
-        return EXIT_BY_SIGNAL + interrupted; /* won and unwanted: freeing it releases it */
+    /* acquired but unwanted: freeing the lock releases it */
+    if (interrupted != 0) return EXIT_BY_SIGNAL + interrupted;
     if (print_lock(session, lock, resource) != 0) {
         complain("cannot write the token, so the lock is released again: %s", strerror(errno));
         clearerr(stdout);
@@ -175,7 +175,7 @@ int command_acquire(struct settings *settings, int argc, char **argv) {
     return status;
 }
 
-/* ---- a lock of somebody's token -------------------------------------------------------- */
+/* ---- a lock made from a given token -------------------------------------------------------- */
 
 struct token {
     unsigned char
@@ -220,7 +220,7 @@ static int token_from_text(struct token *token, const char *text, const char *fr
     return token_is_fit(token, from);
 }
 
-/* Takes a lone `-` out of the operands. */
+/* Removes a lone `-` from the operands. */
 static bool wants_input(int *argc, char **argv) {
     int kept = 0;
     for (int i = 0; i < *argc; i++) {
@@ -241,9 +241,9 @@ static int find_token(const struct settings *settings, bool input, struct token 
     return EXIT_USAGE_ERROR;
 }
 
-/* The fence that belongs to the token: in guarded mode an extension needs it, and must never bring
- * another lock's. So that of the environment counts only beside the token of the environment. 0, or
- * the exit status after a message. */
+/* The fence that belongs to the token: in guarded mode an extension needs it, and must never use
+ * another lock's. So the fence from the environment counts only together with the token from the
+ * environment. 0, or the exit status after a message. */
 static int find_fence(struct settings *settings, bool input, int mode) {
     const char *environment = getenv("REDLOCK_FENCE");
     char error[256];

@@ -16,7 +16,7 @@
 #include "nearest.h"
 #include "program.h"
 
-/* Without a main: a program beside this one, which has the rest. */
+/* Without a main: a separate program next to this one contains the command. */
 static const struct command commands[] = {
     {"run", COMMAND_RUN, "[options] RESOURCE [--] COMMAND [ARGUMENT ...]",
      "Hold the lock, renewed, while COMMAND runs.", true, command_run},

@@ -87,7 +87,7 @@ static char *plain_place(const char *url, char *out, size_t size) {
     const size_t authority = strcspn(rest, "/");
     const char *database = rest + authority, *bracket = memchr(rest, ']', authority);
     if (strcmp(database, "/") == 0 || strcmp(database, "/0") == 0) database = "";
-    /* The colons in [::1] are none of a port. */
+    /* The colons in [::1] do not begin a port. */
     const size_t address = bracket != NULL ? (size_t)(bracket - rest) : 0;
     const bool has_port = memchr(rest + address, ':', authority - address) != NULL;
     snprintf(out, size, "%.*s%.*s%s%s", scheme, url, (int)authority, rest, has_port ? "" : ":6379",
@@ -133,7 +133,7 @@ int member_named(struct session *session, const struct membership *membership, c
     return -1;
 }
 
-/* What only a record says of a member may be a stranger's. */
+/* Text about a member that comes only from a record may be a stranger's. */
 static const char *clean_url(struct session *session, const struct redlock_member *member,
                              char *out, size_t size) {
     if (member->node >= 0) return member_url(session, member);

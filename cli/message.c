@@ -13,7 +13,8 @@
 static const char clear[] = "\r\033[K";
 static volatile sig_atomic_t line_is_passing;
 
-/* Controls and stray bytes become \xNN; the rest passes, but a backslash only if it `may`. */
+/* Control characters and stray bytes become \xNN; the rest passes, but a backslash only if it
+ * `may`. */
 static size_t escape(char *out, size_t size, const void *bytes, size_t count, bool backslash_may);
 
 void end_passing(void) {
@@ -38,7 +39,7 @@ void report_passing(const char *format, ...) {
     int wanted = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (wanted < 0) return;
-    /* A line that wraps could not be taken back. */
+    /* A line that wraps could not be cleared. */
     const size_t columns = window.ws_col > 1 ? window.ws_col - 1U : 79, head = sizeof clear - 1;
     const size_t room = columns < sizeof line - head ? columns + 1 : sizeof line - head;
     memcpy(line, clear, head);

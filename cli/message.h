@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Words for people, on standard error; and bytes of strangers made fit for a terminal.
+ * Messages to people, on standard error, and foreign bytes made safe for a terminal.
  */
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
@@ -8,25 +8,24 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* "redlock: ..." in one write, so that lines of several processes do not mix. A reader that does
- * not read holds nobody up (diagnostics.h). Controls in the text, which may come from a server or a
- * file, become \xNN, newlines too. */
+/* Writes "redlock: ..." at once, so that lines of several processes do not mix. It never waits for
+ * a slow reader (diagnostics.h). Control characters in the text, newlines included, become \xNN:
+ * the text may come from a server or a file. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* On a terminal, one line that the next word of ours takes the place of; elsewhere nothing. */
+/* On a terminal, writes one line that the next message replaces; elsewhere writes nothing. */
 void report_passing(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Takes it away. */
+/* Clears that line. */
 void end_passing(void);
 /* The same, async-signal-safe. */
 void end_passing_from_handler(void);
 
-/* Bytes as text: well-formed UTF-8 passes, controls and stray bytes become \xNN. A key or an owner
- * is somebody else's data, and must not steer the reader's terminal. Returns `out`, always
- * terminated; cut at the end if need be.
- */
+/* Converts bytes to text: well-formed UTF-8 passes, control characters and stray bytes become \xNN.
+ * A key or an owner is foreign data, and must not control the reader's terminal. Returns `out`,
+ * always terminated; cut at the end if necessary. */
 char *printable(char *out, size_t size, const void *bytes, size_t count);
 
-/* To standard output as shell code that sets the variable, whatever the value holds. */
+/* Writes shell code to standard output that sets the variable, for any value. */
 void print_export(const char *name, const char *value);
 
 /* Length of the well-formed UTF-8 sequence at the start of `bytes`, 0 if there is none. */

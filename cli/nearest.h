@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * "Did you mean": the known word nearest to what was typed.
+ * "Did you mean": the known word nearest to the typed one.
  */
 #ifndef CLI_NEAREST_H
 #define CLI_NEAREST_H
 
 #include <stddef.h>
 
-/* Letters to change, add, drop or swap to make `a` of `b`. Words over 31 letters are infinitely
- * far. */
+/* The number of letters to change, add, drop or swap that turns `a` into `b`. Words over 31 letters
+ * are infinitely far. */
 unsigned nearest_distance(const char *a, const char *b);
 
 struct nearest {
     const char *typed;
-    const char *best; /* NULL when nothing is near enough to be worth a hint */
+    const char *best; /* NULL when no word is near enough for a hint */
     unsigned distance;
 };
 void nearest_init(struct nearest *nearest, const char *typed);

@@ -49,8 +49,8 @@ static int write_line(FILE *file, json_t *object) {
     return failed ? -1 : 0;
 }
 
-/* By a name that nobody can guess, and never through a link: others may be allowed to write in the
- * directory. */
+/* The name cannot be guessed, and links are not followed: other users may be allowed to write in
+ * the directory. */
 static char *open_draft(const char *path, int *fd) {
     uint64_t number;
     char *draft = NULL;
@@ -82,14 +82,13 @@ static int replace_file(const char *path, json_t *object) {
     return result;
 }
 
-/* /dev/null, a named pipe, a link: what is no plain file would be destroyed by a new one in its
- * place. */
+/* /dev/null, a named pipe, a link: replacing anything but a plain file would destroy it. */
 static bool is_replaceable(const char *path) {
     struct stat status;
     return lstat(path, &status) != 0 || S_ISREG(status.st_mode);
 }
 
-/* Behind /dev/stdout may be a file that holds what the command printed. */
+/* /dev/stdout may lead to a file that holds the command's output. */
 static int write_in_place(const char *path, json_t *object) {
     bool shared = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
     return write_line(fopen(path, shared ? "ae" : "we"), object);

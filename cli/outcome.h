@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How a `redlock run` ended, so that the command's own 69, 75 or 80 can be told from ours.
+ * The outcome of a `redlock run`. It distinguishes the command's own 69, 75 or 80 from redlock's.
  */
 #ifndef CLI_OUTCOME_H
 #define CLI_OUTCOME_H
 
 enum outcome_kind {
-    OUTCOME_COMMAND, /* it ran under the lock to its end */
+    OUTCOME_COMMAND, /* it ran under the lock until it ended */
     OUTCOME_NOT_RUN, /* it could not be executed */
     OUTCOME_HELD,
     OUTCOME_NO_QUORUM,
@@ -24,9 +24,10 @@ struct outcome {
     int command_signal; /* 0: none */
 };
 
-/* What an exit status of ours says; `conflict` is the one for a lock held by another. */
+/* The outcome for one of redlock's exit statuses; `conflict` is the status for a lock that another
+ * client holds. */
 enum outcome_kind outcome_of_exit(int status, int conflict);
-/* Writes the one-line JSON; a plain file is replaced in full or not at all. 0, or -1 after a
+/* Writes the one-line JSON; a plain file is replaced completely or not at all. 0, or -1 after a
  * message. */
 int outcome_write(const struct outcome *outcome, const char *path);
 

@@ -19,7 +19,7 @@ static bool in_colour(void) {
     return isatty(STDOUT_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0;
 }
 
-/* Broken between words; servers' texts may hold anything. */
+/* Wrapped between words; servers' texts may contain anything. */
 static void print_wrapped(const char *text) {
     char clean[1600];
     printable(clean, sizeof clean, text, strlen(text));

@@ -16,8 +16,8 @@ int program_run(const struct command *command, int argc, char **argv) {
     struct settings settings;
     settings_init(&settings);
     char config_error[1024] = "";
-    /* The command line comes last, and its mistakes and --help are told first. `up` and `gate` need
-     * no nodes, and `bench` loads only servers that were named to it. */
+    /* The command line comes last, but its mistakes and --help are reported first. `up` and `gate`
+     * need no nodes, and `bench` loads only servers that were named to it. */
     const unsigned without_file = COMMAND_UP | COMMAND_GATE | COMMAND_BENCH;
     if ((command->bit & without_file) == 0)
         config_load(&settings, config_error, sizeof config_error);
@@ -38,8 +38,9 @@ int program_run(const struct command *command, int argc, char **argv) {
     return status;
 }
 
-/* A connection or a message must not land on a number that our caller left closed. Reading or
- * writing there fails as before, and the commands that we start find it closed as we did. */
+/* A connection or a message must not get a descriptor number that the caller left closed. Reading
+ * or writing there fails as before, and commands that this process starts find it closed as well.
+ */
 static void fill_standard_descriptors(void) {
     while (true) {
         int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -14,8 +14,8 @@
 
 #define AGAIN_AFTER (10000 * MS)
 
-/* Signals are else read from a descriptor, lest a handler find something half done. Here the
- * library's word is that the process may end at any moment: whoever runs the command again finishes
+/* Other commands read signals from a descriptor, so that no handler finds something half done. Here
+ * the library promises that the process may end at any time: the next run of the command finishes
  * what it finds. */
 static void interrupted(int signal) {
     static const char text[] = "redlock: interrupted; nothing is broken: run it again to finish\n";
@@ -24,7 +24,7 @@ static void interrupted(int signal) {
     _exit(EXIT_BY_SIGNAL + signal);
 }
 
-/* What only looks ends by the signal, but on a line of its own. */
+/* A command that only looks ends by the signal, but on a line of its own. */
 static void stopped(int signal) {
     end_passing_from_handler();
     raise(signal);
@@ -34,7 +34,7 @@ static void handle_signals(void (*handler)(int)) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         struct sigaction old, action = {.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
-        /* nohup(1) has its reasons. */
+        /* nohup(1) ignores HUP on purpose. */
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
         sigaction(signals[i], &action, NULL);
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What is shown while a change of the quorum takes its time, and how it ends when somebody has no
- * patience.
+ * The progress of a membership change, and the message when the user interrupts it.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -15,10 +14,10 @@ struct progress {
     int64_t reported_at;
 };
 
-/* `changes`: from here on a signal ends the process with a word on how to go on. */
+/* `changes`: from here on, a signal ends the process with a message that says how to continue. */
 void progress_begin(struct progress *progress, bool verbose, bool changes);
-/* A redlock_progress_fn: on a terminal a line that is rewritten; elsewhere, with -v, a line for
- * each new thing. */
+/* A redlock_progress_fn: on a terminal it rewrites one line; elsewhere, with -v, it writes a line
+ * for each new step. */
 void progress_report(void *progress, const char *text, int64_t left_ms);
 void progress_end(void);
 

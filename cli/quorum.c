@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * quorum: the operator's commands on the members of a guarded quorum. Each says what it sees and
- * what it will do, asks, and finishes what an interrupted one has left.
+ * quorum: the operator's commands on the members of a guarded quorum. Each one shows what it finds
+ * and what it will do, asks, and finishes what an interrupted command has left.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,7 @@
 #include "nearest.h"
 #include "progress.h"
 
-/* A node that is added is intact ttl_max after it was registered; drift and a busy machine add to
- * that. */
+/* An added node is intact ttl_max after it was registered; drift and a busy machine add to that. */
 #define NEW_MEMBER_WITHIN_MS(ttl_max_ms) (3 * (ttl_max_ms) + 15000)
 
 enum { EXIT_DEGRADED = 1, EXIT_DECLINED = 1 };
@@ -69,7 +68,7 @@ static int act_status(struct task *task, char **operands) {
     (void)operands;
     const int64_t wait_ms = task->settings->await_ms;
     task->settings->only_looks =
-        wait_ms == WAIT_UNSET; /* who waits for nodes to come back also helps */
+        wait_ms == WAIT_UNSET; /* a user that waits for nodes to come back also helps */
     int status = open_and_peek(task);
     if (status == 0 && wait_ms != WAIT_UNSET) {
         int64_t until = wait_ms == REDLOCK_WAIT_FOREVER ? NEVER : now_ns() + wait_ms * MS;
@@ -122,7 +121,7 @@ static int failure(struct task *task, int result, const struct redlock_error *er
     }
 }
 
-/* As shell code; a password is not ours to print. */
+/* As shell code; a password must not be printed. */
 static int print_nodes(struct task *task) {
     char *nodes = membership_nodes(&task->session, &task->membership);
     if (nodes == NULL) return EXIT_SYSTEM;
@@ -148,7 +147,7 @@ static int finish(struct task *task, const char *what) {
 
 /* ---- init --------------------------------------------------------------------------------- */
 
-/* A quorum that works, and is what was asked for. */
+/* The quorum works, and has the requested settings. */
 static bool is_made_already(struct task *task) {
     const struct membership *membership = &task->membership;
     if (membership->state > MEMBERSHIP_DEGRADED || task->settings->floor != 0) return false;
@@ -164,7 +163,7 @@ static bool is_made_already(struct task *task) {
 
 static int64_t longest(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* What is known here of how long locks of before may last; 0: nothing. The library looks at every
+/* The known bound on the remaining time of earlier locks; 0: unknown. The library checks every
  * record itself. */
 static int64_t known_ttl_max(const struct task *task) {
     int64_t given = longest(task->settings->ttl_max_ms, task->settings->config_ttl_max_ms);
@@ -237,8 +236,8 @@ static int act_init(struct task *task, char **operands) {
         announce_init(task);
     }
     if ((status = confirm(task)) != 0) return status;
-    /* Somebody has read how long it waits, and said yes; with --yes nobody has, and the library
-     * refuses. */
+    /* A user has read how long it waits, and agreed. With --yes there is no such user, and the
+     * library refuses. */
     if (!task->settings->yes && known_ttl_max(task) == 0)
         task->options.ttl_ms_max = REDLOCK_QUORUM_TTL_MS_MAX;
     progress_begin(&task->progress, task->settings->verbose, true);
@@ -255,7 +254,7 @@ static int act_init(struct task *task, char **operands) {
 
 /* ---- one change --------------------------------------------------------------------------- */
 
-/* Locks can be had, and the change be finished, only if enough of the members that then are stay
+/* Locks can be acquired, and the change can be finished, only if enough of the future members stay
  * intact. 0, or the exit status after a message. */
 static int enough_after(const struct membership *membership, size_t members, size_t intact) {
     const size_t needed = quorum_of(members);
@@ -280,8 +279,8 @@ static int add_node(struct task *task, size_t node) {
     return result == REDLOCK_OK ? 0 : failure(task, result, &error);
 }
 
-/* A server that was a member once keeps its old record. An add that was interrupted has made it a
- * member again on the others and not there: it is added once more. */
+/* A server that was a member before keeps its old record. An interrupted add has made it a member
+ * again on the other nodes but not on itself: it is added once more. */
 static int give_place(struct task *task, size_t node) {
     struct redlock_node_status status = {.size = sizeof status};
     if (redlock_client_node(task->session.client, node, &status) != REDLOCK_OK) return 0;
@@ -296,13 +295,13 @@ static int remove_member(struct task *task, const char *id) {
     return result == REDLOCK_OK ? 0 : failure(task, result, &error);
 }
 
-/* What was begun is finished by any change: here by the removal of whom is gone already. 0, or the
+/* Any change finishes an earlier one: here the removal of a member that is gone already. 0, or the
  * exit status. */
 static int settle(struct task *task, const char *name) {
     struct redlock_node_status status = {.size = sizeof status};
     struct redlock_error error;
     size_t node;
-    const char *id = "ffffffffffffffff"; /* nobody's, where nobody knows */
+    const char *id = "ffffffffffffffff"; /* an id that no node has, if the id is not known */
     bool listed = list_has(task->session.nodes, name, &node);
     if (listed && redlock_client_node(task->session.client, node, &status) == REDLOCK_OK &&
         status.node_id[0] != '\0') {
@@ -316,7 +315,7 @@ static int settle(struct task *task, const char *name) {
     return failure(task, result, &error);
 }
 
-/* A member that was added votes when it has waited. */
+/* An added member votes after it has waited. */
 static int await_member(struct task *task, const char *url) {
     int status = membership_peek(&task->session, &task->membership);
     int at = member_named(&task->session, &task->membership, url);
@@ -335,9 +334,8 @@ static int await_member(struct task *task, const char *url) {
     return EXIT_NO_QUORUM;
 }
 
-/* The nodes of this client, and the new one behind them unless it is listed already: its index. 0,
- * or the exit status.
- */
+/* The nodes of this client, and the new one behind them unless the list has it: its index. 0, or
+ * the exit status. */
 static int list_with(struct task *task, const char *url, size_t *node) {
     const char *nodes = find_nodes(task->settings);
     char *joined = NULL;
@@ -410,14 +408,15 @@ static int act_remove(struct task *task, char **operands) {
 /* ---- replace: one add and one remove ------------------------------------------------------- */
 
 struct replacement {
-    const char *old_name, *url; /* of the new one */
+    const char *old_name, *url; /* of the new member */
     size_t node;
-    int old_at, new_at; /* -1: no member */
+    int old_at, new_at; /* -1: not a member */
     bool adds_first;
 };
 
-/* With all members up, the new one comes first. But a dead member is not kept while there is one
- * more to be outvoted: of three with one dead, four would need three. */
+/* If all members are up, the add comes first. If a member is dead, the remove comes first, so that
+ * the quorum does not grow while it has a dead member: of three with one dead, four would need
+ * three. */
 static int plan_replacement(struct task *task, struct replacement *plan) {
     const struct membership *membership = &task->membership;
     plan->url = node_url(&task->session, plan->node);
@@ -523,7 +522,7 @@ static const struct action *find_action(const char *name) {
     return NULL;
 }
 
-/* An option that would do nothing is a misunderstanding. */
+/* An option without an effect is a misunderstanding. */
 static bool options_fit(const struct settings *settings, const struct action *action) {
     const char *only = NULL, *of = "init";
     if (settings->ttl_max_ms != 0) only = "--ttl-max";

@@ -38,9 +38,8 @@ int note_read(int socket, struct note *note) {
     ssize_t got;
     do {
         got = recv(socket, note, sizeof *note, MSG_DONTWAIT);
-    } while (got < 0 &&
-             errno ==
-                 ECONNRESET); /* it left some of ours unread; its own last notes come after that */
+        /* the holder left some of our notes unread; its own last notes come after that */
+    } while (got < 0 && errno == ECONNRESET);
     if (got == (ssize_t)sizeof *note) return 1;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     return -1;
@@ -51,7 +50,7 @@ struct front {
     struct terminal terminal;
     int socket, signal_fd;
     pid_t holder, group; /* group 0: the command does not run */
-    int stopped_by;      /* the command; 0: not, or our job with it */
+    int stopped_by;      /* the signal; 0: neither the command nor this job is stopped */
     bool holder_gone, socket_closed, has_result, start_reported, passed_interrupt, lent_once;
     struct outcome outcome;
 };
@@ -65,7 +64,7 @@ static void continue_command(struct front *front) {
 static void on_signal(struct front *front, int signal) {
     switch (signal) {
     case SIGCHLD:
-        /* Orphans come to us when the holder is gone. */
+        /* Orphans become children of this process when the holder has died. */
         for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) > 0;) {
             if (pid == front->holder) front->holder_gone = true;
         }
@@ -73,8 +72,8 @@ static void on_signal(struct front *front, int signal) {
     case SIGCONT: continue_command(front); break;
     case SIGTSTP:
         if (front->group == 0) {
-            raise(
-                SIGSTOP); /* ^Z while waiting: the command is not started before the job goes on */
+            /* Z while waiting: the command does not start before the job continues */
+            raise(SIGSTOP);
         } else {
             note_send(front->socket, NOTE_SIGNAL, SIGTSTP, NULL);
         }
@@ -89,7 +88,7 @@ static void on_signal(struct front *front, int signal) {
 static void on_note(struct front *front, const struct note *note) {
     switch (note->kind) {
     case NOTE_TAKEN:
-        /* The command takes the terminal itself, before it runs; we learn of its group only
+        /* The command takes the terminal itself, before it runs; the front learns its group only
          * afterwards. */
         front->terminal.lent = terminal_is_ours(&front->terminal);
         front->lent_once = front->terminal.lent;
@@ -133,8 +132,8 @@ static void follow(struct front *front) {
     while (!front->socket_closed && note_read(front->socket, &note) > 0) on_note(front, &note);
 }
 
-/* Somebody killed the holder. The command died with it, by PDEATHSIG; the rest of its group is
- * ended here. */
+/* Another process killed the holder. The command died with it, by PDEATHSIG; the front ends the
+ * rest of its group here. */
 static void end_orphans(struct front *front) {
     for (int i = 0; i < 400 && group_lives(front->group); i++) {
         group_signal(front->group, SIGKILL);
@@ -155,8 +154,9 @@ static void end_orphans(struct front *front) {
         .kind = OUTCOME_LOST, .exit = EXIT_LOST, .command_status = -1, .command_signal = SIGKILL};
 }
 
-/* ^C went to the command's group alone. A script that called us must see it as well, or it would go
- * on with its next line: so it is told to our whole job, as the terminal would have done. */
+/* ^C went to the command's group alone. A script that called redlock must see it as well, or it
+ * would continue with its next line: so it is sent to the whole job, as the terminal would have
+ * done. */
 static void share_interrupt(const struct front *front) {
     if (!front->lent_once || front->passed_interrupt) return;
     if (front->outcome.kind != OUTCOME_COMMAND || front->outcome.command_signal != SIGINT) return;

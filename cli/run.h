@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `redlock run` is three processes. The front is what the shell started: it passes signals on,
- * lends the terminal and returns the status. The holder, in a process group of its own so that
- * neither ^C nor ^Z reaches it, takes the lock, renews it, and is parent of the command. Front and
- * holder see each other die: the socket between them closes.
+ * `redlock run` is three processes: the front, the holder and the command. The shell starts the
+ * front, which passes signals on, lends the terminal and returns the status. The holder takes the
+ * lock, renews it, and is the parent of the command. It has a process group of its own, so that
+ * neither ^C nor ^Z reaches it. Front and holder notice each other's death, because the socket
+ * between them closes.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
@@ -15,13 +16,14 @@
 #include "signals.h"
 
 enum note_kind {
-    NOTE_TAKEN,   /* to the front: the lock is ours; shall the command start? */
-    NOTE_STARTED, /* to the front: value is its process group */
-    NOTE_STOPPED, /* to the front: value is the signal that stopped it */
+    NOTE_TAKEN,   /* to the front: the lock is taken; may the command start? */
+    NOTE_STARTED, /* to the front: value is the command's process group */
+    NOTE_STOPPED, /* to the front: value is the signal that stopped the command */
     NOTE_RESULT,  /* to the front: outcome */
-    NOTE_START,   /* to the holder: value 1 lends the terminal. A job stopped while waiting does not
-                     answer */
-    NOTE_SIGNAL   /* to the holder: value is for the command */
+    /* to the holder: value 1 lends the terminal. A job that is stopped while it waits does not
+     * answer */
+    NOTE_START,
+    NOTE_SIGNAL /* to the holder: value is a signal for the command */
 };
 
 struct note {
@@ -30,9 +32,9 @@ struct note {
     struct outcome outcome;
 };
 
-/* A result is waited for; the others are dropped when the other side does not read. */
+/* Waits to send a result; other notes are dropped when the other side does not read. */
 int note_send(int socket, enum note_kind kind, int value, const struct outcome *outcome);
-/* 1: a note; 0: none yet; -1: the other side is gone. */
+/* 1: a note; 0: none yet; -1: the other side has closed the socket. */
 int note_read(int socket, struct note *note);
 
 struct run_plan {
@@ -46,7 +48,7 @@ struct run_plan {
     int terminal; /* -1: none */
 };
 
-/* The holder's whole life; returns what to exit with. */
+/* The holder's main function; returns its exit status. */
 int holder_main(const struct run_plan *plan);
 
 #endif

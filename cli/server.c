@@ -73,7 +73,7 @@ bool server_listens(const struct server *server) {
     return listens;
 }
 
-/* What is on its standard input is read as its configuration, first of all. */
+/* The server reads its standard input as its configuration, before anything else. */
 static _Noreturn void become(const struct server *server, const char *program, int config,
                              pid_t group, pid_t parent) {
     char port[16];
@@ -100,7 +100,7 @@ static _Noreturn void become(const struct server *server, const char *program, i
     setpgid(0, group);
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= 2; fd++) dup2(fd == 0 ? config : null, fd);
-    close_range(3, ~0U, 0); /* descriptors our caller left open are not a server's to hold */
+    close_range(3, ~0U, 0); /* a server must not hold descriptors that the caller left open */
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

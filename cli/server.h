@@ -17,22 +17,22 @@ struct server {
     pid_t pid;       /* 0: not running */
     int port;
     int reserved;     /* a socket bound to the port until the server takes it; -1 */
-    int64_t start_at; /* CLOCK_BOOTTIME ns of its restart; INT64_MAX: none is planned */
+    int64_t start_at; /* CLOCK_BOOTTIME ns of its restart; INT64_MAX: no restart is planned */
     unsigned tries;
     char directory[PATH_MAX];
 };
 
-/* The program: `named`, or the first of redis-server and valkey-server in PATH. 0, or -1 after a
- * message. */
+/* Finds the program: `named`, or the first of redis-server and valkey-server in PATH. 0, or -1
+ * after a message. */
 int server_find_program(const char *named, char *program, size_t size);
-/* Takes a loopback port that the kernel gives. 0, or -1 after a message. */
+/* Reserves a free loopback port, which the kernel chooses. 0, or -1 after a message. */
 int server_reserve_port(struct server *server);
-/* Starts it in `group`, dying with us, for clients that know the password. 0, or -1 after a
- * message. */
+/* Starts the server in `group`, for clients that know the password. It dies with this process. 0,
+ * or -1 after a message. */
 int server_start(struct server *server, const char *program, const char *password, pid_t group);
-/* Whether somebody accepts connections on its port. */
+/* Whether a process accepts connections on its port. */
 bool server_listens(const struct server *server);
-/* The last lines of its log, to standard error. */
+/* Prints the last lines of its log to standard error. */
 void server_show_log(const struct server *server);
 
 #endif

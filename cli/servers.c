@@ -49,7 +49,7 @@ static int reserve_ports(struct servers *servers) {
         servers->list[i] =
             (struct server){.number = (unsigned)i + 1, .reserved = -1, .start_at = NEVER};
     }
-    /* All are held before any is let go: else the kernel might give one twice. */
+    /* All are reserved before any is released: else the kernel might give one twice. */
     for (size_t i = 0; i < servers->count; i++) {
         struct server *server = &servers->list[i];
         int length = snprintf(server->directory, sizeof server->directory, "%s/node-%u",
@@ -83,7 +83,8 @@ static void server_died(struct servers *servers, struct server *server, int stat
              after >= 0 ? duration_text(delay, sizeof delay, after) : "");
 }
 
-/* While starting: a port may have been snatched between our bind and the server's. */
+/* While starting: another process may have taken a port between the reservation and the server's
+ * bind. */
 static int replace_dead(struct servers *servers) {
     for (size_t i = 0; i < servers->count; i++) {
         struct server *server = &servers->list[i];
@@ -119,7 +120,7 @@ static struct redlock_client *open_client(const struct servers *servers, int mod
     return NULL;
 }
 
-/* A port that accepts is not yet a server that answers as a client wants it. */
+/* A port that accepts does not prove that the server answers yet. */
 static int all_answer(struct servers *servers) {
     struct redlock_client *client = open_client(servers, REDLOCK_MODE_CLASSIC);
     if (client == NULL) return -1;
@@ -155,7 +156,7 @@ static int read_quorum_id(struct servers *servers, struct redlock_client *client
     return result;
 }
 
-/* They were made a moment ago, in directories that were empty: nobody ever held a lock there. */
+/* The servers are new, in directories that were empty: no client ever held a lock there. */
 static int make_quorum(struct servers *servers) {
     if (servers->mode != REDLOCK_MODE_GUARDED) return 0;
     struct redlock_quorum_options options;
@@ -192,7 +193,7 @@ void servers_stop(struct servers *servers) {
         if (server->reserved >= 0) close(server->reserved);
         if (server->pid == 0) continue;
         kill(server->pid, SIGTERM);
-        kill(server->pid, SIGCONT); /* somebody may have stopped it, to see what happens */
+        kill(server->pid, SIGCONT); /* it may have been stopped for a test */
     }
     for (size_t i = 0; i < servers->count; i++) {
         struct server *server = &servers->list[i];

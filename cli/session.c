@@ -74,7 +74,7 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
     return -1;
 }
 
-/* What is said for one command and would do nothing is a misunderstanding. */
+/* A setting given for one command that has no effect there is a misunderstanding. */
 static int check_guarded_only(const struct session *session) {
     const struct settings *settings = session->settings;
     const char *option = settings->confirm              ? "--confirm"
@@ -151,7 +151,7 @@ void session_connect(struct session *session) {
     for (int64_t now = now_ns(); now < until; now = now_ns()) {
         int ready = redlock_client_wait_ready(session->client, slice_ms);
         if (ready < 0 || ready == count || now_ns() < now + slice_ms * MS)
-            return; /* sooner than asked: all is settled */
+            return; /* sooner than asked: all nodes are settled */
         if (ready >= quorum && majority_since == NEVER) majority_since = now;
         if (majority_since != NEVER && now - majority_since >= straggler_ms * MS) return;
     }
@@ -209,8 +209,8 @@ const char *node_url(struct session *session, size_t node) {
     return status.url;
 }
 
-/* What the node said, and what is known beside it. Why a node does not vote is a sentence of its
- * own. */
+/* The answer of the node, and what is known in addition. The reason why a node does not vote is a
+ * sentence of its own. */
 static void reason_text(int verdict, const char *detail, char *out, size_t size) {
     bool sentence = verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN ||
                     verdict == REDLOCK_VERDICT_NO_RECORD || verdict == REDLOCK_VERDICT_GUARDED;
@@ -223,18 +223,17 @@ static void reason_text(int verdict, const char *detail, char *out, size_t size)
     }
 }
 
-/* An attempt asks only nodes that are connected: of the others the connection knows better. */
+/* An attempt asks only connected nodes: for the others, the connection knows the reason. */
 static int node_verdict(struct session *session, size_t node, int verdict, char *reason,
                         size_t size) {
     struct redlock_node_status status = {.size = sizeof status};
     reason_text(verdict, "", reason, size);
     if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return verdict;
     bool unasked = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_CONNECTING;
-    /* A node that is ready and has not answered when the others had decided has said nothing
-     * yet. */
+    /* A ready node that had not answered when the others decided has no verdict yet. */
     if (unasked && status.verdict != REDLOCK_VERDICT_GRANTED) verdict = status.verdict;
     if (status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
-    /* Where too few vote, those that would are not asked. */
+    /* If too few nodes vote, those that would vote are not asked. */
     if (verdict == REDLOCK_VERDICT_NONE && session->mode == REDLOCK_MODE_GUARDED) {
         snprintf(reason, size, "intact");
         return verdict;
@@ -244,7 +243,7 @@ static int node_verdict(struct session *session, size_t node, int verdict, char 
     return verdict;
 }
 
-/* Says nothing when `speak` is false, and still tells whether a password was refused. */
+/* Prints nothing when `speak` is false, but still returns whether a password was refused. */
 static bool report_nodes(struct session *session, const int *verdicts, size_t count, bool speak) {
     bool auth = false;
     for (size_t i = 0; i < count; i++) {
@@ -257,7 +256,8 @@ static bool report_nodes(struct session *session, const int *verdicts, size_t co
     return auth;
 }
 
-/* A TTL is the caller's word, wherever it stands; how long the quorum allows is the servers'. */
+/* The TTL comes from the caller, wherever it is set; the servers decide how long the quorum allows.
+ */
 static void report_ttl_max(struct session *session) {
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
@@ -306,7 +306,7 @@ static void report_quorums(struct session *session) {
     }
 }
 
-/* That too few nodes vote has a cause that waiting does not cure: what is configured is wrong. */
+/* Too few nodes may vote because the configuration is wrong, which waiting does not cure. */
 static int cause_of(struct session *session, int result) {
     if (result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED) return result;
     if (session->mode == REDLOCK_MODE_AUTO && any_verdict(session, REDLOCK_VERDICT_GUARDED))

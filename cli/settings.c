@@ -250,7 +250,7 @@ SETTER(set_mode) {
     return 0;
 }
 
-/* Of servers of our own, which are what they are made. */
+/* For servers that the command starts itself, whose settings are known. */
 SETTER(set_up_mode) {
     int mode = mode_named(value);
     if (mode == MODE_UNSET || mode == REDLOCK_MODE_AUTO) {
@@ -279,7 +279,7 @@ SETTER(set_allow_replicas) {
     return 0;
 }
 
-/* Of one node: single is not a mode of the library's. */
+/* For one node: the library has no mode called single. */
 SETTER(set_bench_mode) {
     if (strcmp(value, "single") == 0) {
         s->mode = REDLOCK_MODE_CLASSIC;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a command is to do: defaults, then the configuration file, then the command line. One table
- * describes every option: its names, which commands take it, whether the file may set it, and its
- * line in --help.
+ * The settings of a command: defaults, then the configuration file, then the command line. One
+ * table describes every option: its names, the commands that take it, whether the file may set it,
+ * and its line in --help.
  */
 #ifndef CLI_SETTINGS_H
 #define CLI_SETTINGS_H
@@ -32,7 +32,7 @@ enum command_bit {
 struct settings {
     char *nodes;         /* -N, joined by commas; NULL: none given */
     char *config_nodes;  /* `nodes =` of the file */
-    char *quorum;        /* the id that is pinned; NULL: none */
+    char *quorum;        /* the pinned id; NULL: none */
     char *config_quorum; /* `quorum =` of the file */
     char *prefix, *owner;
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
@@ -40,7 +40,8 @@ struct settings {
     char *dir, *server;
     char *only, *plot;
     char *listen, *password_file,
-        *metrics; /* serve: where, joined by commas; by which password; for Prometheus */
+        /* serve: addresses, joined by commas; the password file; the address for Prometheus */
+        *metrics;
     int64_t ttl_ms;
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */
     int64_t node_timeout_ms, connect_timeout_ms;
@@ -50,28 +51,29 @@ struct settings {
     int64_t conflict_exit_code, count;
     int64_t fence; /* 0: not given */
     int64_t samples;
-    int64_t pairs, seconds_ms, held; /* bench: how often, how long, how many locks at once, ... */
-    int64_t ttls;                    /* ... and with how many different TTLs */
-    int64_t watch_ms;                /* 0: once */
+    /* bench: how many pairs, how long, how many locks at once, ... */
+    int64_t pairs, seconds_ms, held;
+    int64_t ttls;     /* ... and with how many different TTLs */
+    int64_t watch_ms; /* 0: once */
     int64_t socket_mode, connections, lock_memory_mib, client_memory_mib; /* serve */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */
     int config_mode;           /* `mode =` of the file */
-    int allow_replicas;        /* -1: not said */
+    int allow_replicas;        /* -1: not given */
     int config_allow_replicas; /* `allow-replicas =` of the file */
     int64_t ttl_max_ms, floor; /* 0: not given */
     int64_t config_ttl_max_ms; /* `ttl-max =` of the file; 0: none */
-    int64_t await_ms;          /* until all members are intact. WAIT_UNSET: do not wait */
+    int64_t await_ms;          /* wait until all members are intact. WAIT_UNSET: do not wait */
     bool confirm, never_used, yes;
     bool busy_poll;  /* serve */
     int scripts;     /* serve: enum serve_scripts */
-    bool only_looks; /* not an option: the command leaves it to others to bring nodes back */
+    bool only_looks; /* not an option: the command never recovers nodes itself */
     bool on_lost_ignore, quiet, verbose, json, tokens, list, help;
 };
 
 void settings_init(struct settings *settings);
 void settings_free(struct settings *settings);
 
-/* --fence as text, from elsewhere. 0, or -1 with the reason. */
+/* --fence as text, from another source. 0, or -1 with the reason. */
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size);
 /* "auto", "classic", "guarded". */
 const char *mode_name(int mode);
@@ -82,10 +84,10 @@ bool is_quorum_id(const char *text);
 struct option_entry {
     const char *name;     /* without dashes; also the key in the file */
     int letter;           /* 0: none */
-    const char *argument; /* NULL: a flag; "[VALUE]": may be left out */
+    const char *argument; /* NULL: a flag; "[VALUE]": optional */
     unsigned commands;
     bool in_file;
-    /* 0, or -1 with the reason. `value` is NULL for a flag, and where it was left out. */
+    /* 0, or -1 with the reason. `value` is NULL for a flag, and where the argument was left out. */
     int (*set)(struct settings *settings, const char *value, char *error, size_t error_size);
     const char *help;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * show: each node's holder and what its majority says, of our locks and of anybody's `SET key token
- * NX PX ttl`.
+ * show: each node's holder and the decision of the majority, for our locks and for any `SET key
+ * token NX PX ttl`.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -20,8 +20,8 @@
 
 #define HEAD_BYTES 8
 
-/* A token is what proves a lock to be one's own: never whole unless asked for, and of a short one
- * less than half. */
+/* A token proves ownership of a lock: it is never printed whole unless the user asks, and of a
+ * short one less than half. */
 static char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
     size_t shown = view->token_bytes;
     if (!whole) shown = shown / 2 < HEAD_BYTES ? shown / 2 : HEAD_BYTES;
@@ -144,8 +144,8 @@ static json_t *resource_json(struct session *session, const char *resource, size
     return object;
 }
 
-/* What a node holds that does not vote is nobody's lock. Returns how many others said what they
- * hold. */
+/* A key on a node that does not vote is not a lock. Returns how many other nodes reported their
+ * key. */
 static size_t count_voters(struct session *session, struct redlock_view *views, size_t count) {
     size_t reported = 0;
     for (size_t i = 0; i < count; i++) {
@@ -216,7 +216,7 @@ static int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_
     return order != 0 ? order : a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
 }
 
-/* Kept in order, each once: every node tells its own keys. */
+/* Kept in order, each once: every node reports its own keys. */
 static void add_found(void *context, const void *resource, size_t bytes) {
     struct found *found = context;
     size_t low = 0, high = found->count;
@@ -251,7 +251,7 @@ static void add_found(void *context, const void *resource, size_t bytes) {
     found->count++;
 }
 
-/* The others are enough; but what this node alone holds is not in the list. */
+/* The others are enough; but the list lacks what only this node holds. */
 static void report_left_out(struct session *session) {
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
         struct redlock_node_status status = {.size = sizeof status};

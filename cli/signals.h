@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Signals are read from a descriptor, in a loop, and never handled asynchronously: there is no
- * moment at which a handler could find a lock half taken. What the process inherited is kept, for
- * the commands it starts.
+ * The main loop reads signals from a descriptor and never handles them asynchronously, so no
+ * handler can run while a lock is half taken. The inherited signal state is kept, for the commands
+ * that this process starts.
  */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
@@ -12,20 +12,21 @@
 struct inherited_signals {
     sigset_t mask;
     struct sigaction pipe, file_size, child;
-    sigset_t
-        watched; /* not what our caller ignores, as nohup(1) does with HUP: that stays ignored */
+    /* without the signals that the parent ignores, as nohup(1) does with HUP: they stay ignored */
+    sigset_t watched;
 };
 
-/* Blocks all that is passed on or waited for, SIGPIPE and SIGXFSZ ignored, SIGCHLD as by default (a
- * shell that ignored it would have taken our children's status away). */
+/* Blocks every signal that is passed on or waited for, ignores SIGPIPE and SIGXFSZ, and sets
+ * SIGCHLD to its default: a shell that ignored it would have discarded the status of our children.
+ */
 void signals_take(struct inherited_signals *inherited);
-/* For a child about to exec: everything as it was before signals_take(). Async-signal-safe. */
+/* For a child before exec: restores the state before signals_take(). Async-signal-safe. */
 void signals_restore(const struct inherited_signals *inherited);
-/* A signalfd(2) of what signals_take() blocked; -1 after a message. */
+/* A signalfd(2) of the signals that signals_take() blocked; -1 after a message. */
 int signals_open(const struct inherited_signals *inherited);
-/* The next signal, 0 when there is none. */
+/* Returns the next signal, 0 when there is none. */
 int signals_next(int fd);
-/* Of TERM, INT, HUP, QUIT, USR1, USR2: those a command is passed. */
+/* Whether it is one of TERM, INT, HUP, QUIT, USR1, USR2, which are passed to a command. */
 int signal_is_passed_on(int signal);
 
 #endif

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 void terminal_open(struct terminal *terminal) {
-    /* Not standard input: that may be a pipe or a file while the job is in a terminal all the
-     * same. */
+    /* Not standard input: that may be a pipe or a file although the job has a terminal. */
     *terminal = (struct terminal){.fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)};
 }
 
@@ -32,7 +31,7 @@ void terminal_take(struct terminal *terminal, pid_t group) {
     terminal->lent = false;
 }
 
-/* Blocked signals do not stop: lets this one through for a moment, with its default action. */
+/* Blocked signals do not stop a process: lets this one through briefly, with its default action. */
 static void stop_by(int signal) {
     sigset_t one, before;
     struct sigaction plain = {.sa_handler = SIG_DFL}, old;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * up: a local quorum of real servers, for a command or until ^C, and nothing left of it afterwards.
+ * up: a local quorum of real servers, for a command or until ^C; it removes everything afterwards.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -143,11 +143,11 @@ static void on_signal(struct up *up, int signal) {
         continue_command(up);
     } else if (signal == SIGTSTP) {
         if (up->child > 0) group_signal(up->child, SIGTSTP);
-        if (up->child == 0) raise(SIGSTOP); /* the servers are in another group and serve on */
+        if (up->child == 0) raise(SIGSTOP); /* the servers are in another group and continue */
     } else {
         up->ended_by = signal;
         group_signal(up->child, signal);
-        /* ^C is the command's own affair; who sends TERM or HUP wants an end of it all. */
+        /* ^C is for the command itself; TERM or HUP ends everything. */
         if (up->child > 0 && (signal == SIGTERM || signal == SIGHUP) && up->kill_at == NEVER) {
             up->kill_at = now_ns() + up->settings->kill_after_ms * MS;
             group_signal(up->child, SIGCONT);
@@ -180,7 +180,7 @@ static void serve(struct up *up) {
     }
 }
 
-/* What the command left in its group goes with it. */
+/* Ends the processes that the command left in its group. */
 static void end_group(struct up *up) {
     if (up->child == 0) return;
     const int64_t kill_at = now_ns() + up->settings->kill_after_ms * MS,

@@ -75,7 +75,7 @@ char *owner_text(const struct redlock_view *view, char *out, size_t size) {
     return printable(out, size, view->token + head, view->token_bytes - head);
 }
 
-/* That keys can be read says nothing of whether nodes vote: in guarded mode their records do. */
+/* Readable keys do not prove that nodes vote: in guarded mode their records do. */
 static bool report_no_quorum(struct session *session, struct redlock_lock *lock,
                              const char *resource) {
     struct membership membership;
@@ -95,7 +95,7 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
     int result =
         redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
     struct majority majority = majority_of(views, redlock_client_nodes(session->client));
-    /* Looking took its time, and the lock may have come. */
+    /* The peek took time, and the lock may have been acquired meanwhile. */
     if (redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return false;
     if (result == REDLOCK_NO_QUORUM) {
         session_unseen(session, views, resource, result);

@@ -24,7 +24,7 @@ bool address_read(const char *text, struct address *address) {
         text++;
         bytes -= 2;
     } else if (memchr(text, ':', bytes) != NULL) {
-        return false; /* an IPv6 address wants its brackets */
+        return false; /* an IPv6 address needs its brackets */
     }
     if (bytes == 0 || bytes >= sizeof address->host) return false;
     memcpy(address->host, text, bytes);

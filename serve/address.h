@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * HOST:PORT, [HOST]:PORT.
+ * Reads the addresses of options: HOST:PORT and [HOST]:PORT.
  */
 #ifndef SERVE_ADDRESS_H
 #define SERVE_ADDRESS_H
@@ -18,10 +18,10 @@ struct address {
 };
 
 bool address_read(const char *text, struct address *address);
-/* NULL, or why not. What was found is freed by freeaddrinfo(3). */
+/* Returns NULL, or the reason for the failure. The caller frees *found with freeaddrinfo(3). */
 const char *address_find(const struct address *address, struct addrinfo **found);
 bool address_is_loopback(const struct sockaddr *address);
-/* For people; returns `out`. */
+/* Writes the address as text for people; returns `out`. */
 char *address_text(const struct sockaddr *address, char *out, size_t size);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A subscription stands in two lists: its connection's, which is short, and that of its channel or
- * pattern, which is found by its text. Patterns are found by what stands before their first
- * wildcard; so a notification is compared with those only whose beginning is the channel's.
+ * A subscription is in two lists: the short one of its connection, and that of its channel or
+ * pattern, which is found by its text. Patterns are found by the bytes before their first wildcard.
+ * A notification is therefore compared only with patterns that begin like the channel.
  */
 #include "channel.h"
 
@@ -14,10 +14,10 @@
 #include "gateway.h"
 #include "pattern.h"
 
-/* A channel, or a pattern, that somebody listens to. */
+/* A channel or a pattern that has a subscriber. */
 struct channel {
     bool is_pattern;
-    struct script_bytes name; /* behind the struct */
+    struct script_bytes name; /* stored behind the struct */
     TAILQ_HEAD(listeners, subscription) listeners;
     /* of a pattern: */
     struct prefix *prefix;
@@ -26,7 +26,7 @@ struct channel {
 };
 
 struct prefix {
-    struct script_bytes text; /* behind the struct */
+    struct script_bytes text; /* stored behind the struct */
     LIST_HEAD(patterns, channel) patterns;
 };
 
@@ -151,7 +151,7 @@ static struct subscription *find(const struct connection *connection, struct scr
     return one;
 }
 
-/* Each is charged with all of it, also where others listen to the same. */
+/* Each subscriber is charged with all of it, even if others share it. */
 static size_t weight(const struct channel *channel) {
     return sizeof(struct subscription) + sizeof *channel + sizeof *channel->prefix +
            2 * channel->name.bytes;
@@ -238,8 +238,9 @@ static void send_to(const struct subscription *one, struct script_bytes name,
     const struct channel *channel = one->channel;
     struct connection *connection = one->connection;
     if (!connection_may_write(connection)) {
-        connection->missed = true; /* it is closed for that: who reconnects knows that it may have
-                                      missed something */
+        /* closed for this reason: a client that reconnects knows that it may have missed messages
+         */
+        connection->missed = true;
         return;
     }
     struct reply *reply = &connection->reply;
@@ -277,7 +278,7 @@ static void publish(struct gateway *gateway, const char *kind, struct script_byt
     const struct channels *channels = &gateway->channels;
     const size_t head = strlen(kind);
     char text[CHANNEL_BYTES_MAX];
-    if (head + about.bytes > sizeof text) return; /* nobody can listen to that name */
+    if (head + about.bytes > sizeof text) return; /* no client can subscribe to that name */
     memcpy(text, kind, head);
     memcpy(text + head, about.data, about.bytes);
     const struct script_bytes name = {text, head + about.bytes};

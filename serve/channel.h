@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Who wants to hear that a lock has ended: keyspace notifications, as a Redis with
- * notify-keyspace-events "KEgx" sends them. Of locks that end through this gateway, or whose time
- * ends while it keeps them; of no others.
+ * Keyspace notifications that a lock has ended, as a Redis with notify-keyspace-events "KEgx" sends
+ * them. The gateway sends them for locks that end through it, or whose time ends while it keeps
+ * them, and for no others.
  */
 #ifndef SERVE_CHANNEL_H
 #define SERVE_CHANNEL_H
@@ -16,9 +16,9 @@
 #define CHANNELS_MAX 64 /* of one connection */
 #define CHANNEL_BYTES_MAX 1024
 #define CHANNEL_PATTERN_BYTES_MAX 128
-/* What a notification may cost grows with this: the sum of what follows the first wildcard in each
- * of the gateway's patterns, where the same text counts once, and a single * at the end not at all.
- */
+/* The bound on the cost of a notification. The cost grows with this sum: the bytes that follow the
+ * first wildcard in each of the gateway's patterns. Equal texts count once, and a single * at the
+ * end does not count. */
 #define CHANNEL_WILD_BYTES_MAX 4096
 
 struct connection;
@@ -27,23 +27,24 @@ struct subscription;
 
 LIST_HEAD(subscriptions, subscription);
 
-/* All zero: nobody has subscribed. */
+/* All zero: there are no subscriptions. */
 struct channels {
-    void *names;    /* tsearch(3): channels and patterns that somebody listens to */
-    void *prefixes; /* tsearch(3): what stands before the first wildcard of a pattern */
-    size_t prefixes_of[CHANNEL_PATTERN_BYTES_MAX + 1]; /* how many there are of each length */
+    void *names;    /* tsearch(3): the channels and patterns that have a subscriber */
+    void *prefixes; /* tsearch(3): the bytes before the first wildcard of each pattern */
+    size_t prefixes_of[CHANNEL_PATTERN_BYTES_MAX + 1]; /* the number of prefixes of each length */
     size_t subscriptions, wild_bytes;
 };
 
-/* NULL: subscribed, now or before. Else why not, a static text. */
+/* Returns NULL when the connection is subscribed, now or before; else the reason, a static text. */
 const char *channel_subscribe(struct connection *connection, struct script_bytes name,
                               bool is_pattern);
 void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern);
-/* One of those that are left; false: there is none. `name` lives until it is unsubscribed. */
+/* Finds one of the subscriptions that are left; false: there are none. `name` lives until the
+ * connection unsubscribes from it. */
 bool channel_first(const struct connection *connection, bool is_pattern, struct script_bytes *name);
 void channel_leave_all(struct connection *connection);
 
-/* "del" or "expired". */
+/* `event` is "del" or "expired". */
 void channel_notify(struct gateway *gateway, struct script_bytes key, const char *event);
 
 #endif

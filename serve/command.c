@@ -79,7 +79,7 @@ bool command_number(struct script_bytes word, int64_t *number) {
     return true;
 }
 
-/* ---- refusing ---- */
+/* ---- refusals ---- */
 
 static void refused(struct connection *connection) {
     connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
@@ -108,7 +108,7 @@ static void unknown(struct connection *connection, struct script_bytes name) {
         (int)(name.bytes < 64 ? name.bytes : 64), name.data);
 }
 
-/* ---- doing ---- */
+/* ---- execution ---- */
 
 static bool may_run(struct connection *connection, const struct command *command) {
     struct reply *reply = &connection->reply;
@@ -138,8 +138,8 @@ static void run_plan(struct connection *connection, const struct command *comman
     struct job *job = &connection->job;
     *job = (struct job){.word = 1, .plan = {.key = connection->reader.words[1]}};
     if (!command->plan(connection, &job->plan)) {
-        transaction_break(connection); /* EXEC must not answer as many commands as were taken, as if
-                                          all had been */
+        /* EXEC must not answer as if all commands had been accepted */
+        transaction_break(connection);
         return;
     }
     bool many = (command->flags & COMMAND_MANY_KEYS) != 0;
@@ -153,8 +153,8 @@ static void run_plan(struct connection *connection, const struct command *comman
     }
 }
 
-/* A browser can be made to send such lines to a local port: the rest of what it sends is not to be
- * read. */
+/* A browser can be made to send such lines to a local port: the rest of its input must not be read.
+ */
 static bool is_browser(struct script_bytes name) {
     return command_is(name, "post") || command_is(name, "host:");
 }

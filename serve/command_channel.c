@@ -2,7 +2,7 @@
 #include "command.h"
 #include "connection.h"
 
-/* Each name is answered by itself, with the number that is subscribed now. */
+/* Each name gets its own answer, with the number of subscriptions after it. */
 static void confirm(struct connection *connection, const char *what,
                     const struct script_bytes *name) {
     struct reply *reply = &connection->reply;
@@ -36,7 +36,7 @@ static void unsubscribe(struct connection *connection, const char *what, bool is
     struct script_bytes name;
     bool any = false;
     for (; channel_first(connection, is_pattern, &name); any = true) {
-        /* Told before it goes, with the number that will be. */
+        /* The answer goes out before the subscription is removed, with the number that remains. */
         connection->channels--;
         confirm(connection, what, &name);
         connection->channels++;

@@ -187,7 +187,7 @@ void command_ping(struct connection *connection) {
     const struct script_bytes *words = connection->reader.words, nothing = {"", 0};
     const struct script_bytes *word = connection->reader.count > 1 ? &words[1] : NULL;
     if (connection->channels > 0 &&
-        reply->protocol == 2) { /* among messages a status could not be told apart */
+        reply->protocol == 2) { /* a status could be mistaken for a message */
         if (word == NULL) word = &nothing;
         reply_array(reply, 2);
         reply_text(reply, "pong");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The commands about a lock: what each asks of its key.
+ * The commands about a lock: what each one asks of its key.
  */
 #include <redlock.h>
 
@@ -64,7 +64,7 @@ bool plan_setnx(struct connection *connection, struct plan *plan) {
     return true;
 }
 
-/* ---- how long ---- */
+/* ---- times to live ---- */
 
 /* A number of milliseconds, or of seconds. False after an error. */
 static bool read_ttl(struct connection *connection, struct script_bytes word, int64_t unit_ms,
@@ -100,7 +100,7 @@ bool plan_expire(struct connection *connection, struct plan *plan) {
 
 struct set_options {
     bool nx, get, ttl;
-    const char *refused; /* the option that is not taken, or given twice */
+    const char *refused; /* the option that is not supported, or given twice */
 };
 
 /* Reads the option at words[*at]. False after an error. */
@@ -144,7 +144,7 @@ bool plan_set(struct connection *connection, struct plan *plan) {
     return true;
 }
 
-/* ---- one key after the other ---- */
+/* ---- several keys, one after the other ---- */
 
 static enum script_step program(struct key_op *op, const struct script_value *answer,
                                 struct script_call *call, struct script_value *result) {

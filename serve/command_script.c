@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * EVAL and its like: a script runs within one operation on its key.
+ * EVAL and its variants: a script runs within one operation on its key.
  */
 #include "command_script.h"
 
@@ -13,9 +13,9 @@
 #include "texts.h"
 
 enum { TEXT_BYTES_MAX = 16 * 1024 };
-/* A worker that died under a script may have been ended by somebody else, or by what another script
- * of the connection has done to it: so the script has another try, if it has not done anything yet.
- */
+/* A worker that died during a script may have been killed from outside, or have been damaged by an
+ * earlier script of the connection. The script is therefore tried once more, if it has changed
+ * nothing yet. */
 enum { DEATHS_MAX = 3 };
 
 static const char no_script[] = "NOSCRIPT No matching script. Please use EVAL.";
@@ -52,7 +52,7 @@ static bool ask_to_run(struct connection *connection) {
                                    .key = reader->words[3],
                                    .arguments = &reader->words[4],
                                    .argument_count = reader->count - 4};
-    /* Others may have made it be forgotten while this one waited for its turn. */
+    /* Other clients may have displaced the text while this one waited. */
     const bool is_text = command_is(reader->words[0], "eval");
     if (kept == NULL && !is_text) return false;
     message.text = kept != NULL ? kept->bytes : reader->words[1];
@@ -78,7 +78,7 @@ static enum script_step begin_after(struct connection *connection, enum worker_f
     return SCRIPT_ENDS;
 }
 
-/* A run that begins anew has done nothing yet. */
+/* A run that restarts has changed nothing yet. */
 static enum script_step program(struct key_op *op, const struct script_value *answer,
                                 struct script_call *call, struct script_value *result) {
     struct connection *connection = connection_of(op);
@@ -158,7 +158,8 @@ static bool ask_to_load(struct connection *connection) {
     return task_ask(&connection->script.task, &connection->gateway->workers, &message);
 }
 
-/* On to what was to be done with it; what a client that has gone has asked for is not begun. */
+/* Continues with the command that needed the text. If the client has closed, the command does not
+ * begin. */
 static void loaded(struct connection *connection) {
     if (connection->wire != NULL && is_eval(connection)) {
         run(connection);
@@ -227,7 +228,7 @@ static void load(struct connection *connection) {
 
 /* ---- the commands ---- */
 
-/* Exactly one: what a script may do here is about one lock. */
+/* Exactly one key: a script here may use only one lock. */
 static bool has_one_key(struct connection *connection) {
     int64_t keys = 0;
     if (!command_number(connection->reader.words[2], &keys)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A connection's script, that of the request under way.
+ * The script of the request that is under way on a connection.
  */
 #ifndef SERVE_COMMAND_SCRIPT_H
 #define SERVE_COMMAND_SCRIPT_H
@@ -12,11 +12,11 @@
 #include "worker_task.h"
 
 struct script {
-    struct worker_task task; /* of one that needs an interpreter */
+    struct worker_task task; /* of a script that needs an interpreter */
     struct known_run known;
     char sha[SCRIPT_SHA_BYTES + 1];
-    bool changed;    /* a call has been made that may have changed the key */
-    unsigned deaths; /* so many workers have died of it, or under it */
+    bool changed;    /* a call may have changed the key */
+    unsigned deaths; /* the number of workers that died while they ran this script */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The commands about the server: what a client asks to find out whom it speaks to.
+ * The commands about the server: clients send them to find out what they are connected to.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,12 +15,12 @@
 #include "step.h"
 #include "transaction.h"
 
-/* Of one client's requests in a row, before others have their turn, and how long; and what is read
- * at a time. */
+/* Limits on one client's requests in a row, and on their time, before others have their turn; and
+ * on the bytes of one read. */
 enum { REQUESTS_AT_ONCE = 64, READ_BYTES = 16 * 1024 };
 #define SHARE_NS (GATEWAY_MS / 2)
 
-/* ---- what it takes ---- */
+/* ---- memory ---- */
 
 static void set_weight(struct connection *connection, size_t weight) {
     struct gateway *gateway = connection->gateway;
@@ -39,7 +39,7 @@ static void weigh(struct connection *connection) {
                                transaction_weight(connection) + connection->channel_bytes);
 }
 
-/* ---- the end ---- */
+/* ---- the end of a connection ---- */
 
 static void connection_free(struct connection *connection) {
     *connection->self = connection->next;
@@ -50,7 +50,7 @@ static void connection_free(struct connection *connection) {
     free(connection);
 }
 
-/* What an operation needs lives on until it is over. */
+/* The struct lives on until its operation ends. */
 static void free_when_idle(struct connection *connection) {
     if (connection->wire == NULL && !connection->busy && !connection->working)
         connection_free(connection);
@@ -84,9 +84,9 @@ static void write_now(struct connection *connection) {
         connection->unread_since_ns = 0;
 }
 
-/* An answer is written when it is there: to be told first that the socket takes it is two more
- * system calls, and a turn of the loop later. The rest, and what is wrong with the socket, is left
- * to libevent, and until on_written() all of it. */
+/* An answer is written at once. Waiting until the socket is reported writable would cost two more
+ * system calls, and a turn of the loop. libevent handles the rest and any error of the socket;
+ * until on_written() it writes everything. */
 void connection_flush(struct connection *connection) {
     if (connection->wire == NULL) return;
     const bool writes = (bufferevent_get_enabled(connection->wire) & EV_WRITE) != 0;
@@ -111,9 +111,9 @@ bool connection_may_write(const struct connection *connection) {
     return connection->wire != NULL && unread(connection) <= CONNECTION_OUTPUT_MAX;
 }
 
-/* ---- its requests ---- */
+/* ---- requests ---- */
 
-/* Moves what has come to the reader. False: there is nothing. */
+/* Moves input to the reader. False: there is none. */
 static bool read_more(struct connection *connection) {
     char bytes[READ_BYTES];
     int count = evbuffer_remove(bufferevent_get_input(connection->wire), bytes, sizeof bytes);
@@ -126,7 +126,7 @@ static void refuse_garbage(struct connection *connection) {
     connection_finish(connection);
 }
 
-/* One request. False: there is none to be had. */
+/* Processes one request. False: there is no complete one. */
 static bool next_request(struct connection *connection) {
     enum request_status status = request_next(&connection->reader);
     if (status == REQUEST_MORE) {
@@ -147,9 +147,9 @@ static bool may_go_on(const struct connection *connection) {
            unread(connection) <= CONNECTION_OUTPUT_PAUSE;
 }
 
-/* While a request or an unread answer holds it up, what has come may be as much as is read at a
- * time. libevent would then call on_read() again and again, until something is taken; and
- * on_event(), if it were to read on at the end. */
+/* While a request or an unread answer blocks the connection, the input may fill up to one read.
+ * libevent would then call on_read() again and again until input is taken; it would call on_event()
+ * in the same way if it kept reading at the end of the input. */
 static void read_when_there_is_room(struct connection *connection) {
     if (connection->wire == NULL || connection->last || connection->ended) return;
     const bool reads = (bufferevent_get_enabled(connection->wire) & EV_READ) != 0;
@@ -169,7 +169,7 @@ static void go_on(struct connection *connection) {
     }
     if (may_go_on(connection) && !more && connection->ended) connection_finish(connection);
     connection_flush(connection);
-    /* What held it up may have been written by now. */
+    /* The answers that blocked it may have been written by now. */
     if (more && may_go_on(connection))
         bufferevent_trigger(connection->wire, EV_READ,
                             BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
@@ -188,7 +188,7 @@ void connection_answered(struct connection *connection) {
         free_when_idle(connection);
 }
 
-/* ---- what libevent tells ---- */
+/* ---- callbacks of libevent ---- */
 
 static void on_read(struct bufferevent *wire, void *context) {
     struct connection *connection = context;
@@ -215,11 +215,11 @@ static void on_event(struct bufferevent *wire, short what, void *context) {
         connection_close(connection);
         return;
     }
-    connection->ended = true; /* what it sent before is answered yet */
+    connection->ended = true; /* requests that it sent before are still answered */
     go_on(connection);
 }
 
-/* ---- the beginning ---- */
+/* ---- new connections ---- */
 
 static void tune(int fd, const struct sockaddr *address) {
     const int on = 1;
@@ -244,7 +244,7 @@ static void refuse_socket(struct gateway *gateway, int fd) {
     static const char text[] = "-ERR max number of clients reached\r\n";
     gateway->metrics.refusals[REFUSED_CONNECTION]++;
     if (send(fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) <
-        0) { /* it is closed in any case */
+        0) { /* the socket is closed in any case */
     }
     evutil_closesocket(fd);
 }
@@ -313,7 +313,7 @@ bool connections_open(struct gateway *gateway) {
     return gateway->weighs != NULL;
 }
 
-/* Since when it has been so; 0: it is not. */
+/* The start of that state; 0: the connection is not in it. */
 static int64_t since(int64_t before_ns, bool is_so, int64_t now_ns) {
     if (!is_so) return 0;
     return before_ns != 0 ? before_ns : now_ns;
@@ -352,7 +352,7 @@ void connections_close(struct gateway *gateway) {
         struct connection *connection = gateway->connections;
         connection_close(connection);
         if (gateway->connections != connection) continue;
-        step_close(&connection->op); /* its operation will not come to an end */
+        step_close(&connection->op); /* its operation will never end */
         connection_free(connection);
     }
     if (gateway->weighs != NULL) event_free(gateway->weighs);

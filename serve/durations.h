@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How long things took, counted in buckets as Prometheus reads them.
+ * A histogram of durations, in buckets that Prometheus reads.
  */
 #ifndef SERVE_DURATIONS_H
 #define SERVE_DURATIONS_H
@@ -12,13 +12,13 @@
 struct evbuffer;
 
 struct durations {
-    uint64_t counts[DURATIONS_BUCKETS +
-                    1]; /* each bucket by itself; the last is what is longer than all */
+    /* each bucket counts alone; the last holds all longer ones */
+    uint64_t counts[DURATIONS_BUCKETS + 1];
     int64_t sum_ns;
 };
 
 void durations_add(struct durations *durations, int64_t ns);
-/* Its lines; `labels` is "" or `name="value"`. */
+/* Writes its lines; `labels` is "" or `name="value"`. */
 void durations_write(const struct durations *durations, const char *name, const char *labels,
                      struct evbuffer *out);
 

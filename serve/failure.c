@@ -11,9 +11,8 @@ static bool is_answer(int verdict) {
            verdict == REDLOCK_VERDICT_ABSENT;
 }
 
-/* A round asks only nodes that are connected, and some connections end meanwhile: of these the
- * connection knows better.
- */
+/* A round asks only connected nodes, and some connections end meanwhile: the reason for those is in
+ * the connection. */
 static int verdict_of(int verdict, const struct redlock_node_status *status) {
     if (verdict == REDLOCK_VERDICT_NONE)
         return status->verdict != REDLOCK_VERDICT_GRANTED ? status->verdict

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Why an operation failed, as one sentence that a client's log can hold: which nodes, and what each
- * said. No secrets.
+ * The reason why an operation failed, as one sentence for a client's log: it names the nodes and
+ * the answer of each. It contains no secrets.
  */
 #ifndef SERVE_FAILURE_H
 #define SERVE_FAILURE_H
@@ -12,7 +12,8 @@
 
 struct gateway;
 
-/* "NOQUORUM ..." or "ERR ...". `verdicts` of the last round, node by node; NULL: none was begun. */
+/* Writes "NOQUORUM ..." or "ERR ...". `verdicts` are those of the last round, node by node; NULL:
+ * no round began. */
 void failure_text(const struct gateway *gateway, int result, const int *verdicts, char *out,
                   size_t size);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The whole of it: one loop, one client of the nodes, everything below hangs from here.
+ * The state of the gateway: one event loop, one redlock client, and the structures that the other
+ * files keep.
  */
 #ifndef SERVE_GATEWAY_H
 #define SERVE_GATEWAY_H
@@ -36,11 +37,11 @@ struct gateway {
     struct event *client_event, *sweep_event, *watchdog_event, *signal_events[2];
     struct reload *reload;
     struct listener *listeners;
-    struct connection *connections; /* all, closed ones too whose operation is not over */
+    struct connection *connections; /* open ones, and closed ones whose operation has not ended */
     size_t connections_count;       /* open ones */
     uint64_t connections_last_id;
-    size_t client_bytes;  /* what their requests, answers and subscriptions take, about */
-    struct event *weighs; /* that is too much */
+    size_t client_bytes;  /* memory of their requests, answers and subscriptions, approximate */
+    struct event *weighs; /* fires when client_bytes exceeds the limit */
     struct channels channels;
     struct keys keys;
     struct ops key_ops;
@@ -49,15 +50,15 @@ struct gateway {
     struct metrics metrics;
     struct notice accept_fails, too_heavy;
     struct guesses guesses;
-    char *password; /* NULL: none is asked for */
+    char *password; /* NULL: clients need no password */
     char run_id[41];
     int64_t began_ns;
-    uint64_t heard; /* so often something came from a client or a node */
+    uint64_t heard; /* counts the messages from clients and nodes */
     bool draining;
     int64_t drain_until_ns;
 };
 
-/* CLOCK_BOOTTIME, as the library measures. */
+/* Reads CLOCK_BOOTTIME, the clock that the library uses. */
 int64_t gateway_now_ns(void);
 
 #endif

@@ -9,7 +9,7 @@
 #include "connection.h"
 #include "gateway.h"
 
-/* ---- how long ---- */
+/* ---- delays ---- */
 
 int guess_delay_ms(unsigned wrong, double recent) {
     if (recent > GUESSES_FREE) return GUESS_DELAY_MS_MAX;
@@ -24,7 +24,7 @@ double guess_recent(const struct guesses *guesses, int64_t now_ns) {
     return guesses->recent > forgotten ? guesses->recent - forgotten : 0;
 }
 
-/* Not beyond a bound: else a long attack would delay everybody long after its end. */
+/* Bounded: otherwise a long attack would delay all clients long after its end. */
 void guess_count(struct guesses *guesses, int64_t now_ns) {
     const double recent = guess_recent(guesses, now_ns) + 1;
     guesses->recent = recent < 2 * GUESSES_FREE ? recent : 2 * GUESSES_FREE;
@@ -65,7 +65,7 @@ bool guess_wait(struct connection *connection, void (*run)(struct connection *co
     if (guess->wait == NULL || evtimer_add(guess->wait, &after) != 0) {
         (void)guess_abandon(connection);
         reply_error(&connection->reply,
-                    "OOM out of memory"); /* without a delay it is not looked at */
+                    "OOM out of memory"); /* without a delay the password is not checked */
         return true;
     }
     guess->run = run;
@@ -73,7 +73,7 @@ bool guess_wait(struct connection *connection, void (*run)(struct connection *co
     return true;
 }
 
-/* ---- looking ---- */
+/* ---- checks ---- */
 
 static bool is_password(const char *password, struct script_bytes word) {
     size_t bytes = strlen(password);
@@ -83,7 +83,7 @@ static bool is_password(const char *password, struct script_bytes word) {
     return differs == 0;
 }
 
-/* Not the first: people mistype. */
+/* Not the first one: people mistype. */
 static void note(struct connection *connection) {
     struct gateway *gateway = connection->gateway;
     char text[ADDRESS_TEXT_BYTES + 96];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Passwords, and what it costs to guess one. After a wrong one the connection's next is looked at
- * later and later, and at last it is closed. After many wrong ones, on whatever connections, each
- * is looked at a second later. So a client with the right password waits for a second, at most.
+ * Passwords, and the cost of a guess. After a wrong password, the gateway checks the next one of
+ * that connection later and later, and at last closes the connection. After many wrong ones, on any
+ * connections, it checks each password one second later. A client with the right password therefore
+ * waits at most one second.
  */
 #ifndef SERVE_GUESS_H
 #define SERVE_GUESS_H
@@ -13,11 +14,12 @@
 #include "notice.h"
 #include "script.h"
 
-#define GUESSES_MAX 10 /* wrong ones of one connection: with the last it is closed */
-/* The delay after a connection's first wrong one; it doubles to the most. */
+#define GUESSES_MAX 10 /* wrong ones of one connection: the last closes it */
+/* The delay after a connection's first wrong password; it doubles up to the maximum. */
 #define GUESS_DELAY_MS 10
 #define GUESS_DELAY_MS_MAX 1000
-/* Wrong ones of all connections: so many at once, and so many a second, delay nobody else. */
+/* Wrong passwords of all connections: this many at once, and this many a second, do not delay other
+ * clients. */
 #define GUESSES_FREE 20
 #define GUESSES_FREE_PER_SECOND 2
 
@@ -25,37 +27,37 @@ struct connection;
 struct event;
 struct gateway;
 
-/* The gateway's; all zero at first. */
+/* The gateway's count; all zero at first. */
 struct guesses {
     double recent; /* wrong ones, less GUESSES_FREE_PER_SECOND since */
     int64_t since_ns;
     struct notice notice;
 };
 
-/* A connection's; all zero at first. */
+/* A connection's count; all zero at first. */
 struct guess {
     unsigned wrong;
-    bool waited;        /* its request has been delayed, and may be looked at */
-    struct event *wait; /* NULL: none is delayed */
-    void (*run)(struct connection *connection); /* what is done then */
+    bool waited;        /* its request has been delayed, and may be checked now */
+    struct event *wait; /* NULL: no request is delayed */
+    void (*run)(struct connection *connection); /* continues the delayed request */
 };
 
-/* True: this request, which has a password in it, waits, and is run again by `run` later. */
+/* True: this request, which contains a password, must wait; `run` continues it later. */
 bool guess_wait(struct connection *connection, void (*run)(struct connection *connection));
-/* Whether they are right; where the gateway has no password, any is. It takes as long for a wrong
- * one as for the right one, whatever its first bytes are. A wrong one is counted. */
+/* Whether user and password are right; a gateway without a password accepts any. A wrong password
+ * takes as long to check as the right one, whatever its first bytes are. A wrong one is counted. */
 bool guess_check(struct connection *connection, struct script_bytes user,
                  struct script_bytes password);
-/* The connection has had its GUESSES_MAX: it is to be closed. */
+/* The connection has had GUESSES_MAX wrong passwords: the caller closes it. */
 bool guess_is_over(const struct connection *connection);
-/* Nobody waits for it any more. True: a request was delayed, and is forgotten. */
+/* The connection no longer waits for its request. True: a delayed request was dropped. */
 bool guess_abandon(struct connection *connection);
 
-/* How long the next one waits, in milliseconds: of a connection with so many wrong ones. */
+/* The delay of the next password, in milliseconds, for a connection with this many wrong ones. */
 int guess_delay_ms(unsigned wrong, double recent);
-/* Counts one wrong one at this time. */
+/* Counts one wrong password at this time. */
 void guess_count(struct guesses *guesses, int64_t now_ns);
-/* What is left of `recent` by now. */
+/* The value of `recent` at this time. */
 double guess_recent(const struct guesses *guesses, int64_t now_ns);
 
 #endif

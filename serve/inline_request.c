@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A request that somebody typed, split into words.
+ * A request that a person typed, split into words.
  */
 #include "request.h"
 

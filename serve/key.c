@@ -45,14 +45,14 @@ static void key_free(struct key *key) {
     free(key);
 }
 
-/* Its time is over on the nodes too: now a waiter would get it. */
+/* It has expired on the nodes too: a waiter would get it now. */
 static void has_ended(struct key *key) {
     key_forget(key);
     key->gateway->metrics.expired++;
     channel_notify(key->gateway, key->name, "expired");
 }
 
-/* While somebody has the key, it is left to the end of that operation. */
+/* While an operation has the key, the end of that operation handles this. */
 static void on_end(evutil_socket_t fd, short what, void *context) {
     (void)fd;
     (void)what;
@@ -71,7 +71,7 @@ static bool watch_end(struct key *key) {
 void key_rest(struct key *key) {
     if (!TAILQ_EMPTY(&key->queue)) return;
     if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) has_ended(key);
-    /* The loop's clock is a coarse one: it may have come some milliseconds too early. */
+    /* The loop's clock is coarse: the event may fire some milliseconds too early. */
     if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);
     if (key->lock == NULL) key_free(key);
 }

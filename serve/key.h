@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The keys that somebody is busy with, or whose lock was taken through this gateway. What is kept
- * here is a help, never the truth: that is on the nodes, and a gateway that has just started serves
+ * The keys that an operation uses now, or whose lock was taken through this gateway. This state is
+ * a cache and never the truth: the truth is on the nodes. A gateway that has just started serves
  * every lock as well.
  */
 #ifndef SERVE_KEY_H
@@ -17,15 +17,16 @@
 #include "script.h"
 #include "observation.h"
 
-/* A lock kept here is believed this long after a majority of the nodes has said so; then they are
- * asked again. So what was deleted through another gateway is noticed soon, and a crowd that asks
- * for one key costs the nodes ten looks a second. */
+/* A cached lock is believed for this long after a majority of the nodes confirmed it; then the
+ * gateway asks them again. So it soon notices a deletion through another gateway, and many clients
+ * that ask for one key cost the nodes ten peeks a second. */
 #define KEY_BELIEVED_NS INT64_C(100000000)
-/* More locks, or more bytes (--lock-memory), are not kept: they are found again on the nodes when
- * they are asked for. */
+/* The gateway does not cache more locks, or more bytes (--lock-memory): it finds them on the nodes
+ * when a client asks for them. */
 #define KEYS_KEPT_MAX 65536
 
-/* What a lock takes, apart from its name, which is here and in the library's lock; measured. */
+/* The memory of a cached lock without its name, which is stored here and in the library's lock;
+ * measured. */
 #define KEY_LOCK_BYTES 1024
 
 struct event;
@@ -35,36 +36,37 @@ struct key_op;
 struct keys {
     void *tree; /* tsearch(3) */
     size_t kept, kept_bytes;
-    uint64_t not_kept; /* locks that there was no room for */
+    uint64_t not_kept; /* locks that did not fit */
 };
 
 struct key {
     struct gateway *gateway;
-    TAILQ_HEAD(key_queue, key_op) queue; /* who wants it; the first has the key */
-    struct redlock_lock *lock;           /* NULL: none is kept here */
-    int64_t ends_ns;                     /* when the nodes will have forgotten it */
+    TAILQ_HEAD(key_queue, key_op) queue; /* operations that want the key; the first one has it */
+    struct redlock_lock *lock;           /* NULL: no lock is cached */
+    int64_t ends_ns;                     /* when the key has expired on the nodes */
     int64_t believed_until_ns;
     struct event *end;
-    struct script_bytes name; /* behind the struct */
+    struct script_bytes name; /* stored behind the struct */
 };
 
 /* NULL: out of memory. */
 struct key *key_get(struct gateway *gateway, struct script_bytes name);
-/* Forgets the key when nobody is busy with it and no lock is kept. */
+/* Frees the key when no operation uses it and no lock is cached. */
 void key_rest(struct key *key);
 
-/* Whether a lock of this name can be kept: by the number of the others, and by what they take. */
+/* Whether a lock of this name fits, by the number of cached locks and by their memory. */
 bool keys_have_room(const struct gateway *gateway, struct script_bytes name);
-/* The key owns the lock from now on. Where there is no room for it, the lock is forgotten. */
+/* The key owns the lock from now on. When it does not fit, the lock is freed and the nodes keep it.
+ */
 void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns);
-/* Forgets the lock, and leaves it as it is on the nodes. */
+/* Frees the cached lock, and leaves it as it is on the nodes. */
 void key_forget(struct key *key);
-/* The kept lock, if its validity lasts and it has this token; else NULL. */
+/* Returns the cached lock if it is valid and has this token; else NULL. */
 struct redlock_lock *key_lock(const struct key *key, const struct observation *observation);
-/* Whether what is kept may be answered without asking the nodes; fills *observation. */
+/* Whether the gateway may answer from the cache, without asking the nodes; fills *observation. */
 bool key_believed(const struct key *key, struct observation *observation);
 
-/* Forgets all of them. */
+/* Frees all cached locks. */
 void keys_close(struct gateway *gateway);
 
 #endif

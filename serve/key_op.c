@@ -8,10 +8,10 @@
 #include "gateway.h"
 #include "step.h"
 
-/* A script may call without end; and a crowd may change a key again and again. */
+/* A script may call without end, and many clients may change a key again and again. */
 enum { CALLS_MAX = 100, RESTARTS_MAX = 5 };
 
-/* ---- whose operation is next ---- */
+/* ---- the queue of a key ---- */
 
 static void start(struct key_op *op) {
     op->running = true;
@@ -34,7 +34,7 @@ static void on_ready(evutil_socket_t fd, short what, void *context) {
     }
 }
 
-/* Not at once: a long queue would otherwise be a deep stack. */
+/* Not at once: a long queue would make a deep stack. */
 static void make_ready(struct ops *ops, struct key_op *op) {
     TAILQ_INSERT_TAIL(&ops->ready, op, ready);
     op->is_ready = true;
@@ -89,7 +89,7 @@ bool key_op_abandon(struct key_op *op) {
     return true;
 }
 
-/* ---- what is done in it ---- */
+/* ---- steps ---- */
 
 static void give_back(struct key_op *op, const struct script_value *result) {
     step_close(op);
@@ -98,7 +98,7 @@ static void give_back(struct key_op *op, const struct script_value *result) {
     op->over(op, result);
 }
 
-/* The call, or the result, is in both cases the caller's. */
+/* The caller owns the call or the result. */
 static void go_on(struct key_op *op, enum script_step step, struct script_call *call,
                   struct script_value *result) {
     struct script_value reached;

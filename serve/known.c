@@ -8,12 +8,12 @@
 #include "known_programs.h"
 #include "script_lexer.h"
 
-/* As of the interpreter's runs: the key may change hands meanwhile, then it begins again. */
+/* As for the interpreter's runs: if another client changes the key meanwhile, the run restarts. */
 enum { TRIES_MAX = 4, TEXT_BYTES_MAX = 1024, TTL_DIGITS_MAX = 13 };
 
 /* ---- the text ---- */
 
-/* Of other texts it is not certain that Lua reads them as our lexer does. */
+/* For other texts it is not certain that Lua reads them as our lexer does. */
 static bool is_plain(struct script_bytes text) {
     if (text.bytes > TEXT_BYTES_MAX) return false;
     for (size_t i = 0; i < text.bytes; i++) {
@@ -32,7 +32,7 @@ static bool same_token(const struct token *one, const struct token *other, bool 
                     : memcmp(one->text, other->text, one->bytes) == 0;
 }
 
-/* A bracket on the next line Lua does not take for a call. */
+/* Lua does not accept a bracket on the next line as a call. */
 static bool matches(struct script_bytes text, const struct known_program *program,
                     unsigned lines[KNOWN_CALLS_MAX]) {
     struct lexer here, there;
@@ -68,8 +68,7 @@ struct known known_find(struct script_bytes text) {
 
 /* ---- a run ---- */
 
-/* As it is written if it is a number: no zero in front, no sign; and far from what a server
- * refuses. */
+/* A number in its plain form: no leading zero, no sign, and far below the limits of a server. */
 static bool read_ttl(struct script_bytes word, int64_t *ttl_ms) {
     *ttl_ms = 0;
     if (word.bytes == 0 || word.bytes > TTL_DIGITS_MAX || word.data[0] == '0') return false;
@@ -118,7 +117,7 @@ static enum script_step fail(struct known_run *run, struct script_value *result)
     return SCRIPT_ENDS;
 }
 
-/* In Redis's form: what went wrong, in which script, on which of its lines. */
+/* In Redis's form: the error, the script, and the line. */
 static enum script_step fail_in_call(struct known_run *run, unsigned number,
                                      const struct script_value *answer,
                                      struct script_value *result) {
@@ -184,8 +183,8 @@ static enum script_step choose(struct known_run *run, const struct script_value 
     return act(run, call, result);
 }
 
-/* Of what it has seen in the key it is certain: where it is otherwise, another has changed it
- * meanwhile. */
+/* The script relies on what it has read from the key: if the answer differs, another client has
+ * changed the key meanwhile. */
 static enum script_step begin_again(struct known_run *run, struct script_call *call,
                                     struct script_value *result) {
     if (!run->changed && run->begun < TRIES_MAX) return begin(run, call);
@@ -198,7 +197,7 @@ static struct script_value seconds(const struct script_value *answer) {
     return integer(answer->integer >= 0 ? (answer->integer + 500) / 1000 : answer->integer);
 }
 
-/* redis-py: what is left is added, or only looked at. */
+/* redis-py: the time that is left is added, or only read. */
 static enum script_step extend_left(struct known_run *run, int64_t left_ms,
                                     struct script_call *call, struct script_value *result) {
     if (left_ms < 0) return end(result, integer(0));

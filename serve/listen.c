@@ -25,9 +25,9 @@ enum { BACKLOG = 511 };
 struct listener {
     struct listener *next;
     struct evconnlistener *events;
-    struct event *again; /* after a time without descriptors */
-    char *path;          /* of a socket we made; NULL: none */
-    dev_t device;        /* and what it was then: somebody may have put another there */
+    struct event *again; /* after a pause when descriptors have run out */
+    char *path;          /* of a socket that the gateway created; NULL: none */
+    dev_t device;        /* and its inode at that time: another program may have replaced it */
     ino_t inode;
 };
 
@@ -52,7 +52,7 @@ static struct listener *listener_of(struct gateway *gateway, const struct evconn
     return listener;
 }
 
-/* Without a free descriptor accept(2) fails, and would at once be called again, without end. */
+/* Without a free descriptor accept(2) fails, and would be called again at once, endlessly. */
 static void on_accept_error(struct evconnlistener *events, void *context) {
     struct gateway *gateway = context;
     struct listener *listener = listener_of(gateway, events);
@@ -77,7 +77,7 @@ static void listener_free(struct listener *listener) {
     free(listener);
 }
 
-/* Takes the descriptor over. False after a word. */
+/* Takes ownership of the descriptor. False after a message. */
 static bool listener_add(struct gateway *gateway, int fd, const char *path) {
     struct listener *listener = calloc(1, sizeof *listener);
     struct stat made = {0};
@@ -104,7 +104,7 @@ static bool listener_add(struct gateway *gateway, int fd, const char *path) {
 
 /* ---- Unix sockets ---- */
 
-/* Whether somebody answers there. */
+/* Whether a server answers there. */
 static bool is_live(const struct sockaddr_un *address) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return true;
@@ -114,7 +114,8 @@ static bool is_live(const struct sockaddr_un *address) {
     return !dead;
 }
 
-/* bind(2) makes the file, with what the umask leaves: nobody else may connect in between. */
+/* bind(2) creates the file with the permissions that the umask leaves: no other user may connect in
+ * between. */
 static int bind_with_mode(int fd, const struct sockaddr_un *address, unsigned mode) {
     mode_t before = umask(0777 & ~(mode_t)mode);
     int result = bind(fd, (const struct sockaddr *)address, sizeof *address);
@@ -136,7 +137,7 @@ static bool listen_unix(struct gateway *gateway, const char *path) {
     int bound = bind_with_mode(fd, &address, gateway->options->socket_mode);
     if (bound != 0 && errno == EADDRINUSE && lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) &&
         !is_live(&address)) {
-        unlink(path); /* of one that was killed */
+        unlink(path); /* left by a gateway that was killed */
         bound = bind_with_mode(fd, &address, gateway->options->socket_mode);
     }
     if (bound == 0 && listen(fd, BACKLOG) == 0) return listener_add(gateway, fd, path);
@@ -151,7 +152,7 @@ static bool listen_unix(struct gateway *gateway, const char *path) {
 
 /* ---- TCP ---- */
 
-/* Whoever can reach the port can take and delete every lock. */
+/* A client that can reach the port can take and delete every lock. */
 static bool may_be_reached(const struct gateway *gateway, const struct sockaddr *address,
                            const char *name) {
     if (gateway->password != NULL || address->sa_family == AF_UNIX || address_is_loopback(address))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Where clients come in: Unix sockets, TCP, and what systemd hands over.
+ * The listening sockets: Unix sockets, TCP, and sockets that systemd passes.
  */
 #ifndef SERVE_LISTEN_H
 #define SERVE_LISTEN_H
@@ -9,10 +9,10 @@
 
 struct gateway;
 
-/* All that the options name, and all that was handed over. False after a word; what was made is
- * closed by listen_close(). */
+/* Opens all sockets that the options name, and takes all that were passed. False after a message;
+ * the caller still calls listen_close(). */
 bool listen_open(struct gateway *gateway);
-/* No more connections. Sockets of its own are removed from the file system. */
+/* Accepts no more connections. Removes the gateway's own Unix sockets from the file system. */
 void listen_close(struct gateway *gateway);
 
 #endif

@@ -21,7 +21,7 @@ static void number(struct evbuffer *out, const char *name, const char *type, uin
     evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-/* As the format wants it: a URL could hold anything. */
+/* The escapes that the format requires: a URL could hold any byte. */
 static void label(const char *text, char *out, size_t size) {
     size_t used = 0;
     for (; *text != '\0' && used + 3 < size; text++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Not evhttp(3): in libevent 2.1 it has no limit on its connections, its timeout begins anew with
- * each byte, and it does not report a connection's end, so that nobody else can limit them either.
- * One page to read, once for each connection, needs little of HTTP.
+ * This file does not use evhttp(3). In libevent 2.1, evhttp(3) has no limit on its connections,
+ * restarts its timeout with each byte, and does not report the end of a connection, so that the
+ * program cannot limit them either. One page, read once per connection, needs little of HTTP.
  */
 #include "metrics_http.h"
 
@@ -58,8 +58,8 @@ static void on_event(struct bufferevent *wire, short what, void *context) {
     if ((what & BEV_EVENT_EOF) == 0 || !scrape->answered || scrape->written) scrape_free(scrape);
 }
 
-/* close(2) with bytes unread would reset the connection, and the peer might lose the answer. So the
- * peer closes first; else the deadline ends it. */
+/* close(2) with unread bytes would reset the connection, and the peer might lose the answer. So the
+ * peer closes first, or the deadline ends the connection. */
 static void on_written(struct bufferevent *wire, void *context) {
     struct scrape *scrape = context;
     if (!scrape->answered) return;
@@ -118,7 +118,7 @@ static bool is_whole(struct evbuffer *in) {
 static void on_read(struct bufferevent *wire, void *context) {
     struct scrape *scrape = context;
     struct evbuffer *in = bufferevent_get_input(wire);
-    if (scrape->answered) { /* what follows its one request */
+    if (scrape->answered) { /* input after its one request */
         evbuffer_drain(in, evbuffer_get_length(in));
         return;
     }
@@ -136,7 +136,7 @@ static void on_read(struct bufferevent *wire, void *context) {
 
 /* ---- the beginning ---- */
 
-/* Takes the socket over. */
+/* Takes ownership of the socket. */
 static void scrape_open(struct metrics_http *http, int fd) {
     const struct timeval after = {.tv_sec = METRICS_SECONDS};
     struct event_base *base = http->gateway->base;
@@ -171,7 +171,7 @@ static void pause_accepting(struct metrics_http *http, int ms) {
     evtimer_add(http->again, &after);
 }
 
-/* Without a free descriptor accept(2) fails, and would at once be called again, without end. */
+/* Without a free descriptor accept(2) fails, and would be called again at once, endlessly. */
 static void note_failure(struct metrics_http *http, int error) {
     char text[128];
     if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The HTTP connections on which metrics are read: one answer each. There are few, and each ends
- * soon, so whatever connects there, the descriptors that clients and nodes need stay free.
+ * The HTTP connections that read the metrics: one answer each. They are few, and each one ends
+ * soon. So connections to this port never use up the descriptors that clients and nodes need.
  */
 #ifndef SERVE_METRICS_HTTP_H
 #define SERVE_METRICS_HTTP_H
@@ -12,11 +12,12 @@
 
 #include "notice.h"
 
-/* At one time. One more takes the place of the oldest, at most every METRICS_PAUSE_MS: a reader of
- * metrics comes through between connections that say nothing. */
+/* The limit at one time. A further connection replaces the oldest, at most once per
+ * METRICS_PAUSE_MS. So a reader of metrics gets its answer even among connections that send
+ * nothing. */
 #define METRICS_CONNECTIONS_MAX 16
 #define METRICS_PAUSE_MS 10
-/* From a connection's beginning to its end, however busy it is meanwhile. */
+/* The lifetime of a connection, even of an active one. */
 #define METRICS_SECONDS 5
 
 struct addrinfo;
@@ -30,7 +31,7 @@ struct metrics_http {
     struct gateway *gateway;
     struct event *accepts;               /* on the listening socket */
     struct event *again;                 /* after a pause */
-    TAILQ_HEAD(scrapes, scrape) scrapes; /* from the oldest */
+    TAILQ_HEAD(scrapes, scrape) scrapes; /* oldest first */
     unsigned connections;
     uint64_t cut_off; /* ended before their answer was written: too slow, or too many */
     /* Writes the page. */
@@ -38,7 +39,8 @@ struct metrics_http {
     struct notice failing;
 };
 
-/* Listens at the address. NULL, or why not: a static text, or strerror(3)'s. */
+/* Listens at the address. Returns NULL, or the reason for the failure: a static text, or
+ * strerror(3)'s. */
 const char *metrics_http_open(struct gateway *gateway, const struct addrinfo *address,
                               void (*page)(const struct gateway *gateway, struct evbuffer *out));
 void metrics_http_close(struct metrics_http *http);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A message whose cause a client can bring about as often as it likes: it is printed at most once
- * in NOTICE_PAUSE_NS, and then with the number of those that were left out.
+ * A message whose cause clients can repeat as often as they like. It is printed at most once per
+ * NOTICE_PAUSE_NS, with the number of messages left out since.
  */
 #ifndef SERVE_NOTICE_H
 #define SERVE_NOTICE_H
@@ -18,7 +18,7 @@ struct notice {
     uint64_t left_out;
 };
 
-/* Prints the text, or counts it. `text` is one line without its end. */
+/* Prints the text, or counts it. `text` is one line without its newline. */
 void notice_say(struct notice *notice, const struct serve_options *options, const char *text);
 
 #endif

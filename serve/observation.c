@@ -13,14 +13,14 @@ static bool same_view(const struct redlock_view *a, const struct redlock_view *b
            a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0;
 }
 
-/* How many nodes say what this one says. */
+/* The number of nodes that hold the same value as this one. */
 static size_t agreeing(const struct redlock_view *views, size_t nodes, size_t node) {
     size_t count = 0;
     for (size_t i = 0; i < nodes; i++) count += same_view(&views[i], &views[node]);
     return count;
 }
 
-/* Of what is no lock of ours: in nanoseconds it would be more than a number holds. */
+/* For a value that is not one of our locks: its TTL in nanoseconds could overflow. */
 #define LONGEST_MS (INT64_C(100) * 365 * 24 * 3600 * 1000)
 
 static int64_t end_of(const struct redlock_view *view, int64_t now_ns) {
@@ -28,8 +28,8 @@ static int64_t end_of(const struct redlock_view *view, int64_t now_ns) {
     return now_ns + (view->remaining_ms < LONGEST_MS ? view->remaining_ms : LONGEST_MS) * 1000000;
 }
 
-/* When fewer than a quorum of those that agree with `node` will hold it: the end of the quorum-th
- * longest. */
+/* The time at which fewer than a quorum of the nodes that agree with `node` hold the key: the end
+ * of the quorum-th longest TTL. */
 static int64_t majority_end(const struct redlock_view *views, size_t nodes, size_t node,
                             int64_t now_ns) {
     const size_t quorum = nodes / 2 + 1;

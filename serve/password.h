@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-/* The first line of the file, of 1 to 512 bytes, to be freed by password_free(). NULL: `why`, of
- * `size` bytes, says why. */
+/* Returns the first line of the file, 1 to 512 bytes; the caller frees it with password_free().
+ * NULL: `why`, of `size` bytes, holds the reason. */
 char *password_read(const char *path, char *why, size_t size);
-void password_free(char *password); /* overwrites it; NULL is fine */
+void password_free(char *password); /* overwrites it first; NULL is allowed */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Not fnmatch(3): that ends at a NUL, and with many stars it takes as long as it likes. Here one
- * star is remembered, the last: whatever an earlier one could take, the last can take as well. So
+ * This file does not use fnmatch(3): that ends at a NUL, and with many stars its time is unbounded.
+ * This matcher remembers only the last star: it can match anything that an earlier one could. So
  * the time is at most pattern times text.
  */
 #include "pattern.h"
@@ -25,7 +25,7 @@ static bool in_class(struct script_bytes pattern, size_t *at, unsigned char c) {
     return found != negated;
 }
 
-/* One byte of the text against what is at *at, which is no star; moves behind it. */
+/* Matches one byte of the text against the element at *at, which is not a star; moves behind it. */
 static bool matches_one(struct script_bytes pattern, size_t *at, unsigned char c) {
     char p = pattern.data[(*at)++];
     if (p == '?') return true;

@@ -10,12 +10,11 @@
 
 #include "script.h"
 
-/* How many bytes stand before the first wildcard: what matches begins with these. */
+/* The number of bytes before the first wildcard: each matching name begins with them. */
 size_t pattern_literal(struct script_bytes pattern);
-/* Whether a single * at its end is its only wildcard. */
+/* Whether the only wildcard is a single * at the end. */
 bool pattern_is_prefix(struct script_bytes pattern);
-/* Takes at most as many steps as both have bytes, multiplied; with one that is a prefix, as many as
- * it has bytes. */
+/* The number of steps is at most the product of both lengths; for a prefix pattern, its length. */
 bool pattern_matches(struct script_bytes pattern, struct script_bytes text);
 
 #endif

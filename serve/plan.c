@@ -16,7 +16,7 @@ static struct script_value integer(int64_t value) {
     return (struct script_value){.kind = SCRIPT_INTEGER, .integer = value};
 }
 
-/* The fencing token of a lock that another has by now is not for who asks. */
+/* The fencing token of a lock that another client holds by now is not returned. */
 static struct script_value fence_of(const struct key_op *op, struct script_bytes asked,
                                     struct script_bytes held) {
     if (asked.bytes != held.bytes || memcmp(asked.data, held.data, held.bytes) != 0)
@@ -40,7 +40,7 @@ static struct script_value shaped(const struct plan *plan, const struct key_op *
     return *answer;
 }
 
-/* Takes only what it has seen to be free, so that nil surely means "taken". */
+/* Takes the key only after it was observed absent, so that nil certainly means "taken". */
 static enum script_step take_or_report(struct plan *plan, const struct script_value *answer,
                                        struct script_call *call, struct script_value *result) {
     if (answer == NULL) {

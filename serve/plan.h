@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What one lock command asks of one key, and what its answer looks like. The same whether it is
- * done at once or in EXEC.
+ * What one lock command asks of one key, and the form of its answer. EXEC and a command outside a
+ * transaction use the same plan.
  */
 #ifndef SERVE_PLAN_H
 #define SERVE_PLAN_H
@@ -16,7 +16,7 @@ enum plan_shape {
     PLAN_PLAIN,
     PLAN_SECONDS, /* TTL: milliseconds become seconds */
     PLAN_FLAG,    /* SETNX: OK and nil become 1 and 0 */
-    PLAN_OLD,     /* SET ... GET: what was there; nil, and it was taken */
+    PLAN_OLD,     /* SET ... GET: the old value; nil: the key was taken */
     PLAN_FENCE    /* REDLOCK.FENCE */
 };
 
@@ -24,7 +24,7 @@ struct plan {
     struct script_bytes key;
     struct script_call call;
     enum plan_shape shape;
-    bool looked; /* OLD: it was asked what is there */
+    bool looked; /* OLD: the old value has been read */
 };
 
 /* As a key_op_program. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A file may be on a disk that hangs, or be a pipe that nobody writes to. So a thread reads them,
- * and the loop goes on.
+ * A file may be on a disk that hangs, or be a pipe without a writer. A thread therefore reads the
+ * files, and the loop continues.
  */
 #include "reload.h"
 
@@ -25,11 +25,11 @@ enum { CLOSE_MS = 1000 };
 struct reload {
     struct gateway *gateway;
     struct event *hup, *done;
-    int fd; /* written to by the thread when it has read all */
+    int fd; /* the thread writes to it when it has read all files */
     pthread_t thread;
     bool running;
-    char *password; /* the thread's, until it has read all */
-    char why[512];  /* "": all were read */
+    char *password; /* owned by the thread until it has read all files */
+    char why[512];  /* "": all files were read */
 };
 
 static void *read_files(void *context) {
@@ -45,7 +45,7 @@ static void *read_files(void *context) {
                                                              : reload; /* an eventfd takes a 1 */
 }
 
-/* A file that cannot be used changes nothing: what was read before holds on. */
+/* A file that cannot be used changes nothing: the previous content stays in force. */
 static void on_done(evutil_socket_t fd, short what, void *context) {
     struct reload *reload = context;
     struct gateway *gateway = reload->gateway;
@@ -110,7 +110,7 @@ bool reload_close(struct gateway *gateway) {
     if (reload == NULL) return true;
     if (reload->hup != NULL) event_free(reload->hup);
     if (reload->done != NULL) event_free(reload->done);
-    if (reload->running && !thread_ends(reload)) return false; /* it goes on using what it has */
+    if (reload->running && !thread_ends(reload)) return false; /* it keeps its current content */
     if (reload->fd >= 0) close(reload->fd);
     password_free(reload->password);
     free(reload);

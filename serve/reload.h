@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * SIGHUP: the password file and the files of TLS are read again. Connections that there are stay,
- * on both sides.
+ * SIGHUP: the gateway reads the password file and the TLS files again. Existing connections stay
+ * open, to clients and to nodes.
  */
 #ifndef SERVE_RELOAD_H
 #define SERVE_RELOAD_H
@@ -10,8 +10,8 @@
 
 struct gateway;
 
-bool reload_open(struct gateway *gateway); /* false: errno says why */
-/* False: a file is still being read. The client of the nodes must not be freed then. */
+bool reload_open(struct gateway *gateway); /* false: errno holds the reason */
+/* False: a thread still reads a file. The redlock client must not be freed then. */
 bool reload_close(struct gateway *gateway);
 
 #endif

@@ -10,9 +10,9 @@
 
 enum { ERROR_BYTES_MAX = 2048 };
 
-/* Out of memory: evbuffer leaves the buffer as it was. The client then misses an answer, and its
- * stream is of no use any more; a gateway so short of memory is ended by its MemoryMax before
- * that. */
+/* Out of memory: evbuffer leaves the buffer unchanged. The client then misses an answer, and its
+ * stream is useless from then on. MemoryMax ends a gateway that is so short of memory before that.
+ */
 static void head(struct reply *reply, char kind, int64_t number) {
     char text[32];
     int bytes = snprintf(text, sizeof text, "%c%" PRId64 "\r\n", kind, number);

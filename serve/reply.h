@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Answers as the protocol writes them: RESP2, and RESP3 for a client that said HELLO 3.
+ * Answers in the Redis protocol: RESP2, and RESP3 for a client that sent HELLO 3.
  */
 #ifndef SERVE_REPLY_H
 #define SERVE_REPLY_H
@@ -18,21 +18,21 @@ struct reply {
 };
 
 void reply_status(struct reply *reply, const char *text);
-/* "CODE sentence"; control characters become blanks, since an error is one line. */
+/* Writes "CODE sentence"; control characters become blanks, since an error is one line. */
 void reply_error(struct reply *reply, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void reply_integer(struct reply *reply, int64_t value);
 void reply_bytes(struct reply *reply, const void *data, size_t bytes);
 void reply_text(struct reply *reply, const char *text);
 void reply_nil(struct reply *reply);
-/* What EXEC answers when it did nothing. */
+/* The answer of an EXEC that did nothing. */
 void reply_nil_array(struct reply *reply);
 void reply_array(struct reply *reply, size_t count);
 /* `pairs` keys, each followed by its value; in RESP2 an array of both. */
 void reply_map(struct reply *reply, size_t pairs);
-/* What comes unasked. */
+/* A message that the client did not request. */
 void reply_push(struct reply *reply, size_t count);
-/* An answer to a call. */
+/* Writes the answer to a script call. */
 void reply_value(struct reply *reply, const struct script_value *value);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * hiredis reads requests as it reads replies: a request is an array of strings. Each word's bytes
- * are copied to the arena, since hiredis's own buffer moves between the parts of a request that
- * comes in several reads.
+ * hiredis reads requests as it reads replies: a request is an array of strings. The bytes of each
+ * word are copied to the arena, since hiredis's own buffer moves when a request arrives in several
+ * reads.
  */
 #include "request.h"
 
@@ -15,7 +15,7 @@
 
 enum { ARENA_BYTES_AT_FIRST = 512, ARENA_BYTES_KEPT = 16 * 1024 };
 
-/* What hiredis is given for an object; it only asks that it is not NULL. */
+/* The object that hiredis gets; it only checks that it is not NULL. */
 static char accepted;
 
 static void *refuse(struct request_reader *reader, const char *error) {
@@ -44,7 +44,7 @@ static void *on_string(const redisReadTask *task, char *text, size_t bytes) {
     if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, text, bytes);
     reader->arena_bytes += bytes;
     reader->words[reader->count++].bytes =
-        bytes; /* where it lies is known when the arena moves no more */
+        bytes; /* its address is known when the arena no longer moves */
     return &accepted;
 }
 
@@ -200,7 +200,7 @@ static enum request_status next_array(struct request_reader *reader) {
     return REQUEST_READY;
 }
 
-/* A request is over: its words go, and what a long one took. */
+/* A request has ended: frees its words, and the memory of a long one. */
 static void begin(struct request_reader *reader) {
     reader->count = reader->arena_bytes = 0;
     if (reader->arena_capacity <= ARENA_BYTES_KEPT) return;

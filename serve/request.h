@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bytes in, requests out: arrays of strings as clients send them, and lines as people type them.
- * Knows no socket and no command. Whatever comes is bounded: words, bytes, and no array within an
- * array.
+ * The parser of requests: arrays of strings, as clients send them, and lines, as people type them.
+ * It knows no socket and no command. All input is bounded: words and bytes, and arrays within
+ * arrays are refused.
  */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
@@ -13,46 +13,47 @@
 #include "script.h"
 
 #define REQUEST_WORDS_MAX 256
-#define REQUEST_BYTES_MAX (128 * 1024) /* a key of 64 KiB and as much beside it */
+#define REQUEST_BYTES_MAX (128 * 1024) /* a key of 64 KiB, and as much for the rest */
 #define REQUEST_INLINE_BYTES_MAX 4096
 
 struct redisReader;
 
 struct request_reader {
-    struct redisReader *hiredis; /* for arrays */
-    char *inline_request;        /* for inline requests; while there is none, NULL */
+    struct redisReader *hiredis; /* reads arrays */
+    char *inline_request;        /* reads inline requests; NULL while there is none */
     size_t inline_request_bytes;
-    bool grown;     /* hiredis has taken much, and keeps it */
+    bool grown;     /* hiredis has allocated much memory, and keeps it */
     bool midway;    /* part of a request is here */
-    size_t pending; /* bytes that came for it, and what came behind it */
-    char *arena;    /* the bytes of the words, one behind the other */
+    size_t pending; /* bytes of that part, and the bytes behind it */
+    char *arena;    /* the bytes of the words, one after the other */
     size_t arena_bytes, arena_capacity;
     size_t count;
     struct script_bytes words[REQUEST_WORDS_MAX];
-    const char *error; /* of a BAD one; static */
+    const char *error; /* of a BAD request; static */
 };
 
 enum request_status {
-    REQUEST_READY, /* words[0..count), until the next call; count may be 0: an empty request, which
-                      nobody answers */
-    REQUEST_MORE,  /* more bytes are needed */
-    REQUEST_BAD    /* no request can follow: `error` says why */
+    /* words[0..count), until the next call; count may be 0: an empty request, which gets no answer
+     */
+    REQUEST_READY,
+    REQUEST_MORE, /* more bytes are needed */
+    REQUEST_BAD   /* no request can follow: `error` holds the reason */
 };
 
 bool request_open(struct request_reader *reader);
 void request_close(struct request_reader *reader);
-/* What came: any number of bytes, cut anywhere. False: out of memory. */
+/* Adds input: any number of bytes, cut anywhere. False: out of memory. */
 bool request_feed(struct request_reader *reader, const char *data, size_t bytes);
 enum request_status request_next(struct request_reader *reader);
-/* Gives back what a long request took, when none is under way. */
+/* Frees the memory of a long request, when no request is under way. */
 void request_rest(struct request_reader *reader);
 
-/* Bytes that it has taken, about. */
+/* The memory that it takes, approximate. */
 size_t request_weight(const struct request_reader *reader);
 
-/* Splits a line into words as a shell would: 'as it is', "with \" \\ \n \r \t \xHH", blanks
- * between. The words are put together in place, in `inline_request`. Returns their count, or -1: a
- * quote is not closed, or there are too many. */
+/* Splits a line into words like a shell: 'as it is', "with \" \\ \n \r \t \xHH", blanks between.
+ * The words are built in place, in `inline_request`. Returns their count, or -1: a quote is not
+ * closed, or there are too many words. */
 int request_split(char *inline_request, size_t bytes, struct script_bytes *words, size_t count_max);
 
 #endif

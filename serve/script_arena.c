@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Nobody asks for so much that this wraps: sizes are checked against the arena before. */
+/* Sizes are checked against the arena first, so this cannot wrap. */
 static size_t rounded(size_t bytes) {
     return (bytes + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The memory of one Lua state: a block that is handed out from one end and dropped as a whole. So a
- * run costs one malloc(), a state needs no closing, what a script can use is bounded, and so is all
- * that it can allocate over time, since nothing comes back but the piece handed out last.
+ * The memory of one Lua state: a block that is handed out from one end and dropped as a whole. A
+ * run therefore costs one malloc(), and its state needs no closing. The memory of a script is
+ * bounded, and so is the total that it can allocate over time, since only the piece that was handed
+ * out last can be returned.
  */
 #ifndef SERVE_SCRIPT_ARENA_H
 #define SERVE_SCRIPT_ARENA_H
@@ -15,10 +16,10 @@ struct arena {
     size_t size;
 };
 
-/* What a script may use beside its own code and what it is given. */
+/* The memory of a script, in addition to its own code and its inputs. */
 #define ARENA_ROOM_BYTES ((size_t)64 * 1024)
 
-/* NULL: full. Aligned for any type. */
+/* NULL: the arena is full. The result is aligned for any type. */
 void *arena_take(struct arena *arena, size_t bytes);
 /* A lua_Alloc; `arena` is a struct arena. */
 void *arena_lua(void *arena, void *piece, size_t bytes_old, size_t bytes);

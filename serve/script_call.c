@@ -9,7 +9,7 @@
 #include <lauxlib.h>
 
 #define WORDS_MAX 16
-/* A server adds its wall clock to a TTL and refuses what does not fit. Here is no clock: 2^42 ms
+/* A server adds its wall clock to a TTL and refuses an overflow. This process has no clock: 2^42 ms
  * end in 2109. */
 #define TTL_MS_MAX (INT64_MAX - ((int64_t)1 << 42))
 
@@ -18,14 +18,15 @@ struct words {
     int count;
 };
 
-/* How an error that Redis has too reaches the script: as an answer, or as an error of Lua's. */
+/* The form in which an error that Redis has too reaches the script: as an answer, or as an error of
+ * Lua. */
 static int fail(lua_State *thread, const struct script_run *run, const char *text) {
     call_push_reply(thread, "err", text, strlen(text));
     return run->is_pcall ? 1 : lua_error(thread);
 }
 
-/* What this gateway cannot do ends the run: a script that hides errors with pcall must not go on as
- * if it were done. */
+/* A call that this gateway does not support ends the run: a script that hides errors with pcall
+ * must not continue as if the call had worked. */
 __attribute__((format(printf, 3, 4))) static int refuse(lua_State *thread, struct script_run *run,
                                                         const char *format, ...) {
     va_list arguments;
@@ -100,9 +101,8 @@ static bool read_integer(const struct script_bytes *word, int64_t *value) {
     return true;
 }
 
-/* The arguments as bytes; numbers in the form that Redis gives them. -1: the number of what was
- * pushed in their place.
- */
+/* Reads the arguments as bytes, numbers in the form that Redis uses. False: an argument is neither
+ * a number nor a string. */
 static bool read_words(lua_State *thread, struct words *words) {
     for (int i = 1; i <= words->count; i++) {
         if (lua_type(thread, i) == LUA_TNUMBER) {
@@ -161,7 +161,7 @@ static int expire(lua_State *thread, struct script_run *run, const struct words 
                     in_seconds ? "ERR invalid expire time in 'expire' command"
                                : "ERR invalid expire time in 'pexpire' command");
     }
-    /* A time that is over deletes. */
+    /* A time in the past deletes the key. */
     if (ttl <= 0) return ask(thread, run, SCRIPT_DELETE);
     run->call.ttl_ms = in_seconds ? ttl * 1000 : ttl;
     return ask(thread, run, SCRIPT_EXTEND);
@@ -170,7 +170,7 @@ static int expire(lua_State *thread, struct script_run *run, const struct words 
 struct set_options {
     bool nx, xx, px, ex;
     struct script_bytes ttl;
-    const char *foreign; /* an option that Redis has and this gateway has not */
+    const char *foreign; /* an option of Redis that this gateway does not support */
 };
 
 static bool read_options(const struct words *words, struct set_options *options) {
@@ -197,9 +197,9 @@ static bool read_options(const struct words *words, struct set_options *options)
     return !(options->nx && options->xx) && !(options->px && options->ex);
 }
 
-/* NX is how a lock is taken. Without it, `set` is what a quorum can do where the script has seen
- * that the key is absent (it is taken, and must not have been by another meanwhile), or that it
- * holds this very value (extended). */
+/* NX is how a lock is taken. Without it, a quorum can execute `set` in two cases. The script has
+ * read that the key is absent: the key is taken, and no other client may have taken it meanwhile.
+ * Or it has read that the key holds this very value: the key is extended. */
 static int decide_set(lua_State *thread, struct script_run *run,
                       const struct set_options *options) {
     run->form = FORM_STATUS;

@@ -90,7 +90,7 @@ bool confine_system_calls(void) { return false; }
 #define LOAD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offset))
 #define ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (what))
 #define ALLOW(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1), ANSWER(SECCOMP_RET_ALLOW)
-/* Where it is this call, its argument decides, and nothing behind it is looked at. */
+/* If it is this call, its argument decides, and the later rules are skipped. */
 #define ALLOW_ON(number, descriptor)                                                               \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 4), LOAD(ARGUMENT(0)),                        \
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (descriptor), 0, 1), ANSWER(SECCOMP_RET_ALLOW),        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Takes from this process what an interpreter does not need: all that reaches beyond its own memory
+ * Takes away from this process what an interpreter does not need: everything beyond its own memory
  * and descriptor 0.
  */
 #ifndef SERVE_SCRIPT_CONFINE_H
@@ -8,14 +8,15 @@
 
 #include <stdbool.h>
 
-/* All but descriptor 0; standard error stays for the reports of sanitizers, where one is built in.
- */
+/* Closes all descriptors but 0; standard error stays open for the reports of sanitizers, if one is
+ * built in. */
 void confine_descriptors(void);
-/* No files, no processes, no core, little memory. False: not all of it. */
+/* Forbids files, processes and core dumps, and limits memory. False: it could not set all limits.
+ */
 bool confine_limits(void);
-/* From here on the process reads and writes descriptor 0, takes memory that cannot be executed, and
- * ends; anything else kills it. False: the kernel has no such filter, or this program does not know
- * the processor. */
+/* From here on the process reads and writes descriptor 0, takes memory that is not executable, and
+ * ends; any other system call kills it. False: the kernel has no such filter, or this program does
+ * not know the processor. */
 bool confine_system_calls(void);
 
 #endif

@@ -108,7 +108,7 @@ static void skip_blank(struct lexer *lexer) {
     }
 }
 
-/* Lua's own way: digits and points, an exponent's sign, then whatever looks like a word. */
+/* As Lua does: digits and points, an exponent's sign, then anything that looks like a word. */
 static void take_number(struct lexer *lexer, struct token *token) {
     while (is_digit(look(lexer, 0)) || look(lexer, 0) == '.') add(token, take(lexer));
     const char c = look(lexer, 0);
@@ -162,7 +162,7 @@ struct token lexer_peek(const struct lexer *lexer) {
     return lexer_next(&ahead);
 }
 
-/* A cut text is longer than what anybody asks for. */
+/* A cut text is longer than any text that callers compare with. */
 static bool says(const struct token *token, enum token_kind kind, const char *text) {
     return token->kind == kind && token->bytes == strlen(text) &&
            memcmp(token->text, text, token->bytes) == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A Lua 5.1 text as its tokens: comments, white space, the kind of quotes and escapes in them make
- * no difference. Meant for a text that Lua has compiled; on any other it ends, and says nothing
- * about where it is wrong.
+ * Splits a Lua 5.1 text into tokens. Comments, white space, the kind of quotes and the escapes in
+ * them make no difference. It is meant for a text that Lua has compiled. On any other text it ends,
+ * and does not report where the text is wrong.
  */
 #ifndef SERVE_SCRIPT_LEXER_H
 #define SERVE_SCRIPT_LEXER_H
@@ -17,13 +17,13 @@ enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_STRING, TOKEN_NUMBER, TOKEN_SYMBO
 struct token {
     enum token_kind kind;
     unsigned line;
-    /* What a name or a string says, or a symbol looks like; cut where it is longer than any that
-     * matters here. */
+    /* The text of a name, a string or a symbol; cut when it is longer than any that matters here.
+     */
     char text[TOKEN_TEXT_MAX + 1];
     size_t bytes; /* before the cut */
 };
 
-/* A value: a copy of it is a mark to come back to. */
+/* A value type: a copy marks a position to return to. */
 struct lexer {
     const char *at;
     const char *end;

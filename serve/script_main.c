@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock-script: the gateway starts it once, and it starts the processes that run scripts, when
- * the gateway says so. It is small and has nothing of the gateway's but this one channel,
- * descriptor 0: so a new process is there in no time, and knows nothing. It runs no script itself,
- * and only it waits for its children: a process that it ends is the one that it started.
+ * redlock-script: the gateway starts it once, and it starts the processes that run scripts when the
+ * gateway requests them. It is small, and of the gateway's state it has only this one channel,
+ * descriptor 0. A new process therefore starts quickly and knows no secrets. It runs no script
+ * itself. Only it waits for its children, so a process that it ends is certainly the one that it
+ * started.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,12 +22,12 @@
 #include "script_worker.h"
 #include "spawner_wire.h"
 
-/* The gateway goes first where both want the processor. */
+/* The gateway has priority when both want the processor. */
 enum { NICE = 10 };
 
 static pid_t workers[SPAWNER_SLOTS]; /* 0: free */
 
-/* With *channel -1 where none came. False: the gateway has ended. */
+/* *channel is -1 if none came. False: the gateway has ended. */
 static bool receive(struct spawner_packet *packet, int *channel) {
     union {
         struct cmsghdr head;
@@ -54,7 +55,7 @@ static _Noreturn void become_worker(int channel, pid_t parent) {
     script_worker_run();
 }
 
-/* A process that cannot be had: the gateway sees the end of its channel. */
+/* If a process cannot be started, the gateway sees the end of its channel. */
 static void start(unsigned slot, int channel) {
     const pid_t parent = getpid();
     if (channel < 0) return;
@@ -71,8 +72,8 @@ static void end(unsigned slot) {
     workers[slot] = 0;
 }
 
-/* A signal to the whole group is meant for the gateway, which answers what is under way before it
- * ends. */
+/* A signal to the whole group is meant for the gateway, which answers the requests under way before
+ * it ends. */
 static void leave_signals_to_the_gateway(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) signal(numbers[i], SIG_IGN);
@@ -93,7 +94,7 @@ int main(int argc, char **argv) {
     confine_descriptors();
     leave_signals_to_the_gateway();
     if (setpriority(PRIO_PROCESS, 0, NICE) !=
-        0) { /* where it may not, it shares the processor evenly */
+        0) { /* without permission, it shares the processor evenly */
     }
     while (receive(&packet, &channel)) {
         if (packet.order == SPAWNER_START)

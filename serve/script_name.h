@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a script is called by: the SHA1 of its text, as SCRIPT LOAD answers it.
+ * The name of a script: the SHA1 of its text, as SCRIPT LOAD answers it.
  */
 #ifndef SERVE_SCRIPT_NAME_H
 #define SERVE_SCRIPT_NAME_H
 
 #include "script.h"
 
-/* 40 hexadecimal digits in lower case, and a NUL. False: the digest cannot be computed. */
+/* Writes 40 hexadecimal digits in lower case, and a NUL. False: the digest cannot be computed. */
 bool script_name(struct script_bytes text, char sha[SCRIPT_SHA_BYTES + 1]);
 
 #endif

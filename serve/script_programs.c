@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The texts that are known. Kept is what Lua has compiled them to, which a run reads in a
+ * The known texts. The file keeps the form that Lua has compiled, which a run reads in a
  * microsecond.
  */
 #include "script_run.h"
@@ -17,7 +17,7 @@
 #define BLOCKS_KEPT 8
 
 struct script {
-    TAILQ_ENTRY(script) used; /* from the one unused for longest */
+    TAILQ_ENTRY(script) used; /* the one unused for longest first */
     char sha[SCRIPT_SHA_BYTES + 1];
     char *code;
     struct script_program program;
@@ -140,7 +140,8 @@ const struct script_program *script_program(struct scripts *scripts, const char 
     return &script->program;
 }
 
-/* A block of the usual size is not always given back to the kernel and asked for again. */
+/* A block of the usual size is kept, so that it is not returned to the kernel and allocated again
+ * each time. */
 struct script_run *script_block_take(struct scripts *scripts, size_t bytes) {
     const size_t size = bytes < BLOCK_BYTES ? BLOCK_BYTES : bytes;
     struct script_run *run = size == BLOCK_BYTES && scripts->block_count > 0

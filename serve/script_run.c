@@ -8,15 +8,15 @@
 
 #include <lauxlib.h>
 
-/* What the compiled code takes in a state, at most, beside its size as it is kept. */
+/* The maximum that the compiled code takes in a state, in addition to its kept size. */
 #define CODE_FACTOR 6
-/* The key may change hands while a script runs here, as it cannot inside of a Redis: then the
- * script begins again. */
+/* Another client may change the key while a script runs here, which cannot happen inside a Redis.
+ * The script then restarts. */
 #define TRIES_MAX 4
 
 static struct script_bytes copy_in(struct arena *arena, struct script_bytes bytes) {
     char *copy = arena_take(arena, bytes.bytes);
-    assert(copy != NULL); /* the block was made for it */
+    assert(copy != NULL); /* the block is large enough for it */
     if (bytes.bytes > 0) memcpy(copy, bytes.data, bytes.bytes);
     return (struct script_bytes){copy, bytes.bytes};
 }
@@ -76,7 +76,7 @@ static void make_line(char *text, size_t bytes) {
     }
 }
 
-/* In Redis's form: what went wrong, in which script, on which of its lines. */
+/* In Redis's form: the error, the script, and the line. */
 static void fill_error(struct script_run *run, const char *code, const char *text, size_t bytes) {
     lua_Debug where = {.currentline = -1};
     const bool found =
@@ -107,7 +107,7 @@ struct exchange {
     struct script_value *result;
 };
 
-/* What the script hears. Everything that may need memory is done inside of lua_cpcall(). */
+/* The answer for the script. Everything that may need memory runs inside lua_cpcall(). */
 static void push_value(lua_State *state, struct script_run *run, const struct script_value *value) {
     switch (value->kind) {
     case SCRIPT_NIL: lua_pushboolean(state, 0); return;
@@ -151,7 +151,7 @@ static bool read_field(lua_State *state, const char *field, struct script_bytes 
     return found;
 }
 
-/* A copy, since a string of Lua's must not be changed. */
+/* A copy, since a Lua string must not be changed. */
 static struct script_bytes line_of(struct script_run *run, struct script_bytes bytes) {
     if (memchr(bytes.data, '\n', bytes.bytes) == NULL &&
         memchr(bytes.data, '\r', bytes.bytes) == NULL)
@@ -162,8 +162,8 @@ static struct script_bytes line_of(struct script_run *run, struct script_bytes b
     return (struct script_bytes){run->error, length};
 }
 
-/* A number that no integer holds: what Redis's conversion makes of it on the machines that we
- * know. */
+/* A number that does not fit an integer becomes what Redis's conversion makes of it on common
+ * machines. */
 static int64_t truncated(lua_Number number) {
     return number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
 }
@@ -267,7 +267,7 @@ enum script_step script_run_step(struct script_run *run, const struct script_val
         return end_with_error(run, result);
     }
     if (answer->kind == SCRIPT_ERROR) {
-        /* Nobody knows what the call has done. */
+        /* The effect of the call is not known. */
         run->changed = run->changed || run->call.command >= SCRIPT_DELETE;
         run->key_state = KEY_UNKNOWN;
     } else if (!call_learn(run, answer)) {

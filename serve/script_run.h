@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One run, as its parts see it: its steps (script_run.c), the Lua state that it lives in
- * (script_state.c), and what becomes of redis.call (script_call.c).
+ * The internals of one run, shared by its files: its steps (script_run.c), its Lua state
+ * (script_state.c), and its calls of redis.call (script_call.c).
  */
 #ifndef SERVE_SCRIPT_RUN_H
 #define SERVE_SCRIPT_RUN_H
@@ -18,19 +18,18 @@
 #define RUN_INPUT_BYTES_MAX ((size_t)128 * 1024)
 #define RUN_CALLS_MAX 64
 
-/* What the script has seen of its key, or has made of it. */
+/* What the script has observed of its key, or has done to it. */
 enum key_state { KEY_UNKNOWN, KEY_ABSENT, KEY_PRESENT, KEY_HOLDS };
 
-/* How the answer to a call is told to the script. */
+/* The form in which the script gets the answer to a call. */
 enum answer_form { FORM_AS_IT_IS, FORM_SECONDS, FORM_STATUS };
 
 struct script_run {
-    alignas(max_align_t) struct scripts
-        *scripts; /* where its memory goes back to; behind the struct is the arena */
+    /* its memory returns there; the arena is behind the struct */
+    alignas(max_align_t) struct scripts *scripts;
     size_t block_bytes;
     struct arena arena;
-    size_t inputs_end; /* in the arena: code and inputs are in front of it, and stay when the run
-                          begins again */
+    size_t inputs_end; /* end of code and inputs in the arena; they stay when the run restarts */
     char sha[SCRIPT_SHA_BYTES + 1];
     struct script_uses uses;
     struct script_bytes code, key;
@@ -41,23 +40,22 @@ struct script_run {
     lua_State *thread; /* the script's, which stops in redis.call; NULL: it has not begun */
     unsigned begun, calls;
 
-    struct script_call call; /* the one it stopped in */
+    struct script_call call; /* the call in which it stopped */
     enum answer_form form;
     bool is_pcall; /* redis.pcall: an error is an answer */
-    bool must; /* the script takes for granted that the call works, since it has seen that it can */
-    bool changed; /* the key may have been changed by a call before: the run cannot begin again as
-                     if it had not */
+    bool must;     /* the call must work, since the script has seen that it can */
+    bool changed;  /* an earlier call may have changed the key: the run cannot restart */
     enum key_state key_state;
     struct script_bytes key_holds;
 
-    bool refused; /* `error` says why, and no error of Lua's matters */
+    bool refused; /* `error` holds the reason, which replaces any error of Lua */
     char error[RUN_ERROR_BYTES];
 };
 
-/* The state, its globals, and the thread with the script's code; an arena without any before.
- * False: out of memory. */
+/* Makes the state, its globals, and the thread with the script's code, in a fresh arena. False: out
+ * of memory. */
 bool state_open(struct script_run *run);
-/* Compiles into *code, which is to be freed. False: `error` says why. */
+/* Compiles into *code, which the caller frees. False: `error` holds the reason. */
 bool state_compile(const char *text, size_t bytes, char **code, size_t *code_bytes, char *error,
                    size_t error_size);
 
@@ -65,20 +63,20 @@ bool state_compile(const char *text, size_t bytes, char **code, size_t *code_byt
 int call_redis(lua_State *thread);
 int call_error_reply(lua_State *thread);
 int call_status_reply(lua_State *thread);
-/* What the run knows of its key by the answer to its call, which is no error. False: after what the
- * script has seen before, the key has been changed by somebody else. */
+/* Updates what the run knows of its key from the answer to its call, which must not be an error.
+ * False: the answer contradicts what the script has seen: another client has changed the key. */
 bool call_learn(struct script_run *run, const struct script_value *answer);
 /* Pushes {err=text} or {ok=text}. */
 void call_push_reply(lua_State *state, const char *field, const char *text, size_t bytes);
 
-/* Memory for runs, a few blocks of which are kept for the next ones (script_programs.c). NULL:
- * there is none. */
+/* Memory for runs; a few blocks are kept for later runs (script_programs.c). NULL: out of memory.
+ */
 struct script_run *script_block_take(struct scripts *scripts, size_t bytes);
 void script_block_give(struct script_run *run);
 struct script_program {
     struct script_bytes code;
     struct script_uses uses;
 };
-/* NULL: no such script. */
+/* NULL: the script does not exist. */
 const struct script_program *script_program(struct scripts *scripts, const char *sha);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A Lua state of its own for each run: 2 us in an arena, against 50 us as luaL_newstate() and
- * luaL_openlibs() make one. Nothing of one run is left for the next one to find.
+ * Each run has its own Lua state. It takes 2 us in an arena, against 50 us with luaL_newstate() and
+ * luaL_openlibs(). Nothing of one run remains for the next one.
  */
 #include "script_run.h"
 
@@ -12,14 +12,14 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
-#define NAME "@user_script" /* as Redis calls it in its errors */
+#define NAME "@user_script" /* the name that Redis uses in its errors */
 
-/* Instructions of one run. Scripts of the field need about 30. */
+/* Instructions of one run. Typical scripts need about 30. */
 #define INSTRUCTIONS_MAX 10000
 #define INSTRUCTIONS_MIN 500
 
-/* One instruction may read all of an argument (a comparison, a sum of two numbers in text form):
- * who gives much gets fewer of them, so that a run's time is bounded as well. */
+/* One instruction may read all of an argument (a comparison, a sum of two numbers in text form).
+ * Large arguments therefore reduce the count, so that a run's time is bounded as well. */
 static int instructions(const struct script_run *run) {
     const size_t given = INSTRUCTIONS_MAX / (1 + run->inputs_end / 4096);
     return given < INSTRUCTIONS_MIN ? INSTRUCTIONS_MIN : (int)given;
@@ -39,7 +39,7 @@ static int new_global(lua_State *thread) {
     return luaL_error(thread, "Attempt to modify a readonly table");
 }
 
-/* Lua's own tells the addresses of tables. */
+/* Lua's own version shows the addresses of tables. */
 static int to_string(lua_State *thread) {
     luaL_checkany(thread, 1);
     switch (lua_type(thread, 1)) {
@@ -54,7 +54,7 @@ static int to_string(lua_State *thread) {
     return 1;
 }
 
-/* Lua's own goes through all positions down to the given one, whatever it is. */
+/* Lua's own version walks all positions down to the given one, however large it is. */
 static int table_insert(lua_State *thread) {
     luaL_checktype(thread, 1, LUA_TTABLE);
     const int end = (int)lua_objlen(thread, 1) + 1;
@@ -72,8 +72,8 @@ static int table_insert(lua_State *thread) {
     return 0;
 }
 
-/* Lua's own counts the results in an int, and asks whether that has overflowed in a way that
- * compilers optimise away. Some counts then pass as small, and it writes beyond its stack. Here the
+/* Lua's own version counts the results in an int, and checks for overflow in a way that compilers
+ * optimise away. It takes some huge counts for small ones, and writes beyond its stack. Here the
  * difference of two ints fits. */
 static int unpack(lua_State *thread) {
     luaL_checktype(thread, 1, LUA_TTABLE);
@@ -94,7 +94,7 @@ static void open_library(lua_State *state, lua_CFunction open) {
     lua_call(state, 1, 0);
 }
 
-/* Copies what is named from the table on top to the one below it. */
+/* Copies the named functions from the table on top to the one below it. */
 static void copy_named(lua_State *state, const char *const *names) {
     for (; *names != NULL; names++) {
         lua_getfield(state, -1, *names);
@@ -102,7 +102,7 @@ static void copy_named(lua_State *state, const char *const *names) {
     }
 }
 
-/* Into the environment on top: a table of the library's functions that a script may call. */
+/* Adds to the environment on top: a table of the library's functions that a script may call. */
 static void give_library(lua_State *state, const char *library, lua_CFunction open,
                          const char *const *names) {
     open_library(state, open);
@@ -135,7 +135,7 @@ static void give_libraries(lua_State *state, const struct script_uses *uses) {
     }
     if (uses->math) give_library(state, "math", luaopen_math, script_math_names);
     if (uses->string) give_library(state, "string", luaopen_string, script_string_names);
-    /* Strings have fields, as Redis's have: one that is absent is nil and no error. */
+    /* Strings have fields, as in Redis: an absent field is nil and not an error. */
     lua_pushliteral(state, "");
     lua_createtable(state, 0, 1);
     if (uses->string) {
@@ -197,7 +197,7 @@ static int prepare(lua_State *state) {
     return 0;
 }
 
-/* A collector would find nothing to do in an arena that is dropped as a whole: it is off. */
+/* The collector is off: the arena is dropped as a whole, so it would find nothing to do. */
 static lua_State *new_state(struct arena *arena) {
     lua_State *state = lua_newstate(arena_lua, arena);
     if (state != NULL) lua_gc(state, LUA_GCSTOP, 0);

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* Left out is whatever reaches beyond the run, hides a call from this reader, or can be made to
- * work for long without an instruction of Lua's being counted: string.rep of an empty string,
- * patterns, table.sort. */
+/* The list leaves out every function that reaches beyond the run, hides a call from this reader, or
+ * can work for long without counted Lua instructions: string.rep of an empty string, patterns,
+ * table.sort. */
 const char *const script_base_names[] = {"assert", "error",  "ipairs",   "next",
                                          "pairs",  "select", "tonumber", "tostring",
                                          "type",   "unpack", NULL};
@@ -25,8 +25,8 @@ static const char *const commands[] = {"get",    "exists", "pttl",    "ttl",    
 #define TAKEN                                                                                      \
     "it takes get, exists, pttl, ttl, del, unlink, pexpire, expire and set with NX and PX or EX, on one key"
 
-/* Redis has these and this gateway has not. What neither has is an error at run time, in the same
- * words. */
+/* Redis has these and this gateway does not. A name that neither has is an error at run time, with
+ * the same text. */
 static const char *const absent_names[] = {
     "_G",        "_VERSION", "bit",      "cjson",        "cmsgpack", "collectgarbage",
     "coroutine", "debug",    "dofile",   "gcinfo",       "getfenv",  "getmetatable",
@@ -68,7 +68,7 @@ __attribute__((format(printf, 3, 4))) static bool refuse(struct reader *reader, 
     return false;
 }
 
-/* Others' bytes in our sentence: an error is one line of text. */
+/* Foreign bytes in our sentence: an error is one line of text. */
 static const char *shown(const struct token *token, char *text, size_t size) {
     size_t i = 0;
     for (; i + 1 < size && i < token->bytes && i < TOKEN_TEXT_MAX; i++) {
@@ -86,7 +86,7 @@ static bool command_listed(const struct token *name) {
     return false;
 }
 
-/* The arguments of a call whose name and comma are behind us, as far as commas count them: 0 where
+/* Reads the arguments of a call, after its name and comma, and counts them by their commas: 0 if
  * the last one may stand for any number of values. */
 static unsigned count_arguments(struct lexer ahead) {
     unsigned count = 1, depth = 0;
@@ -101,7 +101,7 @@ static unsigned count_arguments(struct lexer ahead) {
     return token_is(&last, ")") || token_is(&last, "...") ? 0 : count;
 }
 
-/* What stands behind the name of a command in redis.call( ... ). */
+/* Reads the rest after the name of a command in redis.call( ... ). */
 static bool judge_arguments(struct reader *reader, const struct token *name) {
     char text[TOKEN_TEXT_MAX + 1];
     struct lexer ahead = reader->lexer;
@@ -120,7 +120,7 @@ static bool judge_arguments(struct reader *reader, const struct token *name) {
     return true;
 }
 
-/* redis.call, redis.pcall or an alias is behind us. */
+/* The reader is past redis.call, redis.pcall or an alias. */
 static bool judge_call(struct reader *reader, const char *called, unsigned line) {
     char text[TOKEN_TEXT_MAX + 1];
     struct token token = lexer_next(&reader->lexer);
@@ -144,7 +144,7 @@ static bool judge_call(struct reader *reader, const char *called, unsigned line)
     return opened ? judge_arguments(reader, &token) : true;
 }
 
-/* `redis` is behind us. */
+/* The reader is past `redis`. */
 static bool judge_redis(struct reader *reader, unsigned line) {
     char text[TOKEN_TEXT_MAX + 1];
     struct token token = lexer_next(&reader->lexer);
@@ -169,8 +169,8 @@ static bool judge_redis(struct reader *reader, unsigned line) {
     return refuse(reader, line, "uses redis.%s", shown(&member, text, sizeof text));
 }
 
-/* `return` is behind us: of tables, only those that Redis takes for a status or an error can be
- * answers here. */
+/* The reader is past `return`: of tables, only those that Redis takes for a status or an error can
+ * be answers here. */
 static bool judge_return(struct reader *reader, unsigned line) {
     struct lexer ahead = reader->lexer;
     struct token token = lexer_next(&ahead);
@@ -182,9 +182,9 @@ static bool judge_return(struct reader *reader, unsigned line) {
     return refuse(reader, line, "returns a table, which is not an answer of a lock's script");
 }
 
-/* `local NAME = redis.call` or redis.pcall, and nothing behind it that would make it something
- * else: after `local` the name is remembered, and every use of it is judged as a call. Leaves the
- * reader where it is when it is not that. */
+/* Reads `local NAME = redis.call` or redis.pcall, followed by nothing that changes its meaning. The
+ * name is remembered, and every use of it is judged as a call. Otherwise leaves the reader where it
+ * is. */
 static bool take_alias(struct reader *reader) {
     struct lexer ahead = reader->lexer;
     const struct token name = lexer_next(&ahead);
@@ -239,7 +239,7 @@ static bool judge_name(struct reader *reader, const struct token *token, bool is
     return true;
 }
 
-/* An alias is known from its declaration on, which is also where Lua knows it. */
+/* An alias is known from its declaration on, as in Lua. */
 bool script_text_judge(const char *text, size_t bytes, struct script_uses *uses, char *error,
                        size_t error_size) {
     struct reader reader = {.uses = uses, .error = error, .error_size = error_size};
@@ -251,7 +251,7 @@ bool script_text_judge(const char *text, size_t bytes, struct script_uses *uses,
         if (token.kind == TOKEN_END) return true;
         if (token_is_name(&token, "local") && take_alias(&reader)) continue;
         if (token.kind == TOKEN_NAME && !judge_name(&reader, &token, after_dot)) return false;
-        /* Of `a.b` and `a:b`. What a judge above has read of a call ends in neither. */
+        /* Of `a.b` and `a:b`. The text of a call that a judge above has read ends in neither. */
         after_dot = token_is(&token, ".") || token_is(&token, ":");
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a script calls, as far as its text shows it. Every use of `redis` must be a call whose
- * command is written out, and a command that a quorum can answer; what cannot be seen here (a
- * value, a key from a variable) is judged by the run, which lets through no other command either.
- * So a text that deceives this reader gains nothing: it is here so that a script which could not be
- * served is refused before it has done half of its work.
+ * The calls of a script, as far as its text shows them. Every use of `redis` must be a call whose
+ * command is a literal, and one that a quorum can answer. The run judges what the text does not
+ * show (a value, a key from a variable), and it allows no other command either. A text that
+ * deceives this reader therefore gains nothing. This check refuses a script that cannot be served
+ * before it has done half of its work.
  */
 #ifndef SERVE_SCRIPT_TEXT_H
 #define SERVE_SCRIPT_TEXT_H
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Parts of Lua's library that a text names: a run is given no others, since opening them costs more
- * than the run. */
+/* The parts of Lua's library that a text names. A run gets only these, since opening them costs
+ * more than the run. */
 struct script_uses {
     bool base;
     bool string;
@@ -21,7 +21,8 @@ struct script_uses {
     bool math;
 };
 
-/* The text is one that Lua compiles. False: it is refused, and `error` says why in one sentence. */
+/* The text must be one that Lua compiles. False: it is refused, and `error` holds the reason in one
+ * sentence. */
 bool script_text_judge(const char *text, size_t bytes, struct script_uses *uses, char *error,
                        size_t error_size);
 

@@ -86,7 +86,7 @@ void wire_write(const struct wire_message *message, char *frame) {
 
 /* ---- reading ---- */
 
-/* Once it is not `good`, everything that is read is zero. */
+/* After an error (`good` is false), every read returns zero. */
 struct reader {
     const char *at;
     size_t left;
@@ -104,7 +104,7 @@ static void get(struct reader *reader, void *data, size_t bytes) {
     reader->left -= bytes;
 }
 
-/* One out of range is as one that is missing. */
+/* A value out of range is treated as absent. */
 static int64_t get_number(struct reader *reader, int64_t least, int64_t most) {
     int64_t number;
     get(reader, &number, sizeof number);
@@ -139,7 +139,7 @@ static void get_run(struct reader *reader, struct wire_message *message,
         room[i] = get_bytes(reader);
 }
 
-/* Of a time to live that is not positive no call is made: it deletes, or is an error. */
+/* No call is made with a TTL that is not positive: it deletes, or is an error. */
 static void get_call(struct reader *reader, struct script_call *call) {
     call->command = (enum script_command)get_number(reader, SCRIPT_GET, SCRIPT_TAKE);
     const bool lives = call->command == SCRIPT_EXTEND || call->command == SCRIPT_TAKE;

@@ -26,7 +26,7 @@ enum wire_kind {
 };
 
 #define WIRE_HEAD_BYTES 8
-/* More than a request and a text have, and than a run's memory can hold. */
+/* More than the sum of a request and a text, and than a run's memory can hold. */
 #define WIRE_BODY_BYTES_MAX ((size_t)512 * 1024)
 #define WIRE_ARGUMENTS_MAX 256
 #define WIRE_ERROR_BYTES 512
@@ -36,23 +36,24 @@ struct wire_message {
     int64_t pid;                    /* READY */
     bool limited, filtered;         /* READY: it has resource limits, a filter of system calls */
     char sha[SCRIPT_SHA_BYTES + 1]; /* LOAD, RUN */
-    struct script_bytes text;       /* LOAD, RUN: the script. REFUSED: why, in one sentence */
-    struct script_bytes key;        /* RUN */
+    struct script_bytes text; /* LOAD, RUN: the script. REFUSED: the reason, in one sentence */
+    struct script_bytes key;  /* RUN */
     const struct script_bytes *arguments;
     size_t argument_count;
     struct script_call call;   /* CALL */
     struct script_value value; /* ANSWER, END */
 };
 
-/* With its head. More than WIRE_BODY_BYTES_MAX and the head: it cannot be sent. */
+/* The length with the head. If it exceeds WIRE_BODY_BYTES_MAX and the head, the message cannot be
+ * sent. */
 size_t wire_bytes(const struct wire_message *message);
-/* Writes so many bytes. */
+/* Writes that number of bytes. */
 void wire_write(const struct wire_message *message, char *frame);
 
-/* Of the body. More than WIRE_BODY_BYTES_MAX: it is not a head. */
+/* The length of the body. More than WIRE_BODY_BYTES_MAX: the bytes are not a head. */
 size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]);
-/* A whole frame; what *message points to is in it, or in `room` for the arguments of a RUN. Where
- * `room` is NULL, nobody sends a RUN. False: the frame means nothing. */
+/* Reads a whole frame. *message points into the frame, or into `room` for the arguments of a RUN.
+ * Where `room` is NULL, a RUN is not expected. False: the frame is not valid. */
 bool wire_read(const char *frame, size_t bytes, struct wire_message *message,
                struct script_bytes room[WIRE_ARGUMENTS_MAX]);
 

@@ -13,15 +13,15 @@
 
 enum { PROGRAMS_MAX = 64, TEXT_BYTES_MAX = 128 * 1024 };
 
-/* What the gateway wants next may be read in the midst of a run: one frame is kept, and what is
- * sent is put together in the other. */
+/* The gateway's next message may arrive during a run: one buffer keeps its frame, and outgoing
+ * messages are built in the other. */
 static char received[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX],
     sent[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX];
 static struct script_bytes arguments[WIRE_ARGUMENTS_MAX];
 
 /* ---- frames ---- */
 
-/* The gateway has ended, or has something wrong: there is nothing left to do. */
+/* The gateway has ended, or is faulty: the worker ends. */
 static void read_whole(char *at, size_t bytes) {
     while (bytes > 0) {
         const ssize_t count = read(0, at, bytes);
@@ -52,7 +52,7 @@ static void send_message(const struct wire_message *message) {
     }
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 /* False: `line` is the error, as the client sees it. */
 static bool load(struct scripts *scripts, const struct wire_message *message,
@@ -97,8 +97,8 @@ static struct script_run *begin(struct scripts *scripts, const struct wire_messa
     return run;
 }
 
-/* To its end, or until something else than an answer comes: that is in *message then, and true is
- * returned. */
+/* Runs the script to its end, or until a message other than an answer comes: that is in *message
+ * then, and the result is true. */
 static bool run_script(struct scripts *scripts, struct wire_message *message) {
     struct wire_message call = {.kind = WIRE_CALL};
     struct script_value result;
@@ -125,7 +125,7 @@ static void confine_and_say_so(void) {
     send_message(&message);
 }
 
-/* Before it is ready it has all the memory that most scripts need. */
+/* Before it reports ready, it allocates all the memory that most scripts need. */
 static void warm_up(struct scripts *scripts) {
     static const char text[] =
         "return {ok = string.format('%d', #KEYS) .. tostring(redis.call('get', KEYS[1]))}";

@@ -48,7 +48,7 @@ static void end_when_drained(struct gateway *gateway) {
 static void on_signal(evutil_socket_t number, short what, void *context) {
     struct gateway *gateway = context;
     (void)what;
-    if (gateway->draining) { /* asked twice: at once */
+    if (gateway->draining) { /* second signal: ends at once */
         event_base_loopbreak(gateway->base);
         return;
     }
@@ -66,8 +66,8 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
 
 /* ---- the loop ---- */
 
-/* What libevent would write to standard error without end, and past the options' `say`. Its
- * callback has no argument, so these are the process's. */
+/* libevent would write these messages to standard error without limit, and not through the options'
+ * `say`. Its callback has no argument, so the variables are global to the process. */
 static const struct serve_options *log_options;
 static struct notice log_notice;
 
@@ -93,7 +93,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *context) {
     end_when_drained(gateway);
 }
 
-/* systemd ends a gateway whose loop stands still (WatchdogSec). */
+/* systemd ends a gateway whose loop stops (WatchdogSec). */
 static void on_watchdog(evutil_socket_t fd, short what, void *context) {
     (void)fd;
     (void)what;
@@ -101,18 +101,18 @@ static void on_watchdog(evutil_socket_t fd, short what, void *context) {
     sd_notify(0, "WATCHDOG=1");
 }
 
-/* So often somebody else wanted our processor while we ran. */
+/* The number of times that another process displaced this one from the processor. */
 static uint64_t times_displaced(void) {
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_nivcsw : 0;
 }
 
-/* To wake a processor that sleeps takes longer than all that is done for a message, and whoever
- * sends the message is held up by most of that: three nodes, one after the other, before there is a
- * majority. So the loop looks for the next message for a moment before it sleeps. Where that is in
- * vain, as with nodes that are far away, it is tried less and less often; so too where it keeps
- * from the processor those who are to send the messages: then about as often as one comes we were
- * displaced for it. Returns whether it has paid. */
+/* Waking a sleeping processor takes longer than all the work for a message, and it delays the
+ * sender for most of that time: three nodes, one after the other, before there is a majority. So
+ * the loop polls for the next message for a short time before it sleeps. It polls less and less
+ * often where that is in vain, as with distant nodes. The same happens where polling takes the
+ * processor from the senders: then each message displaces this process about once. Returns whether
+ * polling has paid. */
 static bool busy_poll(struct gateway *gateway) {
     const uint64_t before = gateway->heard, displaced_before = times_displaced();
     int64_t until = gateway_now_ns() + BUSY_POLL_NS;
@@ -147,7 +147,7 @@ static bool add(struct event *event, const struct timeval *after) {
     return event != NULL && event_add(event, after) == 0;
 }
 
-/* Three times in the time that it allows. */
+/* Three times within the time that systemd allows. */
 static bool feed_watchdog(struct gateway *gateway) {
     uint64_t us = 0;
     if (sd_watchdog_enabled(0, &us) <= 0) return true;
@@ -173,7 +173,8 @@ static bool open_loop(struct gateway *gateway) {
     return all && feed_watchdog(gateway) && reload_open(gateway);
 }
 
-/* Locks stay on the nodes: they belong to clients, who may release them through another gateway. */
+/* Locks stay on the nodes: they belong to clients, which may release them through another gateway.
+ */
 static void close_all(struct gateway *gateway) {
     listen_close(gateway);
     metrics_close(gateway);
@@ -187,7 +188,7 @@ static void close_all(struct gateway *gateway) {
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
         if (events[i] != NULL) event_free(events[i]);
     }
-    /* Locks are the nodes', and nothing is left to do: better to leave at once than never. */
+    /* The locks are on the nodes, and no work is left: a prompt exit is better than a hang. */
     if (!reload_close(gateway)) _exit(0);
     if (gateway->base != NULL) event_base_free(gateway->base);
     password_free(gateway->password);
@@ -211,7 +212,7 @@ static bool make_run_id(struct gateway *gateway) {
     return true;
 }
 
-/* A descriptor for each connection, and some for the nodes. */
+/* One descriptor for each connection, and some for the nodes. */
 static bool make_room(const struct gateway *gateway) {
     struct rlimit limit;
     rlim_t needed = gateway->options->connections_max + DESCRIPTORS_BESIDE;
@@ -246,8 +247,8 @@ enum serve_result serve_run(const struct serve_options *options) {
         .options = options, .client = options->client, .began_ns = gateway_now_ns()};
     enum serve_result result = open_all(&gateway);
     if (result == SERVE_OK) {
-        /* Clients that come at once find the nodes connected; those that cannot be reached hold
-         * nobody up for long. */
+        /* Clients that connect at once find the nodes connected. Nodes that cannot be reached do
+         * not delay the start for long. */
         redlock_client_wait_ready(gateway.client, options->connect_timeout_ms);
         sd_notify(0, "READY=1");
         if (options->verbose) options->say("ready");

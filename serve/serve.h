@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A gateway: it speaks the Redis protocol and makes a quorum look like one Redis, for lock traffic.
- * docs/serve.md says what it takes and what each answer means.
+ * A gateway: it speaks the Redis protocol and presents a quorum as one Redis, for lock traffic.
+ * docs/serve.md lists the commands and the meaning of each answer.
  */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
@@ -12,9 +12,9 @@
 
 struct redlock_client;
 
-/* Which scripts of clients are run, apart from those that are known by heart. */
+/* Which scripts of clients run, in addition to the known ones. */
 enum serve_scripts {
-    SERVE_SCRIPTS_CONFINED,   /* all, where the process that runs them can be confined */
+    SERVE_SCRIPTS_CONFINED,   /* all, if the process that runs them can be confined */
     SERVE_SCRIPTS_UNCONFINED, /* all */
     SERVE_SCRIPTS_KNOWN       /* none */
 };
@@ -23,25 +23,27 @@ struct serve_options {
     struct redlock_client *client; /* opened without a service thread */
     bool guarded;
     int64_t ttl_ms;             /* of a lock that SETNX takes */
-    int64_t connect_timeout_ms; /* how long it waits for the nodes before it lets clients in */
-    const char *listen;   /* unix:///PATH and HOST:PORT, separated by commas; NULL: what systemd
-                             passes, alone */
-    unsigned socket_mode; /* of the sockets it makes */
-    const char *password_file; /* its first line; NULL: none */
+    int64_t connect_timeout_ms; /* how long it waits for the nodes before it accepts clients */
+    /* unix:///PATH and HOST:PORT, separated by commas; NULL: only the sockets that systemd passes
+     */
+    const char *listen;
+    unsigned socket_mode;      /* of the Unix sockets that it creates */
+    const char *password_file; /* the password is its first line; NULL: none */
     const char *metrics;       /* HOST:PORT; NULL: none */
     size_t connections_max;
-    size_t client_bytes_max; /* for what clients send and do not read, and subscribe to, about */
-    size_t lock_bytes_max;   /* for the locks that are remembered, about */
+    /* for requests, unread answers and subscriptions of clients, approximate */
+    size_t client_bytes_max;
+    size_t lock_bytes_max; /* for the locks that are cached, approximate */
     enum serve_scripts scripts;
-    bool busy_poll; /* stay awake for a moment after each message, for the next */
+    bool busy_poll; /* stays awake for a short time after each message, for the next one */
     bool verbose;
-    void (*say)(const char *format, ...)
-        __attribute__((format(printf, 1, 2))); /* for whoever runs it */
+    /* logs for the operator */
+    void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
 enum serve_result {
     SERVE_OK,
-    SERVE_CONFIG, /* an address, a password, a socket cannot be used: `say` was told why */
+    SERVE_CONFIG, /* an address, a password or a socket cannot be used: `say` got the reason */
     SERVE_SYSTEM
 };
 

@@ -14,7 +14,7 @@
 
 #define PROGRAM "redlock-script"
 
-/* Next to the program that runs, so that an installed tree can be moved. */
+/* Next to the running program, so that an installed tree can be moved. */
 static bool find_program(char *path, size_t size) {
     const ssize_t length = readlink("/proc/self/exe", path, size - 1);
     if (length < 0) return false;
@@ -28,7 +28,7 @@ static bool find_program(char *path, size_t size) {
     return true;
 }
 
-/* No environment, since it may hold passwords; no signal of ours ignored or blocked. */
+/* The environment is empty, since it may hold passwords; no signal is ignored or blocked. */
 static int start_program(pid_t *pid, const char *path, int channel) {
     char *arguments[] = {(char[]){PROGRAM}, NULL}, *environment[] = {NULL};
     posix_spawn_file_actions_t actions;
@@ -104,8 +104,7 @@ void spawner_close(struct spawner *spawner) {
     spawner->channel = -1;
 }
 
-/* A few packets lie in the channel at most: one that has no room means that it is not read any
- * more. */
+/* At most a few packets are in the channel: if it is full, the other side no longer reads. */
 static bool order(const struct spawner *spawner, enum spawner_order what, unsigned slot,
                   int channel) {
     struct spawner_packet packet = {.order = what, .slot = slot};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The gateway's side of redlock-script: the process that starts and ends the workers. To start a
- * process takes milliseconds from a program as large as the gateway, and would copy what the
- * gateway knows; from a small one, which knows nothing, a tenth of one.
+ * The gateway's side of redlock-script, the process that starts and ends the workers. Starting a
+ * process takes milliseconds in a program as large as the gateway, and would copy the gateway's
+ * secrets. A small program without secrets does it in a tenth of that time.
  */
 #ifndef SERVE_SPAWNER_H
 #define SERVE_SPAWNER_H
@@ -13,22 +13,23 @@
 #include "spawner_wire.h"
 
 struct spawner {
-    pid_t pid; /* 0: it does not run */
+    pid_t pid; /* 0: not running */
     int channel;
-    int program; /* the file, so that one installed later in its place is not taken for it; -1 */
+    /* the program's file, so that a version installed later is not started by mistake; -1 */
+    int program;
 };
 
 void spawner_init(struct spawner *spawner);
-/* After spawner_close(). */
+/* The state after spawner_close(). */
 void spawner_free(struct spawner *spawner);
 
-/* False: errno says why it could not be started. It may still end at once. */
+/* False: errno holds the reason. The process may still end at once. */
 bool spawner_open(struct spawner *spawner);
-/* Its workers end with it. */
+/* Ends the process, and its workers with it. */
 void spawner_close(struct spawner *spawner);
-/* A worker in the slot; the channel to it, which does not block, or -1. */
+/* Starts a worker in the slot. Returns the channel to it, which does not block, or -1. */
 int spawner_start(struct spawner *spawner, unsigned slot);
-/* False: the spawner does not do what it should. */
+/* False: the spawner does not work. */
 bool spawner_end(struct spawner *spawner, unsigned slot);
 
 #endif

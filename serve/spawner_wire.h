@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the gateway asks of the spawner, each in a packet of its own.
+ * The requests of the gateway to the spawner, each in a packet of its own.
  */
 #ifndef SERVE_SPAWNER_WIRE_H
 #define SERVE_SPAWNER_WIRE_H
@@ -10,8 +10,8 @@
 #define SPAWNER_SLOTS 16
 
 enum spawner_order {
-    SPAWNER_START, /* a worker in the free slot; its channel comes with the packet */
-    SPAWNER_END    /* that of the slot, at once; the slot is free */
+    SPAWNER_START, /* starts a worker in the free slot; its channel comes with the packet */
+    SPAWNER_END    /* ends the worker of the slot at once; then the slot is free */
 };
 
 struct spawner_packet {

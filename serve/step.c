@@ -10,8 +10,8 @@
 #include "gateway.h"
 #include "key_op.h"
 
-/* Where nodes are silent, the votes of a try under way may look as if they could decide. They are
- * soon gone. */
+/* With silent nodes, the votes of a try under way may look as if they could decide. They soon
+ * disappear. */
 enum { PEEKS_MAX = 3 };
 
 static const struct script_value nil = {.kind = SCRIPT_NIL},
@@ -42,7 +42,7 @@ static struct script_value failure(struct key_op *op, int result, struct redlock
     return error_of(op);
 }
 
-/* What is surely left. */
+/* The time that is certainly left. */
 static struct script_value remaining(const struct key_op *op) {
     const struct observation *observation = &op->observation;
     struct script_value value = {.kind = SCRIPT_INTEGER, .integer = -2};
@@ -57,13 +57,13 @@ static struct script_value remaining(const struct key_op *op) {
     return value;
 }
 
-/* ---- what each step has in common ---- */
+/* ---- common parts of the steps ---- */
 
 void step_close(struct key_op *op) {
     free(op->views);
     op->views = NULL;
     if (op->lock == NULL) return;
-    redlock_lock_disown(op->lock); /* freeing it would release what somebody holds */
+    redlock_lock_disown(op->lock); /* freeing it would release a lock that a client holds */
     redlock_lock_free(op->lock);
     op->lock = NULL;
 }
@@ -78,7 +78,7 @@ static void step_measure(struct key_op *op, enum metric_step step, int result) {
     durations_add(&metrics->round_trips[step], gateway_now_ns() - op->since_ns);
 }
 
-/* A lock of the turn's own. False: *value says why not. */
+/* Makes a lock for this operation. False: *value holds the reason. */
 static bool make_lock(struct key_op *op, int64_t ttl_ms, struct script_bytes owner,
                       struct script_value *value) {
     struct redlock_lock_options options;
@@ -99,8 +99,8 @@ static bool make_lock(struct key_op *op, int64_t ttl_ms, struct script_bytes own
     return false;
 }
 
-/* The lock that this turn has seen: the one kept here, else by its token. NULL: *value says why
- * not. */
+/* Returns the lock that this operation has observed: the cached one, else one made from its token.
+ * NULL: *value holds the reason. */
 static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
                                       struct script_value *value) {
     struct redlock_lock *kept = key_lock(op->key, &op->observation);
@@ -127,7 +127,7 @@ static void on_released(void *context, struct redlock_lock *lock, int result) {
     } else if (result != REDLOCK_LOST) {
         value = failure(op, result, lock);
     }
-    key_forget(op->key); /* in each case it is nobody's to keep */
+    key_forget(op->key); /* in each case the cached lock is no longer valid */
     if (result == REDLOCK_LOST)
         key_op_late(op, &none);
     else
@@ -146,8 +146,8 @@ static bool release(struct key_op *op, struct script_value *value) {
 
 static void on_extended(void *context, struct redlock_lock *lock, int result);
 
-/* A node that has not answered the SET yet is not asked to extend. Where others are gone, all hangs
- * on it: so the extension of a lock that has only just been won is tried once more. */
+/* A node that has not answered the SET yet is not asked to extend. If other nodes are down, that
+ * node may decide, so the extension of a lock that has only just been won is tried once more. */
 static bool extends_again(struct key_op *op, struct redlock_lock *lock, int result) {
     if (result != REDLOCK_NO_QUORUM || op->tries > 0 || redlock_validity_ms(lock) == 0)
         return false;
@@ -216,15 +216,15 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
     } else {
         value = failure(op, result, lock);
     }
-    /* It was seen to be free in this very operation. */
+    /* This same operation has observed the key as absent. */
     if (result == REDLOCK_HELD && op->observation.state == OBSERVED_ABSENT)
         key_op_late(op, &nil);
     else
         key_op_go(op, &value);
 }
 
-/* A lock that is not remembered has no known fencing token: its client could not extend it, and
- * would hear of that too late. */
+/* A lock that is not cached has no known fencing token: its client could not extend it, and would
+ * learn that too late. */
 static bool is_full(const struct key_op *op) {
     const struct gateway *gateway = op->gateway;
     return gateway->options->guarded && op->key->lock == NULL &&
@@ -258,7 +258,7 @@ static bool take(struct key_op *op, struct script_value *value) {
     return result == REDLOCK_OK ? false : answered(value, failure(op, result, NULL));
 }
 
-/* ---- looking ---- */
+/* ---- peeking ---- */
 
 static bool act(struct key_op *op, struct script_value *value) {
     const struct observation *observation = &op->observation;
@@ -278,12 +278,12 @@ static bool act(struct key_op *op, struct script_value *value) {
     return answered(value, nil);
 }
 
-/* What is kept here and not on the nodes was deleted elsewhere. */
+/* A lock that is cached here and absent on the nodes was deleted elsewhere. */
 static void compare_kept(struct key_op *op) {
     struct key *key = op->key;
     if (key->lock == NULL) return;
     if (key_lock(key, &op->observation) != NULL) {
-        /* The nodes' keys may live that much longer than what is surely left. */
+        /* The nodes' keys may live that much longer than the time that is certainly left. */
         int64_t asking_ns = gateway_now_ns() - op->since_ns;
         key_keep(key, key->lock,
                  op->observation.ends_ns == OBSERVED_NEVER_ENDS
@@ -310,7 +310,8 @@ static struct script_value unseen(struct key_op *op, enum observation_verdict ve
     return error_of(op);
 }
 
-/* In guarded mode a node that lost its data says "absent" of every lock. It does not count. */
+/* In guarded mode, a node that lost its data reports every lock as absent. Such an answer does not
+ * count. */
 static void leave_out_recovering(struct key_op *op, size_t nodes) {
     for (size_t i = 0; op->gateway->options->guarded && i < nodes; i++) {
         struct redlock_node_status status = {.size = sizeof status};
@@ -354,7 +355,7 @@ static bool peek(struct key_op *op, struct script_value *value) {
 bool step_call(struct key_op *op, const struct script_call *call, struct script_value *value) {
     op->call = *call;
     if (op->observation.state == OBSERVED_NONE) key_believed(op->key, &op->observation);
-    /* Who only wants to take finds out by trying; but where a lock is kept here, a look is
+    /* An operation that only takes finds out by trying; but if a lock is cached here, a peek is
      * cheaper. */
     bool tries = call->command == SCRIPT_TAKE &&
                  (op->key->lock == NULL || redlock_validity_ms(op->key->lock) == 0);

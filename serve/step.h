@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a turn asks of the nodes: to look, to take, to extend, to release.
+ * The requests of an operation to the nodes: peek, acquire, extend, release.
  */
 #ifndef SERVE_STEP_H
 #define SERVE_STEP_H
@@ -11,9 +11,9 @@
 
 struct key_op;
 
-/* True: *value is the answer. False: it comes later, by key_op_go() or key_op_late(). */
+/* True: *value is the answer. False: the answer comes later, by key_op_go() or key_op_late(). */
 bool step_call(struct key_op *op, const struct script_call *call, struct script_value *value);
-/* Lets go of what the last step needed. */
+/* Frees what the last step needed. */
 void step_close(struct key_op *op);
 
 #endif

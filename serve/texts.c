@@ -9,7 +9,7 @@
 #include <sys/queue.h>
 
 struct kept {
-    TAILQ_ENTRY(kept) used; /* from the one unused for longest */
+    TAILQ_ENTRY(kept) used; /* the one unused for longest first */
     char sha[SCRIPT_SHA_BYTES + 1];
     struct text text; /* its bytes are behind the struct */
 };

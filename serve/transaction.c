@@ -18,7 +18,7 @@ struct transaction {
     struct observation watched;
     size_t count, at;
     struct plan plans[PLANS_MAX];
-    char *bytes[PLANS_MAX]; /* a value each; behind the first one the key of all */
+    char *bytes[PLANS_MAX]; /* one value each; the key of all is behind the first one */
     size_t bytes_kept;
     struct reply answers;
 };
@@ -40,7 +40,7 @@ size_t transaction_weight(const struct connection *connection) {
            evbuffer_get_length(transaction->answers.out);
 }
 
-/* The connection's, made when there is none; NULL after an error. */
+/* Returns the connection's transaction, and makes one if necessary; NULL after an error. */
 static struct transaction *get(struct connection *connection) {
     if (connection->transaction != NULL) return connection->transaction;
     struct transaction *transaction = calloc(1, sizeof *transaction);
@@ -64,7 +64,7 @@ void transaction_break(struct connection *connection) {
 
 /* ---- WATCH ---- */
 
-/* It only looks: what it has seen is in the operation. */
+/* It only reads: the operation keeps what it has observed. */
 static enum script_step watch_program(struct key_op *op, const struct script_value *answer,
                                       struct script_call *call, struct script_value *result) {
     (void)op;
@@ -107,7 +107,7 @@ void command_watch(struct connection *connection) {
         command_refuse(connection, "WATCH of several keys", "a transaction here is on one lock");
         return;
     }
-    if (watches) { /* the first time counts */
+    if (watches) { /* the first WATCH counts */
         reply_status(&connection->reply, "OK");
         return;
     }
@@ -199,15 +199,15 @@ static void begin_anew(struct transaction *transaction) {
     evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
 }
 
-/* Whether the watched key is another than it was; the operation has just looked, or tried. */
+/* Whether the watched key has changed; the operation has just peeked, or tried. */
 static bool was_changed(const struct key_op *op, const struct transaction *transaction) {
     if (op->changed) return true;
     bool looked = transaction->watching && !op->watched && op->effects == 0 && transaction->at == 0;
     return looked && !observation_same(&op->observation, &transaction->watched);
 }
 
-/* NIL: the watched lock is another. An error ends it: "cannot know" must not look like an EXEC that
- * was done. */
+/* NIL: the watched lock has changed. An error ends the transaction: "cannot know" must not look
+ * like an EXEC that succeeded. */
 static enum script_step exec_program(struct key_op *op, const struct script_value *answer,
                                      struct script_call *call, struct script_value *result) {
     struct transaction *transaction = connection_of(op)->transaction;
@@ -260,8 +260,8 @@ void command_exec(struct connection *connection) {
         return;
     }
     transaction->answers.protocol = connection->reply.protocol;
-    /* What WATCH has seen is deleted or extended by its token, without another look: it is there,
-     * or it is not. */
+    /* The lock that WATCH observed is deleted or extended by its token, without another peek: the
+     * token is there, or it is not. */
     const struct observation *watched =
         transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
     connection->busy = true;

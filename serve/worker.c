@@ -14,7 +14,7 @@
 /* Most frames are shorter than this. */
 enum { FRAME_BYTES = 512 };
 
-/* ---- what it sends ---- */
+/* ---- input ---- */
 
 static bool make_room(struct worker *worker, size_t bytes) {
     if (worker->frame != NULL && bytes <= worker->frame_capacity) return true;
@@ -25,7 +25,7 @@ static bool make_room(struct worker *worker, size_t bytes) {
     return true;
 }
 
-/* A whole frame goes to the task: what it says is needed until it is answered. */
+/* A whole frame goes to the task, which owns it: the message is needed until it is answered. */
 static void hand_over(struct worker *worker) {
     char *frame = worker->frame;
     const size_t bytes = worker->frame_bytes;
@@ -57,7 +57,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
         hand_over(worker);
 }
 
-/* ---- what it is sent ---- */
+/* ---- output ---- */
 
 static void write_out(struct worker *worker) {
     const int written = evbuffer_write(worker->out, worker->channel);
@@ -89,7 +89,7 @@ int64_t worker_consumed_ns(const struct worker *worker) {
     return processor_ns(worker) - worker->consumed_ns;
 }
 
-/* ---- its time ---- */
+/* ---- processor time ---- */
 
 static void on_time(evutil_socket_t fd, short what, void *context) {
     (void)fd;
@@ -103,7 +103,7 @@ void worker_watch(struct worker *worker, int64_t after_ns) {
     event_add(worker->timer, &after);
 }
 
-/* ---- its beginning and its end ---- */
+/* ---- beginning and end ---- */
 
 static void free_event(struct event **event) {
     if (*event != NULL) event_free(*event);

@@ -18,8 +18,8 @@ static void leave_queue(struct worker_task *task) {
     task->waits = false;
 }
 
-/* Of those that can be served now, the one whose scripts have cost the least; the first of several.
- */
+/* Of the tasks that can be served now, the one whose scripts have cost the least; the first of
+ * several. */
 static struct worker_task *choose(struct workers *workers) {
     const bool spare = workers_spare(workers) != NULL;
     struct worker_task *task, *chosen = NULL;
@@ -60,7 +60,7 @@ static struct worker_task *first_without(struct workers *workers) {
     return NULL;
 }
 
-/* One that asks again meanwhile is behind those that are counted here. */
+/* A task that asks again meanwhile queues behind those that are counted here. */
 void tasks_refuse(struct workers *workers) {
     struct worker_task *task;
     unsigned waiting = 0;
@@ -104,7 +104,7 @@ bool task_ask(struct worker_task *task, struct workers *workers,
     task->workers = workers;
     task->question = message->kind;
     task->running = true;
-    /* One that comes late has no claim to what others have had before. */
+    /* A late task has no claim to the time that others had before. */
     if (task->share_ns < workers->share_ns) task->share_ns = workers->share_ns;
     task->waits = true;
     TAILQ_INSERT_TAIL(&workers->queue, task, queued);
@@ -128,7 +128,7 @@ void task_close(struct worker_task *task) {
     if (!TAILQ_EMPTY(&workers->queue)) tasks_advance(workers);
 }
 
-/* ---- what comes of it ---- */
+/* ---- the answer ---- */
 
 void task_charge(struct worker_task *task, int64_t cost_ns) {
     task->share_ns += cost_ns;
@@ -137,7 +137,7 @@ void task_charge(struct worker_task *task, int64_t cost_ns) {
 
 void task_lost(struct worker_task *task, bool computed, enum worker_failure failure) {
     const bool had_state = task->running && !(task->waits && task->question != WIRE_ANSWER);
-    if (!had_state) return; /* what it asks for begins in any worker */
+    if (!had_state) return; /* its next request can begin in any worker */
     const bool waited = task->waits;
     leave_queue(task);
     if (task->frame != NULL) evbuffer_drain(task->frame, evbuffer_get_length(task->frame));

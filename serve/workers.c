@@ -11,10 +11,10 @@
 #include "gateway.h"
 #include "worker_task.h"
 
-/* After so many starts in a row that came to nothing there are no workers for a while, and scripts
- * are refused at once. */
+/* After this many failed starts in a row there are no workers for a while, and scripts are refused
+ * at once. */
 enum { FAILURES_MAX = 10, RETRY_MS = 1000, COMPUTING_MAX = 4 };
-/* What it costs to start another in the place of one that had to be ended is charged, too. */
+/* The cost of starting a replacement for a worker that had to be ended is charged, too. */
 #define START_NS (GATEWAY_MS / 2)
 
 /* ---- failures ---- */
@@ -59,7 +59,7 @@ static void drop_spawner(struct workers *workers) {
     spawner_close(&workers->spawner); /* the workers' channels end now, too */
 }
 
-/* It says nothing but its end. */
+/* The channel carries nothing but its end. */
 static void on_spawner(evutil_socket_t fd, short what, void *context) {
     struct workers *workers = context;
     (void)fd;
@@ -107,7 +107,7 @@ struct worker *workers_spare(struct workers *workers) {
     return NULL;
 }
 
-/* Of those that wait for their connection's next script, the one unused for longest. */
+/* Of the workers that wait for their connection's next script, the one unused for longest. */
 static struct worker *idle(struct workers *workers) {
     struct worker *found = NULL;
     for (unsigned i = 0; i < SPAWNER_SLOTS; i++) {
@@ -151,12 +151,11 @@ void workers_provide(struct workers *workers, unsigned waiting) {
     }
 }
 
-/* ---- what they say ---- */
+/* ---- messages of workers ---- */
 
 #define NOT_CONFINED "this system cannot confine the process that runs them (seccomp)"
 
-/* Scripts of clients are not run in a process that could do something else, unless that is asked
- * for. */
+/* Scripts of clients do not run in an unconfined process, unless the options allow it. */
 static bool is_confined(struct workers *workers, const struct wire_message *ready) {
     const struct serve_options *options = workers->gateway->options;
     if (ready->limited && ready->filtered) return true;
@@ -188,7 +187,7 @@ static void end_computing(struct worker *worker) {
     worker->state = WORKER_WAITS;
 }
 
-/* It wants to go on after it has taken too long. */
+/* The worker asks to continue after it has taken too long. */
 static bool is_over(const struct worker_task *task) {
     return task->message.kind == WIRE_CALL && task->run_ns >= WORKERS_RUN_MS * GATEWAY_MS;
 }
@@ -238,8 +237,8 @@ void workers_lost(struct worker *worker) {
     lose(worker, WORKER_DIED);
 }
 
-/* Its wall-clock time is a hint, since others may have the processor: what counts is its own.
- * Meanwhile the next one may compute as well. */
+/* Its wall-clock time is only a hint, since other processes may have the processor: its own
+ * processor time counts. Meanwhile the next worker may compute as well. */
 void workers_overdue(struct worker *worker) {
     struct workers *workers = worker->workers;
     const int64_t left_ns =

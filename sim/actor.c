@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The clients: programs that use the unchanged library from one event loop each, and what befalls
- * them. A program that is stopped does nothing at all; when it goes on, its loop first hands the
- * library what came meanwhile, then the program does what it had in mind.
+ * The clients: programs that use the unchanged library from one event loop each, and their faults.
+ * A stopped program does nothing at all. When it resumes, its loop first passes the waiting input
+ * to the library; then the program does its pending deeds.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ void actor_drive(struct world *world, unsigned client) {
     (void)redlock_process(actor->redlock);
     actor_rearm(world, client);
 }
-/* ---- what clients do ------------------------------------------------------------------------- */
+/* ---- actions of clients --------------------------------------------------------------------- */
 
 static void reopen(struct world *world, unsigned client);
 
@@ -75,7 +75,7 @@ static void do_deed(struct world *world, unsigned client, const struct deed *dee
     }
 }
 
-/* At once, or when the client goes on. */
+/* At once, or when the client resumes. */
 static void deed(struct world *world, unsigned client, struct deed what) {
     struct actor *actor = &world->actor[client];
     if (actor->crashed) return;
@@ -149,7 +149,7 @@ bool actor_idle(struct world *world, unsigned client, unsigned resource) {
         return false;
     return redlock_lock_state(hold->lock) == REDLOCK_STATE_FREE;
 }
-/* ---- what befalls clients -------------------------------------------------------------------- */
+/* ---- faults of clients ---------------------------------------------------------------------- */
 
 static void write_plain(struct world *world, enum history_kind kind, unsigned client) {
     struct history_record record = actor_record(world, kind, client);
@@ -172,7 +172,7 @@ void actor_freeze(struct world *world, unsigned client) {
     clock_set(&actor->clock, world->now, 0, 0);
 }
 
-/* The validity of whoever was frozen reaches further into world time than it said. */
+/* The validity of a client that was frozen lasts longer in world time than it had reported. */
 static void thaw(struct world *world, struct actor *actor) {
     actor->frozen = false;
     clock_set(&actor->clock, world->now, 0, actor->rate);
@@ -205,7 +205,7 @@ void actor_crash(struct world *world, unsigned client) {
     net_abandon(actor->net); /* its kernel still sends what it had written */
 }
 
-/* It is at most a hint: that is the rule which this shows. */
+/* It is at most a hint: the simulator shows that rule. */
 void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
     world->actor[client].wall += step;
     struct history_record record = actor_record(world, HISTORY_CLIENT_CLOCK, client);
@@ -236,7 +236,7 @@ static void list_nodes(struct world *world, unsigned client) {
         list_node(world, actor, client, (unsigned)options->twice_listed);
 }
 
-/* The list as redlock_client_open() wants it; its names mean nothing here. */
+/* The list for redlock_client_open(); its names mean nothing here. */
 static void name_nodes(const struct actor *actor, char *text, size_t size) {
     size_t at = 0;
     for (unsigned i = 0; i < actor->slots; i++)
@@ -276,7 +276,7 @@ static void close_client(struct world *world, struct actor *actor) {
     actor->net = NULL;
 }
 
-/* The program that had the lock before has ended; this one is new. */
+/* The program that had the lock before has ended; this is a new one. */
 static void reopen(struct world *world, unsigned client) {
     struct actor *actor = &world->actor[client];
     bool used = false;
@@ -323,7 +323,8 @@ void actors_end(struct world *world) {
     for (unsigned i = 0; i < world->options.clients; i++) close_client(world, &world->actor[i]);
 }
 
-/* A clock that is a little fast or slow stays so: that is no fault but what the drift is for. */
+/* A clock that is slightly fast or slow stays so: that is not a fault, since drift allows for it.
+ */
 void actors_heal(struct world *world) {
     for (unsigned i = 0; i < world->options.clients; i++) actor_resume(world, i);
 }

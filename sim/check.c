@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * check_history(): calls the judges and puts what they find in order of time. How each rule is read
- * is said at its judge: leases.c, register.c, orphans.c, linear.c, liveness.c.
+ * check_history(): calls the judges and puts the violations in order of time. Each judge describes
+ * how it reads its rule: leases.c, register.c, orphans.c, linear.c, liveness.c.
  */
 #include "judges.h"
 
@@ -53,10 +53,10 @@ struct words judge_resource(int resource) {
     return words;
 }
 
-/* ---- what was found ------------------------------------------------------------------------- */
+/* ---- violations ----------------------------------------------------------------------------- */
 
-/* Judges find in the order of their walk, the caller reads in order of time; of equal times the
- * first found stays first. When the room is out, the latest goes. */
+/* Judges report in the order of their walk, the caller reads in order of time; of equal times the
+ * first one reported stays first. When the array is full, the latest one is dropped. */
 void judge_found(struct report *report, enum check_rule rule, size_t first, size_t second,
                  rl_ns from, rl_ns until, const char *format, ...) {
     if (!judged(report, rule)) return;
@@ -84,9 +84,9 @@ void judge_found(struct report *report, enum check_rule rule, size_t first, size
     va_end(arguments);
 }
 
-/* ---- what can be judged --------------------------------------------------------------------- */
+/* ---- limits --------------------------------------------------------------------------------- */
 
-/* Who a record of this kind must name; judges index their tables by it. */
+/* The actors that a record of this kind must name; judges index their tables by them. */
 enum { NAMES_CLIENT = 1, NAMES_NODE = 2, NAMES_RESOURCE = 4 };
 
 static unsigned names(unsigned kind) {

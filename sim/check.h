@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Judges of a history. They know the invariants, and nothing of the code that made it: no header of
- * src/ but core/core.h's units is included.
+ * Judges of a history. They know the invariants, and nothing of the code that made the history: of
+ * src/, they include only core/core.h, for its units.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
@@ -35,14 +35,14 @@ enum check_rule {
 
 struct check_violation {
     enum check_rule rule;
-    size_t first,
-        second; /* indexes of the records that contradict each other; second may equal first */
+    /* indexes of the records that contradict each other; second may equal first */
+    size_t first, second;
     rl_ns from, until; /* the span of the overlap, where there is one */
     char text[256];    /* a plain sentence */
 };
 
-/* Judges by the rules whose bit is set in `rules`. Returns the number of violations, at most
- * `count` of which are written, in order of time. */
+/* Judges by the rules whose bits are set in `rules`. Returns the number of violations; writes at
+ * most `count` of them, in order of time. */
 size_t check_history(const struct history *history, unsigned rules,
                      struct check_violation *violations, size_t count);
 const char *check_rule_name(enum check_rule rule);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A clock that goes by its own rate, steps and freezes, and the way back from what it shows to
- * world time. Integers, exact: the same on every machine, and a timer never fires before its own
- * clock shows its time.
+ * A clock that runs at its own rate, steps and freezes, and the conversion of its times to world
+ * time. It computes with exact integers, the same on every machine. A timer never fires before its
+ * own clock shows its time.
  */
 #ifndef SIM_CLOCK_H
 #define SIM_CLOCK_H
@@ -13,7 +13,7 @@
 
 struct sim_clock {
     rl_ns since; /* world time */
-    rl_ns shown; /* what it showed then */
+    rl_ns shown; /* what the clock showed at `since` */
     uint32_t ppm;
 };
 
@@ -22,7 +22,8 @@ static inline rl_ns clock_read(const struct sim_clock *clock, rl_ns now) {
     return clock->shown + run / 1000000 * clock->ppm + run % 1000000 * clock->ppm / 1000000;
 }
 
-/* The first world time at which it shows `shown` or more, as it goes now; RL_NEVER: never. */
+/* The first world time at which the clock shows `shown` or more, at its present rate; RL_NEVER:
+ * never. */
 static inline rl_ns clock_when(const struct sim_clock *clock, rl_ns shown) {
     if (shown == RL_NEVER) return RL_NEVER;
     rl_ns left = shown - clock->shown;

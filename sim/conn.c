@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One connection as its client sees it: its life, and the calls on it. What is decided about it is
- * src/policy, as in src/net; here is only how a world without sockets carries it out.
+ * One connection as its client sees it: its life, and the calls on it. src/policy decides about it,
+ * as in src/net; this file only carries that out in a world without sockets.
  */
 #include "conn.h"
 
@@ -128,7 +128,7 @@ static void deadline_fired(struct net_timer *timer) {
 
 /* ---- sending ---- */
 
-/* The whole new record, and what is to become of the fences. */
+/* The whole new record, and the change of the fences. */
 static void post_record(struct world *world, const struct net_request *request,
                         struct message *message) {
     message->nonce = request->nonce;
@@ -178,7 +178,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     message->slot = (uint8_t)conn->slot;
     message->op = (uint8_t)request->op;
     message->ttl_ms = request->ttl_ms;
-    /* By value, as bytes on the wire are: the token may be another's before this arrives. */
+    /* By value, like bytes on the wire: the token may have changed before this arrives. */
     if (net_op_is(request->op, NET_OP_TOKEN))
         message->token = token_number(&world->tokens, request->token);
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of the simulated net: a client's connections, one for each entry of its list, and the
- * calls on them.
+ * The internals of the simulated net: a client's connections, one for each entry of its list, and
+ * the calls on them.
  */
 #ifndef SIM_CONN_H
 #define SIM_CONN_H
@@ -17,15 +17,15 @@ struct conn {
     unsigned slot;
     enum conn_state state;
     bool unread;
-    int leaving; /* the verdict for which it is to be given up; 0: it is not */
+    int leaving; /* the verdict for which the connection will be closed; 0: it stays open */
     char text[160];
     struct messages in, out;
     struct call_queue calls;
     struct net_timer deadline, retry, keep;
-    bool watch_asked; /* the node is being asked to notify of changes */
+    bool watch_asked; /* the request for notifications is under way */
     struct net_timer track_again;
-    bool announces;  /* the node: changes of its record and data, among its answers */
-    uint64_t quorum; /* of the node's record, as its handshake said; 0: none */
+    bool announces;  /* the node announces changes of its record and data among its answers */
+    uint64_t quorum; /* id in the node's record, from its handshake; 0: none */
 };
 
 struct net {
@@ -40,7 +40,7 @@ struct net {
     struct net_timer unwatch;
     uint32_t waiter_number;
     char waiter[9];
-    struct policy policy; /* its node[i] is of conn[i] */
+    struct policy policy; /* its node[i] belongs to conn[i] */
     struct conn conn[RL_NODES_MAX];
 };
 
@@ -59,14 +59,15 @@ void conn_up(struct conn *conn, const struct message *welcome);
 void conn_fail(struct conn *conn, int verdict);
 void conn_record(const struct conn *conn, enum history_kind kind, int64_t value);
 void conn_post(struct conn *conn, struct net_call *call);
-void conn_leave(struct conn *conn, int verdict, const char *text); /* by the next net_process() */
+/* takes effect in the next net_process() */
+void conn_leave(struct conn *conn, int verdict, const char *text);
 void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer);
 void conn_watch_kept(struct conn *conn); /* arms the timer for kept releases */
 void messages_drop(struct world *world, struct messages *queue);
 
 /* watch.c */
 void watch_init(struct net *net);
-void watch_pump(struct conn *conn); /* asks to be told, if somebody waits */
+void watch_pump(struct conn *conn); /* requests notifications, if a caller waits */
 void watch_answered(struct conn *conn, const struct message *answer);
 void watch_hear(struct conn *conn, const struct message *hint);
 void watch_down(struct conn *conn);

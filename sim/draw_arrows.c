@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Messages: a request goes down or up to its node, its answer comes back dashed, and what is lost
+ * Messages: a request goes down or up to its node, its answer comes back dashed, and a lost message
  * ends in a cross.
  */
 #include "draw_layout.h"
@@ -80,8 +80,8 @@ static void draw_vote(FILE *out, struct way way, int verdict, bool upper) {
     }
 }
 
-/* When a message that left at this time was lost; RL_NEVER: it was not. What waits in a cut
- * connection is dropped with it much later, or never: it is lost where it was sent. */
+/* When a message that left at this time was lost; RL_NEVER: it was not. A message that waits in a
+ * cut connection is dropped with it much later, or never: it is drawn as lost where it was sent. */
 static rl_ns lost_at(const struct draw_layout *layout, const struct story_exchange *exchange,
                      rl_ns left_at) {
     const rl_ns prompt = 20 * RL_MS;

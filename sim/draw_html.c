@@ -39,7 +39,7 @@ static void put_element(FILE *out, const char *tag, const char *class, const cha
     fprintf(out, "</%s>\n", tag);
 }
 
-/* Paragraphs are apart by a blank line. */
+/* A blank line separates paragraphs. */
 static void put_prose(FILE *out, const char *prose) {
     while (*prose != '\0') {
         const char *end = strstr(prose, "\n\n");
@@ -100,14 +100,14 @@ static void put_legend(FILE *out) {
         out);
 }
 
-/* One run: what came of it, the picture, the sentences. */
+/* One run: its result, the picture, the sentences. */
 static void put_run(FILE *out, const struct picture *picture) {
     struct draw_layout layout;
     draw_layout_make(&layout, picture, true);
     fputs("<section class=\"run\">\n", out);
     put_element(out, "p", picture->breaks ? "breaks" : "holds", picture->verdict);
     if (picture->why[0] != '\0') put_element(out, "p", "prose", picture->why);
-    /* A box that scrolls can be reached by the keyboard. */
+    /* The keyboard can reach a box that scrolls. */
     fputs(
         "<div class=\"picture\" tabindex=\"0\" role=\"region\" aria-label=\"Picture; scrolls sideways\">\n",
         out);

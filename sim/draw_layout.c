@@ -32,7 +32,7 @@ int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind, int i
 
 static void add_row(struct draw_layout *layout, enum draw_row_kind kind, int index, int *y) {
     if (layout->rows_count == (int)(sizeof layout->rows / sizeof layout->rows[0])) return;
-    /* Words stand on the side where fewer arrows go. */
+    /* Words stand on the side with fewer arrows. */
     bool below = kind == DRAW_CLIENT && index >= layout->upper_clients;
     struct draw_row *row = &layout->rows[layout->rows_count++];
     int words = layout->words ? WORDS : 0;
@@ -119,8 +119,8 @@ static void collect_times(struct draw_layout *layout) {
     layout->columns = kept;
 }
 
-/* Pixels for a span: they grow with its logarithm, so that a millisecond and ten seconds can both
- * be seen. */
+/* Pixels for a span: they grow with its logarithm, so that a millisecond and ten seconds are both
+ * visible. */
 static int gap_width(rl_ns span, bool words) {
     int doublings = 0;
     for (rl_ns left = span / (RL_MS / 10); left > 0; left /= 2) doublings++;
@@ -132,7 +132,7 @@ static int label_width(const struct story_event *event) {
     return BADGE + (event->label[0] == '\0' ? 0 : draw_text_width(event->label, LABEL_FONT) + 8);
 }
 
-/* Whether this event stands on this row. */
+/* Whether this event belongs to this row. */
 static bool stands_on(const struct story_event *event, const struct draw_row *row) {
     switch (row->kind) {
     case DRAW_CLIENT: return event->client == row->index;
@@ -146,8 +146,8 @@ static void place_label(struct draw_layout *layout, size_t event, int row, int x
     layout->labels[layout->labels_count++] = (struct draw_label){event, row, x};
 }
 
-/* Gives each column its place. A column waits until the words on its rows have room: a label is
- * never under another. */
+/* Gives each column its place. A column moves right until the words on its rows have room: labels
+ * never overlap. */
 static void place_columns(struct draw_layout *layout) {
     int free_x[64] = {0};
     layout->xs = malloc((layout->columns + 1) * sizeof *layout->xs);

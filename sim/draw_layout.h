@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Where everything of a picture goes, in whole pixels.
+ * The position of everything in a picture, in whole pixels.
  */
 #ifndef SIM_DRAW_LAYOUT_H
 #define SIM_DRAW_LAYOUT_H
@@ -29,12 +29,12 @@ enum draw_span_kind {
 struct draw_span {
     enum draw_span_kind kind;
     int row;
-    int client; /* whose: -1 a stranger's */
+    int client; /* the client; -1: a stranger's */
     int resource;
     rl_ns from, until;
     int64_t value; /* VALUE: the register's; CUT: 1 requests, 2 answers, 3 both */
     bool open;     /* still so at the end of the picture */
-    bool torn;     /* KEY: lost, not ended */
+    bool torn;     /* KEY: lost before its TTL */
 };
 
 struct draw_label {
@@ -50,24 +50,24 @@ struct draw_layout {
     int upper_clients; /* clients above the nodes; the others are below */
     struct draw_span *spans;
     size_t spans_count, spans_capacity;
-    rl_ns *times; /* columns: when something happens ... */
-    int *xs;      /* ... and where */
+    rl_ns *times; /* columns: the times of events ... */
+    int *xs;      /* ... and their positions */
     size_t columns, columns_capacity;
     struct draw_label *labels;
     size_t labels_count;
-    bool words; /* thumbnails have none */
+    bool words; /* false for thumbnails */
     int left, right, axis_y, top, bottom, height;
 };
 
 void draw_layout_make(struct draw_layout *layout, const struct picture *picture, bool words);
 void draw_layout_free(struct draw_layout *layout);
 int draw_x(const struct draw_layout *layout, rl_ns at);
-int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind,
-                int index); /* -1: no such row */
-/* Arrows are drawn for what changes something; a question for a TTL is not. */
+/* -1: no such row */
+int draw_row_of(const struct draw_layout *layout, enum draw_row_kind kind, int index);
+/* A message has an arrow if it changes something; a question for a TTL has none. */
 bool draw_message(const struct history_record *record);
 bool draw_wake(const struct history_record *record);
-/* Pixels that a text takes at most, in a font of this size. */
+/* The maximum width of a text in pixels, in a font of this size. */
 int draw_text_width(const char *text, int font);
 
 void draw_spans_make(struct draw_layout *layout);
@@ -78,7 +78,7 @@ void draw_exchange(FILE *out, const struct draw_layout *layout,
                    const struct story_exchange *exchange);
 void draw_hint(FILE *out, const struct draw_layout *layout, const struct history_record *hint);
 void draw_colour(char *name, size_t size, int client); /* of a client; -1: a stranger's */
-/* The rows as an <svg> element of their own. */
+/* Writes the rows as an <svg> element of their own. */
 void draw_plot(FILE *out, const struct draw_layout *layout);
 
 #endif

@@ -125,7 +125,7 @@ static void draw_axis(FILE *out, const struct draw_layout *layout) {
     }
 }
 
-/* ---- what lasts ------------------------------------------------------------------------------ */
+/* ---- spans ---------------------------------------------------------------------------------- */
 
 static void draw_owned(FILE *out, const struct draw_layout *layout, const struct draw_span *span,
                        int x, int width, int y, int height) {
@@ -162,7 +162,7 @@ static void draw_owned(FILE *out, const struct draw_layout *layout, const struct
 static void draw_cut(FILE *out, const struct draw_layout *layout, const struct draw_span *span,
                      int x, int width) {
     const struct draw_row *row = &layout->rows[span->row];
-    /* On the side from which the messages would have come. */
+    /* On the side from which the messages come. */
     int y = span->client < layout->upper_clients ? row->bar_y - 1 : row->bar_y + row->bar_h + 1;
     fprintf(
         out,
@@ -212,7 +212,7 @@ static void draw_span(FILE *out, const struct draw_layout *layout, const struct 
 }
 
 static void draw_spans(FILE *out, const struct draw_layout *layout) {
-    /* Bars first, what befalls the whole row over them. */
+    /* Bars first, then the faults of the whole row over them. */
     static const enum draw_span_kind order[] = {DRAW_VALUE, DRAW_KEY,     DRAW_ASKING, DRAW_HOLDS,
                                                 DRAW_DOWN,  DRAW_STOPPED, DRAW_CUT};
     for (size_t kind = 0; kind < sizeof order / sizeof order[0]; kind++) {
@@ -238,7 +238,7 @@ static void draw_violation(FILE *out, const struct draw_layout *layout,
                            const struct check_violation *violation) {
     bool follows = violation->rule != layout->picture->violations[0].rule;
     if (violation->until > violation->from) {
-        if (follows) return; /* one band says it; the sentences name the others */
+        if (follows) return; /* one band shows it; the sentences name the others */
         int x = draw_x(layout, violation->from), width = draw_x(layout, violation->until) - x;
         int y = layout->words ? layout->axis_y + 9 : 0;
         rectangle(out, x, y, width, layout->bottom - y, "fill=\"var(--red)\" fill-opacity=\".10\"");

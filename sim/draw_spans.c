@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What lasts: a key on a node, a client's validity, a pause, a cut.
+ * Spans of time: a key on a node, a client's validity, a pause, a cut.
  */
 #include "draw_layout.h"
 
@@ -38,7 +38,7 @@ static struct draw_span *open_span(struct draw_layout *layout, enum draw_span_ki
     return span;
 }
 
-/* Ends the span that is open there; `client` -1: whosever. */
+/* Ends the span that is open there; `client` -1: of any client. */
 static void close_span(struct draw_layout *layout, enum draw_span_kind kind, int row, int client,
                        const struct history_record *record) {
     struct draw_span *span = find_open(layout, kind, row, client, record->resource);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A picture that stands alone: what it is called and where it comes from above the rows, every
- * event in a sentence below.
+ * A self-contained picture: title and source above the rows, a sentence for every event below.
  */
 #include <string.h>
 
@@ -30,7 +29,7 @@ void draw_text(FILE *out, const char *text) {
 /* ---- text that wraps ------------------------------------------------------------------------- */
 
 struct column {
-    FILE *out; /* NULL: only measured */
+    FILE *out; /* NULL: only measures */
     int x, y, width;
 };
 

@@ -30,7 +30,7 @@ struct proposal {
     uint32_t token;
     int64_t fence;
     uint32_t list, oldest; /* the newest and the oldest that a voter carried; 0: there is but one */
-    unsigned nodes;        /* that voted for it and were intact */
+    unsigned nodes;        /* that voted for it while intact */
 };
 
 struct ballot {
@@ -41,9 +41,10 @@ struct ballot {
 struct booth {
     struct report *report;
     struct ballot ballots[JUDGE_RESOURCES][JUDGE_CLIENTS];
-    size_t lost[JUDGE_NODES];      /* the record that says so, and one; 0: intact */
-    bool intact[JUDGE_NODES];      /* where operators change the members: known of each ... */
-    uint32_t carries[JUDGE_NODES]; /* ... with which list; 0: none */
+    size_t lost[JUDGE_NODES]; /* index of the record that shows it, plus one; 0: intact */
+    /* where operators change the members: the node's last known state ... */
+    bool intact[JUDGE_NODES];
+    uint32_t carries[JUDGE_NODES]; /* ... and its list; 0: none */
     struct {
         int64_t epoch;
         uint32_t members;

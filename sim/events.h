@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What is yet to happen, by (time, order of calls): never by an address, or two machines would walk
- * two worlds.
+ * The queue of future events, ordered by (time, order of calls). It is never ordered by an address:
+ * runs would differ between machines.
  */
 #ifndef SIM_EVENTS_H
 #define SIM_EVENTS_H
@@ -24,9 +24,9 @@ struct events {
 
 void events_clear(struct events *events); /* keeps the memory */
 void events_free(struct events *events);
-/* Aborts when memory is out: half a world proves nothing. */
+/* Aborts when memory is out: a run with a missing event proves nothing. */
 void events_add(struct events *events, rl_ns at, world_fn *fn, void *argument, int64_t number);
-/* False: nothing is due at `until`. */
+/* False: no event is due up to `until`. */
 bool events_take(struct events *events, rl_ns until, struct event *event);
 
 #endif

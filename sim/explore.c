@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Many seeds on many processors: each worker is a process, so that a crash of the code under test
- * names its seed and nothing else is harmed. Workers take every J-th seed and tell what they found
- * through memory that all share. Nobody goes on beyond a seed that failed, so that the first one is
- * found whatever the number of workers.
+ * Many seeds on many processors. Each worker is a process, so that a crash of the code under test
+ * names its seed and harms nothing else. Workers take every J-th seed and report through memory
+ * that all share. No worker continues beyond a seed that failed, so that the result is the first
+ * one, whatever the number of workers.
  */
 #include "explore.h"
 
@@ -26,7 +26,7 @@ struct worker {
 };
 
 struct shared {
-    _Atomic uint64_t beyond; /* seeds from here on are of no interest any more */
+    _Atomic uint64_t beyond; /* seeds from here on no longer matter */
     struct worker worker[JOBS_MAX];
 };
 
@@ -68,7 +68,7 @@ static void work(struct shared *shared, unsigned index, const struct explore_opt
     player_free(player);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- all workers ---------------------------------------------------------------------------- */
 
 static int64_t wall_ms(void) {
     struct timespec now;
@@ -200,7 +200,7 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
         pids[i] = fork();
         if (pids[i] < 0) {
             perror("redlock-sim: fork");
-            return EXPLORE_SYSTEM; /* those that were started end by themselves */
+            return EXPLORE_SYSTEM; /* workers that were started end by themselves */
         }
         if (pids[i] > 0) continue;
         work(shared, i, options);
@@ -210,7 +210,7 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
     if (!options->quiet) show_summary(shared, options, began);
     const struct worker *failed = first_failure(shared, options->jobs);
     int result = failed ? report_failure(failed, &options->wish) : EXPLORE_OK;
-    /* The seed that comes first decides. */
+    /* The lowest failing seed decides. */
     return crashed != UINT64_MAX && (!failed || crashed < failed->failed_seed) ? EXPLORE_CRASH
                                                                                : result;
 }

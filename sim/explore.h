@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Many seeds, or one of them closely.
+ * Explores many seeds, or one seed in detail.
  */
 #ifndef SIM_EXPLORE_H
 #define SIM_EXPLORE_H
@@ -11,8 +11,8 @@ enum explore_exit {
     EXPLORE_OK = 0,
     EXPLORE_SAFETY = 1, /* a rule was broken */
     EXPLORE_LIVENESS =
-        2, /* nobody acquired, or a node was not brought back, although nothing was in the way */
-    EXPLORE_CRASH = 3, /* a worker died: an assertion, a signal */
+        2, /* no client acquired, or a node did not recover, although no fault prevented it */
+    EXPLORE_CRASH = 3, /* a worker process died: an assertion, a signal */
     EXPLORE_USAGE = 64,
     EXPLORE_SYSTEM = 71
 };
@@ -21,7 +21,7 @@ struct explore_options {
     uint64_t first, count;
     unsigned jobs;
     struct plan_wish wish;
-    bool hash;  /* print each seed's hash, judge nothing */
+    bool hash;  /* print each seed's hash, do not judge */
     bool quiet; /* no progress, no summary */
 };
 
@@ -36,12 +36,12 @@ struct explore_one {
 
 int explore_one(const struct explore_one *options);
 
-/* The fewest actions with which the rule is still broken: taking any one of them away mends it.
- * Returns how many runs that took. */
+/* Finds a minimal set of actions that still breaks the rule: without any one of them the run is
+ * correct. Returns the number of runs that this took. */
 size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule,
               struct plan_mask *mask);
 
-/* How to see it again. */
+/* Prints the command that repeats the run. */
 void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
                            FILE *out);
 int explore_exit_of(const struct outcome *outcome);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What happened in one run, in the order of world time: the seam between the world, which writes
- * it, and the checkers and pictures, which read nothing else. All times are world time in
- * nanoseconds, whatever clock an actor goes by.
+ * What happened in one run, in the order of world time. The world writes the history; checkers and
+ * pictures read nothing else. All times are world time in nanoseconds, whatever clock an actor
+ * uses.
  */
 #ifndef SIM_HISTORY_H
 #define SIM_HISTORY_H
@@ -13,8 +13,7 @@
 
 #include "core/core.h"
 
-/* X(name, what it says). client, node, resource, token, message are set where the sentence has
- * them. */
+/* X(name, sentence). client, node, resource, token, message are set where the sentence has them. */
 /* clang-format off */
 #define HISTORY_KINDS(X) \
     /* clients and their locks */ \
@@ -33,7 +32,7 @@
     X(WRITE, "client, as it believes, as holder, writes `value` to the register of resource; `result` 1 when fenced") \
     X(READ_REFUSED, "the fenced register refused the read: its fence is higher") \
     X(WRITE_REFUSED, "the fenced register refused the write: its fence is higher") \
-    /* operators, and what befalls clients */ \
+    /* operators, and faults of clients */ \
     X(OPERATE, "client begins to change the quorum: `value` 1 inits, 2 adds node, 3 removes node") \
     X(OPERATED, "client's change of the quorum is over: `result`; `value` names the problem, 0: none") \
     X(PAUSE, "client stops (its clock runs on)") \
@@ -47,7 +46,7 @@
     X(KEY_EXPIRED, "node lets resource's key, which held token, end") \
     X(KEY_LOST, "node loses resource's key, which held token: restart, flush, eviction, failover") \
     X(KEY_FOREIGN, "somebody outside sets or deletes resource's key") \
-    /* what befalls nodes */ \
+    /* faults of nodes */ \
     X(NODE_CRASH, "node dies") \
     X(NODE_RESTART, "node is back; `value`: 0 empty, 1 with everything, 2 without its last second") \
     X(NODE_FLUSH, "FLUSHALL on node") \
@@ -109,15 +108,15 @@ struct history {
     struct history_record *records;
     size_t count, capacity;
     unsigned clients, nodes, resources;
-    rl_ns liveness_bound; /* after FAULTS_END somebody must acquire within this */
-    uint32_t others;      /* bits: nodes that are not of the quorum in which locks are granted */
+    rl_ns liveness_bound; /* after FAULTS_END, a client must acquire within this time */
+    uint32_t others;      /* bits: nodes outside the quorum in which locks are granted */
     uint32_t refused;     /* bits: clients that must not be granted a lock */
 };
 
 void history_init(struct history *history, unsigned clients, unsigned nodes, unsigned resources);
 void history_clear(struct history *history); /* forgets the records, keeps the memory */
 void history_free(struct history *history);
-/* Aborts when memory is out: a run whose history is not whole proves nothing. */
+/* Aborts when memory is out: a run with an incomplete history proves nothing. */
 void history_add(struct history *history, const struct history_record *record);
 const char *history_kind_name(enum history_kind kind);
 /* One line of text without the newline, the same on every machine and compiler ("  12.345678 ms  A

@@ -24,7 +24,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct line *line, const c
     if (bytes > 0) line->at += (size_t)bytes;
 }
 
-/* Nanoseconds as milliseconds with all their digits. */
+/* Nanoseconds as milliseconds with all digits. */
 static void put_ms(struct line *line, const char *before, rl_ns ns, int width) {
     const char *sign = ns < 0 ? "-" : "";
     uint64_t size = ns < 0 ? (uint64_t)0 - (uint64_t)ns : (uint64_t)ns;
@@ -82,7 +82,7 @@ static void put_cut(struct line *line, int64_t way) {
     put(line, "%s", way == 1 ? " requests" : way == 2 ? " answers" : " both ways");
 }
 
-/* What its kind says beyond who and what. */
+/* The part of a record that depends on its kind. */
 static void put_details(struct line *line, const struct history_record *record) {
     switch ((enum history_kind)record->kind) {
     case HISTORY_ACQUIRED:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One lock of one client: what the program asks of the library, what the library tells it, and how
- * both are recorded.
+ * One lock of one client: the program's calls to the library, the library's reports, and the
+ * records of both.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ static void write_hold(const struct hold *hold, enum history_kind kind, int resu
     world_write(hold->world, &record);
 }
 
-/* When the client's own clock, as it goes now, shows the end of its validity. */
+/* The world time at which the client's own clock, at its present rate, shows the end of its
+ * validity. */
 static rl_ns validity_end(const struct hold *hold) {
     rl_ns end = redlock_validity_end_ns(hold->lock);
     return end == 0 ? hold->world->now : clock_when(&hold->world->actor[hold->client].clock, end);
@@ -37,7 +38,7 @@ void hold_write_until(const struct hold *hold, enum history_kind kind) {
     record.value = hold->fence;
     world_write(hold->world, &record);
 }
-/* ---- what the library tells ------------------------------------------------------------------ */
+/* ---- reports of the library ----------------------------------------------------------------- */
 
 void hold_on_change(void *context, struct redlock_lock *lock, int change) {
     const struct hold *hold = context;
@@ -86,7 +87,7 @@ static void on_released(void *context, struct redlock_lock *lock, int result) {
     hold->token = 0;
     if (world->on_released) world->on_released(world, hold->client, hold->resource, result);
 }
-/* ---- what clients do ------------------------------------------------------------------------- */
+/* ---- actions of clients --------------------------------------------------------------------- */
 
 static bool begin_acquiring(struct hold *hold) {
     if (redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE || hold->acquiring || hold->releasing)
@@ -124,7 +125,8 @@ void hold_extend(struct hold *hold, int64_t ttl_ms) {
 static bool begin_releasing(struct hold *hold) {
     if (!leased(hold) || hold->releasing) return false;
     const struct update *update = update_of(hold->world, hold);
-    if (update && update->sent) { /* no program gives back what it is still writing under */
+    if (update &&
+        update->sent) { /* a program does not release a lock while its write is under way */
         hold->release_waits = true;
         return false;
     }
@@ -163,12 +165,12 @@ static void gather(struct many *many, struct world *world, unsigned client, unsi
         struct hold *hold = &world->actor[client].hold[i];
         if (!(resources >> i & 1) || !begin(hold)) continue;
         many->holds[many->count] = hold;
-        many->results[many->count] = REDLOCK_BAD_ARGUMENT; /* must be written over */
+        many->results[many->count] = REDLOCK_BAD_ARGUMENT; /* must be overwritten */
         many->locks[many->count++] = hold->lock;
     }
 }
 
-/* All of them share a context: whose result it is, the lock says. */
+/* All of them share a context: the lock shows whose result it is. */
 static struct hold *hold_of(struct actor *actor, const struct redlock_lock *lock) {
     struct hold *hold = actor->hold;
     while (hold->lock != lock) hold++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of the world, for the files that make it: world.c (time), wire.c (the network),
- * server.c (the nodes), actor.c (the clients) and net.c (src/net/net.h on top of them).
+ * The internals of the world, for the files that implement it: world.c (time), wire.c (the
+ * network), server.c (the nodes), actor.c (the clients) and net.c (src/net/net.h on top of them).
  */
 #ifndef SIM_INSIDE_H
 #define SIM_INSIDE_H
@@ -14,7 +14,7 @@
 #include "random.h"
 #include "world.h"
 
-/* ---- tokens: bytes that are given a number when they are first sent ---- */
+/* ---- tokens: each gets a number when it is first sent ---- */
 
 struct tokens {
     char *bytes;
@@ -33,13 +33,13 @@ void tokens_free(struct tokens *tokens);
 
 /* ---- messages: a request, and then its answer ---- */
 
-/* What few messages carry: a record's fields, the words of a survey's answer, the fences. Shared by
- * whoever still needs it: a message, the log of the node that it was written on. */
+/* The large parts that few messages have: the fields of a record, the text of a server info, the
+ * fences. The messages and node logs that refer to a payload share it. */
 enum { PAYLOAD_TEXT = 16384, PAYLOAD_WORDS = 64 };
 
 struct payload {
-    struct payload *next; /* of the spare ones */
-    struct payload *all;  /* of all that there are */
+    struct payload *next; /* in the list of spare payloads */
+    struct payload *all;  /* in the list of all payloads */
     unsigned users;
     size_t words_count, text_bytes;
     struct word {
@@ -51,7 +51,7 @@ struct payload {
 };
 struct payload *payload_new(struct world *world);
 struct payload *payload_share(struct payload *payload);
-void payload_drop(struct world *world, struct payload *payload); /* NULL is fine */
+void payload_drop(struct world *world, struct payload *payload); /* NULL is allowed */
 void payload_add(struct payload *payload, const void *data, size_t bytes);
 struct net_bytes payload_word(const struct payload *payload, size_t index);
 void payload_set_fences(struct payload *payload, const int64_t *fences);
@@ -61,39 +61,39 @@ void payloads_free(struct world *world);
 enum message_what {
     MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
     MESSAGE_REQUEST,
-    MESSAGE_BYE,         /* to the client: the connection is gone */
-    MESSAGE_TRACK,       /* the second connection, and the request to be told there */
-    MESSAGE_HINT,        /* what a node tells without being asked; no keys: of any key */
+    MESSAGE_BYE,         /* to the client: the connection is closed */
+    MESSAGE_TRACK,       /* the second connection, and the request for notifications on it */
+    MESSAGE_HINT,        /* an unrequested message of a node; without keys: about any key */
     MESSAGE_ANNOUNCEMENT /* on the connection of the requests: the record, or all data, changed */
 };
 
-/* A guarded acquisition of one key is two commands, SET and ZADD, and need not arrive in one
- * piece. */
+/* A guarded acquisition of one key is two commands, SET and ZADD, which may arrive in two pieces.
+ */
 enum message_part { PART_WHOLE, PART_FIRST, PART_SECOND };
 
 struct message {
     struct message *next;
     rl_ns arrives_at;
     uint32_t number;     /* in the history */
-    uint32_t connection; /* of which connection of its link */
+    uint32_t connection; /* the number of its connection on its link */
     uint32_t token, value;
     uint8_t client, slot;
     uint8_t what, op;
     uint8_t keys_count, keys[WORLD_RESOURCES_MAX]; /* resources */
     uint8_t present;                               /* SCAN: resources whose keys exist */
-    bool all;                                      /* ANNOUNCEMENT: of all data */
-    bool breaks; /* lost: the connection breaks when it would arrive */
+    bool all;                                      /* ANNOUNCEMENT: all data changed */
+    bool breaks; /* lost: the connection breaks when the message would arrive */
     int16_t verdict;
     int64_t ttl_ms, remaining_ms;
-    uint32_t process; /* CONNECT: which server process answered */
-    uint64_t quorum;  /* CONNECT: of its record; 0: it has none */
-    /* While somebody waits. */
+    uint32_t process; /* CONNECT: the server process that answered */
+    uint64_t quorum;  /* CONNECT: the id in its record; 0: it has none */
+    /* For messages of waiting callers. */
     uint32_t waiter;
     int rank;          /* HINT; -1: the key has changed */
     rl_ns notified_at; /* HINT */
     bool passes;
     int64_t age_us, count;
-    /* Guarded. */
+    /* For guarded mode. */
     bool guarded;
     uint8_t part, question, stripes_count;
     uint16_t stripes[WORLD_RESOURCES_MAX];
@@ -113,68 +113,68 @@ void message_free(struct world *world, struct message *message);
 
 /* ---- the network ---- */
 
-/* One way of one connection. Arrivals are in the order of sending, as with TCP. */
+/* One direction of one connection. Messages arrive in the order of sending, as with TCP. */
 struct channel {
     struct messages under_way;
-    rl_ns last;          /* when the last of them arrives */
-    uint32_t generation; /* of the event that awaits the first: earlier ones are stale */
+    rl_ns last; /* the arrival time of the last message */
+    /* of the event for the first arrival: events of earlier generations are stale */
+    uint32_t generation;
     bool awaited;
-    bool stalled; /* the first has come to a cut */
+    bool stalled; /* the first message has come to a cut */
 };
 
-/* Between a client and one entry of its list of nodes. */
+/* Between a client and one entry of its node list. */
 struct link {
     unsigned node;
-    uint32_t connection; /* counts them */
-    bool open;           /* the node has it open */
-    bool old;     /* with the incarnation of the node that its replica has taken the place of */
-    int16_t half; /* what the SET said whose ZADD has not arrived */
+    uint32_t connection; /* numbers its connections */
+    bool open;           /* the node has the connection open */
+    bool old;     /* connected to the old incarnation of a node whose replica has taken its place */
+    int16_t half; /* the SET's answer, until its ZADD arrives */
     unsigned cut; /* enum link_way */
     rl_ns delay_next;
     bool lose_next_answer;
     struct channel requests, answers;
     struct random random;
-    /* What its node tells without being asked. */
+    /* The unrequested messages of its node. */
     struct channel hints;
     struct random hints_random;
-    uint32_t tracks; /* on this connection; 0: on none */
-    uint8_t armed;   /* resources, by bits, that were looked at and have not changed since */
+    uint32_t tracks; /* number of the connection that tracks; 0: none */
+    uint8_t armed;   /* resources, by bits, that were read and have not changed since */
     bool wakes_lost, wakes_again;
-    /* Guarded clients: what changes at the node is announced among the answers. */
-    bool guarded;   /* the client asks for it */
-    bool announces; /* and the node does it, on this connection */
+    /* Guarded clients: the node announces its changes among the answers. */
+    bool guarded;   /* the client requests it */
+    bool announces; /* the node does it, on this connection */
     struct random announcements_random;
 };
 
 void wire_connect(struct world *world, unsigned client, unsigned slot);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
-void wire_notify(struct world *world, struct message *hint,
-                 rl_ns late); /* on a connection of its own */
-void wire_announce(struct world *world, unsigned client, unsigned slot,
-                   bool all); /* its data, not the record alone */
-/* The client gives the connection up: what has not arrived never does. */
+/* on a connection of its own */
+void wire_notify(struct world *world, struct message *hint, rl_ns late);
+/* its data changed, not only the record */
+void wire_announce(struct world *world, unsigned client, unsigned slot, bool all);
+/* The client closes the connection: messages that have not arrived are lost. */
 void wire_reset(struct world *world, unsigned client, unsigned slot);
-/* The process has ended, and what it was to be told with it. (A mere reset leaves that on its way:
- * to hear of an earlier connection is one more thing that must not matter.) */
+/* The client process has ended, and messages to it are lost with it. (A mere reset leaves them
+ * under way: a message from an earlier connection must not matter.) */
 void wire_end(struct world *world, unsigned client, unsigned slot);
-void wire_node_died(struct world *world, unsigned node,
-                    bool old); /* old: its earlier incarnation */
+/* old: of its earlier incarnation */
+void wire_node_died(struct world *world, unsigned node, bool old);
 void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
 struct link *link_of(struct world *world, const struct message *message);
 
 /* ---- nodes ---- */
 
-struct change { /* of one key: what restarts and replicas go back to */
+struct change { /* of one key, for restarts and replicas to roll back */
     rl_ns at;
     uint8_t resource;
-    uint32_t token; /* 0: gone */
+    uint32_t token; /* 0: deleted */
     int64_t expires_ms;
 };
 
-/* What was done to record and fences, to be done again up to the moment that a node goes back
- * to. */
+/* A change of record or fences, replayed up to the time to which a node rolls back. */
 enum deed_on_guard { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
 struct guard_change {
     rl_ns at;
@@ -189,24 +189,25 @@ struct guard_change {
 struct server {
     struct world *world;
     unsigned node;
-    bool old; /* the incarnation of its node that its replica has taken the place of: its keys are
-                 not the node's */
-    uint32_t process; /* counts server processes of the world: each has a run_id of its own */
+    /* the old incarnation of a node whose replica has taken its place: its keys are not the node's
+     */
+    bool old;
+    uint32_t process; /* numbers the server processes of the world: each has its own run_id */
     char run_id[41];
-    unsigned list;     /* of members, in its record; 0: none ... */
-    uint64_t identity; /* ... and as which of them */
-    bool intact;       /* as its record says, for this process and these data */
-    /* What it says of itself. */
+    unsigned list;     /* number of the member list in its record; 0: none ... */
+    uint64_t identity; /* ... and the identity of this node in it */
+    bool intact;       /* the record says so, for this process and these data */
+    /* What the server reports about itself. */
     char replid[41];
     bool replica, may_evict;
-    bool
-        sound; /* no data were lost since it was installed: what its record cannot know by itself */
-    rl_ns resync_to;  /* as a replica: its data will be those of then */
-    uint32_t resyncs; /* counts them; one that was not done when it was promoted never is */
+    /* no data were lost since it was installed; its record cannot know this by itself */
+    bool sound;
+    rl_ns resync_to;  /* as a replica: the time whose data it will have */
+    uint32_t resyncs; /* numbers the resyncs; a promotion cancels one that is not done */
     uint32_t replicas;
     uint64_t evicted;
-    bool record_changed;        /* and is yet to be announced, ... */
-    const struct link *changer; /* ... but not to this one; NULL: to all */
+    bool record_changed;        /* and not announced yet, ... */
+    const struct link *changer; /* ... to all links but this one; NULL: to all */
     uint32_t changer_connection;
     struct random announcements_random;
     struct guard_change *guard;
@@ -215,14 +216,14 @@ struct server {
     struct sim_clock clock;
     bool up, paused;
     int mode;             /* a verdict; GRANTED: normal */
-    struct messages pile; /* in its sockets while it is stopped */
+    struct messages pile; /* requests in its sockets while it is stopped */
     struct change *changes;
     size_t changes_count, changes_capacity;
-    rl_ns expiry_at; /* the event that looks for ended keys; RL_NEVER: none */
-    struct queue queue[WORLD_RESOURCES_MAX]; /* who waits */
+    rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
+    struct queue queue[WORLD_RESOURCES_MAX]; /* the waiters of each resource */
 };
 
-/* Wall clocks show some day of 2026, each a little off the others'. */
+/* Wall clocks show a day of 2026, and differ slightly from each other. */
 #define WALL_BEGIN (INT64_C(1767225600000) * RL_MS)
 #define WALL_SPREAD (2000 * RL_MS)
 
@@ -231,49 +232,50 @@ int verdict_of(enum node_answer answer);
 size_t keys_of(const struct message *request, struct node_bytes *each);
 struct node_table *server_table_new(node_change_fn *fn, void *context);
 struct server *server_of(struct world *world, const struct link *link);
-int server_mode(const struct server *server); /* what it answers to writes; GRANTED: it does them */
+int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
 void server_new_process(struct server *server);
 void servers_begin(struct world *world);
 void servers_free(struct world *world);
 void server_receive(struct world *world, struct message *request);
-void server_serve(struct server *server,
-                  struct message *request); /* at once, also if it is stopped */
+/* executes at once, even if the server is stopped */
+void server_serve(struct server *server, struct message *request);
 int64_t server_wall_ms(const struct server *server);
-bool server_refuses_all(const struct server *server); /* handshakes too */
+bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
-void server_await_expiry(struct server *server); /* after whatever moved the end of a key */
+void server_await_expiry(struct server *server); /* call after each change of a key's end */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
-void server_go_back(struct server *server, rl_ns span); /* to the data of this long ago */
+void server_go_back(struct server *server, rl_ns span); /* rolls its data back by this time */
 void servers_heal(struct world *world);
-/* notify.c: client tracking, and the queue of those who wait */
+/* notify.c: client tracking, and the wait queues */
 void notify_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
 void notify_track(struct server *server, struct message *request);
 void notify_changed(struct server *server, unsigned resource, bool expired);
 void notify_flushed(struct server *server);
-void notify_heard(struct world *world, const struct message *hint); /* the client did */
+void notify_heard(struct world *world, const struct message *hint); /* the client received it */
 void server_forget_waiters(struct server *server);
 /* server_guard.c: record and fences */
-void server_guard_begin(struct world *world); /* records as `redlock up` would have written them */
+void server_guard_begin(struct world *world); /* writes the records that `redlock up` would write */
 void server_guard_serve(struct server *server, struct message *request);
 void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of);
 void server_guard_forget(struct server *server);
 void server_guard_flushed(struct server *server);
-void server_guard_deleted(struct server *server); /* the record alone */
-void server_guard_peek(
-    struct server *server); /* after whatever may have changed whether it is intact */
-uint64_t server_guard_quorum(const struct server *server); /* of its record; 0: none */
-/* server_state.c: what a server says of itself, and what it announces */
+void server_guard_deleted(struct server *server); /* only the record */
+/* call after anything that may change whether the record is intact */
+void server_guard_peek(struct server *server);
+uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
+/* server_state.c: what a server reports about itself, and what it announces */
 void server_state_begin(struct server *server);
 void server_state_new_process(struct server *server);
 void server_state_live_on(const struct server *server, struct server *old);
-void server_state_resume(struct server *server); /* what was to be announced when it was stopped */
+/* sends the announcements that waited while it was stopped */
+void server_state_resume(struct server *server);
 void server_state_serve(struct server *server, struct message *request);
-void server_announce(struct server *server); /* all data changed: before any later answer */
-void server_record_changed(
-    struct server *server); /* by the request that is served, or by a stranger: soon */
+void server_announce(struct server *server); /* all data changed: sent before any later answer */
+/* changed by the request that is served, or by a stranger: sent soon */
+void server_record_changed(struct server *server);
 struct node_bytes resource_key(unsigned resource);
-int resource_of(const void *key, size_t bytes); /* -1: none of the world's */
+int resource_of(const void *key, size_t bytes); /* -1: not a resource of the world */
 
 /* ---- clients ---- */
 
@@ -296,7 +298,7 @@ struct deed {
     struct world_operation operation;
 };
 
-/* An update under way: from its reading to its writing. */
+/* An update under way: from its read to its write. */
 struct update {
     uint8_t client, resource;
     bool active, sent;
@@ -310,26 +312,26 @@ struct hold { /* one lock of one client */
     uint8_t client, resource;
     struct redlock_lock *lock;
     uint32_t tries;
-    uint32_t count; /* of acquisitions: an update of an earlier one must not write */
+    uint32_t count; /* numbers the acquisitions: an update of an earlier one must not write */
     uint32_t token;
     bool acquiring, extending, releasing;
-    bool release_waits; /* for a write that is on its way */
+    bool release_waits; /* until a write that is under way arrives */
     int64_t fence;
 };
 
 struct actor {
     struct world *world;
-    struct quorum_task *task; /* as an operator; NULL: none */
+    struct quorum_task *task; /* its command as an operator; NULL: none */
     struct redlock_client *redlock;
     struct net *net;
     struct sim_clock clock; /* BOOTTIME */
-    rl_ns wall;             /* what its wall clock shows when the other shows 0 */
+    rl_ns wall;             /* what its wall clock shows when BOOTTIME is 0 */
     uint32_t rate;          /* while it is not frozen */
     bool paused, frozen, crashed;
-    rl_ns wake_at; /* the event that drives it; RL_NEVER: none */
+    rl_ns wake_at; /* the event that drives the client; RL_NEVER: none */
     struct random random;
     struct hold hold[WORLD_RESOURCES_MAX];
-    struct deed *deeds; /* wait for it to go on */
+    struct deed *deeds; /* deeds that wait until it resumes */
     size_t deeds_count, deeds_capacity;
     unsigned slots;
     struct link link[RL_NODES_MAX];
@@ -344,25 +346,25 @@ void hold_acquire(struct hold *hold, int64_t wait_ms);
 void hold_extend(struct hold *hold, int64_t ttl_ms);
 void hold_release(struct hold *hold);
 void hold_cancel(struct hold *hold);
-/* Those of one client, by bits. */
+/* The locks of one client, by bits. */
 void holds_acquire(struct world *world, unsigned client, unsigned resources, int64_t wait_ms);
 void holds_release(struct world *world, unsigned client, unsigned resources);
-void hold_write_until(const struct hold *hold,
-                      enum history_kind kind); /* a record that says when validity ends */
+/* a record that says when validity ends */
+void hold_write_until(const struct hold *hold, enum history_kind kind);
 void hold_on_change(void *context, struct redlock_lock *lock, int change);
 
 /* update.c */
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);
-void update_thought(struct world *world, void *argument,
-                    int64_t number); /* writes, when the client runs */
+/* writes, if the client runs */
+void update_thought(struct world *world, void *argument, int64_t number);
 void update_write(struct world *world, size_t number);
-const struct update *update_of(const struct world *world,
-                               const struct hold *hold); /* NULL: none under way */
+/* NULL: no update is under way */
+const struct update *update_of(const struct world *world, const struct hold *hold);
 
 /* operator.c */
 void operator_do(struct world *world, unsigned client, const struct deed *deed);
-void operator_drop(struct actor *actor); /* what it was at stays as it is */
-/* A list of members, as a record has it. */
+void operator_drop(struct actor *actor); /* the change stays as far as it got */
+/* A list of members, as in a record. */
 struct member_list {
     uint64_t quorum_id;
     uint32_t epoch;
@@ -380,9 +382,9 @@ void actors_heal(struct world *world);
 void actor_drive(struct world *world, unsigned client); /* its sockets or timers have work */
 void actor_rearm(struct world *world, unsigned client);
 
-/* net.c: what the wire brings to a client; the message is net's then */
+/* net.c: a message arrives at a client; net owns it from now on */
 void net_receive(struct net *net, struct message *message);
-/* The client is no more: nothing is sent, told or waited for any longer. */
+/* The client has ended: it sends nothing, receives nothing and waits for nothing from now on. */
 void net_abandon(struct net *net);
 uint32_t net_waiter_number(const struct net *net); /* watch.c; 0: it has not waited yet */
 
@@ -399,10 +401,10 @@ struct world {
     struct message *spare;
     uint32_t messages_count;
     struct actor actor[WORLD_CLIENTS_MAX];
-    unsigned opening; /* the client that net_open() is for */
+    unsigned opening; /* the client for which net_open() is called */
     struct server server[RL_NODES_MAX], old[RL_NODES_MAX];
     uint32_t processes, waiters, replids;
-    const struct link *serving; /* whose request a node works off just now; NULL: none */
+    const struct link *serving; /* the link whose request a node executes now; NULL: none */
     struct payload *payloads, *spare_payloads;
     struct node_table *scratch;
     struct {
@@ -417,10 +419,10 @@ struct world {
     bool running;
 };
 
-/* A record of now; the caller fills in what its kind has. */
+/* Adds a record with the present time; the caller fills in the fields of its kind. */
 struct history_record world_record(const struct world *world, enum history_kind kind);
 void world_write(struct world *world, const struct history_record *record);
-/* Messages and connections are left out of the history unless asked for. */
+/* The history leaves out messages and connections unless the options ask for them. */
 void world_write_message(struct world *world, enum history_kind kind,
                          const struct message *message);
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The judges behind check_history(), one a file. Each walks the history once, keeps what it needs
- * in fixed tables on its stack, and looks further (scans, sentences) only where something is wrong.
- * What a judge needs to know about other records of the history it learns from them alone: a judge
- * that shared a formula with the code it judges would share its mistakes.
+ * The judges behind check_history(), one a file. Each walks the history once, keeps its state in
+ * fixed tables on its stack, and looks further (scans, sentences) only where something is wrong. A
+ * judge learns about other records only from the history itself: a judge that shared a formula with
+ * the code it judges would share its mistakes.
  */
 #ifndef SIM_JUDGES_H
 #define SIM_JUDGES_H
 
 #include "check.h"
 
-/* A history that names more of anything is refused, never judged in part. */
+/* A history that exceeds one of these limits is refused, never judged in part. */
 #define JUDGE_CLIENTS 16
 #define JUDGE_NODES 16
 #define JUDGE_RESOURCES 8
 
-/* enum redlock_result and enum net_op as history.h's `result` and `op` carry them: the public
- * numbers, which are never renumbered, written down a second time. */
+/* enum redlock_result and enum net_op as in history.h's `result` and `op`: the public numbers,
+ * which are never renumbered, written down a second time. */
 enum { JUDGE_OK = 0, JUDGE_LOST = -4 };
 enum { JUDGE_OP_ACQUIRE = 0, JUDGE_OP_EXTEND = 1 };
 
@@ -37,11 +37,12 @@ __attribute__((format(printf, 7, 8)))
 void judge_found(struct report *report, enum check_rule rule, size_t first, size_t second, rl_ns from, rl_ns until,
                  const char *format, ...);
 
-/* Words of a sentence. By value, so that several fit into one call. */
+/* Text of a sentence. Returned by value, so that several fit into one call. */
 struct words {
     char text[48];
 };
-struct words judge_ms(rl_ns at); /* "301.2 ms": exact, as many digits as it takes, at least one */
+/* "301.2 ms": exact, with as many digits as necessary, at least one */
+struct words judge_ms(rl_ns at);
 struct words judge_client(int client);     /* A, B, ... */
 struct words judge_resource(int resource); /* job, r2, r3, ... */
 

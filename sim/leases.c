@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * EXCLUSION, RESURRECTED, LATE_LOSS: what clients may believe, and when they must be told.
+ * EXCLUSION, RESURRECTED, LATE_LOSS: what clients may believe, and when a loss must be reported to
+ * them.
  *
  * A client is inside its validity in [ACQUIRED, end), where end is the least of `until` as RENEWED
- * and EXTENDED have moved it, RELEASE, LOST and CLIENT_CRASH. Ends are open: who acquires in the
- * very nanosecond in which another's validity ends overlaps nobody. A validity that is renewed when
- * it was over already is RESURRECTED and counts as a new interval from there on, so that a lock
- * that comes back from the dead can also break exclusion.
+ * and EXTENDED have moved it, RELEASE, LOST and CLIENT_CRASH. Ends are open: a client that acquires
+ * in the very nanosecond in which another's validity ends overlaps no other. A validity that is
+ * renewed after it has expired is RESURRECTED and counts as a new interval from there on, so that a
+ * resurrected lock can also break exclusion.
  *
- * A pause does not end validity: the client that goes on believes what it believed. That it is told
- * late is no fault of the library while the client is stopped; once it runs it must be told in the
- * same instant. A client whose clock stood still during its pause (VM-STOP) is not told, and that
- * is LATE_LOSS as it should be.
+ * A pause does not end validity: the client that resumes believes what it believed before. A late
+ * report is not a fault of the library while the client is stopped; once it runs, the report must
+ * come in the same instant. A client whose clock stood still during its pause (VM-STOP) gets no
+ * report, and that is LATE_LOSS as it should be.
  */
 #include "judges.h"
 
@@ -23,8 +24,9 @@ struct hold {
     size_t since; /* the record that began it */
     size_t moved; /* the record that last said `until` */
     rl_ns until;
-    rl_ns due; /* LOST or RELEASE at the latest now: `until`, or when the client resumes if it was
-                  stopped then */
+    /* LOST or RELEASE must come by now: `until`, or the time when the client resumes if it was
+     * stopped then */
+    rl_ns due;
 };
 
 struct leases {
@@ -46,8 +48,8 @@ static bool same_lock(const struct history_record *a, const struct history_recor
 
 /* ---- EXCLUSION ------------------------------------------------------------------------------ */
 
-/* When the validity that record `index` speaks of is over. Walks on, so only for what looks wrong
- * already. */
+/* When the validity that record `index` reports ends. Walks on, so only for suspected violations.
+ */
 static rl_ns validity_end(const struct leases *leases, size_t index) {
     const struct history_record *start = &leases->records[index];
     rl_ns until = start->until;
@@ -85,7 +87,7 @@ static void judge_late(struct leases *leases, const struct hold *hold, size_t in
                                 *holder = &leases->records[hold->moved];
     if (record->at <= hold->due) return;
     if (hold->due >= leases->paused_since[holder->client])
-        return; /* it is stopped and cannot be told */
+        return; /* it is stopped, so no report can reach it */
     judge_found(leases->report, CHECK_LATE_LOSS, hold->moved, index, hold->due, record->at,
                 "%s ran when its validity of %s ended at %s and was not told by %s; %s at %s",
                 judge_client(holder->client).text, judge_resource(holder->resource).text,
@@ -165,8 +167,8 @@ static void judge_revival(struct leases *leases, size_t index) {
                 judge_ms(record->at).text, judge_ms(record->until).text, why, judge_ms(since).text);
 }
 
-/* A notice of a renewal that the release overtook in the same instant is late news, not a new
- * lease. */
+/* A report of a renewal that the release overtook in the same instant is old news, not a new lease.
+ */
 static bool overtaken(const struct leases *leases, size_t index) {
     const struct history_record *before = &leases->records[last_word(leases, index)];
     return before->kind == HISTORY_RELEASE && before->at == leases->records[index].at;

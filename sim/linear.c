@@ -92,7 +92,7 @@ static struct hold hold_from(const struct history_record *record, size_t index) 
                          .next = NOWHERE};
 }
 
-/* What the holder's records say of its hold, between ACQUIRED and RELEASED. */
+/* The holder's records of its hold, between ACQUIRED and RELEASED. */
 static void note(struct hold *hold, const struct history_record *record, size_t index) {
     if (record->kind == HISTORY_RELEASE && hold->release == NOWHERE) hold->release = index;
     if (is_extension(record) && !hold->reported_lost) hold->until = record->until;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * ONE_LIST: two lists of members of one epoch are never both in force, and epochs only grow. A list
- * is in force once a majority of its members carry it, intact. The newest one that ever was is
- * remembered as long as any node carries it: when all records are gone, nothing is left that an
- * init could have gone on from.
+ * ONE_LIST: two member lists of one epoch are never both in force, and epochs only grow. A list is
+ * in force once a majority of its members carry it, intact. The judge remembers the newest list
+ * that was in force as long as any node carries it: when all records are gone, an init has nothing
+ * left to continue from.
  *
- * And, of LIVENESS: an operator that is alive comes to an end with what it began.
+ * And, of LIVENESS: an operator that is alive ends the command that it began.
  */
 #include "judges.h"
 
@@ -25,7 +25,7 @@ struct registry {
     bool intact[JUDGE_NODES];
     unsigned newest; /* that was in force; 0: none */
     size_t since;
-    size_t operates[JUDGE_CLIENTS]; /* the record that says so, and one; 0: nothing */
+    size_t operates[JUDGE_CLIENTS]; /* index of the record that shows it, plus one; 0: none */
 };
 
 static unsigned count(uint32_t mask) {

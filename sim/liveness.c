@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * LIVENESS: after FAULTS_END a lock that is wanted and free is acquired by somebody within
+ * LIVENESS: after FAULTS_END, a client acquires a lock that is wanted and free within
  * history->liveness_bound.
  *
- * What is counted is the time in which at least one client that is alive has an ACQUIRE open and
- * nobody's validity of the resource runs; an ACQUIRED sets the count back to 0. Time in which
- * nobody wants it, or somebody holds it, does not count, and a client that gives up and begins anew
- * does not set it back: many short tries that never win are a livelock too. Ended validity is taken
- * where a release begins, else at `until`, also after LOST and after a crash: the keys live on
- * until then. What they live longer than that (drift, late SETs) the bound must have room for.
+ * The judge counts the time in which at least one living client has an ACQUIRE open and no client's
+ * validity of the resource runs. An ACQUIRED resets the count to 0. Time in which no client wants
+ * it, or one holds it, does not count. A client that gives up and begins anew does not reset the
+ * count: many short tries that never win are a livelock too. Validity ends where a release begins,
+ * else at `until`, also after LOST and after a crash: the keys live on until then. The bound must
+ * have room for the time that they live longer (drift, late SETs).
  */
 #include "judges.h"
 
@@ -18,9 +18,9 @@ struct wanted {
     bool open[JUDGE_CLIENTS];
     unsigned count;
     size_t first;    /* the ACQUIRE that made it wanted */
-    int holder;      /* the last that acquired it */
-    rl_ns free_from; /* nobody's validity runs from here on */
-    rl_ns marked;    /* counted up to here */
+    int holder;      /* the last client that acquired it */
+    rl_ns free_from; /* no validity runs from here on */
+    rl_ns marked;    /* counted up to this time */
     rl_ns waited;
     bool reported;
 };
@@ -117,7 +117,7 @@ static void step(struct watch *watch, size_t index) {
 }
 
 void judge_liveness(struct report *report) {
-    if (report->history->liveness_bound <= 0) return; /* nothing was promised */
+    if (report->history->liveness_bound <= 0) return; /* no bound was promised */
     struct watch watch;
     memset(&watch, 0, sizeof watch);
     watch.report = report;

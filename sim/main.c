@@ -133,7 +133,7 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_HASH: line->many.hash = true; return true;
     case OPTION_OPERATORS: line->many.wish.operators = line->one.wish.operators = true; return true;
     case OPTION_QUIET: line->many.quiet = true; return true;
-    default: return false; /* getopt has said why */
+    default: return false; /* getopt has printed the reason */
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Memory that is there or the run is over: a world that lost a part of itself proves nothing.
+ * Allocation that succeeds or aborts: a world that lost a part of itself proves nothing.
  */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H

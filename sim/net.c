@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * src/net/net.h on the simulated network, by the same rules as src/net but without its bytes. Like
- * there, answers are read before timers fire: a client that was stopped sees first what lies in its
+ * src/net/net.h on the simulated network, by the same rules as src/net but without its bytes. As
+ * there, answers are read before timers fire: a client that was stopped first reads what is in its
  * sockets.
  */
 #include <assert.h>
@@ -35,8 +35,8 @@ void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) {
     *(before ? &before->next : &net->timers) = timer;
 }
 
-/* Few, so it is not worth while to be lazy. Where timers wait for each other, it is at the next
- * whole multiple. */
+/* A client has few timers, so none is deferred. Timers that may wait for each other fire at the
+ * next whole multiple. */
 void net_timer_move(struct net *net, struct net_timer *timer, rl_ns at, rl_ns late) {
     bool waits = net->world->options.together && late > 0 && at != RL_NEVER;
     net_timer_set(net, timer, waits ? (at + late - 1) / late * late : at);
@@ -266,7 +266,7 @@ void net_close(struct net *net, bool forked) {
     free(net);
 }
 
-/* ---- clock, randomness, asking ---- */
+/* ---- clock, randomness, requests ---- */
 
 rl_ns net_now(struct net *net) { return clock_read(&actor_of(net)->clock, net->world->now); }
 
@@ -288,7 +288,7 @@ rl_mask net_ready(struct net *net, rl_ns now) { return policy_ready(&net->policy
 
 rl_mask net_settled(struct net *net) { return policy_settled(&net->policy); }
 
-/* A client that is gone waits for nothing. */
+/* A client that has ended waits for nothing. */
 rl_mask net_busy_writes(struct net *net) {
     return net->abandoned ? 0 : policy_busy_writes(&net->policy);
 }
@@ -315,7 +315,7 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
                  (unsigned long long)conn->quorum);
 }
 
-/* Given up by the next net_process(): no handler runs in here. */
+/* The next net_process() closes it: no handler runs in here. */
 void net_reconnect(struct net *net, unsigned node, int verdict, const char *text) {
     struct conn *conn = &net->conn[node];
     if (!policy_refuse(&net->policy, node, verdict, net_now(net))) return;
@@ -330,7 +330,7 @@ int net_fd(struct net *net) {
     return -1; /* there is nothing to poll: the world drives its clients */
 }
 
-/* Time does not pass while somebody waits: a blocking call would never return. */
+/* Time does not pass during a call: a blocking call would never return. */
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     (void)net;
     (void)until;

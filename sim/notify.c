@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What nodes tell without being asked: that a key has changed (client tracking: of those that were
- * looked at, once), and whose turn is near (the queue of those who wait). Everything of it is a
- * hint, and may be lost, late, told twice or false, for as long as the world lasts: nothing that is
- * promised may rest on it.
+ * The unrequested messages of nodes: a key has changed (client tracking: of keys that were read,
+ * once), and the turn of a waiter is near (the wait queue). All of these are hints. They may be
+ * lost, late, sent twice or false as long as the world lasts: no guarantee depends on them.
  */
 #include "inside.h"
 
@@ -11,7 +10,7 @@
     (101 * RL_MS) /* so late a server announces at most that a key has ended                       \
                    */
 
-/* ---- on the way ------------------------------------------------------------------------------ */
+/* ---- delivery ------------------------------------------------------------------------------- */
 
 static void record(struct world *world, enum history_kind kind, const struct message *hint) {
     if (!world->options.record_messages) return;
@@ -58,7 +57,7 @@ static void notify(struct world *world, unsigned client, unsigned slot, int reso
         wire_notify(world, hint_new(world, client, slot, resource, rank), late);
 }
 
-/* ---- who is told ----------------------------------------------------------------------------- */
+/* ---- recipients ----------------------------------------------------------------------------- */
 
 static bool listens(const struct server *server, const struct link *link) {
     return link->node == server->node && link->old == server->old && link->open &&
@@ -78,8 +77,8 @@ static void each_listener(struct server *server, listener_fn *fn, int resource, 
     }
 }
 
-/* One look, one telling; and not to whose request it was, for which the look is spent all the
- * same. */
+/* One read arms one notification. The client that made the change gets none, although its read is
+ * used up as well. */
 static void notify_of_key(struct server *server, unsigned client, unsigned slot, int resource,
                           bool expired) {
     struct world *world = server->world;
@@ -108,7 +107,7 @@ void notify_flushed(struct server *server) {
     each_listener(server, notify_of_all, -1, false);
 }
 
-/* Anything at all, to whoever asked just now. */
+/* A false hint, to the client that has just asked. */
 static void notify_falsely(struct world *world, const struct message *request) {
     struct link *link = link_of(world, request);
     struct random *random = &link->hints_random;
@@ -140,7 +139,7 @@ void hints_again(struct world *world, unsigned client, unsigned node) {
     set_faults(world, client, node, false, true);
 }
 
-/* ---- the line -------------------------------------------------------------------------------- */
+/* ---- the wait queue ------------------------------------------------------------------------- */
 
 void server_forget_waiters(struct server *server) {
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) server->queue[i].count = 0;
@@ -186,7 +185,7 @@ void notify_serve(struct server *server, struct message *request) {
     if (listens(server, link)) notify_falsely(server->world, request);
 }
 
-/* Whether it tells; what it was to tell on an earlier connection is forgotten. */
+/* Whether it notifies; pending notifications of an earlier connection are dropped. */
 void notify_track(struct server *server, struct message *request) {
     struct link *link = link_of(server->world, request);
     request->verdict =

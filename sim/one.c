@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One seed closely: its options, its actions, its exchange as text, and as little of it as still
- * fails.
+ * One seed in detail: its options, its actions, its exchange as text, and the smallest part of it
+ * that still fails.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -54,7 +54,7 @@ int explore_one(const struct explore_one *options) {
     }
     struct player *player = player_new();
     plan_print(&plan, stdout);
-    fflush(stdout); /* should the run itself die */
+    fflush(stdout); /* in case the run crashes */
     player_play(player, &plan, &mask, &outcome);
     bool shrinks = options->shrink && outcome.count > 0;
     if (shrinks) shrink_and_report(player, &plan, &mask, &outcome);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Operators: clients that change the quorum, by the library's own code; and what the world itself
- * knows of the lists of members that are about.
+ * Operators: clients that change the quorum, by the library's own code; and the member lists that
+ * the world itself knows.
  */
 #include <stdio.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static void write_operated(const struct world *world, unsigned client,
     world_write((struct world *)world, &record);
 }
 
-/* Not from within the library. */
+/* Not from within a callback of the library. */
 static void over(struct world *world, void *argument, int64_t number) {
     struct actor *actor = &world->actor[number];
     if (actor->task != argument) return;
@@ -140,7 +140,7 @@ static void over(struct world *world, void *argument, int64_t number) {
 static void notified(struct quorum_task *task) {
     struct actor *actor = task->context;
     struct world *world = actor->world;
-    task->reports_count = 0; /* nobody reads them */
+    task->reports_count = 0; /* no caller reads them */
     if (task->over) world_at(world, world->now, over, task, (int64_t)(actor - world->actor));
 }
 

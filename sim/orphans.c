@@ -4,30 +4,30 @@
  *
  * A client's interest in a token begins with the token and ends with RELEASED or CLIENT_CRASH when
  * the lock was acquired, else with NOT_ACQUIRED, with the client's crash, or with its next try,
- * which has a token of its own. From then on a key that holds the token is an orphan, and has the
- * TTL of its last effect (until - at of its KEY_SET or KEY_EXTENDED) to end:
+ * which has a token of its own. From then on a key that holds the token is an orphan. It must end
+ * within the TTL of its last effect (until - at of its KEY_SET or KEY_EXTENDED):
  *
  *   - counted from the end of the interest, when that effect was before it;
  *   - counted from the effect itself, when it came after. That is the ghost that docs/safety.md
  *     admits: a SET or an extension that was sent in time and arrived late makes a key of at most
  *     one TTL. But only if it was sent in time: where the history has messages, one that left its
  *     client after the interest had ended is a violation in itself. Where it has none, late effects
- *     get the benefit of the doubt for one TTL after the first of them (what sat in the network
- *     together arrives together), and later ones buy no more time: a client that goes on renewing
- *     what it gave back is caught.
+ *     get the benefit of the doubt for one TTL after the first of them (messages that waited in the
+ *     network together arrive together), and later ones buy no more time: a client that goes on
+ *     renewing a released lock is caught.
  *
  * A key without an end is a violation as soon as its token is known to be a client's.
  *
- * Keys end by their node's clock. A key that was there while that clock stepped or ran false, or
- * while the node was stopped or down and could not let it end, is not judged. Nor is the key of a
- * token whose owner cannot be known (no messages in the history, and never acquired): its SET gave
- * it one TTL, and nobody but its owner can extend it.
+ * Keys end by their node's clock. The judge skips a key in two cases. Its node's clock stepped or
+ * ran false while the key existed, or its node was stopped or down and could not let it end. Or its
+ * token's owner cannot be known (no messages in the history, and never acquired): its SET gave it
+ * one TTL, and only its owner can extend it.
  */
 #include "judges.h"
 
 #include <string.h>
 
-#define TOKENS 1024 /* remembered; a late SET of a token older than that is not judged */
+#define TOKENS 1024 /* the number remembered; a late SET of an older token is not judged */
 #define NOWHERE SIZE_MAX
 
 enum phase { PHASE_IDLE, PHASE_ACQUIRING, PHASE_HOLDING };
@@ -86,16 +86,15 @@ static void enter(struct client_state *client, enum phase phase, uint32_t token,
     *client = (struct client_state){.phase = phase, .token = token, .since = index};
 }
 
-/* A client is seen to use a token for the first time. While it acquires, that is a new try, and the
- * one before is over; else it is a late trace of a try that was over when this phase began. */
+/* A client uses a token for the first time. While the client acquires, that is a new try, which
+ * ends the one before; else it is a late trace of a try that had ended when this phase began. */
 static void token_seen(struct lookout *lookout, size_t index) {
     const struct history_record *record = &lookout->records[index];
     if (record->token == 0 || record->client < 0 || record->resource < 0) return;
     if (interest_in(lookout, record->token) != NULL) return;
     struct client_state *client = &lookout->clients[record->resource][record->client];
     begin_interest(lookout, record->token);
-    if (client->token == record->token)
-        return; /* held for so long that the table had forgotten it */
+    if (client->token == record->token) return; /* held for so long that the table has dropped it */
     if (client->phase == PHASE_ACQUIRING) {
         end_interest(lookout, client->token, index);
         client->token = record->token;
@@ -120,8 +119,8 @@ static void over(struct lookout *lookout, int client, int resource, size_t index
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* The SET or extension that made a late effect left its client after the interest's end. NOWHERE:
- * not that we know. */
+/* Whether the SET or extension behind a late effect left its client after the interest's end.
+ * NOWHERE: not known. */
 static size_t sent_too_late(const struct lookout *lookout, size_t end, size_t effect) {
     const struct history_record *key = &lookout->records[effect];
     for (size_t i = end + 1; i < effect; i++) {
@@ -154,7 +153,7 @@ static void judge_endless(struct lookout *lookout, size_t effect) {
                 judge_ms(key->at).text, judge_resource(key->resource).text);
 }
 
-/* RL_NEVER: as long as it likes. */
+/* RL_NEVER: without a limit. */
 static rl_ns deadline_of(struct lookout *lookout, const struct key *key) {
     const struct interest *interest = interest_in(lookout, key->token);
     if (interest == NULL || !interest->over) return RL_NEVER;
@@ -178,8 +177,8 @@ static void gone(struct lookout *lookout, struct key *key, size_t index) {
     key->token = 0;
 }
 
-/* Data from before a restart may bring back a key whose time is over: it is gone in the same
- * instant. */
+/* Data from before a restart may restore a key that has expired: it is removed in the same instant.
+ */
 static rl_ns ttl_of(const struct history_record *effect) {
     return effect->until > effect->at ? effect->until - effect->at : 0;
 }
@@ -208,9 +207,9 @@ static void effect(struct lookout *lookout, size_t index) {
     key->effect = index;
     const struct interest *interest = interest_in(lookout, record->token);
     if (record->until == RL_NEVER) {
-        /* By a clock that stands still no key has an end: that is no fault of the request. */
+        /* By a clock that stands still, no key has an end: the request is not at fault. */
         if (interest != NULL && !lookout->untrue[record->node]) judge_endless(lookout, index);
-        key->excused = true; /* said once */
+        key->excused = true; /* reported once */
     } else if (interest != NULL && interest->over) {
         late_effect(lookout, key, interest, index);
     } else {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What few messages carry. Big, so it is used again.
+ * The large parts that few messages have. They are reused.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ void payload_set_fences(struct payload *payload, const int64_t *fences) {
     payload->has_fences = true;
 }
 
-/* Whatever an earlier run left with its messages and logs. */
+/* Frees the payloads that an earlier run left in its messages and logs. */
 void payloads_begin(struct world *world) {
     world->spare_payloads = NULL;
     for (struct payload *payload = world->payloads; payload; payload = payload->all) {

@@ -70,7 +70,7 @@ const char *phrase_nodes(rl_mask nodes, char *out, size_t size) {
     return out;
 }
 
-/* Of the well-formed UTF-8 sequence that begins there; 0: none, or one that is a control. */
+/* Length of the well-formed UTF-8 sequence that begins there; 0: none, or a control character. */
 static size_t plain_length(const unsigned char *at, size_t bytes) {
     const unsigned char first = at[0];
     if (first < 0x80) return first == '\t' || (first >= ' ' && first != 0x7f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Times and lists of nodes as people say them. Integers only: the same words on every machine.
+ * Times and lists of nodes in plain language. Integers only: the same text on every machine.
  */
 #ifndef SIM_PHRASE_H
 #define SIM_PHRASE_H
@@ -12,18 +12,18 @@
 #define PHRASE_TIME_BYTES 32
 #define PHRASE_NODES_BYTES 96
 
-/* "0 ms", "101.5 ms", "9.998 s". Microseconds are the finest that is said. Returns `out`. */
+/* "0 ms", "101.5 ms", "9.998 s", in microseconds at the finest. Returns `out`. */
 const char *phrase_time(rl_ns time, char *out, size_t size);
 /* "+20 s", "-1 h" */
 const char *phrase_step(rl_ns step, char *out, size_t size);
 /* "node 3", "nodes 1 and 2", "nodes 1 to 5"; nodes count from 1 in words. */
 const char *phrase_nodes(rl_mask nodes, char *out, size_t size);
 
-/* Text of a file made fit for a terminal: well-formed UTF-8 and tabs pass, controls and stray bytes
- * become \xNN. Cut at the end if need be, always terminated. Returns `out`. */
+/* Makes the text of a file safe for a terminal: well-formed UTF-8 and tabs pass, control characters
+ * and stray bytes become \xNN. Cut at the end if necessary, always terminated. Returns `out`. */
 char *phrase_plain(char *out, size_t size, const char *text, size_t bytes);
 
-/* Writes into a buffer of fixed size; what does not fit is left out. */
+/* Writes into a buffer of fixed size; text that does not fit is left out. */
 struct phrase {
     char *text;
     size_t size, used;

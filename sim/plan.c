@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Swarm testing: each seed draws which kinds of fault there are at all, and how many, so that some
- * runs are all partitions and others all crashes, and rare mixes come up too. What is drawn stays
- * inside classic mode's assumptions unless one of them is switched off.
+ * Swarm testing: each seed draws which kinds of fault there are at all, and how many. Some runs are
+ * all partitions, others all crashes, and rare mixes occur too. The draws stay inside classic
+ * mode's assumptions unless one of them is switched off.
  */
 #include "plan.h"
 
@@ -10,9 +10,9 @@
 
 #include "random.h"
 
-/* What the drift of 1 % is for, split between the two clocks that disagree: a key must not end
- * before its holder's validity. (1 + n) / (1 - c) <= 1 / 0.99 for node rates up to n and client
- * rates down to c. */
+/* The drift of 1 % is split between the two clocks that disagree: a key must not end before its
+ * holder's validity. (1 + n) / (1 - c) <= 1 / 0.99 for node rates up to n and client rates down to
+ * c. */
 #define BOTH_OFF_PPM 5000
 #define ONE_OFF_PPM 10000
 
@@ -28,7 +28,7 @@ static bool chance(struct draw *draw, unsigned percent) {
     return random_chance(&draw->random, percent * 10000);
 }
 
-/* Between, but each power of two as likely as the next. */
+/* In this range, with each power of two as likely as the next. */
 static int64_t log_between(struct draw *draw, int64_t low, int64_t high) {
     unsigned powers = 0;
     while (low << (powers + 1) <= high) powers++;
@@ -103,14 +103,14 @@ static void draw_clocks(struct draw *draw) {
         plan->options.client[i].clock_ppm = clients_off ? off_by(draw, clients_off) : 1000000;
 }
 
-/* Guarded mode: whatever there is, but the quorum's own nodes are the same for all, whoever lists
- * which of them. A can always work, and brings back whoever lost its data, so that the faults can
- * go on. */
+/* Guarded mode: any fault may happen, but the quorum's own nodes are the same for all clients,
+ * whatever their lists. A can always work, and recovers nodes that lost their data, so that the
+ * faults can go on. */
 static void draw_guarded_client(struct draw *draw, unsigned index) {
     struct plan *plan = draw->plan;
     struct world_client_options *client = &plan->options.client[index];
     client->client.mode = REDLOCK_MODE_GUARDED;
-    client->client.allow_replicas = 1; /* they are promoted */
+    client->client.allow_replicas = 1; /* these nodes are promoted */
     client->client.confirm = chance(draw, 30);
     if (plan->clocks_apart) client->wall_off = between(draw, -3600000, 3600000) * RL_MS;
     if (plan->patient)
@@ -121,7 +121,7 @@ static void draw_guarded_client(struct draw *draw, unsigned index) {
     client->short_lived = chance(draw, 25);
     if (!chance(draw, 25)) return;
     while (rl_count(client->nodes) <
-           rl_quorum(plan->options.nodes)) /* with fewer nobody gets anything */
+           rl_quorum(plan->options.nodes)) /* with fewer, no client can acquire */
         client->nodes = (rl_mask)between(draw, 1, (int64_t)rl_all(plan->options.nodes));
 }
 
@@ -136,7 +136,7 @@ static void draw_guarded_options(struct draw *draw) {
     for (unsigned i = 0; i < options->clients; i++) draw_guarded_client(draw, i);
 }
 
-/* Lists that share no majority with each other: some of the nodes each. */
+/* Lists of some of the nodes each, which share no majority with each other. */
 static void mix_configurations(struct draw *draw) {
     struct world_options *options = &draw->plan->options;
     for (unsigned i = 0; i < options->clients; i++) {
@@ -166,8 +166,8 @@ static void draw_options(struct draw *draw) {
     if (plan->guarded) draw_guarded_options(draw);
 }
 
-/* From a sequence of its own: a seed whose nodes do not tell is what it was before there were
- * wake-ups. */
+/* From a sequence of its own: a seed whose nodes do not notify stays what it was before
+ * notifications existed. */
 static void draw_wakes(struct plan *plan) {
     struct draw own = {plan, random_named(plan->seed, 8)}, *draw = &own;
     struct world_wakes *wakes = &plan->options.wakes;
@@ -184,8 +184,8 @@ static void draw_wakes(struct plan *plan) {
         wakes->deaf = (rl_mask)between(draw, 1, (int64_t)rl_all(plan->options.nodes));
 }
 
-/* Also from its own: in some worlds there are more locks, and clients take and give back several in
- * one call. */
+/* Also from a sequence of its own: in some worlds there are more locks, and clients acquire and
+ * release several in one call. */
 static void draw_many(struct plan *plan) {
     struct draw own = {plan, random_named(plan->seed, 9)}, *draw = &own;
     if (!chance(draw, 20)) return;
@@ -200,7 +200,7 @@ static void draw_many(struct plan *plan) {
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-/* NULL: there are enough. */
+/* NULL: the plan is full. */
 static struct plan_action *add(struct draw *draw, enum plan_kind kind) {
     struct plan *plan = draw->plan;
     if (plan->count == PLAN_ACTIONS_MAX) return NULL;
@@ -221,8 +221,8 @@ static rl_ns draw_hold(struct draw *draw) {
     return between(draw, ttl, (draw->plan->guarded ? 4 : 2) * ttl);
 }
 
-/* Validity is looked at in whole milliseconds: a write that takes less than one arrives inside it,
- * whatever the rate of the client's clock. */
+/* The client checks validity in whole milliseconds: a write that takes less than one arrives within
+ * the validity, whatever the rate of the client's clock. */
 static rl_ns draw_late(struct draw *draw) {
     rl_ns ttl = ttl_of(draw->plan);
     bool stops = draw->plan->broken == PLAN_BREAK_PAUSE_WRITE || draw->plan->guarded;
@@ -264,7 +264,7 @@ static void draw_mode(struct draw *draw, struct plan_action *action) {
     action->span = log_between(draw, RL_MS, ttl_of(draw->plan));
 }
 
-/* Inside what draw_clocks() gave the nodes, or, with the assumption off, far outside. */
+/* Within the rates that draw_clocks() gave the nodes, or, with the assumption off, far outside. */
 static void draw_rate(struct draw *draw, struct plan_action *action) {
     uint32_t now = draw->plan->node_ppm[action->node];
     int64_t off = now > 1000000 ? now - 1000000 : 1000000 - now;
@@ -381,10 +381,10 @@ static void draw_actions(struct draw *draw) {
     sort_by_time(plan);
 }
 
-/* ---- what changes under clients that are connected ------------------------------------------- */
+/* ---- changes under connected clients -------------------------------------------------------- */
 
-/* Round trips only where they are announced: elsewhere a client sees one up to a second late, and
- * that is documented. */
+/* Round trips only where they are announced: elsewhere a client notices one up to a second late,
+ * which is documented. */
 static void draw_trips(struct draw *draw) {
     struct plan *plan = draw->plan;
     size_t kept = plan->count;
@@ -395,8 +395,8 @@ static void draw_trips(struct draw *draw) {
     plan->count = kept;
 }
 
-/* One node's clock steps forward while another is cut off from everybody: too few stand still to
- * judge it by. */
+/* One node's clock steps forward while another node is cut off from all clients: too few clocks
+ * remain to judge the step by. */
 static void draw_step_forgotten(struct draw *draw) {
     struct plan *plan = draw->plan;
     struct plan_action *step = chance(draw, 5) ? add(draw, PLAN_NODE_STEP) : NULL;
@@ -417,11 +417,11 @@ static void draw_step_forgotten(struct draw *draw) {
     }
 }
 
-/* Some clients say nothing of the mode, as a command without --mode. */
+/* Some clients name no mode, like a command without --mode. */
 static void draw_forgotten_modes(struct draw *draw) {
     struct world_options *options = &draw->plan->options;
     bool any = chance(draw, 15) &&
-               draw->plan->broken == PLAN_BREAK_NOTHING; /* without records nobody can know */
+               draw->plan->broken == PLAN_BREAK_NOTHING; /* without records no client can know */
     for (unsigned i = 1; i < options->clients && any; i++) {
         struct world_client_options *client = &options->client[i];
         if (!chance(draw, 50)) continue;
@@ -442,15 +442,16 @@ static void befall_others(struct draw *draw, unsigned first) {
         if (!action) return;
         action->node = (uint8_t)between(draw, first, draw->plan->options.nodes - 1);
         draw_details(draw, action);
-        /* At most one of them forgets that it is one: else there is no second quorum any more. */
+        /* At most one of them forgets that it is in the second quorum: else that quorum has no node
+         * left. */
         if (action->kind == PLAN_NODE_FLUSH) action->node = (uint8_t)first;
         if (action->kind == PLAN_NODE_CRASH) action->number = NODE_KEEPS_ALL;
     }
 }
 
-/* Servers of a second quorum, as in a migration: no more than there are of the first. Some clients
- * list both. Without a quorum's name these are refused if the two are equal in number; else they
- * may find the first before the second, and take it. */
+/* Servers of a second quorum, as in a migration: at most as many as in the first. Some clients list
+ * both. A client that names no quorum is refused if the two are equal in number; else it may find
+ * the first before the second, and choose it. */
 static void draw_second_quorum(struct draw *draw) {
     struct plan *plan = draw->plan;
     struct world_options *options = &plan->options;
@@ -473,8 +474,8 @@ static void draw_second_quorum(struct draw *draw) {
     befall_others(draw, first);
 }
 
-/* From a sequence of its own, after all else: what is drawn here leaves the rest of a seed as it
- * was. */
+/* From a sequence of its own, after everything else: these draws leave the rest of a seed
+ * unchanged. */
 static void draw_changes(struct plan *plan) {
     struct draw own = {plan, random_named(plan->seed, 10)}, *draw = &own;
     if (!plan->guarded) return;
@@ -495,9 +496,9 @@ static void draw_changes(struct plan *plan) {
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* New nodes for operators to add, and operators, who list them all; so do all others. An operator
- * whose wall clock is ahead of everybody's: where all data are lost it says what tokens must begin
- * above. */
+/* New nodes that operators can add, and operators, which list all of them; all other clients list
+ * them too. One operator's wall clock is ahead of all others: where all data are lost, it gives the
+ * floor of the tokens. */
 static void draw_operators(struct draw *draw) {
     struct plan *plan = draw->plan;
     struct world_options *options = &plan->options;
@@ -529,7 +530,7 @@ static void draw_one_operation(struct draw *draw, unsigned kind) {
     action->many = kind == OPERATION_ADD && chance(draw, 40);
     action->updates = (uint32_t)between(draw, 0, 4);
     action->think = log_between(draw, 10 * RL_MS, 2 * ttl_of(plan));
-    action->span = kind == OPERATION_INIT && chance(draw, 30); /* and says what is to be */
+    action->span = kind == OPERATION_INIT && chance(draw, 30); /* and gives the floor */
 }
 
 static void name_quorum(struct plan *plan) {
@@ -537,7 +538,7 @@ static void name_quorum(struct plan *plan) {
         plan->options.client[i].client.quorum = world_quorum_name(false);
 }
 
-/* All of them at about the same time; some keep their data, but then they are other processes. */
+/* All of them at about the same time; some keep their data, but as new processes. */
 static void draw_power_cut(struct draw *draw) {
     struct plan *plan = draw->plan;
     struct plan_action *action = add(draw, PLAN_POWER_CUT);
@@ -582,7 +583,8 @@ static void befall_operators(struct draw *draw) {
     }
 }
 
-/* Again from a sequence of its own. Not where more than one thing says what the quorum is. */
+/* Again from a sequence of its own. Not in worlds where something else already decides what the
+ * quorum is. */
 static void draw_membership(struct plan *plan, bool always) {
     struct draw own = {plan, random_named(plan->seed, 11)}, *draw = &own;
     struct world_options *options = &plan->options;
@@ -604,9 +606,9 @@ static void draw_membership(struct plan *plan, bool always) {
     sort_by_time(plan);
 }
 
-/* A key set at the last moment before the faults end lives one TTL and its drift; then connections
- * come back (one longest backoff and connect timeout), an overdue answer is given up, and whoever
- * is left tries until no other try comes between. */
+/* A key that is set just before the faults end lives one TTL and its drift. Then connections return
+ * (one longest backoff and connect timeout), an overdue answer is given up, and the remaining
+ * clients try until no other try interferes. */
 static rl_ns bound_of(const struct plan *plan) {
     rl_ns bound = ttl_of(plan) * 11 / 10 + 2500 * RL_MS, longest = 0, stall = 0;
     for (unsigned i = 0; i < plan->options.clients; i++) {
@@ -617,10 +619,11 @@ static rl_ns bound_of(const struct plan *plan) {
             stall = client->client.stall_timeout_ms * RL_MS;
     }
     bound += stall + 30 * (longest + 2 * (plan->patient ? ttl_of(plan) : node_timeout(plan)));
-    /* Whoever lost its data waits, and is found out, read and installed by clients that look once a
-     * second. */
+    /* A node that lost its data waits; clients that check once a second then find it, read the
+     * fences and install them. */
     if (plan->guarded) bound += 2 * (plan->options.ttl_ms_max * RL_MS * 102 / 100) + 5000 * RL_MS;
-    /* An operator first ends what it was at, and then begins anew where too few are intact. */
+    /* An operator first ends its current command, and then begins anew if too few nodes are intact.
+     */
     if (plan->operators)
         bound += 8 * (plan->options.ttl_ms_max * RL_MS * 102 / 100) + 30000 * RL_MS;
     return bound;

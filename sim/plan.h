@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a seed means: the options of a world, and everything that will be done to it, drawn before
- * it begins. Each action has an index and its own numbers, so that a run can be repeated without
- * some of them (shrink.c).
+ * The plan of a seed: the options of a world, and all actions in it, drawn before the world begins.
+ * Each action has an index and its own random numbers, so that a run can be repeated without some
+ * of its actions (shrink.c).
  */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
@@ -11,8 +11,8 @@
 
 #include "world.h"
 
-/* Assumptions, to be switched off one at a time. Those of classic mode; of guarded mode's there is
- * one: that no more than a minority has lost its data at a time. X(name, word, sentence) */
+/* Assumptions, which can be switched off one at a time. Guarded mode has one: at most a minority
+ * has lost its data at a time. The others are those of classic mode. X(name, word, sentence) */
 #define PLAN_BREAKS(X)                                                                             \
     X(NOTHING, "nothing", "classic mode's assumptions hold")                                       \
     X(DATA_LOSS, "data-loss",                                                                      \
@@ -70,13 +70,14 @@ struct plan_action {
     rl_ns span;     /* how long the fault lasts; SESSION: how long the lock is held */
     int64_t number; /* enum node_keeps, a verdict, ppm, a step, a lag, enum link_way, a delay;
                        SESSION: wait_ms */
-    /* SESSION. OPERATE: `updates` more tries, `think` after one that failed; `many`: a remove
-     * follows an add. POWER_CUT: `many` keep their data */
-    uint8_t many; /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the
-                     replica does not lag */
+    /* SESSION. OPERATE: `updates` more tries, `think` after a failed one; `many`: a remove follows
+     * an add. POWER_CUT: `many` keep their data */
+    /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the replica does not
+     * lag */
+    uint8_t many;
     uint32_t updates;
     rl_ns think, late;
-    rl_ns extend_at, cancel_at; /* after it was acquired, after it began; 0: never */
+    rl_ns extend_at, cancel_at; /* measured from the acquisition, from its begin; 0: never */
     int64_t extend_ms;
 };
 
@@ -86,18 +87,16 @@ struct plan {
     uint64_t seed;
     enum plan_break broken;
     bool guarded;
-    bool keys_end_early; /* guarded: by stepped clocks or eviction; then fences are judged,
-                            exclusion is not */
+    bool keys_end_early; /* guarded: by stepped clocks or eviction; judges fences, not exclusion */
     bool clocks_step;
-    bool evicts_at_once; /* guarded: keys are evicted before clients can have seen that the node may
-                            do it */
-    bool clocks_apart;   /* guarded: the clients' wall clocks are, by minutes: tokens must grow all
-                            the same */
-    unsigned operators;  /* guarded: of the clients, the last ones; they change the quorum */
-    bool fresh;          /* guarded: no node has a record, before an operator makes them */
+    bool evicts_at_once; /* guarded: a node evicts keys before clients can notice that it may */
+    /* guarded: the clients' wall clocks differ by minutes: tokens must grow all the same */
+    bool clocks_apart;
+    unsigned operators;      /* guarded: the last ones of the clients; they change the quorum */
+    bool fresh;              /* guarded: no node has a record until an operator makes them */
     unsigned may_be_refused; /* guarded: these clients' configurations are wrong; by bits */
-    bool patient; /* guarded: clients wait long for an answer, so that votes are old when they are
-                     counted */
+    /* guarded: clients wait long for an answer, so that votes are old when they count */
+    bool patient;
     struct world_options options;
     struct plan_action actions[PLAN_ACTIONS_MAX]; /* by time */
     size_t count;
@@ -106,11 +105,11 @@ struct plan {
     rl_ns liveness_bound;
 };
 
-/* What is asked for, beside the seed. */
+/* What the caller asks for, in addition to the seed. */
 struct plan_wish {
     enum plan_break broken;
     bool guarded;
-    bool operators; /* in every world where there can be some */
+    bool operators; /* in every world that can have operators */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */

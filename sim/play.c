@@ -7,13 +7,13 @@
 #include "core/mix.h"
 #include "memory.h"
 
-enum { LAST_ROUNDS = 2 }; /* how often each client takes each lock once the faults are over */
+enum { LAST_ROUNDS = 2 }; /* how often each client acquires each lock after the faults */
 
-/* A lock that a client is after, or has, for a session of the plan or, in the end, to show that it
+/* A lock that a client wants or holds, for a session of the plan or, at the end, to prove that it
  * can. */
 struct pursuit {
     const struct plan_action *session; /* NULL: none */
-    uint32_t serial;                   /* timers of an earlier one are stale */
+    uint32_t serial;                   /* timers of an earlier session are stale */
     uint32_t updates_left;
     unsigned last_rounds;
 };
@@ -24,10 +24,10 @@ struct player {
     const struct plan *plan;
     bool healed;
     bool down[RL_NODES_MAX];
-    rl_ns
-        undisturbed[RL_NODES_MAX]; /* for so long nothing kept clients from seeing what it is now */
+    /* the time since which no fault has kept clients from seeing its present state */
+    rl_ns undisturbed[RL_NODES_MAX];
     uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX]
-                   [RL_NODES_MAX]; /* which fault of a kind is the latest there */
+                   [RL_NODES_MAX]; /* numbers the faults of a kind; the latest one counts */
     uint64_t acquisitions;
     struct {
         const struct plan_action *action;
@@ -75,7 +75,7 @@ static void update_next(struct world *world, void *argument, int64_t number) {
     pursuit->updates_left--;
     const struct plan_action *session = pursuit->session;
     actor_update(world, client, resource, session->think, session->late);
-    /* A program's own updates come one after the other. */
+    /* A program makes its own updates one after the other. */
     if (pursuit->updates_left > 0)
         world_at(world, world_now(world) + session->think + session->late + RL_MS, update_next,
                  NULL, number);
@@ -88,8 +88,8 @@ static void extend(struct world *world, void *argument, int64_t number) {
     if (pursuit) actor_extend(world, client, resource, pursuit->session->extend_ms);
 }
 
-/* Of a session with several locks, the first whose time is over takes those with it that were had
- * by then. */
+/* In a session with several locks, the first one that expires ends the others that were acquired by
+ * then. */
 static void give_back(struct world *world, void *argument, int64_t number) {
     struct player *player = world_owner(world);
     unsigned client, resource, all = 0;
@@ -151,8 +151,9 @@ static void again(struct world *world, void *argument, int64_t number) {
     last_round(world, (unsigned)(number >> 8), (unsigned)number & 0xff);
 }
 
-/* Not from within the callback: the library would call this lock busy. And where two inits have
- * left records of two quorums, a client is refused at once, until an operator has resolved it. */
+/* Not from within the callback: the library would report this lock as busy. And where two inits
+ * have left records of two quorums, a client is refused at once, until an operator has resolved it.
+ */
 static void end_pursuit(struct world *world, unsigned client, unsigned resource, bool failed) {
     struct player *player = world_owner(world);
     rl_ns pause = failed && player->plan->operators ? 50 * RL_MS : 0;
@@ -185,7 +186,7 @@ static void on_released(struct world *world, unsigned client, unsigned resource,
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* The next node from there on that is a member, or is not; -1: none. */
+/* The next node, from that one on, that is a member, or is not; -1: none. */
 static int next_node(const struct player *player, unsigned from, bool member) {
     rl_mask members = world_members(player->world);
     unsigned nodes = player->plan->options.nodes;
@@ -208,7 +209,8 @@ static void operate(struct world *world, unsigned client) {
         what.ttl_max_before_ms = options->ttl_ms_max;
     } else {
         int node = next_node(player, action->node, kind == OPERATION_REMOVE);
-        /* Clients that do not name the quorum take one that more than half of their nodes carry. */
+        /* Clients that do not name the quorum use the one that more than half of their nodes carry.
+         */
         bool named = options->client[0].client.quorum != NULL;
         unsigned fewest = named ? 2 : options->nodes / 2 + 1;
         if (node < 0 || (kind == OPERATION_REMOVE && rl_count(world_members(world)) <= fewest)) {
@@ -252,8 +254,8 @@ static void on_operated(struct world *world, unsigned client, unsigned resource,
              client);
 }
 
-/* Once the faults are over: A, who is always there, inits where too few are left, or where two
- * inits have left records of two quorums; and it runs an add again that its node has forgotten. */
+/* After the faults, A, which always exists, runs init if too few nodes are intact, or if two inits
+ * have left records of two quorums; and it repeats an add that its node has forgotten. */
 #define LOOK_EVERY (500 * RL_MS)
 #define CLOCKS_APART_MAX (5 * 3600000 * RL_MS)
 
@@ -263,7 +265,7 @@ static void tend(struct world *world, void *argument, int64_t number) {
     bool busy = false;
     (void)argument;
     for (unsigned i = 0; i < plan->options.clients; i++) busy = busy || actor_operates(world, i);
-    /* Whoever lost its data comes back by itself, given the time. */
+    /* A node that lost its data recovers by itself, given the time. */
     bool usable = world_is_usable(world);
     number = usable || busy ? 0 : number + 1;
     if (number >= 4) {
@@ -303,7 +305,7 @@ static void end_power_cut(struct world *world, const struct plan_action *action)
 
 /* ---- faults and their ends ------------------------------------------------------------------- */
 
-/* The end of a fault that another of its kind has meanwhile taken the place of is none. */
+/* The end of a fault that a later one of its kind has replaced does nothing. */
 static uint32_t *latest(struct player *player, const struct plan_action *action) {
     bool of_client = action->kind >= PLAN_CLIENT_PAUSE, of_link = action->kind == PLAN_CUT;
     unsigned client = of_client || of_link ? action->client : 0;
@@ -338,8 +340,8 @@ static bool is_member(const struct player *player, unsigned node) {
     return members & rl_bit(node);
 }
 
-/* Guarded mode stands against the loss of any minority: as long as others are not intact again, it
- * is used up. Nobody has a lock in the second quorum. */
+/* Guarded mode withstands the loss of any minority: until the lost nodes are intact again, the
+ * minority is used up. No client has a lock in the second quorum. */
 static bool is_one_too_many(const struct player *player, unsigned node) {
     const struct plan *plan = player->plan;
     unsigned members = 0, lost = 1;
@@ -359,9 +361,9 @@ static bool is_too_much(const struct player *player, const struct plan_action *a
     return is_one_too_many(player, action->node);
 }
 
-/* Switched to a policy that evicts, or following another master, a node may lose a key once all
- * clients have had the time to see it. That they look about once a second is the client's promise;
- * that nothing kept them from it is looked at here. */
+/* A node that switches to a policy that evicts, or that follows another master, may lose a key once
+ * all clients have had the time to notice. The client promises to check about once a second; this
+ * function checks that no fault kept it from doing so. */
 #define CHANGE_SEEN (2200 * RL_MS)
 #define CHANGE_EVERY (100 * RL_MS)
 
@@ -497,8 +499,8 @@ static bool all_intact(const struct player *player) {
     return !player->plan->options.changes || world_is_usable(player->world);
 }
 
-/* The faults are over: whoever is left takes each lock again. Waits no longer than until all had
- * their turn, or for so long that the judge of liveness has seen enough. */
+/* The faults are over: each remaining client acquires each lock again. This waits until all had
+ * their turn, or until the judge of liveness has seen enough. */
 static void run_healed(struct player *player) {
     const struct plan *plan = player->plan;
     struct world *world = player->world;
@@ -511,9 +513,9 @@ static void run_healed(struct player *player) {
     while (!(all_content(player) && all_intact(player)) && world_now(world) < latest_end)
         world_run_until(world, world_now(world) + ttl / 4);
     world_run_until(world,
-                    world_now(world) + ttl * 5 / 4); /* what is left behind must end by itself */
+                    world_now(world) + ttl * 5 / 4); /* keys that remain must end by themselves */
     while (!all_intact(player) &&
-           world_now(world) < latest_end) /* one is written down as recovering late, to be sure */
+           world_now(world) < latest_end) /* records one as recovering late, to be sure */
         world_run_until(world, world_now(world) + ttl / 4);
 }
 
@@ -535,14 +537,14 @@ static void begin(struct player *player, const struct plan *plan) {
         if (plan->node_ppm[i] != 1000000) node_clock_rate(player->world, i, plan->node_ppm[i]);
 }
 
-/* With clocks that stand still or go back, keys end late or never: nothing can be said of orphans
- * and of liveness. */
+/* With clocks that stand still or go back, keys end late or never: orphans and liveness cannot be
+ * judged. */
 static unsigned rules_of(const struct plan *plan) {
     unsigned all = (1u << CHECK_RULE_COUNT) - 1;
     if (plan->guarded && plan->keys_end_early)
         all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER);
-    /* More than a minority lost: an operator must say how to go on. Until then nothing wrong is
-     * granted. */
+    /* More than a minority lost its data: an operator must decide. Until then no wrong grant
+     * happens. */
     if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS)
         all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_RECOVERED);
     if (plan->guarded && plan->evicts_at_once) all &= ~(1u << CHECK_UNFIT_VOTE);

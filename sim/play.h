@@ -10,7 +10,7 @@
 
 #define PLAY_VIOLATIONS_MAX 16
 
-struct player; /* a world and what it needs, used again for each run */
+struct player; /* a world and its memory, reused for each run */
 
 struct player *player_new(void);
 void player_free(struct player *player);
@@ -22,7 +22,7 @@ struct outcome {
     uint64_t acquisitions, messages;
 };
 
-/* Plays what is in the mask. The history is the player's, until the next run. */
+/* Plays the actions in the mask. The history belongs to the player, until the next run. */
 void player_play(struct player *player, const struct plan *plan, const struct plan_mask *mask,
                  struct outcome *outcome);
 const struct history *player_history(const struct player *player);

@@ -27,7 +27,7 @@ static void insert(struct queue *queue, const struct queue_place *place) {
     queue->count++;
 }
 
-/* True: others have moved up. When all is gone at once nobody is there to be told. */
+/* True: others have moved up. When all entries expire at once, no waiter is left to notify. */
 static bool forget(struct queue *queue, int64_t now_us) {
     if (queue->count > 0 && now_us / 1000 > queue->ends_ms) queue->count = 0;
     unsigned before = queue->count;
@@ -54,7 +54,7 @@ static int64_t stand(struct queue *queue, const struct queue_request *request, i
     return at;
 }
 
-/* Returns from where on ranks have changed; -1: nowhere. */
+/* Returns the first place whose rank has changed; -1: none. */
 static int leave(struct queue *queue, const struct queue_request *request) {
     unsigned at = find(queue, request->waiter);
     if (at == queue->count) return -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Sequences of random numbers, each with a name of its own (client 2, the way from client 0 to node
- * 3), so that what is taken out of one part of a run does not change the draws of another: a shrunk
- * run stays like the one that failed.
+ * Sequences of random numbers, each with its own name (client 2, the link from client 0 to node 3).
+ * An action that is removed from a run does not change the draws of the others: a shrunk run stays
+ * similar to the one that failed.
  */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H

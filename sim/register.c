@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * FENCE and LOST_UPDATE: what locks are for.
+ * FENCE and LOST_UPDATE: the purpose of locks.
  *
- * FENCE. An acquisition whose ACQUIRE is recorded after another's ACQUIRED began after it had ended
- * (the order of records is the order of the world, also within a nanosecond): its fence must be
- * above. Acquisitions that overlap in time may come out in either order, but never with the same
- * fence. A write is as high as the fence that its token was acquired with; what the register
- * accepts must never go down. Fence 0 is no fence (single, classic).
+ * FENCE. An acquisition whose ACQUIRE is recorded after another's ACQUIRED began after that one had
+ * ended (the order of records is the order of the world, also within a nanosecond): its fence must
+ * be higher. Acquisitions that overlap in time may end in either order, but never with the same
+ * fence. A write has the fence with which its token was acquired; the fences that the register
+ * accepts must never go down. Fence 0 means no fence (single, classic).
  *
- * FENCE_ORDER is stricter: whoever is told of his grant later has the higher fence, also when his
- * acquisition began before. A client that was stopped with the last votes in its sockets, while its
- * keys ended, breaks it; so it is asked for only where clocks keep their bounds and nobody takes
- * keys away.
+ * FENCE_ORDER is stricter: the client whose grant is reported later has the higher fence, even if
+ * its acquisition began before. A client breaks it that was stopped with the last votes in its
+ * sockets while its keys ended. So the rule applies only where clocks keep their bounds and no
+ * fault removes keys.
  *
- * LOST_UPDATE. Clients count the register up by one, so that each accepted WRITE must be one above
- * what is there: a smaller value overwrites another's write that its writer had not read. WRITE
- * stands for a write that took effect; one that the register refused is a WRITE_REFUSED instead of
- * it, or right behind it with the same value.
+ * LOST_UPDATE. Clients count the register up by one, so each accepted WRITE must be one above the
+ * present value: a smaller value overwrites another client's write, which its writer had not read.
+ * WRITE stands for a write that took effect; a write that the register refused is a WRITE_REFUSED
+ * instead, or one directly after the WRITE with the same value.
  */
 #include "judges.h"
 
@@ -26,12 +26,12 @@
 
 struct resource_state {
     int64_t fence_high;  /* the highest fence acquired so far ... */
-    size_t fence_record; /* ... and by which record */
+    size_t fence_record; /* ... and the record of that acquisition */
     int64_t value;       /* of the register */
     size_t write_record;
     int64_t write_fence; /* the highest fence of an accepted write */
     size_t fenced_record;
-    bool known; /* value is: by a read or a write */
+    bool known; /* value is known, by a read or a write */
 };
 
 struct client_state {
@@ -168,7 +168,7 @@ static void judge_update(struct ledger *ledger, size_t index) {
 
 static void read_first(struct ledger *ledger, const struct history_record *record) {
     struct resource_state *resource = &ledger->resources[record->resource];
-    if (resource->known) return; /* later reads are judged by what is written on their strength */
+    if (resource->known) return; /* later reads are judged by the writes that depend on them */
     resource->known = true;
     resource->value = record->value;
 }

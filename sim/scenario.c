@@ -132,9 +132,9 @@ static int read_named(struct scene *scene, const char *name) {
     return END_USAGE;
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
-/* What came of a scene, one run for each mode that it says something of. */
+/* The result of a scene, one run for each mode that it names. */
 struct runs {
     struct scene_result result[SCENE_MODES];
     struct picture picture[SCENE_MODES];
@@ -329,10 +329,10 @@ static int make_gallery(const char *directory) {
     return worse(status, close_file(index, path));
 }
 
-/* ---- what was asked for ---------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static int play(const struct scene *scene, const struct request *request) {
-    /* A picture on standard output is alone there. */
+    /* A picture on standard output must be the only one. */
     bool quiet = (request->svg != NULL && strcmp(request->svg, "-") == 0) ||
                  (request->html != NULL && strcmp(request->html, "-") == 0);
     if (!quiet) print_head(scene);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A scenario as a text file that reads as documentation: who does what and when, and what must come
- * of it. scenarios/README.md says how to write one; the sentences that a file may use are the
- * tables below, and `redlock sim --words` prints them.
+ * A scenario as a text file that reads as documentation: the steps of clients and nodes with their
+ * times, and the expected result. scenarios/README.md explains how to write one. The tables below
+ * list the sentences that a file may use, and `redlock sim --words` prints them.
  *
  * In a sentence, CLIENT is a letter, NODES is "node 3", "nodes 1 2 3", "nodes 1-3" or "all nodes",
  * DURATION is "50ms", "10s", "1.5s", "2m", "1h", STEP a duration with a sign, a|b is either word.
@@ -148,7 +148,7 @@ enum scene_claim { SCENE_CLAIMS(SCENE_ENUM_CLAIM) SCENE_CLAIM_COUNT };
 
 /* A sentence that was recognised. */
 struct scene_line {
-    int kind;         /* which of its table */
+    int kind;         /* index in its table */
     unsigned line;    /* in the file */
     rl_ns at;         /* steps */
     unsigned clients; /* bit i: client i */
@@ -163,11 +163,11 @@ struct scene_line {
 enum scene_mode { SCENE_CLASSIC, SCENE_GUARDED, SCENE_MODES };
 extern const char *const scene_mode_names[SCENE_MODES];
 
-/* What a mode is expected to do. */
+/* The expected result of a mode. */
 struct scene_expectation {
     bool given;
     unsigned breaks; /* these rules are broken (bit by rule); 0: holds */
-    char why[200];   /* a sentence; "" when nothing is said */
+    char why[200];   /* a sentence; "" when the file has none */
     struct scene_line claims[SCENE_LINES_MAX];
     size_t claims_count;
 };
@@ -179,14 +179,14 @@ struct scene {
     char source_text[DRAW_SOURCES_MAX][320];
     size_t sources_count;
     char prose[3000];
-    char native[120]; /* what it will be expected to do; "" when nothing is said */
-    char later[160];  /* not empty: why there is nothing to run yet */
+    char native[120]; /* the result expected in native mode; "" when the file has none */
+    char later[160];  /* not empty: the reason why it cannot run yet */
     struct world_options options;
     unsigned classic, forgets_mode; /* clients, by bits */
     rl_ns ends;
     struct scene_line steps[SCENE_LINES_MAX];
     size_t steps_count;
-    struct scene_expectation expects[SCENE_MODES]; /* what is not given is not run */
+    struct scene_expectation expects[SCENE_MODES]; /* a mode that is not named does not run */
 };
 
 /* Reads a scene from text. On failure fills `error` with "FILE:LINE: what is wrong" and returns
@@ -194,7 +194,7 @@ struct scene {
 bool scene_read(struct scene *scene, const char *name, const char *file, const char *text,
                 char *error, size_t size);
 
-/* What came of a run. */
+/* The result of a run. */
 #define SCENE_VIOLATIONS_MAX 64
 struct scene_result {
     enum scene_mode mode;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Whether what had to happen did: broken rules from the checkers, all else from the history's
- * records.
+ * Whether the expected things happened: broken rules from the checkers, everything else from the
+ * history's records.
  */
 #include "scene.h"
 
@@ -20,7 +20,7 @@ struct judge {
     struct phrase unmet;
 };
 
-/* ---- looking things up ----------------------------------------------------------------------- */
+/* ---- queries -------------------------------------------------------------------------------- */
 
 static bool about(const struct history_record *record, const struct scene_line *claim,
                   enum history_kind kind) {
@@ -55,7 +55,7 @@ static bool any_result(const struct history *history, const struct scene_line *c
     return false;
 }
 
-/* Whether the client believes to hold the lock at this time. */
+/* Whether the client believes that it holds the lock at this time. */
 static bool holds_at(const struct history *history, const struct scene_line *claim) {
     rl_ns until = 0;
     for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
@@ -81,7 +81,7 @@ static bool is_token_of(const struct history *history, uint32_t token, unsigned 
     return false;
 }
 
-/* On how many of the claim's nodes a key of the client's is, at that time. */
+/* The number of the claim's nodes that have a key of the client, at that time. */
 static unsigned keys_at(const struct history *history, const struct scene_line *claim) {
     uint32_t held[RL_NODES_MAX] = {0};
     for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
@@ -121,7 +121,7 @@ static bool fenced_off(const struct history *history, const struct scene_line *c
            find(history, claim, HISTORY_READ_REFUSED) != NULL;
 }
 
-/* How many of the claim's nodes are intact at that time. */
+/* The number of the claim's nodes that are intact at that time. */
 static unsigned intact_at(const struct history *history, const struct scene_line *claim) {
     rl_mask intact = rl_all(RL_NODES_MAX);
     for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
@@ -133,7 +133,7 @@ static unsigned intact_at(const struct history *history, const struct scene_line
     return rl_count(intact & claim->nodes);
 }
 
-/* Are the claim's nodes the members of the newest list that an intact node carries then? */
+/* Whether the claim's nodes are the members of the newest list that an intact node carries then. */
 static bool members_at(const struct history *history, const struct scene_line *claim) {
     const struct history_record *newest = NULL, *carries[RL_NODES_MAX] = {NULL};
     rl_mask intact = 0;
@@ -160,7 +160,7 @@ static bool change_ends(const struct history *history, const struct scene_line *
     return false;
 }
 
-/* A try has a token of its own. */
+/* Each try has its own token. */
 static unsigned tries_of(const struct history *history, const struct scene_line *claim) {
     unsigned count = 0;
     uint32_t last = 0;
@@ -255,13 +255,13 @@ static const char *breach(const struct check_violation *violation, char *text, s
     return text;
 }
 
-/* Where two hold at once, no order of the operations explains it either: that needs no word of its
- * own. */
+/* When two clients hold at once, no order of the operations explains that either: it is not
+ * reported separately. */
 static unsigned implied(unsigned rules) {
     return rules & 1u << CHECK_EXCLUSION ? rules | 1u << CHECK_LINEARIZABLE : rules;
 }
 
-/* What a scene is about comes first: exclusion before what follows from it. Of one rule, in order
+/* The subject of a scene comes first: exclusion before its consequences. Within one rule, in order
  * of time. */
 static void order_by_rule(struct scene_result *result) {
     for (size_t i = 1; i < result->violations_count; i++) {
@@ -275,7 +275,7 @@ static void order_by_rule(struct scene_result *result) {
 
 static void judge_rules(struct judge *judge, struct scene_result *result) {
     const struct scene *scene = judge->scene;
-    /* A scene may end while a node is still waiting: what it expects of that it says. */
+    /* A scene may end while a node is still waiting: the scene's expectations cover that. */
     const unsigned all = ((1u << CHECK_RULE_COUNT) - 1) & ~(1u << CHECK_RECOVERED),
                    breaks = judge->expects->breaks;
     size_t found = check_history(&result->history, all, result->violations, SCENE_VIOLATIONS_MAX);
@@ -312,7 +312,7 @@ static void write_verdict(const struct scene *scene, struct scene_result *result
     const char *what = "holds";
     unsigned breaks = scene->expects[result->mode].breaks;
     for (size_t i = result->violations_count; i > 0; i--) {
-        /* The rule that the scene is about comes first, else whichever was broken. */
+        /* The rule that the scene is about comes first, else any broken rule. */
         bool wanted = breaks == 0 || breaks >> result->violations[i - 1].rule & 1;
         if (wanted) what = breach(&result->violations[i - 1], words, sizeof words);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads a scene: head (title, source, prose), options, steps, expectations, in this order. What it
- * says is printed later, so each line is made plain before anything else is done with it.
+ * Reads a scene: head (title, source, prose), options, steps, expectations, in this order. Its text
+ * is printed later, so each line is made safe for a terminal first.
  */
 #include "scene.h"
 
@@ -22,7 +22,7 @@ enum { LINE_BYTES = 512 };
 struct reader {
     struct scene *scene;
     unsigned line;
-    struct scene_expectation *below; /* whose claims the indented lines are; NULL: prose */
+    struct scene_expectation *below; /* the claims that indented lines belong to; NULL: prose */
     char *error;
     size_t error_size;
 };
@@ -212,7 +212,7 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* "all nodes" means those that there are; everybody named must exist. */
+/* "all nodes" means those that exist; every client and node that is named must exist. */
 static bool settle(struct reader *reader, struct scene_line *line) {
     const struct world_options *options = &reader->scene->options;
     if (line->nodes == rl_all(RL_NODES_MAX)) line->nodes = rl_all(options->nodes);
@@ -286,7 +286,7 @@ static bool read_rules(struct reader *reader, enum scene_mode mode, const char *
     return true;
 }
 
-/* "holds" or "breaks RULE...", and behind a full stop, if there is one, what there is to say. */
+/* "holds" or "breaks RULE...", and, after a full stop, an optional explanation. */
 static bool read_expectation(struct reader *reader, enum scene_mode mode, const char *rest) {
     const char *name = scene_mode_names[mode];
     struct scene_expectation *expects = &reader->scene->expects[mode];
@@ -360,7 +360,7 @@ static void blank_line(struct scene *scene) {
         memcpy(scene->prose + used, "\n\n", 3);
 }
 
-/* The library would refuse these options, and nothing could be played. */
+/* The library would refuse these options, so nothing could run. */
 static bool check_client(struct reader *reader, unsigned client) {
     const struct redlock_client_options *options = &reader->scene->options.client[client].client;
     const struct redlock_lock_options *lock = &reader->scene->options.client[client].lock;

@@ -182,7 +182,7 @@ static void befall_nodes(struct world *world, const struct scene_line *step) {
     }
 }
 
-/* The first of the nodes that are named: one change is one node. */
+/* The first of the named nodes: one change concerns one node. */
 static void do_operate(struct world *world, unsigned client, const struct scene_line *step) {
     struct world_operation what = {.kind = OPERATION_INIT};
     what.never_used = step->kind == SCENE_STEP_INITS_NEW;
@@ -242,8 +242,8 @@ static void do_step(struct world *world, void *argument, int64_t number) {
     }
 }
 
-/* Whoever lists nodes of two quorums and names neither is to be refused, and who says nothing of
- * guarded nodes. */
+/* A client that lists nodes of two quorums and names neither must be refused; so must one that
+ * names no mode on guarded nodes. */
 static void guard_client(struct scene *scene, unsigned index) {
     struct world_client_options *client = &scene->options.client[index];
     bool forgets = scene->forgets_mode >> index & 1;
@@ -266,7 +266,7 @@ static void guard(struct scene *scene) {
         options->changes = options->changes || operates(&scene->steps[i]);
 }
 
-/* The same nodes without what only guarded mode knows of them. */
+/* The same nodes without their records. */
 static void make_classic(struct scene *scene) {
     scene->options.others = 0;
     for (unsigned i = 0; i < scene->options.clients; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The nodes: what a Redis server does with a request (by src/node/table.h, on the node's wall
- * clock). What befalls them is in server_faults.c. A node works off a request in no time, in the
- * order of arrival over all its connections.
+ * clock). server_faults.c has their faults. A node executes a request in no time, in the order of
+ * arrival over all its connections.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int64_t server_wall_ms(const struct server *server) {
     return clock_read(&server->clock, server->world->now) / RL_MS;
 }
 
-/* Which of its node's bodies a connection ends at. */
+/* The incarnation of its node that a connection ends at. */
 struct server *server_of(struct world *world, const struct link *link) {
     return link->old ? &world->old[link->node] : &world->server[link->node];
 }
@@ -58,7 +58,7 @@ void server_write(const struct server *server, enum history_kind kind, int64_t v
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* A key lives through the last millisecond of its time. */
+/* A key lives through the last millisecond of its TTL. */
 static rl_ns end_of_key(const struct server *server, int64_t expires_ms) {
     if (expires_ms >= RL_NEVER / RL_MS - 1) return RL_NEVER;
     return clock_when(&server->clock, (expires_ms + 1) * RL_MS);
@@ -66,7 +66,7 @@ static rl_ns end_of_key(const struct server *server, int64_t expires_ms) {
 
 static void look_for_ended(struct world *world, void *argument, int64_t number);
 
-/* One event a node, at the soonest end or before it. */
+/* One event per node, at the earliest end or before it. */
 void server_await_expiry(struct server *server) {
     rl_ns at = end_of_key(server, node_next_expiry(server->table));
     if (at >= server->expiry_at || !server->up || server->paused || server->old) return;
@@ -118,7 +118,7 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A server in this mode answers nothing but its error, handshakes too. */
+/* A server in this mode answers everything with its error, handshakes too. */
 static bool refuses_all(int mode) {
     return mode == REDLOCK_VERDICT_LOADING || mode == REDLOCK_VERDICT_BUSY ||
            mode == REDLOCK_VERDICT_MASTERDOWN || mode == REDLOCK_VERDICT_AUTH ||
@@ -157,8 +157,8 @@ static bool same(struct node_bytes a, struct net_bytes b) {
     return true;
 }
 
-/* The scripts read before they write, so the error comes only where there is something of ours to
- * be changed. */
+/* The scripts read before they write, so the error comes only when the script would change
+ * something. */
 static bool would_change(struct server *server, const struct message *request) {
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
     unsigned ours = 0;
@@ -168,7 +168,7 @@ static bool would_change(struct server *server, const struct message *request) {
     return request->op == NET_EXTEND ? ours == request->keys_count : ours > 0;
 }
 
-/* GRANTED: it is executed. An OOM server still deletes and sets ends, and raises no fence. */
+/* GRANTED: executes it. An OOM server still deletes and sets ends, and raises no fence. */
 static int refusal(struct server *server, const struct message *request) {
     int mode = server_mode(server);
     if (mode == REDLOCK_VERDICT_GRANTED || refuses_all(mode)) return mode;
@@ -196,7 +196,7 @@ static void write_op(struct server *server, struct message *request) {
     server_await_expiry(server);
 }
 
-/* PTTL of the key that ends last; for PEEK_VALUE there is only one, and its value goes with it. */
+/* PTTL of the key that ends last; PEEK_VALUE has only one key, and returns its value too. */
 void server_read(struct server *server, struct message *request) {
     int64_t now_ms = server_wall_ms(server);
     request->remaining_ms = -2;
@@ -251,7 +251,8 @@ static void execute(struct server *server, struct message *request) {
 
 static void shake_hands(struct server *server, struct message *connect) {
     struct link *link = link_of(server->world, connect);
-    if (connect->connection != link->connection) { /* given up while it lay in our socket */
+    if (connect->connection !=
+        link->connection) { /* the client closed it while the request was in the socket */
         message_free(server->world, connect);
         return;
     }
@@ -279,13 +280,13 @@ void server_serve(struct server *server, struct message *request) {
         return;
     }
     execute(server, request);
-    if (request->part == PART_FIRST) /* the answer to both is one to us */
+    if (request->part == PART_FIRST) /* the client takes both answers as one */
         message_free(server->world, request);
     else
         wire_answer(server->world, request);
 }
 
-/* A new connection finds whoever stands for the node now. */
+/* A new connection reaches the present incarnation of the node. */
 void server_receive(struct world *world, struct message *request) {
     const struct link *link = link_of(world, request);
     struct server *server =
@@ -312,7 +313,7 @@ void servers_begin(struct world *world) {
         struct server *server = &world->server[i];
         struct random random = random_named(world->options.seed, 100 + i);
         if (!server->table) server->table = server_table_new(on_change, server);
-        server->up = false; /* nothing of the last run's keys is worth a record */
+        server->up = false; /* the keys of the last run are not recorded */
         server->paused = false;
         server->mode = REDLOCK_VERDICT_GRANTED;
         server->pile = (struct messages){NULL, NULL};
@@ -330,7 +331,7 @@ void servers_begin(struct world *world) {
         server_new_process(server);
         world->old[i].up = world->old[i].paused = false;
     }
-    tokens_clear(&world->tokens); /* those of the keys that were flushed */
+    tokens_clear(&world->tokens); /* the tokens of the flushed keys */
     if (world->options.guarded) server_guard_begin(world);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What befalls nodes: crashes, restarts with old data, replicas that take over, clocks, errors,
- * stops, strangers.
+ * Faults of nodes: crashes, restarts with old data, replicas that take over, clocks, errors, stops,
+ * strangers.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 /* ---- restarts and replicas ------------------------------------------------------------------- */
 
-/* The table as it was: each key's last change up to then. */
+/* The table at that time: each key's last change up to then. */
 static void rebuild(struct server *server, rl_ns as_of) {
     struct world *world = server->world;
     const struct change *last[WORLD_RESOURCES_MAX] = {NULL};
@@ -29,8 +29,8 @@ static void rebuild(struct server *server, rl_ns as_of) {
     }
 }
 
-/* What others still know is no part of the node any more, and what it wrote since then was never
- * written. */
+/* What others still know is no longer part of the node, and its writes since then never happened.
+ */
 void server_go_back(struct server *server, rl_ns span) {
     rebuild(server, server->world->now - span);
     (void)node_table_copy(server->table, server->world->scratch);
@@ -88,12 +88,12 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
     promote(server, lag);
     struct message *message;
     while ((message = messages_pop(&server->pile)))
-        message_free(world, message); /* the old master's */
+        message_free(world, message); /* messages of the old master */
     server_await_expiry(server);
     server_guard_peek(server);
 }
 
-/* The old master becomes a server of its own beside the node, with whoever is connected. */
+/* The old master becomes a separate server next to the node, with its connected clients. */
 static void live_on(struct server *server, struct server *old) {
     if (!old->table) old->table = server_table_new(NULL, NULL);
     (void)node_table_copy(old->table, server->table);
@@ -108,7 +108,7 @@ static void live_on(struct server *server, struct server *old) {
     old->intact = server->intact;
     old->list = server->list;
     wire_node_splits(server->world, server->node);
-    server_state_resume(old); /* what the server had yet to announce */
+    server_state_resume(old); /* announcements that the server had not sent yet */
     struct message *message;
     while ((message = messages_pop(&server->pile))) server_serve(old, message);
 }
@@ -163,7 +163,7 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
 
 /* ---- clocks, modes, pauses ------------------------------------------------------------------- */
 
-/* Ends of keys lie elsewhere in world time now. */
+/* The keys now end at other world times. */
 static void clock_changed(struct server *server) {
     server->expiry_at = RL_NEVER;
     if (server->up && !server->paused) node_expire_due(server->table, server_wall_ms(server));

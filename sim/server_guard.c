@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node's record and fences: what it answers in guarded mode (by src/node/table.h), and what
- * restarts and replicas go back to.
+ * A node's record and fences: its answers in guarded mode (by src/node/table.h), and the state that
+ * restarts and replicas roll back to.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ const char *world_quorum_name(bool other) {
 
 static const struct node_bytes record_name = {NET_KEY_RECORD, sizeof(NET_KEY_RECORD) - 1};
 
-/* ---- what was done, to be done again --------------------------------------------------------- */
+/* ---- the log of changes, for replay --------------------------------------------------------- */
 
 static struct guard_change *remember(struct server *server, enum deed_on_guard what) {
     if (server->guard_count == server->guard_capacity)
@@ -72,7 +72,7 @@ static enum node_answer write_record(struct node_table *table, const struct guar
     return node_record_write(table, &write);
 }
 
-/* Brings an empty table to where this node's record and fences were; what came later never was. */
+/* Replays this node's record and fences into an empty table; later changes never happened. */
 void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of) {
     size_t i = 0;
     for (; i < server->guard_count && server->guard[i].at <= as_of; i++) {
@@ -90,7 +90,7 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
     forget_from(server, i);
 }
 
-/* ---- standing -------------------------------------------------------------------------------- */
+/* ---- eligibility ---------------------------------------------------------------------------- */
 
 static bool read_record(const struct server *server, struct rl_record *record) {
     const struct node_field *fields;
@@ -140,8 +140,8 @@ uint64_t server_guard_quorum(const struct server *server) {
     return read_record(server, &record) ? record.quorum_id : 0;
 }
 
-/* Does this one's record name a newer incarnation of the node than its own? Then it has been taken
- * for lost. */
+/* Whether this server's record names a newer incarnation of the node than its own. Then the node
+ * counts as lost. */
 static bool knows_newer(const struct server *server, uint64_t id,
                         const struct rl_incarnation *own) {
     struct rl_record record;
@@ -191,7 +191,7 @@ static void set_key(struct server *server, struct message *request) {
     server_await_expiry(server);
 }
 
-/* The second command of the pipeline is executed whatever the first has said. */
+/* The second command of the pipeline is executed whatever the first one answers. */
 static void raise_behind(struct server *server, struct message *request) {
     enum node_answer answer = node_zadd(server->table, request->nonce, request->fence,
                                         request->stripes, request->stripes_count);
@@ -324,7 +324,7 @@ static void server_info(struct server *server, struct message *request) {
         break;
     default:
         request->verdict = REDLOCK_VERDICT_ERROR;
-        break; /* nothing simulated has a configuration to tell of */
+        break; /* the simulated nodes have no configuration to report */
     }
 }
 
@@ -399,7 +399,7 @@ void server_guard_begin(struct world *world) {
     for (unsigned i = 0; i < NODE_STRIPES; i++) floor[i] = WALL_BEGIN / 1000;
     for (int other = 0; other < 2; other++) fill_record(world, other, &records[other]);
     for (unsigned i = 0; i < world->options.nodes; i++) {
-        world->server[i].guard_count = 0; /* the bodies of an earlier run are spare again */
+        world->server[i].guard_count = 0; /* the incarnations of an earlier run are spare again */
         world->server[i].list = 0;
         world->server[i].sound = world->server[i].intact = false;
         if (world->options.spare & rl_bit(i)) continue;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a server says of itself besides its record (role, replication id, eviction), what changes
- * that, and what it announces to guarded clients on the connection of their requests: as Redis does
- * for a client that asked for CLIENT TRACKING ON BCAST NOLOOP with the record's name as prefix. A
- * flush and a full resynchronisation are announced at once, a change of the record by another
- * client before the server sleeps again: other requests may be answered before that.
+ * What a server reports about itself in addition to its record (role, replication id, eviction),
+ * what changes that, and what it announces to guarded clients on the connection of their requests.
+ * Redis does this for a client that asked for CLIENT TRACKING ON BCAST NOLOOP with the record's
+ * name as prefix. A flush and a full resynchronisation are announced at once, a change of the
+ * record by another client before the server sleeps again: other requests may be answered before
+ * that.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "inside.h"
 
-#define SOON (RL_MS / 2) /* within this the server has answered what lay in its sockets */
+#define SOON (RL_MS / 2) /* within this time the server has answered all requests in its sockets   \
+                          */
 
 /* ---- replication ids ------------------------------------------------------------------------- */
 
@@ -37,7 +39,7 @@ void server_state_begin(struct server *server) {
     server->replica = false;
 }
 
-/* With the configuration that it had: what was set at run time is lost. */
+/* With its configuration file: settings made at run time are lost. */
 void server_state_new_process(struct server *server) {
     new_replid(server);
     lose_data(server);
@@ -67,8 +69,9 @@ static bool listens(const struct server *server, const struct link *link) {
     return link->node == server->node && link->old == server->old && link->open && link->announces;
 }
 
-/* Who changed the record knows. Of several within one turn of the server the first is spared, as
- * Redis does it: what the others wrote it learns from its next vote. */
+/* The client that changed the record knows the change. When several clients change it within one
+ * turn of the server, only the first one gets no announcement, as in Redis: it learns the others'
+ * changes from its next vote. */
 static bool listens_to_others(const struct server *server, const struct link *link) {
     return listens(server, link) &&
            (link != server->changer || link->connection != server->changer_connection);
@@ -128,7 +131,7 @@ void server_state_serve(struct server *server, struct message *request) {
     payload_add(request->payload, &state, sizeof(state));
 }
 
-/* ---- what befalls it ------------------------------------------------------------------------- */
+/* ---- faults -------------------------------------------------------------------------------- */
 
 /* The new replication id is the one that its former replica took when it was promoted. */
 static void resync(struct server *server) {
@@ -169,7 +172,7 @@ void node_follow(struct world *world, unsigned node) {
     struct server *server = &world->server[node];
     if (!server->up || server->paused || server->replica) return;
     server_write(server, HISTORY_NODE_DEMOTED, 0);
-    server->replica = true; /* it keeps the replication id that it had as its second one */
+    server->replica = true; /* it keeps its replication id as its second one */
     server->replicas = 0;
     new_replid(server);
 }
@@ -178,7 +181,7 @@ void node_follows_deletion(struct world *world, unsigned node, unsigned resource
     struct server *server = &world->server[node];
     if (!server->up || server->paused || !server->replica) return;
     if (!node_evict_key(server->table, resource_key(resource)))
-        return; /* as a loss, which it is to its holder */
+        return; /* as a loss, which it is for the holder */
     server->sound = false;
     notify_changed(server, resource, false);
     server_guard_peek(server);

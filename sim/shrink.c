@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Delta debugging (Zeller's ddmin) over the actions of a plan: leave out ever smaller parts, as
- * long as the same rule stays broken.
+ * Delta debugging (Zeller's ddmin) over the actions of a plan: removes ever smaller parts, as long
+ * as the same rule stays broken.
  */
 #include "explore.h"
 

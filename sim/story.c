@@ -71,7 +71,7 @@ static void index_messages(struct story *story) {
     }
 }
 
-/* What came about last is told last, whatever order the sentences were found in. */
+/* The latest event comes last, whatever order the sentences were found in. */
 static void sort_events(struct story *story) {
     for (size_t i = 1; i < story->count; i++) {
         struct story_event event = story->events[i];
@@ -88,7 +88,8 @@ void story_describe(struct story *story, const struct history *history,
     index_tokens(story);
     index_messages(story);
     story->described = allocate(history->count, 1);
-    /* Causes before effects: a restart says which keys it lost, so it is told before they are. */
+    /* Causes before effects: the sentence of a restart names the keys that it lost, so it comes
+     * before theirs. */
     for (size_t i = 0; i < history->count; i++) story_node_event(story, i);
     for (size_t i = 0; i < history->count; i++) {
         if (story->described[i]) continue;

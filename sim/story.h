@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A history told in plain sentences: many records become few events, each with a number that the
+ * A history in plain sentences: many records become few events. Each event has a number, which the
  * picture shows too.
  */
 #ifndef SIM_STORY_H
@@ -9,17 +9,17 @@
 #include "history.h"
 
 struct story_names {
-    const char *const *clients; /* as many as the history has */
+    const char *const *clients; /* one for each client of the history */
     const char *const *resources;
 };
 
 struct story_event {
     rl_ns at;
-    int client;     /* whose row; -1: none */
-    rl_mask nodes;  /* on these nodes' rows */
-    int resource;   /* on this register's row; -1: none */
+    int client;     /* the client of its row; -1: none */
+    rl_mask nodes;  /* the nodes of its rows */
+    int resource;   /* the register of its row; -1: none */
     char label[40]; /* in the picture */
-    char text[400]; /* under it */
+    char text[400]; /* below the picture */
 };
 
 /* A request and its answer: indexes of the records, STORY_NONE where there is none. */
@@ -33,18 +33,18 @@ struct story {
     struct story_names names;
     struct story_event *events;
     size_t count, capacity;
-    struct story_exchange *exchanges; /* by message; [0] is nobody's */
+    struct story_exchange *exchanges; /* by message; [0] belongs to no message */
     size_t exchanges_count;
-    int8_t *owners; /* by token: client, -1 for a stranger's; [0] is nobody's */
+    int8_t *owners; /* by token: client, -1 for a stranger's; [0] belongs to no token */
     size_t owners_count;
-    uint8_t *described; /* by record: said in a sentence already */
+    uint8_t *described; /* by record: a sentence already describes it */
 };
 
 void story_describe(struct story *story, const struct history *history,
                     const struct story_names *names);
 void story_free(struct story *story);
 
-/* Whose token this is; -1: a stranger's. */
+/* The client of this token; -1: a stranger. */
 int story_owner(const struct story *story, uint32_t token);
 /* "A", or "the stranger" */
 const char *story_client(const struct story *story, int client);

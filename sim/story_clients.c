@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What clients do and what befalls them, in sentences.
+ * The actions and faults of clients, in sentences.
  */
 #include "story.h"
 
@@ -35,7 +35,7 @@ static const char *result_word(int result) {
     }
 }
 
-/* The nodes that a client sends `op` to at this very moment; marks those records as told. */
+/* The nodes that a client sends `op` to at this very time; marks those records as described. */
 static rl_mask sent_now(struct story *story, size_t index, int op) {
     const struct history *history = story->history;
     const struct history_record *record = &history->records[index];
@@ -154,7 +154,7 @@ static void describe_release(struct story *story, size_t index, const char *clie
     phrase_add(&phrase, ".");
 }
 
-/* An acquisition, extension or release that is over; `verb` names it. */
+/* An acquisition, extension or release that has ended; `verb` names it. */
 static void describe_end(struct story *story, size_t index, const char *label, const char *format,
                          const char *client) {
     const struct history_record *record = &story->history->records[index];
@@ -214,7 +214,7 @@ static void describe_register(struct story *story, size_t index, const char *cli
     }
 }
 
-/* ", 1 s": how much of its validity is left to a client that is told of a loss; "" when none is. */
+/* ", 1 s": the validity that is left when a client learns of a loss; "" when none is. */
 static void describe_margin(const struct story *story, size_t index, char *words, size_t size) {
     const struct history_record *records = story->history->records;
     size_t from = last_of(story, index, HISTORY_ACQUIRED),
@@ -251,7 +251,7 @@ static void describe_state(struct story *story, size_t index, const char *client
     case HISTORY_RENEWED:
         phrase_time(record->until, words, sizeof words);
         if (index > 0 && record[-1].kind == HISTORY_RESUME && record[-1].client == record->client) {
-            /* The first thing after a stop, before any message: its clock had stopped too. */
+            /* The first record after a stop, before any message: its clock had stopped too. */
             event = describe(story, index, "still holds it");
             snprintf(event->text, sizeof event->text,
                      "By %s's clock no time has passed: it believes to hold %s until %s.", client,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Messages are drawn as arrows; a sentence is for those that are lost, late, or asked again.
+ * Messages are drawn as arrows. Only a message that is lost, late, or asked again gets a sentence.
  */
 #include "story.h"
 
@@ -11,7 +11,7 @@
 #include "phrase.h"
 #include "redlock.h"
 
-/* An answer within this is what everybody expects, and needs no sentence. */
+/* An answer within this time is normal, and needs no sentence. */
 #define PROMPT (20 * RL_MS)
 #define TOGETHER (5 * RL_MS)
 
@@ -73,7 +73,7 @@ static void describe_dropped(struct story *story, size_t index) {
     phrase_nodes(alike(story, index, TOGETHER), list, sizeof list);
     struct story_event *event = story_add(story, index, answer ? "no answer" : "not sent through");
     event->client = record->client;
-    event->label[0] = '\0'; /* the cross on the arrow says it */
+    event->label[0] = '\0'; /* the cross on the arrow shows it */
     if (answer) {
         snprintf(event->text, sizeof event->text,
                  "Lost: the answer to %s's %s from %s, after it took effect.", client,
@@ -119,7 +119,7 @@ static void describe_late(struct story *story, size_t index) {
     }
 }
 
-/* What a connection takes with it needs no sentence of its own. */
+/* Messages that are lost with a connection need no sentence of their own. */
 static bool drops_with_it(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *gone = &history->records[index];
@@ -138,7 +138,7 @@ static bool drops_with_it(struct story *story, size_t index) {
 static void describe_disconnected(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *record = &history->records[index];
-    /* A crash or a failover has been told, and says it. */
+    /* The sentence of a crash or a failover covers it. */
     for (size_t i = index + 1; i > 0 && record->at - history->records[i - 1].at <= TOGETHER; i--) {
         const struct history_record *cause = &history->records[i - 1];
         bool node = cause->node == record->node &&
@@ -160,7 +160,7 @@ static bool is_wake(const struct history_record *record) {
     return record->kind == HISTORY_WOKEN || record->kind == HISTORY_WAKE_LOST;
 }
 
-/* Nodes that tell a client the same at about the same time. */
+/* Nodes that send a client the same notification at about the same time. */
 static rl_mask describe_alike(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
@@ -200,7 +200,7 @@ static void describe_woken(struct story *story, size_t index) {
     event->text[0] = (char)toupper((unsigned char)event->text[0]);
 }
 
-/* The clients that one node announces at about this time that all its data are others. */
+/* The clients to which one node announces, at about this time, that all its data have changed. */
 static void describe_announced(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What befalls nodes and their keys, in sentences. The same thing on several nodes at once is one
- * sentence.
+ * The faults of nodes and the changes of their keys, in sentences. The same event on several nodes
+ * at once is one sentence.
  */
 #include "story.h"
 
@@ -14,7 +14,7 @@
 /* Keys that end together do so within this: they were set by messages that left together. */
 #define TOGETHER (5 * RL_MS)
 
-/* All nodes to which the same happens at the same time; marks those records as told. */
+/* All nodes to which the same happens at the same time; marks those records as described. */
 static rl_mask same_on(struct story *story, size_t index, rl_ns within) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
@@ -33,8 +33,8 @@ static rl_mask same_on(struct story *story, size_t index, rl_ns within) {
     return nodes;
 }
 
-/* The keys that these nodes lost, or that ended there, at this moment: whose they were. Marks them
- * as told. */
+/* The owners of the keys that these nodes lost, or that ended there, at this time. Marks them as
+ * described. */
 static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum history_kind kind,
                           struct phrase *phrase) {
     const struct history *history = story->history;
@@ -200,7 +200,7 @@ static void describe_cut(struct story *story, size_t index) {
     }
 }
 
-/* Where the members can change, each node says at the beginning which they are. */
+/* Where the members can change, each node reports them at the beginning. */
 static void describe_members(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = same_on(story, index, TOGETHER);
@@ -292,7 +292,7 @@ void story_node_event(struct story *story, size_t index) {
     }
 }
 
-/* Keys that nothing else explained. */
+/* Keys that no other event explained. */
 void story_key_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->described[index] || record->node < 0) return;

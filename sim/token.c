@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Numbers for tokens, in order of appearance. The hash only finds them again; nothing is ever
- * walked in its order.
+ * Numbers for tokens, in order of appearance. The hash only finds them again; no code walks in its
+ * order.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What locks are for: a holder reads the register of its resource, thinks, and writes back one
- * more.
+ * The use of a lock: a holder reads the register of its resource, thinks, and writes back the value
+ * plus one.
  */
 #include "inside.h"
 
@@ -33,8 +33,8 @@ static void write_arrives(struct world *world, void *argument, int64_t number) {
     actor_release(world, update->client, update->resource);
 }
 
-/* The careful program's look at its validity, and the write: between the two it cannot know of a
- * pause. */
+/* The careful program checks its validity, then writes: it cannot notice a pause between the two.
+ */
 void update_write(struct world *world, size_t number) {
     struct update *update = &world->updates[number];
     const struct hold *hold = &world->actor[update->client].hold[update->resource];
@@ -58,7 +58,7 @@ static size_t update_new(struct world *world) {
     return world->updates_count++;
 }
 
-/* One thing after the other: a program does not read for its next update before it has written the
+/* One update after the other: a program does not read for its next update before it has written the
  * last. */
 const struct update *update_of(const struct world *world, const struct hold *hold) {
     for (size_t i = 0; i < world->updates_count; i++) {
@@ -70,7 +70,7 @@ const struct update *update_of(const struct world *world, const struct hold *hol
     return NULL;
 }
 
-/* Reading with a fence is what keeps those with lower ones out until the write. */
+/* Reading with a fence keeps holders of lower ones out until the write. */
 static bool register_opens(struct world *world, const struct hold *hold) {
     int64_t *fence = &world->reg[hold->resource].fence;
     if (hold->fence >= *fence) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Being notified of changes, as its client sees it: by the rules of src/policy, with the second
+ * Notifications of changes, as a client receives them: by the rules of src/policy, with the second
  * connection to a node and the request that names it in one message. A world whose nodes do not
- * notify is one before Redis 6.0.
+ * notify behaves as before Redis 6.0.
  */
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 
 static bool reports(const struct net *net) { return net->world->options.wakes.on; }
 
-/* ---- who hears ------------------------------------------------------------------------------- */
+/* ---- recipients ----------------------------------------------------------------------------- */
 
 static void hear(struct net *net, unsigned slot, struct net_bytes key, int rank) {
     if (!net->closing) net->handlers.wake(net->handlers.context, slot, key, rank);
@@ -22,7 +22,8 @@ static void hear_any(struct conn *conn) {
     hear(conn->net, conn->slot, (struct net_bytes){NULL, 0}, -1);
 }
 
-/* From whichever connection: who waits no longer, or has a new one by now, must bear that too. */
+/* From any connection: a client that no longer waits, or has a new connection by now, must tolerate
+ * it too. */
 void watch_hear(struct conn *conn, const struct message *hint) {
     if (conn->net->closing) return;
     notify_heard(conn->net->world, hint);
@@ -34,7 +35,7 @@ void watch_hear(struct conn *conn, const struct message *hint) {
     hear(conn->net, conn->slot, (struct net_bytes){key.data, key.bytes}, hint->rank);
 }
 
-/* ---- when somebody waits --------------------------------------------------------------------- */
+/* ---- while a caller waits ------------------------------------------------------------------- */
 
 static void forget(struct conn *conn) {
     net_timer_set(conn->net, &conn->track_again, RL_NEVER);
@@ -46,7 +47,7 @@ static void unwatch_fired(struct net_timer *timer) {
     if (!policy_watch_end(&net->policy)) return;
     for (unsigned i = 0; i < net->nodes; i++) {
         forget(&net->conn[i]);
-        link_at(&net->conn[i])->tracks = 0; /* nobody is at the other end any more */
+        link_at(&net->conn[i])->tracks = 0; /* the other end is gone */
     }
 }
 
@@ -80,7 +81,7 @@ struct net_bytes net_waiter(struct net *net) {
 
 uint32_t net_waiter_number(const struct net *net) { return net->waiter_number; }
 
-/* ---- asking to be told ----------------------------------------------------------------------- */
+/* ---- requests for notifications ------------------------------------------------------------- */
 
 void watch_pump(struct conn *conn) {
     struct net *net = conn->net;
@@ -106,7 +107,7 @@ void watch_answered(struct conn *conn, const struct message *answer) {
     }
 }
 
-/* What was told meanwhile may be lost. */
+/* Notifications since then may be lost. */
 void watch_down(struct conn *conn) {
     forget(conn);
     if (policy_watch_lost(&conn->net->policy, conn->slot)) hear_any(conn);

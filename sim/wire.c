@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The network: one TCP connection at a time between a client and each of its nodes. What is sent on
- * a connection arrives in order or not at all. A cut is silent: what comes to it waits, as TCP
- * retransmits, and arrives once the way is whole again, unless the connection was given up
- * meanwhile.
+ * The network: one TCP connection at a time between a client and each of its nodes. Messages on a
+ * connection arrive in order or not at all. A cut is silent: messages wait at it, as TCP
+ * retransmits, and arrive once the link works again, unless the connection was closed meanwhile.
  */
 #include "inside.h"
 
@@ -29,7 +28,7 @@ static rl_ns draw_delay(struct world *world, struct link *link) {
     return random_between(&link->random, how->delay_min, how->delay_max);
 }
 
-/* ---- one way of a connection ----------------------------------------------------------------- */
+/* ---- one direction of a connection ---------------------------------------------------------- */
 
 static void arrive(struct world *world, void *argument, int64_t number);
 
@@ -81,7 +80,7 @@ static void send_bye(struct world *world, unsigned client, unsigned slot) {
     put(world, bye, WAY_ANSWERS, draw_delay(world, link));
 }
 
-/* On the node's side: answers that it has sent still arrive, and then the news. */
+/* On the node's side: answers that it has sent still arrive, and then the end of the connection. */
 static void close_at_node(struct world *world, unsigned client, unsigned slot) {
     struct link *link = &world->actor[client].link[slot];
     if (!link->open) return;
@@ -188,7 +187,7 @@ void wire_connect(struct world *world, unsigned client, unsigned slot) {
     put(world, connect, WAY_REQUESTS, draw_delay(world, link));
 }
 
-/* TCP knows no commands: the first of two may be there before the second. */
+/* TCP knows no commands: the first of two may arrive before the second. */
 static void send_in_pieces(struct world *world, struct link *link, struct message *request) {
     struct message *first = message_new(world);
     *first = *request;
@@ -268,7 +267,7 @@ bool node_is_in_touch(const struct world *world, unsigned node) {
     return true;
 }
 
-/* ---- what befalls it ------------------------------------------------------------------------- */
+/* ---- faults --------------------------------------------------------------------------------- */
 
 static void record_link(struct world *world, enum history_kind kind, unsigned client, unsigned node,
                         int64_t value) {
@@ -297,7 +296,7 @@ void link_cut(struct world *world, unsigned client, unsigned node, enum link_way
     each_link(world, client, node, cut_one, way);
 }
 
-/* What waited at the cut arrives one delay later, and what was sent after it no sooner. */
+/* Messages that waited at the cut arrive one delay later, and later messages not before them. */
 static void heal_way(struct world *world, unsigned client, unsigned slot, enum way way) {
     struct link *link = &world->actor[client].link[slot];
     struct channel *channel = channel_of(link, way);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The world as a whole: its time, its chance, its beginning and end.
+ * The world as a whole: its time, its randomness, its beginning and end.
  */
 #include "world.h"
 
@@ -51,12 +51,12 @@ void world_options_init(struct world_options *options) {
 
 static void spare_chunk(struct world *world, struct chunk *chunk) {
     for (size_t i = 0; i < MESSAGES_AT_ONCE; i++) {
-        chunk->messages[i].payload = NULL; /* what an earlier run left there */
+        chunk->messages[i].payload = NULL; /* an earlier run may have left one there */
         message_free(world, &chunk->messages[i]);
     }
 }
 
-/* Whatever an earlier run left on its ways. */
+/* Messages that an earlier run left under way. */
 static void messages_begin(struct world *world) {
     world->spare = NULL;
     world->messages_count = 0;
@@ -102,7 +102,7 @@ struct message *messages_pop(struct messages *queue) {
     return message;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- beginning and end ---------------------------------------------------------------------- */
 
 struct world *world_new(void) {
     struct world *world = memory_new(sizeof(*world));
@@ -179,7 +179,7 @@ void world_heal(struct world *world) {
     world_write(world, &record);
 }
 
-/* ---- time and chance ------------------------------------------------------------------------- */
+/* ---- time and randomness -------------------------------------------------------------------- */
 
 rl_ns world_now(const struct world *world) { return world->now; }
 uint64_t world_messages(const struct world *world) { return world->messages_count; }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What `redlock bench` measures, and what came of it.
+ * The measurements of `redlock bench`, and their results.
  */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
@@ -17,15 +17,15 @@
 
 enum { PAIRS_MAX = 99, SIDES_MAX = 5, MEASURES_MAX = 40, WAITERS_MAX = 128, THREADS_MAX = 16 };
 
-/* One number of a measurement. A rate is better when it is higher, so are the turns of whoever got
- * fewest. */
+/* One number of a measurement. For a rate, and for the fewest turns of any waiter, higher is
+ * better. */
 enum figure {
     FIGURE_RATE, /* cycles, holds, extensions or renewals a second */
     FIGURE_P50,
     FIGURE_P99,
     FIGURE_MAX,
-    FIGURE_CPU,    /* of the client, for each of them */
-    FIGURE_FEWEST, /* turns of the waiter that had fewest */
+    FIGURE_CPU,    /* processor time of the client, for each of them */
+    FIGURE_FEWEST, /* turns of the waiter that had the fewest */
     FIGURE_MOST,
     FIGURE_EVENNESS, /* fewest / most */
     FIGURE_QUEUE,    /* the longest wait, as a multiple of a perfect queue's */
@@ -37,11 +37,12 @@ enum figure {
 };
 
 enum kind {
-    KIND_BLOCKING,  /* one at a time, from one thread or more of one client */
-    KIND_HANDOVER,  /* the floor from as many threads: what blocking threads cost whoever shares
-                       connections among them */
+    KIND_BLOCKING, /* one at a time, from one thread or more of one client */
+    /* the floor from as many threads: the cost of blocking threads to a client whose threads share
+     * connections */
+    KIND_HANDOVER,
     KIND_FLIGHT,    /* many at a time, through the client's descriptor */
-    KIND_CONTENDED, /* one resource, waiters in processes of their own */
+    KIND_CONTENDED, /* one resource; each waiter is a process */
     KIND_HELD,      /* very many locks, held and renewed */
     KIND_DISTINCT,  /* many resources */
     KIND_GATEWAY    /* one at a time, through redlock serve */
@@ -54,14 +55,14 @@ struct measure {
     unsigned in_flight; /* or threads, or waiters */
     unsigned nodes;     /* 0: as many as -n says */
     unsigned resources; /* in one lock */
-    bool extends;       /* extensions in place of cycles */
-    bool extra;         /* only by --only */
+    bool extends;       /* measures extensions instead of cycles */
+    bool extra;         /* only with --only */
 };
 
 struct bench {
     const struct settings *settings;
     int mode; /* enum redlock_mode */
-    /* Servers of our own, started for as many nodes as a measurement wants; or those of -N. */
+    /* The servers: started by bench itself, as many as a measurement needs, or those of -N. */
     struct janitor janitor;
     struct servers servers;
     unsigned quorums; /* started so far */
@@ -87,14 +88,14 @@ extern const struct measure bench_measures[];
 extern const size_t bench_measures_count;
 const struct measure *measure_named(const char *name);
 bool measure_has_floor(const struct measure *measure);
-/* Two sides, the second as a ratio to the first: floor and library, library and gateway. */
+/* Two sides; the second is a ratio to the first: floor and library, library and gateway. */
 bool measure_is_pair(const struct measure *measure);
 size_t measure_sides(const struct measure *measure);
 void measure_side_name(const struct measure *measure, size_t side, char *out, size_t size);
 size_t measure_rounds(const struct measure *measure, const struct settings *settings);
-/* Of one side in one round, as planned. */
+/* The result of one side in one round. */
 int64_t measure_ns(const struct measure *measure, const struct settings *settings);
-/* What is counted: "cycles", "holds", ... */
+/* The unit of the count: "cycles", "holds", ... */
 const char *measure_unit(const struct measure *measure);
 bool figure_applies(const struct measure *measure, enum figure figure);
 /* Runs one side once. 0, or the exit status after a message. */
@@ -104,7 +105,7 @@ int measure_run(struct bench *bench, const struct measure *measure, size_t side,
 /* nodes.c */
 /* 0, or the exit status after a message. */
 int bench_nodes_open(struct bench *bench);
-/* From now on there are so many. */
+/* Sets the number of nodes for the following measurements. */
 int bench_nodes_use(struct bench *bench, size_t count);
 void bench_nodes_close(struct bench *bench);
 
@@ -112,7 +113,7 @@ void bench_nodes_close(struct bench *bench);
 int64_t library_node_timeout_ms(const struct bench *bench);
 int library_open(struct bench *bench, bool service_thread, struct redlock_client **client);
 void library_lock_options(const struct bench *bench, struct redlock_lock_options *options);
-/* `first`: the number in the resource's name. */
+/* `first`: the number in the first resource's name. */
 int library_lock(struct redlock_client *client, const struct redlock_lock_options *options,
                  unsigned number, unsigned resources, struct redlock_lock **lock);
 int library_failed(const char *what, int result);
@@ -124,20 +125,20 @@ struct flight_plan {
     enum flight_work work;
     struct redlock_lock **locks;
     unsigned locks_count, in_flight;
-    struct meter *meter; /* cycles and extensions go on until it is over; each lock is taken or
-                            given back once */
-    /* FLIGHT_GIVE: counts the locks that had nothing to give back, and those that too few nodes
-     * answered for. NULL: that is a failure. */
+    /* cycles and extensions go on until it ends; each lock is taken or given back once */
+    struct meter *meter;
+    /* FLIGHT_GIVE: counts the locks that were already gone, and those for which too few nodes
+     * answered. NULL: either one is a failure. */
     struct flight_misses {
         unsigned lost, unanswered;
     } * misses;
-    /* Called about four times a second with the number of locks that are done; false: no more are
-     * begun. May be NULL. */
+    /* Called about four times a second with the number of locks that are done; false: begin no
+     * more. May be NULL. */
     bool (*watch)(void *context, unsigned done);
     void *context;
 };
 int flight_run(struct redlock_client *client, const struct flight_plan *plan);
-/* Until then. */
+/* Waits until that time. */
 int flight_idle(struct redlock_client *client, int64_t until_ns);
 int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count,
                    struct meter *meter);
@@ -154,12 +155,12 @@ int gateway_run(struct bench *bench, struct meter *meter);
 /* report.c, plot.c */
 void report_print(const struct bench *bench, const struct result *results, size_t count);
 void report_json(const struct bench *bench, const struct result *results, size_t count);
-/* Whether it could be written, before minutes are spent on it. 0, or the exit status after a
- * message; so too below. */
+/* Checks that the file can be written, before the measurement takes minutes. 0, or the exit status
+ * after a message; so do the functions below. */
 int plot_try(const char *file);
 int plot_write(const char *file, const struct result *results, size_t count);
-/* Median, least and most of one figure over the rounds; with `over` the ratios to that side, pair
- * by pair. */
+/* Median, minimum and maximum of one figure over the rounds; with `over` also the ratios to that
+ * side, pair by pair. */
 struct spread {
     double median, least, most;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The floor's steps, for floor_threads.c: what is said and when it is sent are two things.
+ * The floor's steps, for floor_threads.c, which separates what a slot sends from when it is sent.
  */
 #ifndef CLI_BENCH_FLOOR_TURNS_H
 #define CLI_BENCH_FLOOR_TURNS_H
@@ -9,16 +9,16 @@
 
 int floor_run_threads(struct floor *floor, const struct floor_work *work, struct meter *meter);
 
-/* 0, or -1 after a message; so too below. */
+/* 0, or -1 after a message; so do the functions below. */
 int floor_begin(struct floor *floor, const struct floor_work *work, struct meter *meter);
-/* The slot's next command is to be sent. */
+/* Prepares the slot's next command. */
 void floor_say(struct floor *floor, unsigned slot);
-/* How many slots have not ended. */
+/* The number of slots that have not ended. */
 unsigned floor_busy(const struct floor *floor);
-/* All of them have said something: sends it, and listens until a majority has answered each. */
+/* All slots have prepared a command: sends them, and reads until a majority has answered each. */
 int floor_turn(struct floor *floor);
-/* When none is busy: listens until no reply is owed. Not when what was before has failed: then
- * `result` says so. */
+/* When no slot is busy: reads until all replies have come. It does not read after an earlier
+ * failure: `result` reports that. */
 int floor_end(struct floor *floor, int result);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What is measured of a stretch of work: cycles, their latencies, and the processor time of this
+ * The measurement of a stretch of work: cycles, their latencies, and the processor time of this
  * process.
  */
 #ifndef CLI_BENCH_METER_H
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 64 buckets for each doubling: a percentile is off by less than 1 %. Up to 2^40 ns, a quarter of
- * an hour. */
+/* 64 buckets for each doubling: a percentile is off by less than 1 %. The range is up to 2^40 ns,
+ * about 18 minutes. */
 #define HISTOGRAM_BUCKETS 2304
 
 struct histogram {
@@ -24,25 +24,24 @@ void histogram_merge(struct histogram *to, const struct histogram *from);
 /* `share` from 0 to 1; 0 when nothing was added. */
 double histogram_percentile_ns(const struct histogram *histogram, double share);
 
-/* It warms up, is open for a while, and is over. What happens outside of that while does not
- * count. */
+/* A meter warms up, is open for a time, and ends. It counts only what happens while it is open. */
 struct meter {
     int64_t opens, closes; /* as planned */
-    int64_t began, ended;  /* as it came about; 0: not yet */
+    int64_t began, ended;  /* actual times; 0: not yet */
     int64_t cpu_began, cpu_ended;
     struct histogram latency; /* of each cycle */
 };
 
 void meter_start(struct meter *meter, int64_t open_ns);
-/* To be asked once a turn. False: it is over, begin nothing more. */
+/* Call it once a turn. False: the meter has ended, begin no more cycles. */
 bool meter_turn(struct meter *meter, int64_t now);
-/* A cycle has ended. */
+/* Counts a cycle that has ended. */
 void meter_cycle(struct meter *meter, int64_t from, int64_t to);
 double meter_rate(const struct meter *meter);
-/* Microseconds of user and system time that one cycle took. */
+/* Microseconds of user and system time per cycle. */
 double meter_cpu_us(const struct meter *meter);
 
-/* Of all threads of this process, or of the children it has waited for. */
+/* Of all threads of this process, or of the children that it has waited for. */
 int64_t cpu_ns(int who);
 
 #endif
