@@ -224,8 +224,8 @@ static bool same_bytes(struct net_bytes a, struct net_bytes b) {
     return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
 }
 
-/* What EXEC says: [TIME, PTTL, value, [value beside, token]]. The token is shown where it belongs
- * to the value, else the value itself, which is all that others write. */
+/* EXEC's reply: [TIME, PTTL, value, [value in the hash, token]]. The token is shown if it belongs
+ * to the value; else the value itself, which is all that other programs write. */
 static bool answer_peek_value(const struct reader *reader, struct net_reply *answer) {
     enum { TIME = 1, PTTL = 4, VALUE = 5, BESIDE = 6 };
     const struct reply_slot *slots = reader->slots;

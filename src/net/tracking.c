@@ -29,7 +29,7 @@
 #define NODE_OF(timer_or_conn, member)                                                             \
     ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
 
-/* ---- when somebody waits ---- */
+/* ---- when a caller waits ---- */
 
 static struct call_queue take_calls(struct node *node) {
     struct call_queue calls = node->watch.calls;
@@ -215,7 +215,7 @@ struct call_queue tracking_main_down(struct node *node, bool *was_live) {
     return is_down(node, was_live);
 }
 
-/* ---- what is told ---- */
+/* ---- notifications ---- */
 
 /* "rank key" */
 static void take_rank(struct conn *conn, struct net_bytes message) {
@@ -240,9 +240,9 @@ static bool is_counted(const struct conn *conn, struct net_bytes key) {
     return times > answered;
 }
 
-/* Where the connection that asks is told, too, all comes in order: what is told before the answer
- * to a look was so before the look, whose answer says more. It is mostly what we did ourselves on
- * the main connection just before. */
+/* Where the connection that asks is also notified, everything comes in order. A notification before
+ * the answer to a read is about the time before the read, and the answer is newer. Mostly it is
+ * about our own last request on the main connection. */
 static bool is_being_asked(struct conn *conn, struct net_bytes key) {
     enum { FEW = 16 };
     size_t answered = conn->replies / 2; /* of the first call */
