@@ -356,7 +356,7 @@ static void go_on(struct floor *floor, struct slot *slot, enum said said) {
 }
 
 /* A majority has answered. Left out: the validity that is left after the drift of clocks, the
- * lock's state, its renewal, a callback to whoever wanted it. The clock is read once a cycle, to
+ * lock's state, its renewal, a callback to its owner. The clock is read once a cycle, to
  * measure. */
 static void move_on(struct floor *floor, struct slot *slot) {
     if (!floor->once && !floor->extends && slot->said == SAID_ACQUIRE) {
