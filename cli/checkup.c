@@ -110,7 +110,7 @@ static void append_anonymous(char *nodes, size_t size, const char *url) {
 }
 
 /* A connection without a password shows whether the server requires one. That needs no permission,
- * and nobody must send us a secret. */
+ * and no user must send us a secret. */
 static void knock(struct session *session, struct checkup *checkup) {
     const bool have_none = strchr(session->nodes, '@') == NULL;
     for (size_t i = 0; i < checkup->count; i++) {

@@ -73,8 +73,9 @@ bool confine_limits(void) {
 bool confine_system_calls(void) { return false; }
 #else
 
-#ifdef SCRIPT_SANITIZED /* it reports what it found by calls that are not listed here; they fail,  \
-                           and the report is there */
+/* A sanitizer uses calls that are not listed here to report what it found. They fail, but the
+ * report is written. */
+#ifdef SCRIPT_SANITIZED
 #define REFUSED (SECCOMP_RET_ERRNO | 1)
 #else
 #define REFUSED SECCOMP_RET_KILL_PROCESS

@@ -27,7 +27,7 @@
  * disjoint, hence cores disjoint; and cores disjoint, hence the choice a = ACQUIRED, f = start of
  * the window is an order (a core of no length is a point that must not lie inside another). So an
  * order exists exactly if the cores of different tokens do not overlap, and if no release says OK
- * to somebody who had no lock, or LOST while there is validity left. tests/sim/test_check_order.c
+ * to a client without a lock, or LOST while there is validity left. tests/sim/test_check_order.c
  * compares this with a search, on every small history that it draws.
  *
  * Where the list of members has changed since the lock was acquired, a release that says OK may
@@ -36,7 +36,7 @@
  *
  * The core differs from EXCLUSION's interval: it goes on after a crash, and after the validity is
  * over when the release says that the lock was there all the same. EXCLUSION sees nothing of a
- * grant over the keys of a crashed holder, nor of a release that says OK to somebody who was not
+ * grant over the keys of a crashed holder, nor of a release that says OK to a client that was not
  * the owner any more.
  *
  * LOST from a release while validity is left is excused when something befell the keys on the way

@@ -6,9 +6,8 @@
  */
 #include "inside.h"
 
-#define EXPIRY_LATE_MAX                                                                            \
-    (101 * RL_MS) /* so late a server announces at most that a key has ended                       \
-                   */
+/* The longest delay with which a server announces that a key has expired. */
+#define EXPIRY_LATE_MAX (101 * RL_MS)
 
 /* ---- delivery ------------------------------------------------------------------------------- */
 

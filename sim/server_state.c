@@ -12,8 +12,8 @@
 
 #include "inside.h"
 
-#define SOON (RL_MS / 2) /* within this time the server has answered all requests in its sockets   \
-                          */
+/* within this time the server has answered all requests in its sockets */
+#define SOON (RL_MS / 2)
 
 /* ---- replication ids ------------------------------------------------------------------------- */
 

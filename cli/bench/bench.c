@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * bench: what a lock costs, beside the least that it could cost, in one run on the same nodes.
+ * bench: the cost of a lock next to the least possible cost, in one run on the same nodes.
  */
 #include "bench.h"
 
@@ -112,7 +112,7 @@ static void report_progress(const struct bench *bench, const struct selection *s
                        1);
 }
 
-/* Every second round the other way about, so that what comes first is at no advantage. */
+/* Every second round runs in reverse order, so that the first side has no advantage. */
 static int run_rounds(struct bench *bench, struct selection *selection, struct result *result) {
     static struct meter meter; /* large */
     for (size_t i = 0; i < result->sides; i++) {
@@ -144,7 +144,8 @@ static int run_all(struct bench *bench, struct selection *selection) {
     return 0;
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------
+ */
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

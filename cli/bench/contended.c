@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One resource and many who want it, each a process of its own with a client of its own: how many
- * holds a second, how long the waits, and how evenly the turns fall. Here the library's defaults
- * stand untouched, node timeout and all.
+ * One resource and many waiters, each a process with its own client: how many holds a second, how
+ * long the waits, and how evenly the turns fall. The library's defaults stay unchanged here, the
+ * node timeout included.
  */
 #include <errno.h>
 #include <math.h>
@@ -56,8 +56,8 @@ static int take_a_turn(struct board *board, struct seat *seat, struct redlock_lo
     const struct timespec hold = {.tv_nsec = HOLD_NS};
     const int64_t from = now_ns(), left = atomic_load(&board->closes) - from;
     int result = redlock_acquire(lock, left / MS);
-    /* Who waited in vain until the end has waited that long at least: it counts, else whoever
-     * starves is not seen. */
+    /* A waiter that never got its turn has waited at least until the end: that wait counts, else
+     * starvation is not seen. */
     histogram_add(&seat->waits, now_ns() - from);
     if (result != REDLOCK_OK) return result;
     seat->turns++;
@@ -84,7 +84,7 @@ static _Noreturn void wait_in_line(struct crowd *crowd, struct seat *seat, pid_t
     struct redlock_lock_options options;
     struct redlock_lock *lock = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* so that a hold of 1 ms is one */
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* so that a hold of 1 ms takes 1 ms */
     if (getppid() != parent) _exit(1);
     close(crowd->start[1]);
     struct redlock_client *client = open_waiter(crowd);
@@ -107,7 +107,8 @@ static _Noreturn void wait_in_line(struct crowd *crowd, struct seat *seat, pid_t
     _exit(0);
 }
 
-/* ---- whoever counts -------------------------------------------------------------------------- */
+/* ---- the process that counts ------------------------------------------------------------------
+ */
 
 static int summon(struct crowd *crowd) {
     const pid_t parent = getpid();
@@ -145,8 +146,8 @@ static void dismiss(struct crowd *crowd, int status) {
     close(crowd->start[0]);
 }
 
-/* A perfect queue's longest wait: everybody else's hold, and between two of them what a cycle takes
- * at the floor. */
+/* The longest wait in a perfect queue: the hold of every other waiter, and between two holds the
+ * time of a cycle at the floor. */
 static int perfect_wait(struct bench *bench, unsigned waiters, double *ns) {
     struct floor *floor;
     struct floor_work work = {.in_flight = 1, .resources = 1, .ttl_ms = bench->settings->ttl_ms};

@@ -16,8 +16,8 @@ static const char *const names[] = {[FLIGHT_CYCLES] = "a cycle",
 
 struct flight;
 
-/* One of those in flight. It goes over the locks slot, slot + in_flight, and so on: no two ever
- * meet at one. */
+/* One of the operations in flight. It uses the locks slot, slot + in_flight, and so on: no two ever
+ * use the same lock. */
 struct slot {
     struct flight *flight;
     unsigned at;

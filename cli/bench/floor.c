@@ -20,7 +20,7 @@
 
 enum { NODES_MAX = 15, IN_BYTES = 65536, LOG_LEAST = 4096, SILENT_MS = 10000 };
 
-/* What a slot says to all nodes. */
+/* The commands of a slot to all nodes. */
 enum said { SAID_ACQUIRE, SAID_RELEASE, SAID_EXTEND, SAIDS };
 
 static const char *const scripts[SAIDS] = {
@@ -51,14 +51,14 @@ struct slot {
  * ends the run. */
 struct node {
     int fd;
-    uint32_t heard; /* up to where in the log it has answered */
-    char *unsent;   /* what the socket did not take; seldom anything */
+    uint32_t heard; /* the position in the log up to which it has answered */
+    char *unsent;   /* bytes that the socket did not take; seldom any */
     size_t unsent_bytes, unsent_size;
     size_t in_bytes;
     char in[IN_BYTES];
 };
 
-/* All nodes are told the same in the same order, so one log of what was said serves for all. */
+/* All nodes get the same commands in the same order, so one log of them serves for all. */
 struct entry {
     uint32_t slot;
     uint32_t said;
@@ -208,7 +208,7 @@ static int open_node(struct floor *floor, const char *url, size_t length) {
     return epoll_ctl(floor->epoll, EPOLL_CTL_ADD, node->fd, &event);
 }
 
-/* By its number: its URL may hold a password. */
+/* By its number: its URL may contain a password. */
 static void refuse(unsigned node) {
     if (errno == EPROTONOSUPPORT) {
         complain(
@@ -249,7 +249,8 @@ void floor_close(struct floor *floor) {
     free(floor);
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------------------------------
+ */
 
 static void put_word(FILE *out, const char *word) {
     fprintf(out, "$%zu\r\n%s\r\n", strlen(word), word);
@@ -354,7 +355,7 @@ static void go_on(struct floor *floor, struct slot *slot, enum said said) {
 }
 
 /* A majority has answered. Left out: the validity that is left after the drift of clocks, the
- * lock's state, its renewal, a callback to whoever wanted it. The clock is read once a cycle, to
+ * lock's state, its renewal, a callback to its owner. The clock is read once a cycle, to
  * measure. */
 static void move_on(struct floor *floor, struct slot *slot) {
     if (!floor->once && !floor->extends && slot->said == SAID_ACQUIRE) {
@@ -384,8 +385,7 @@ static int read_replies(struct floor *floor, struct node *node) {
         if (here < length) goto more;
         at += length;
         struct slot *slot = &floor->slots[entry.slot];
-        /* A straggler's answer is to an earlier command of the slot's, or comes after the
-         * majority. */
+        /* A late answer is to an earlier command of the slot, or comes after the majority. */
         if (slot->at == node->heard++ && ++slot->votes == floor->quorum) move_on(floor, slot);
     }
     if (at < node->in_bytes) {
@@ -426,7 +426,7 @@ static int keep_unsent(struct node *node, const char *bytes, size_t count) {
     return 0;
 }
 
-/* Returns how much the socket took; -1: the connection is gone. */
+/* Returns how much the socket took; -1: the connection is closed. */
 static ssize_t put(struct node *node, const char *bytes, size_t count) {
     ssize_t sent = send(node->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0 || errno == EAGAIN || errno == EINTR) return sent < 0 ? 0 : sent;
@@ -466,7 +466,7 @@ static bool is_owed(const struct floor *floor) {
     return floor->busy > 0;
 }
 
-/* What is said because of the answers is sent, too. */
+/* Commands that follow from the answers are sent, too. */
 static int listen_once(struct floor *floor) {
     struct epoll_event events[NODES_MAX];
     int ready = epoll_wait(floor->epoll, events, NODES_MAX, SILENT_MS);
@@ -481,8 +481,8 @@ static int listen_once(struct floor *floor) {
     return report_all(floor);
 }
 
-/* Each slot says `first`, and goes on from there until the meter is over; then all replies are
- * waited for. */
+/* Each slot sends `first`, and continues from there until the meter ends; then all replies are
+ * awaited. */
 static int loop(struct floor *floor, enum said first) {
     floor->busy = floor->in_flight;
     floor->ending = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The floor with blocking threads: the least that N threads must do that share their connections,
- * and block in each call. Of those answered in one turn N - 1 sleep and are woken, and nothing else
- * is added to the floor.
+ * The floor with blocking threads: the least work of N threads that share their connections and
+ * block in each call. Of the threads that are answered in one turn, N - 1 sleep and are woken;
+ * nothing else is added to the floor.
  *
- * The last thread back sends for all, and listens for all; so nobody but the N - 1 is woken, and
- * each node is written to once a turn. Left out: threads that do not come back at the same time;
- * one that is done before the others are.
+ * The last thread that returns sends and reads for all. So only the N - 1 are woken, and each node
+ * is written to once a turn. Left out: threads that do not come back at the same time; one that is
+ * done before the others are.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -24,7 +24,7 @@ struct team {
     struct floor *floor;
     pthread_mutex_t mutex;
     unsigned back;    /* with their next command */
-    atomic_uint turn; /* what those who wait sleep on */
+    atomic_uint turn; /* the waiting threads sleep on it */
     int result;
 };
 

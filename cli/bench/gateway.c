@@ -46,7 +46,7 @@ struct gate_under_test {
 
 /* ---- the gateway's process ------------------------------------------------------------------- */
 
-/* What the environment says is for who measures, not for what is measured. */
+/* The environment is for the measuring process, not for the measured one. */
 static void forget_settings(void) {
     for (char **at = environ; *at != NULL;) {
         char name[64];
@@ -67,7 +67,7 @@ static _Noreturn void become_gateway(struct bench *bench, const char *path, pid_
     forget_settings();
     setenv("REDLOCK_CONFIG", "/dev/null", 1);
     setenv("REDLOCK_NODES", bench->nodes,
-           1); /* they may have passwords, and a command line is seen by all */
+           1); /* they may have passwords, and all users see a command line */
     char *arguments[] = {
         "serve",          "--mode", bench->mode == REDLOCK_MODE_GUARDED ? "guarded" : "classic",
         "--node-timeout", timeout,  "--listen",
@@ -75,7 +75,7 @@ static _Noreturn void become_gateway(struct bench *bench, const char *path, pid_
     _exit(beside_main(arguments[0], (int)(sizeof arguments / sizeof arguments[0]) - 1, arguments));
 }
 
-/* False: it has ended, or does not come. */
+/* False: it has ended, or does not start. */
 static bool connect_to(struct gate_under_test *gate) {
     const int64_t until = now_ns() + CONNECT_MS * MS;
     while (now_ns() < until && waitpid(gate->pid, NULL, WNOHANG) == 0) {
@@ -131,9 +131,9 @@ static int gate_open(struct bench *bench, struct gate_under_test *gate) {
 
 /* ---- its client ------------------------------------------------------------------------------ */
 
-/* Waits for the answer, and for as many bytes as it is known to have; by poll(2), as event loops
- * and whoever has a timeout do (on a Unix socket, who sleeps in recv(2) itself is woken once more
- * in vain when the gateway reads the request). False: the connection is over. */
+/* Waits for the answer, for as many bytes as it is known to have. It uses poll(2), as event loops
+ * and clients with a timeout do: on a Unix socket, a client that sleeps in recv(2) itself is woken
+ * once more in vain when the gateway reads the request. False: the connection is closed. */
 static bool ask(const struct gate_under_test *gate, const char *request, size_t bytes, char *answer,
                 size_t wanted) {
     struct pollfd poller = {.fd = gate->fd, .events = POLLIN};

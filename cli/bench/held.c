@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Very many locks, held and renewed by one process: what each takes of memory, and what renewing
- * them takes of the processor.
+ * Very many locks, held and renewed by one process: the memory of each lock, and the processor time
+ * that renewals take.
  */
 #include <malloc.h>
 #include <math.h>
@@ -58,8 +58,8 @@ static void report_overload(struct held *held) {
     if (stats.overloads > 0) warn(held, "do not keep up", (double)stats.renewals_done + 1);
 }
 
-/* Taking a lock costs as much as renewing one, or a little more: that renewals will not keep up is
- * known long before locks are lost. */
+/* Acquiring a lock costs as much as renewing one, or a little more: so it is known long before
+ * locks are lost that renewals cannot keep up. */
 static void check_rate(struct held *held, unsigned done) {
     const double seconds = (double)(now_ns() - held->began_ns) / 1e9;
     const double rate = ((double)done + (double)(held->renewed - held->renewed_before)) / seconds;
@@ -86,7 +86,7 @@ static void report_progress(const struct held *held, unsigned done) {
     }
 }
 
-/* When locks are lost before all are taken, there will never be so many. */
+/* If locks are lost before all are acquired, that number cannot be reached. */
 static bool watch(void *context, unsigned done) {
     struct held *held = context;
     check_rate(held, done);
@@ -103,7 +103,7 @@ static void on_change(void *context, struct redlock_lock *lock, int change) {
     if (change == REDLOCK_CHANGE_LOST) held->lost++;
 }
 
-/* What was asked of malloc() and not given back; 0 where another allocator is in its place. */
+/* The bytes from malloc() that were not freed; 0 if another allocator replaces it. */
 static double heap_bytes(void) {
     struct mallinfo2 info = mallinfo2();
     return (double)info.uordblks + (double)info.hblkhd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The library's side, as a program would use it: the defaults, but for the node timeout. On a
- * machine that is kept busy on purpose a late answer is to be a slow cycle, not a failed one.
+ * The library's side, as a program would use it: the defaults, except the node timeout. On a
+ * machine that is busy on purpose, a late answer should make a slow cycle, not a failed one.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -149,7 +149,7 @@ int library_blocking(struct bench *bench, const struct measure *measure, struct 
         workers[made] = (struct worker){.extends = measure->extends};
         status = library_lock(client, &options, made, measure->resources, &workers[made].lock);
         if (status != 0) break;
-        /* Before time is taken: nodes may still be busy with what the run before has left. */
+        /* Before the measurement: nodes may still be busy with the rest of the previous run. */
         int result = measure->extends ? redlock_acquire(workers[made].lock, WAIT_MS) : REDLOCK_OK;
         if (result != REDLOCK_OK) status = library_failed("acquiring", result);
     }

@@ -95,7 +95,7 @@ void measure_side_name(const struct measure *measure, size_t side, char *out, si
     }
 }
 
-/* What takes long by its nature is measured less often. */
+/* Measurements that take long are repeated less often. */
 size_t measure_rounds(const struct measure *measure, const struct settings *settings) {
     const size_t pairs = (size_t)settings->pairs;
     if (measure->kind == KIND_HELD) return 1;

@@ -108,7 +108,7 @@ static void draw_axes(const struct panel *panel) {
     }
 }
 
-/* A dash pattern besides the colour, for who sees no colours. */
+/* A dash pattern in addition to the colour, for readers who do not see colours. */
 static void draw_line(const struct panel *panel, size_t side) {
     const struct histogram *latency = panel->result->latency[side];
     const char *begin = "M";

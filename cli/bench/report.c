@@ -14,7 +14,7 @@
 
 static const struct {
     const char *key;
-    const char *words; /* where two sides stand beside each other */
+    const char *words; /* where two sides stand next to each other */
     const char *column;
 } figure_names[FIGURES] = {
     [FIGURE_RATE] = {"per_s", "a second", "PER S"},
@@ -50,7 +50,8 @@ static void number(double value, char *out, size_t size) {
     }
 }
 
-/* ---- two sides beside each other ------------------------------------------------------------- */
+/* ---- two sides next to each other ---------------------------------------------------------------
+ */
 
 static void print_pair(const struct result *result, enum figure figure) {
     char first[24], second[24];
