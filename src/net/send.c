@@ -2,23 +2,22 @@
  *
  * Calls on their way out, and their answers.
  *
- * Order on one node is the order of net_send(). Two things could break it, and are kept from it:
- * - A script answered by NOSCRIPT is sent again, whole, and so lands behind what was queued after
- *   it. A release may (it deletes its own token or nothing, whenever it comes). An ACQUIRE behind
- *   its own RELEASE would leave a key that no client deletes; so where a later call of the same owner
- *   is queued, the call fails instead (verdict ERROR). The same holds for what is guarded: a RAISE
- *   would hold a fence against others for a lock that was given back, and a read of the record that
- *   was asked after its RECORD_WRITE would come before it. Behind the calls of other owners each
- *   may land: the SET and ZADD of a guarded ACQUIRE of one key are no script and keep their place;
- *   fences only grow, so of two raises the later is compared with the earlier in whichever order
- *   they come; and a RECORD_WRITE that comes late does what one sent late would: votes under the
- *   old nonce went before it, and its nonce is compared where it lands. The nonce of the votes is
- *   read anew, and a vote under a newer nonce says no less.
+ * Order on one node is the order of net_send(). Two things could break it:
+ * - After NOSCRIPT a script is sent again, whole, behind what was queued after it. A release may
+ *   be late: it deletes its own token or nothing. An ACQUIRE behind its own RELEASE would leave a
+ *   key that no client deletes; so the call fails (verdict ERROR) if a later call of the same owner
+ *   is queued. The same holds for guarded calls: a late RAISE would hold a fence against others for
+ *   a lock that was released, and a read of the record would come before the RECORD_WRITE that it
+ *   follows. Behind the calls of other owners each may land. The SET and ZADD of a guarded ACQUIRE
+ *   of one key are not a script and keep their place. Fences only grow, so the order of two raises
+ *   does not matter. A late RECORD_WRITE does what one sent late does: votes under the old nonce
+ *   went before it, and its nonce is compared where it lands. The nonce of the votes is read anew,
+ *   and a vote under a newer nonce says no less.
  * - Where transactions are used, a SET on the main connection could overtake a release that waits
  *   its turn on the other. A request that shares a key with a waiting transaction waits behind it,
  *   in the same queue.
- * A WATCH alone has no place in this order where it goes on a connection of its own (tracking.c):
- * it only looks, and what it sees is a hint.
+ * A WATCH on a connection of its own (tracking.c) has no place in this order: it only reads, and
+ * what it sees is a hint.
  */
 #include <assert.h>
 
