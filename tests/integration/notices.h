@@ -30,6 +30,14 @@ static inline struct redlock_lock_options notices_options(int64_t ttl_ms, struct
     return options;
 }
 
+/* How many nodes have granted in the last round. */
+static inline size_t granted_by(struct redlock_lock *lock) {
+    int verdicts[REDLOCK_NODES_MAX];
+    size_t nodes = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX), granted = 0;
+    for (size_t i = 0; i < nodes; i++) granted += verdicts[i] == REDLOCK_VERDICT_GRANTED;
+    return granted;
+}
+
 #define wait_until(condition, ms)                                                                  \
     do {                                                                                           \
         double end_ = now_ms() + (double)(ms);                                                     \

@@ -39,13 +39,6 @@ static void flush_scripts(struct servers *servers) {
     for (unsigned i = 0; i < servers->count; i++) command(&servers->at[i], "SCRIPT FLUSH");
 }
 
-static size_t granted_by(struct redlock_lock *lock) {
-    int verdicts[REDLOCK_NODES_MAX];
-    size_t nodes = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX), granted = 0;
-    for (size_t i = 0; i < nodes; i++) granted += verdicts[i] == REDLOCK_VERDICT_GRANTED;
-    return granted;
-}
-
 static void scripts_forgotten_are_loaded_within_the_attempt(void **state) {
     (void)state;
     struct servers five;
