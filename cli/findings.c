@@ -68,7 +68,7 @@ bool bound_to_loopback(const struct redlock_server *info) {
 }
 
 /* Before version 7, protected mode did nothing once addresses were bound by name. From 7 on, an
- * empty bind is no TCP.
+ * empty bind means that the server does not listen on TCP.
  */
 bool open_to_the_world(const struct examined *node) {
     const struct redlock_server *info = &node->info;

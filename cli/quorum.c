@@ -97,7 +97,7 @@ static int confirm(struct task *task) {
     char answer[16] = "";
     if (task->settings->yes) return 0;
     if (!isatty(STDIN_FILENO)) {
-        complain("nothing is done: there is no terminal to ask on; give --yes to confirm");
+        complain("nothing was changed: standard input is not a terminal, so confirm with --yes");
         return EXIT_USAGE_ERROR;
     }
     fputs("Go on? [y/N] ", diagnostics_stream());

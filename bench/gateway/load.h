@@ -86,8 +86,8 @@ struct crowd {
     int64_t next_ns; /* when the next cycle is planned */
     uint64_t planned;
     unsigned next_own;
-    int holder[SHARED_KEYS]; /* the witness: who was told to have the lock, and has not begun to
-                                give it back; -1: nobody */
+    /* The client that was granted the lock and has not begun to release it; -1: none. */
+    int holder[SHARED_KEYS];
     struct histogram *latency;
     uint64_t cycles, refused, twice, lost, unknown, wrong, overrun;
     char last_error[160];

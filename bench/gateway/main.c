@@ -154,8 +154,8 @@ static void judge_locks(struct run *run, const char *when) {
         (unsigned long long)crowd->unknown, (unsigned long long)crowd->wrong,
         (unsigned long long)crowd->overrun, crowd->last_error[0] != '\0' ? "; the last: " : "",
         crowd->last_error);
-    /* Where a machine is so busy that a node is silent for a second, what became of a lock is not
-     * known: that is no error. */
+    /* On a machine so busy that a node is silent for a second, the outcome of a lock is unknown.
+     * That is not an error. */
     verdict(run,
             crowd->cycles > 0 && crowd->refused > 0 && crowd->wrong == 0 &&
                 (crowd->overrun == 0 || run->plan.check),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Clients that read a few bytes a second of much that they asked for, that send a request a byte at
- * a time, and that say what is no request. Whoever is put out comes again.
+ * Clients that read a large answer a few bytes a second, that send a request one byte at a time,
+ * and that send bytes that are not a request. A client that is disconnected connects again.
  */
 #include "load.h"
 

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/mix.h"
 #include "core/membership_inside.h"
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -132,13 +133,10 @@ void rl_membership_init(struct rl_membership *m, const struct rl_membership_wish
 
 /* ---- chance and results ---------------------------------------------------------------------- */
 
-/* splitmix64; every event brings a new seed. */
+/* Never 0. Every event brings a new seed. */
 static uint64_t draw(struct rl_membership *m) {
-    uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
-    return z ? z : 1;
+    uint64_t number = rl_splitmix64(&m->random);
+    return number ? number : 1;
 }
 
 uint64_t membership_random(struct rl_membership *m) {

@@ -38,29 +38,28 @@ static void all_is_reported_and_the_clock_alone(void **state) {
     size_all(servers, 3);
     assert_result(redlock_server_info(client, REDLOCK_SERVER_INFO_ALL, servers, 3), REDLOCK_OK);
     for (int i = 0; i < 3; i++) {
-        const struct redlock_server *notices = &servers[i];
+        const struct redlock_server *server = &servers[i];
         struct redlock_node_status status = {.size = sizeof status};
         assert_result(redlock_client_node(client, (size_t)i, &status), REDLOCK_OK);
-        assert_int_equal(notices->verdict, REDLOCK_VERDICT_GRANTED);
-        assert_int_equal(notices->refused, 0);
-        assert_string_equal(notices->run_id, status.run_id);
-        assert_string_equal(notices->redis_version, status.version);
-        assert_string_equal(notices->eviction, "noeviction");
-        assert_string_equal(notices->quorum, "");
-        assert_true(notices->announces == -1 &&
-                    notices->stale == -1); /* in classic mode nobody looks */
-        assert_int_equal(notices->role, REDLOCK_ROLE_MASTER);
-        assert_int_equal(notices->replicas, 0);
-        assert_int_equal(notices->snapshots, 0);
-        assert_int_equal(notices->append_only, 0);
-        assert_int_equal(notices->writes_refused, 0);
-        assert_int_equal(notices->loading, 0);
-        assert_int_equal(notices->memory_bytes_max, 0);
-        assert_int_equal(notices->bind_known, 1);
-        assert_true(notices->clients >= 1 && notices->clients_max >= notices->clients &&
-                    notices->memory_bytes > 0);
-        assert_true(notices->answered_ns > notices->asked_ns && notices->clock_us > 0);
-        assert_less((double)notices->answered_ns / 1e6, now_ms() + 1);
+        assert_int_equal(server->verdict, REDLOCK_VERDICT_GRANTED);
+        assert_int_equal(server->refused, 0);
+        assert_string_equal(server->run_id, status.run_id);
+        assert_string_equal(server->redis_version, status.version);
+        assert_string_equal(server->eviction, "noeviction");
+        assert_string_equal(server->quorum, "");
+        assert_true(server->announces == -1 && server->stale == -1); /* not read in classic mode */
+        assert_int_equal(server->role, REDLOCK_ROLE_MASTER);
+        assert_int_equal(server->replicas, 0);
+        assert_int_equal(server->snapshots, 0);
+        assert_int_equal(server->append_only, 0);
+        assert_int_equal(server->writes_refused, 0);
+        assert_int_equal(server->loading, 0);
+        assert_int_equal(server->memory_bytes_max, 0);
+        assert_int_equal(server->bind_known, 1);
+        assert_true(server->clients >= 1 && server->clients_max >= server->clients &&
+                    server->memory_bytes > 0);
+        assert_true(server->answered_ns > server->asked_ns && server->clock_us > 0);
+        assert_less((double)server->answered_ns / 1e6, now_ms() + 1);
         assert_int_equal(server_ask_integer(&three.at[i], "DBSIZE"), 0);
     }
     assert_result(redlock_server_info(client, REDLOCK_SERVER_INFO_CLOCK, servers, 3), REDLOCK_OK);
