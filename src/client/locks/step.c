@@ -153,7 +153,7 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                                    .validity_end = attempt->validity_end,
                                    .asked = attempt->tally.asked};
         lock->client->stats.acquired++;
-        lock->client->lock_mode->won(lock);
+        if (lock->client->lock_mode->won) lock->client->lock_mode->won(lock);
         acquiring_remove(lock);
         lease_init(lock);
         return true;
@@ -237,7 +237,7 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     rl_ns now = net_now(client->net);
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
-    client->lock_mode->event(lock, event);
+    if (client->lock_mode->event) client->lock_mode->event(lock, event);
     wait_queue_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
