@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/core.h"
 #include "policy/ops.h"
@@ -17,6 +18,9 @@ struct net_bytes {
     const void *data;
     size_t bytes;
 };
+static inline bool net_is_text(struct net_bytes bytes, const char *text) {
+    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
+}
 
 /* The names of guarded mode's own keys. The nonce is written as 16 hex digits. */
 #define NET_KEY_RECORD "redlock:node"
