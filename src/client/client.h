@@ -87,6 +87,8 @@ int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */
 bool bad_argument(struct redlock_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* BAD_ARGUMENT; returns false */
+/* Text from a server, of any length and content. */
+void copy_text(struct net_bytes from, char *to, size_t size);
 
 void client_log(struct redlock_client *client, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

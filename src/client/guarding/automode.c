@@ -53,13 +53,7 @@ void automode_reply(struct net_call *call, const struct net_reply *reply) {
     struct automode *automode = call->owner;
     char quorum[17];
     if (reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1) return;
-    size_t bytes =
-        reply->items[0].bytes < sizeof quorum - 1 ? reply->items[0].bytes : sizeof quorum - 1;
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char byte = ((const unsigned char *)reply->items[0].data)[i];
-        quorum[i] = (char)(byte > ' ' && byte < 0x7f ? byte : '?');
-    }
-    quorum[bytes] = '\0';
+    copy_text(reply->items[0], quorum, sizeof quorum);
     found(automode, call->node, quorum);
 }
 

@@ -118,16 +118,8 @@ static struct net_bytes take(struct net_bytes *from, char separator) {
 }
 
 static bool read_number(struct net_bytes bytes, uint64_t most, uint64_t *number) {
-    const char *at = bytes.data;
-    if (bytes.bytes < 1 || bytes.bytes > 20 || (at[0] == '0' && bytes.bytes > 1)) return false;
-    *number = 0;
-    for (size_t i = 0; i < bytes.bytes; i++) {
-        if (at[i] < '0' || at[i] > '9') return false;
-        uint64_t digit = (uint64_t)(at[i] - '0');
-        if (*number > (UINT64_MAX - digit) / 10) return false;
-        *number = *number * 10 + digit;
-    }
-    return *number <= most;
+    bool padded = bytes.bytes > 1 && ((const char *)bytes.data)[0] == '0';
+    return !padded && net_read_number(bytes, most, number);
 }
 
 static bool read_id(struct net_bytes bytes, uint64_t *id) {

@@ -37,25 +37,10 @@ static const struct redlock_server unknown = {.verdict = REDLOCK_VERDICT_NONE,
 
 /* ---- reading answers: text from servers, of any length ---- */
 
-static void copy_text(struct net_bytes from, char *to, size_t size) {
-    size_t length = 0;
-    for (size_t i = 0; i < from.bytes && length + 1 < size; i++) {
-        char c = ((const char *)from.data)[i];
-        to[length++] = c >= ' ' && c <= '~' ? c : '?';
-    }
-    to[length] = '\0';
-}
-
 /* -1 if it is not a number that fits. */
 static int64_t number_of(struct net_bytes bytes) {
-    int64_t number = 0;
-    if (bytes.bytes == 0 || bytes.bytes > 18) return -1;
-    for (size_t i = 0; i < bytes.bytes; i++) {
-        char c = ((const char *)bytes.data)[i];
-        if (c < '0' || c > '9') return -1;
-        number = number * 10 + (c - '0');
-    }
-    return number;
+    uint64_t number;
+    return net_read_number(bytes, INT64_MAX, &number) ? (int64_t)number : -1;
 }
 
 static int yes_or_no(struct net_bytes bytes) {
