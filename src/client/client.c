@@ -16,6 +16,60 @@ const char *redlock_version(void) {
     return VERSION_TEXT(REDLOCK_VERSION_MAJOR, REDLOCK_VERSION_MINOR, REDLOCK_VERSION_PATCH);
 }
 
+/* ---- waiting ---- */
+
+struct deadline {
+    struct net_timer timer;
+    struct waiter *waiter;
+};
+
+static void on_deadline(struct net_timer *timer) {
+    waiter_finish(RL_CONTAINER(timer, struct deadline, timer)->waiter);
+}
+
+void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_ns until) {
+    struct deadline deadline = {.timer.fire = on_deadline, .waiter = waiter};
+    net_timer_set(client->net, &deadline.timer, until);
+    client_wait(client, waiter);
+    net_timer_set(client->net, &deadline.timer, RL_NEVER);
+}
+
+struct gathering {
+    struct gathering *next;
+    struct waiter waiter;
+};
+
+static void gatherings_check(struct redlock_client *client) {
+    if (!client->gatherings || client_settled(client) != rl_all(client->nodes)) return;
+    for (struct gathering *g = client->gatherings; g; g = g->next) waiter_finish(&g->waiter);
+}
+
+rl_mask gather(struct redlock_client *client, rl_ns until) {
+    if (client_settled(client) != rl_all(client->nodes) && net_now(client->net) < until) {
+        struct gathering gathering = {.next = client->gatherings};
+        waiter_init(&gathering.waiter);
+        client->gatherings = &gathering;
+        client_wait_until(client, &gathering.waiter, until);
+        struct gathering **at = &client->gatherings;
+        while (*at != &gathering) at = &(*at)->next;
+        *at = gathering.next;
+    }
+    return net_ready(client->net, net_now(client->net));
+}
+
+rl_ns gather_until(struct redlock_client *client) {
+    return net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
+}
+
+int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
+    if (wait_ms < 0 || wait_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    gather(client, net_now(client->net) + wait_ms * RL_MS);
+    int ready = (int)rl_count(client_ready(client, net_now(client->net)));
+    client_leave_notifying(client);
+    return ready;
+}
+
 /* ---- what the net calls ---- */
 
 static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
@@ -183,8 +237,7 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
 int redlock_client_reload(struct redlock_client *client, struct redlock_error *error) {
     struct tls_context *fresh = NULL;
     struct net_error net_error = {0};
-    if (schedule_is_forked(&client->schedule))
-        return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+    if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     /* reading files may be slow, and locks do not wait for it */
     pthread_mutex_lock(&client->reload_mutex);
     int result = net_read_tls(client->net, &fresh, &net_error);
@@ -234,6 +287,8 @@ void redlock_client_free(struct redlock_client *client) {
     locks_untell(client);
     client_destroy(client);
 }
+
+/* ---- queries ---- */
 
 size_t redlock_client_nodes(const struct redlock_client *client) { return client->nodes; }
 

@@ -72,10 +72,17 @@ struct redlock_client {
 
     struct guard *guard;          /* guarding: mode guarded; else NULL */
     struct automode *automode;    /* guarding: mode auto; else NULL */
-    struct gathering *gatherings; /* guarding: threads that wait for nodes to be connected */
+    struct gathering *gatherings; /* client.c: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
     struct quorum_task *tasks;    /* operator: running commands */
 };
+
+/* client.c. The mutex is held, and released meanwhile. */
+/* Returns when waiter->done, or at that time. */
+void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_ns until);
+/* Waits until every node is connected or has failed. Returns the nodes that are ready. */
+rl_mask gather(struct redlock_client *client, rl_ns until);
+rl_ns gather_until(struct redlock_client *client); /* now plus the connect timeout */
 
 /* options.c: defaults, validation, copies */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
@@ -85,6 +92,7 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
 /* words.c */
 int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */
+int fail_forked(struct redlock_error *error);
 bool bad_argument(struct redlock_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* BAD_ARGUMENT; returns false */
 /* Text from a server, of any length and content. */

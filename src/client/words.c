@@ -56,6 +56,10 @@ int fail(struct redlock_error *error, int result, const char *format, ...) {
     return result;
 }
 
+int fail_forked(struct redlock_error *error) {
+    return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+}
+
 bool bad_argument(struct redlock_error *error, const char *format, ...) {
     va_list args;
     va_start(args, format);

@@ -139,12 +139,4 @@ void guard_proposed_fence(struct guard *guard, int64_t fence);
 
 void automode_reply(struct net_call *call, const struct net_reply *reply);
 
-/* ---- gather.c ---- */
-
-/* Waits until every node is connected or has failed; the mutex is held. Returns the nodes that are
- * ready. */
-rl_mask gather(struct redlock_client *client, rl_ns until);
-rl_ns gather_until(struct redlock_client *client); /* now plus the connect timeout */
-void gatherings_check(struct redlock_client *client);
-
 #endif

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/guarding/guarding.h"
 #include "lock.h"
 
 /* ---- this room's part of a client ---- */
@@ -100,8 +99,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (!client || !resources || !out)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "redlock_lock_new: client, resource and lock must not be NULL");
-    if (schedule_is_forked(&client->schedule))
-        return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+    if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)

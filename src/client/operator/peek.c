@@ -17,7 +17,7 @@ struct peek {
     struct redlock_view *views; /* the callback's, while the lock exists */
     struct net_request request;
     struct net_bytes key;
-    struct net_reply_seen {
+    struct {
         bool answered;
         struct redlock_view view;
     } seen[REDLOCK_NODES_MAX];
@@ -40,6 +40,12 @@ static struct peek *peek_new(struct redlock_client *client, enum net_op op, cons
     peek->request = (struct net_request){
         .op = op, .keys = &peek->key, .keys_count = 1, .scheme = client->scheme};
     return peek;
+}
+
+/* `key`: the prefix included. */
+static struct peek *peek_new_whole(struct redlock_client *client, struct net_bytes key) {
+    size_t prefix = client->options.key_prefix_bytes;
+    return peek_new(client, NET_PEEK_VALUE, (const char *)key.data + prefix, key.bytes - prefix);
 }
 
 static void copy_items(struct peek *peek, const struct net_reply *reply) {
@@ -67,10 +73,10 @@ static void peek_end(struct peek *peek) {
     net_timer_set(client->net, &peek->inquiry.timer, RL_NEVER);
     for (unsigned i = 0; i < client->nodes; i++) {
         if (peek->seen[i].answered) continue;
-        struct net_node_status status = client_status(client, i);
-        int silent = peek->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
-        peek->seen[i].view.verdict =
-            status.verdict == REDLOCK_VERDICT_GRANTED ? silent : status.verdict;
+        int verdict = client_status(client, i).verdict;
+        if (verdict == REDLOCK_VERDICT_GRANTED)
+            verdict = peek->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
+        peek->seen[i].view.verdict = verdict;
     }
 }
 
@@ -93,17 +99,17 @@ static void on_ended(struct inquiry *inquiry) {
     inquiry_unref(inquiry);
 }
 
-static bool same_view(const struct redlock_view *a, const struct redlock_view *b) {
-    return a->verdict == b->verdict && a->token_truncated == b->token_truncated &&
-           a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0;
-}
-
 /* Whether a majority gave the same answer as this node. */
 static bool is_decided(const struct peek *peek, unsigned node) {
     const struct redlock_view *view = &peek->seen[node].view;
     unsigned same = 0;
-    for (unsigned i = 0; has_answer(view->verdict) && i < peek->inquiry.client->nodes; i++)
-        same += peek->seen[i].answered && same_view(&peek->seen[i].view, view);
+    for (unsigned i = 0; has_answer(view->verdict) && i < peek->inquiry.client->nodes; i++) {
+        const struct redlock_view *other = &peek->seen[i].view;
+        same += peek->seen[i].answered && other->verdict == view->verdict &&
+                other->token_truncated == view->token_truncated &&
+                other->token_bytes == view->token_bytes &&
+                memcmp(other->token, view->token, view->token_bytes) == 0;
+    }
     return same >= rl_quorum(peek->inquiry.client->nodes);
 }
 
@@ -151,34 +157,25 @@ int redlock_peek(struct redlock_client *client, const void *resource, size_t byt
     return result;
 }
 
-/* The mutex is held. */
-static int peek_begin(struct redlock_client *client, struct redlock_lock *lock,
-                      struct redlock_view *views, redlock_done_fn *done, void *context) {
-    const struct net_bytes *key = lock_key(lock);
-    size_t prefix = client->options.key_prefix_bytes;
-    struct peek *peek =
-        peek_new(client, NET_PEEK_VALUE, (const char *)key->data + prefix, key->bytes - prefix);
-    if (!peek) return REDLOCK_NO_MEMORY;
-    if (lock_borrow(lock, done, context) != REDLOCK_OK) {
-        inquiry_unref(&peek->inquiry);
-        return REDLOCK_BUSY;
-    }
-    peek->views = views;
-    peek->lock = lock;
-    peek->inquiry.ended = on_ended;
-    rl_ns now = net_now(client->net);
-    if (!inquiry_send(&peek->inquiry, net_ready(client->net, now), &peek->request, peek->calls,
-                      now + lock_node_timeout(lock)))
-        on_ended(&peek->inquiry);
-    return REDLOCK_OK;
-}
-
 int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
                        redlock_done_fn *done, void *context) {
     struct redlock_client *client = lock_client(lock);
-    if (!views || count < client->nodes || !done || !lock_key(lock)) return REDLOCK_BAD_ARGUMENT;
+    const struct net_bytes *key = lock_key(lock);
+    if (!views || count < client->nodes || !done || !key) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = peek_begin(client, lock, views, done, context);
+    struct peek *peek = peek_new_whole(client, *key);
+    int result = peek ? lock_borrow(lock, done, context) : REDLOCK_NO_MEMORY;
+    if (result == REDLOCK_OK) {
+        peek->views = views;
+        peek->lock = lock;
+        peek->inquiry.ended = on_ended;
+        rl_ns now = net_now(client->net);
+        if (!inquiry_send(&peek->inquiry, net_ready(client->net, now), &peek->request, peek->calls,
+                          now + lock_node_timeout(lock)))
+            on_ended(&peek->inquiry);
+    } else if (peek) {
+        inquiry_unref(&peek->inquiry);
+    }
     client_leave(client);
     return result;
 }
@@ -189,9 +186,7 @@ enum { SCANS_MAX = 4000000 };
 
 /* Whether one node holds a string with a TTL there. The mutex is held. */
 static bool is_lock_at(struct redlock_client *client, unsigned node, struct net_bytes key) {
-    size_t prefix = client->options.key_prefix_bytes;
-    struct peek *peek =
-        peek_new(client, NET_PEEK_VALUE, (const char *)key.data + prefix, key.bytes - prefix);
+    struct peek *peek = peek_new_whole(client, key);
     if (!peek) return false;
     peek_ask(peek, rl_bit(node));
     bool found = peek->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED &&
