@@ -81,8 +81,7 @@ struct guard {
     rl_mask foreign;               /* of the voided: superseded, or not a member */
     rl_mask voided;                /* nodes whose votes in an open round do not count */
     rl_mask reread;                /* of the unread: intact in their last record */
-    rl_mask failed;
-    /* Nodes that could not be asked; the machine gets this after its step. */
+    rl_mask failed;                /* nodes that could not be asked; for after the step */
     bool stepping, changed;
     int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;

@@ -20,8 +20,7 @@ struct quorum_task {
     struct rl_membership machine;
     struct net_timer timer;
     struct question *question; /* under way, or the last one; NULL: none yet */
-    rl_mask failed;
-    /* Nodes that could not be asked; the machine gets this after its step. */
+    rl_mask failed; /* nodes that could not be asked; the machine gets this after its step */
     bool gathering; /* it waits for the nodes to be connected */
     bool no_memory;
     bool over;
