@@ -329,14 +329,11 @@ int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t byte
 int redlock_lock_disown(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = REDLOCK_OK;
+    int result = lock->phase == PHASE_FREE ? REDLOCK_LOST : REDLOCK_OK;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active)
         result = REDLOCK_BUSY;
-    else if (lock->phase == PHASE_FREE)
-        result = REDLOCK_LOST;
     /* the token's bytes stay until the next acquisition */
-    else
-        forget(lock);
+    if (result == REDLOCK_OK) forget(lock);
     client_leave(client);
     return result;
 }
@@ -350,13 +347,10 @@ int redlock_lock_state(struct redlock_lock *lock) {
         [RL_LEASE_RELEASING] = REDLOCK_STATE_RELEASING, [RL_LEASE_RELEASED] = REDLOCK_STATE_FREE,
     };
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_STATE_FREE;
-    int state = REDLOCK_STATE_FREE;
-    if (lock->phase == PHASE_ACQUIRING)
-        state = REDLOCK_STATE_ACQUIRING;
-    else if (lock->phase == PHASE_RELEASING)
-        state = REDLOCK_STATE_RELEASING;
-    else if (lock->phase == PHASE_LEASED)
-        state = leased[lock->lease.state];
+    int state = lock->phase == PHASE_LEASED      ? leased[lock->lease.state]
+                : lock->phase == PHASE_ACQUIRING ? REDLOCK_STATE_ACQUIRING
+                : lock->phase == PHASE_RELEASING ? REDLOCK_STATE_RELEASING
+                                                 : REDLOCK_STATE_FREE;
     pthread_mutex_unlock(&lock->client->schedule.mutex);
     return state;
 }

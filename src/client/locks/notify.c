@@ -40,19 +40,17 @@ void lock_notice(struct redlock_lock *lock, unsigned notices) {
     if (notices & RL_NOTICE_LOST) lock->client->stats.lost++;
     if (notices & RL_NOTICE_RENEWED) lock->client->stats.extensions++;
     if (notices & RL_NOTICE_UNSURE) lock->client->stats.extensions_failed++;
-    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
+    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++)
         if (notices & (unsigned)map[i].notice) lock->changes |= (uint8_t)(1u << map[i].change);
-    }
     if (lock->changes && lock->on_change) report_later(lock);
 }
 
 /* ---- callbacks ---- */
 
-static redlock_done_fn *take_done(struct op *op, void **context, int *result) {
-    if (!op->finished || !op->done) return NULL; /* a blocked thread fetches its own */
-    redlock_done_fn *done = op->done;
-    *context = op->context;
-    *result = op->result;
+/* The operation, if its callback is due. A blocked thread fetches its own. */
+static struct op take_done(struct op *op) {
+    struct op done = *op;
+    if (!op->finished || !op->done) return (struct op){0};
     *op = (struct op){0};
     return done;
 }
@@ -63,18 +61,15 @@ static void run_callbacks(struct redlock_lock *lock) {
                                 REDLOCK_CHANGE_LOST};
     unsigned changes = lock->changes;
     lock->changes = 0;
-    void *context[2] = {NULL, NULL};
-    int result[2] = {0, 0};
-    redlock_done_fn *done[2] = {take_done(&lock->extension, &context[0], &result[0]),
-                                take_done(&lock->op, &context[1], &result[1])};
+    const struct op ended[2] = {take_done(&lock->extension), take_done(&lock->op)};
     schedule_out(&lock->client->schedule, &lock->notified);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if ((changes & (1u << order[i])) && lock->on_change && !atomic_load(&lock->freed))
             lock->on_change(lock->on_change_context, lock, order[i]);
     }
-    for (int i = 0; i < 2; i++) {
-        if (done[i] && !atomic_load(&lock->freed)) done[i](context[i], lock, result[i]);
-    }
+    for (int i = 0; i < 2; i++)
+        if (ended[i].done && !atomic_load(&lock->freed))
+            ended[i].done(ended[i].context, lock, ended[i].result);
     schedule_in(&lock->client->schedule);
 }
 

@@ -138,15 +138,15 @@ static void count_held(struct redlock_lock *lock) {
 }
 
 static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
+    const struct chains *configs = &client->locks->lock_configs;
     double sum = 0;
     *held = 0;
-    for (uint32_t i = 0; i < client->locks->lock_configs.chains; i++) {
-        for (struct chained *thing = client->locks->lock_configs.chain[i]; thing;
-             thing = thing->next) {
+    for (uint32_t i = 0; i < configs->chains; i++) {
+        for (struct chained *thing = configs->chain[i]; thing; thing = thing->next) {
             const struct lock_config *config = RL_CONTAINER(thing, struct lock_config, by_values);
+            *held += config->held;
             if (config->held > 0)
                 sum += (double)config->held * 1e3 / (double)config->options.renew_interval_ms;
-            *held += config->held;
         }
     }
     return sum;
@@ -156,9 +156,9 @@ static void report_overload(struct redlock_client *client, rl_ns now) {
     struct renewals *renewals = &client->locks->renewals;
     uint64_t held;
     double needed = needed_per_s(client, &held);
-    rl_ns busy =
-        now - renewals->busy_since > 1000 * RL_MS ? now - renewals->busy_since : 1000 * RL_MS;
     /* a few renewals in a short time are not a rate */
+    rl_ns busy = now - renewals->busy_since;
+    if (busy < 1000 * RL_MS) busy = 1000 * RL_MS;
     double done = (double)renewals->done_since * 1e9 / (double)busy;
     renewals->reported_at = now;
     client->stats.overloads++;

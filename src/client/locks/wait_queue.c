@@ -147,9 +147,8 @@ static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
     uint32_t best = 0;
     rl_mask keeper = 0;
     for (unsigned i = 0; i < client->nodes; i++) {
-        struct net_node_status status;
         if (!(may & rl_bit(i))) continue;
-        net_node(client->net, i, now, &status);
+        struct net_node_status status = client_status(client, i);
         if (status.uses_transactions) continue;
         const char *name = status.run_id[0] ? status.run_id : status.url;
         uint32_t score =
@@ -171,8 +170,7 @@ static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
 
 static rl_ns lease_of(const struct redlock_lock *lock) {
     rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
-    if (lease < LEASE_MIN) return LEASE_MIN;
-    return lease < LEASE_MAX ? lease : LEASE_MAX;
+    return lease < LEASE_MIN ? LEASE_MIN : lease < LEASE_MAX ? lease : LEASE_MAX;
 }
 
 /* False: no node can report our rank. */
@@ -200,8 +198,7 @@ static bool stand(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now
 static void join(struct redlock_lock *lock, struct wait_queue *queue, rl_ns now) {
     struct redlock_client *client = lock->client;
     struct place *place = place_of(lock);
-    *place = (struct place){.queue = queue, .since = now};
-    place->at = queue->last;
+    *place = (struct place){.queue = queue, .at = queue->last, .since = now};
     *queue->last = lock;
     queue->last = &place->next;
     if (client->locks->wait_queues->waiting++ == 0) net_watch(client->net, true);
@@ -245,11 +242,10 @@ static void note_crowd(struct wait_queue *queue, int64_t remaining) {
 /* Runs in parallel with the try, which does not wait for the answer. */
 static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     struct redlock_client *client = lock->client;
+    const struct wait_queues *queues = client->locks->wait_queues;
     rl_ns released = lock->lease.unlocking_since;
-    bool soon = released != 0 && now - released < SOON;
-    if (!soon ||
-        (client->locks->wait_queues && now - client->locks->wait_queues->asked < ASK_EVERY))
-        return;
+    if (released == 0 || now - released >= SOON) return;
+    if (queues && now - queues->asked < ASK_EVERY) return;
     struct net_bytes waiter = net_waiter(client->net);
     struct wait_queue *queue = waiter.data ? open_queue(client, lock->keys[0]) : NULL;
     if (!queue) return;
