@@ -56,7 +56,7 @@ void conn_step_tls(struct conn *conn) {
 
 static void connected(struct conn *conn) {
     set_tcp_options(conn);
-    conn_watch(conn, EPOLLIN);
+    conn_epoll(conn, EPOLLIN);
     if (conn->node->url.kind != URL_TLS) {
         begin_handshake(conn);
         return;
@@ -74,10 +74,10 @@ static void close_socket(struct conn *conn) {
     if (conn->fd < 0) return;
     /* Done explicitly: while a forked child still has the descriptor, closing ours would leave it
      * in the epoll set. */
-    if (conn->watched) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+    if (conn->epoll_events) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
     close(conn->fd);
     conn->fd = -1;
-    conn->watched = 0;
+    conn->epoll_events = 0;
 }
 
 /* The next address that does not fail at once. */
@@ -95,7 +95,7 @@ static void try_address(struct conn *conn, int why) {
         why = errno;
         if (conn->fd >= 0 && why == EINPROGRESS) {
             conn->state = CONN_CONNECTING;
-            conn_watch(conn, EPOLLOUT);
+            conn_epoll(conn, EPOLLOUT);
             return;
         }
     }
@@ -186,7 +186,7 @@ void conn_give_up_broken(struct conn *conn) {
 
 bool conn_has_unanswered_write(const struct conn *conn) {
     if (conn->kind == CONN_MAIN) return policy_of(conn->node)->writes > 0;
-    if (conn->kind == CONN_WATCH) return false;
+    if (conn->kind == CONN_NOTIFIER) return false;
     return conn->node->tx.stage != TX_IDLE;
 }
 
@@ -229,9 +229,9 @@ void conn_free_forked(struct conn *conn) {
 static void plan_retry(struct conn *conn) {
     struct net *net = net_of(conn);
     struct policy_node *policy = policy_of(conn->node);
-    struct backoff *backoff = conn->kind == CONN_MAIN    ? &policy->backoff
-                              : conn->kind == CONN_WATCH ? &policy->watch_backoff
-                                                         : &conn->backoff;
+    struct backoff *backoff = conn->kind == CONN_MAIN       ? &policy->backoff
+                              : conn->kind == CONN_NOTIFIER ? &policy->tracking_backoff
+                                                            : &conn->backoff;
     uint32_t random = 0;
     if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX;
     timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
@@ -274,11 +274,11 @@ static void deadline_fired(struct net_timer *timer) {
     if (policy_is_stalled(conn_oldest(conn), net_now(net), net->stall_timeout))
         conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, "an answer was overdue for too long");
     else
-        conn_watch_calls(conn);
+        conn_arm_deadline(conn);
 }
 
 /* The deadline does not move with each answer: when it fires, it looks again. */
-void conn_watch_calls(struct conn *conn) {
+void conn_arm_deadline(struct conn *conn) {
     const struct net_call *oldest = conn_oldest(conn);
     struct net *net = net_of(conn);
     rl_ns armed = conn->deadline.index != 0 ? conn->deadline.at : RL_NEVER;

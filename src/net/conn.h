@@ -42,7 +42,7 @@ enum conn_kind {
     CONN_TIMER,
     CONN_SLEEPER,
     /* also tells epoll's items apart */
-    CONN_WATCH
+    CONN_NOTIFIER
 };
 
 enum conn_state {
@@ -61,8 +61,8 @@ struct conn {
     enum conn_kind kind;
     enum conn_state state;
     int fd;
-    uint32_t generation; /* counts sockets: events of an earlier one are stale */
-    uint32_t watched;    /* the events that epoll watches for */
+    uint32_t generation;   /* counts sockets: events of an earlier one are stale */
+    uint32_t epoll_events; /* the events that epoll watches for */
     struct addresses addresses;
     unsigned address; /* how many addresses were tried */
     /* the address to begin with: after the one that used up the last try's time */
@@ -87,7 +87,7 @@ struct conn {
     unsigned replies;        /* of the first call, until now */
     struct net_reply answer; /* of the first call, until now */
     struct net_state state_reported; /* the answer's */
-    /* Owners of the calls; for a CONN_WATCH: hashes of their keys. See conn_counts(). */
+    /* Owners of the calls; for a CONN_NOTIFIER: hashes of their keys. See conn_counts(). */
     struct bag counted;
     /* counting ends after this call; NULL: nothing is counted */
     const struct net_call *counted_until;
@@ -126,7 +126,7 @@ struct node {
     struct net *net;
     unsigned index;
     struct url url;
-    struct conn main, aux, watch;
+    struct conn main, aux, notifier;
     struct resolve_job *job;
     /* The lookup of the node's addresses (lookup.c); NULL: none is under way, ... */
     rl_ns asked_at; /* ... else since when */
@@ -188,7 +188,7 @@ void conn_fail(struct conn *conn, int verdict, const char *text);
 void conn_close(struct conn *conn, bool reset);
 void conn_free_forked(struct conn *conn);
 /* arms the deadline for the first call, if it is not armed */
-void conn_watch_calls(struct conn *conn);
+void conn_arm_deadline(struct conn *conn);
 bool conn_has_unanswered_write(const struct conn *conn);
 
 /* lookup.c: a node's name to addresses */
@@ -202,7 +202,7 @@ void lookups_pump(struct net *net);
 void lookup_late(const struct node *node, rl_ns now, char *text, size_t size);
 
 /* wire.c: its bytes */
-void conn_watch(struct conn *conn, uint32_t events); /* the events that epoll will watch for */
+void conn_epoll(struct conn *conn, uint32_t events); /* the events that epoll will watch for */
 void conn_read(struct conn *conn);
 void conn_flush(struct conn *conn);
 
@@ -236,7 +236,7 @@ void node_report(struct node *node, rl_ns now);
 const struct net_call *conn_oldest(const struct conn *conn);
 
 /* send.c: calls to be sent, and their answers */
-void node_watch_kept(struct node *node); /* arms the timer for kept releases */
+void node_arm_keep_timer(struct node *node); /* arms the timer for kept releases */
 void node_expire_kept(struct node *node);
 void node_send_kept(struct node *node);
 void node_retry_memory(struct node *node);

@@ -30,7 +30,7 @@ enum {
     STEP_QUORUM,
     STEP_SCRIPT,
     STEP_FENCES,
-    STEP_WATCH
+    STEP_SUBSCRIBE
 };
 
 /* What guarded mode needs in addition to a classic lock. */
@@ -66,7 +66,7 @@ static bool send_hello(struct conn *conn) {
     words_begin(&words, "CLIENT");
     words_text(&words, "TRACKING");
     words_text(&words, "ON");
-    if (conn->kind == CONN_WATCH) {
+    if (conn->kind == CONN_NOTIFIER) {
         words_text(&words, "OPTIN");
     } else {
         words_text(&words, "BCAST");
@@ -133,11 +133,11 @@ bool handshake_begin(struct conn *conn) {
     conn->announces = false;
     conn->run_id[0] = conn->quorum[0] = conn->refusal[0] = '\0';
     if (url->password && !send_auth(conn)) return false;
-    bool main = conn->kind == CONN_MAIN, watch = conn->kind == CONN_WATCH;
+    bool main = conn->kind == CONN_MAIN, watch = conn->kind == CONN_NOTIFIER;
     bool hears = main ? is_guarded(conn) : watch && conn->node->main.announces;
     if (hears && !send_hello(conn)) return false;
     if (watch && !hears) {
-        memset(conn->steps + conn->steps_count, STEP_WATCH, TRACKING_STEPS);
+        memset(conn->steps + conn->steps_count, STEP_SUBSCRIBE, TRACKING_STEPS);
         conn->steps_count += TRACKING_STEPS;
         return tracking_handshake(conn);
     }
@@ -151,7 +151,7 @@ bool handshake_begin(struct conn *conn) {
     if (!send_step(conn, &words, STEP_INFO)) return false;
     if (conn->kind == CONN_AUX) return true;
     if (watch) {
-        conn->steps[conn->steps_count++] = STEP_WATCH;
+        conn->steps[conn->steps_count++] = STEP_SUBSCRIBE;
         return tracking_subscribe(conn);
     }
     if (conn->node->net->asks_quorum && !send_quorum(conn)) return false;
@@ -210,7 +210,7 @@ static void note_refusal(struct conn *conn, const char *what, const struct net_b
 }
 
 static void hello_failed(struct conn *conn, const struct net_bytes *error) {
-    if (conn->kind == CONN_WATCH) {
+    if (conn->kind == CONN_NOTIFIER) {
         tracking_refused(conn, "HELLO", error);
         return;
     }
@@ -234,7 +234,7 @@ static void hello_answered(struct conn *conn) {
             return;
     }
     snprintf(conn->refusal, sizeof(conn->refusal), "HELLO 3 was answered in another protocol");
-    if (conn->kind == CONN_WATCH) {
+    if (conn->kind == CONN_NOTIFIER) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, conn->refusal);
         return;
     }
@@ -242,7 +242,7 @@ static void hello_answered(struct conn *conn) {
 }
 
 static void tracking_failed(struct conn *conn, const struct net_bytes *error) {
-    if (conn->kind == CONN_WATCH)
+    if (conn->kind == CONN_NOTIFIER)
         tracking_refused(conn, "CLIENT TRACKING", error);
     else if (conn->refusal[0] == '\0')
         note_refusal(conn, "CLIENT TRACKING", error);
@@ -397,7 +397,7 @@ void handshake_reply(struct conn *conn) {
         else
             info_answered(conn);
         break;
-    case STEP_WATCH: tracking_step(conn, failed); break;
+    case STEP_SUBSCRIBE: tracking_step(conn, failed); break;
     case STEP_FENCES:
         if (failed) fences_failed(conn, &error);
         break;

@@ -21,7 +21,7 @@ static unsigned questions(const struct net *net) {
 
 static bool waits(const struct node *node) {
     return node->main.state == CONN_RESOLVING || node->aux.state == CONN_RESOLVING ||
-           node->watch.state == CONN_RESOLVING;
+           node->notifier.state == CONN_RESOLVING;
 }
 
 bool lookup_begin(struct node *node) {
@@ -44,14 +44,14 @@ static void poll_answer(struct node *node) {
     if (node->main.state == CONN_DOWN && node->main.retry.index != 0) conn_start(&node->main);
     resolve_drop(node->job, false);
     node->job = NULL;
-    hand_out(&node->watch, &addresses, failure);
+    hand_out(&node->notifier, &addresses, failure);
     hand_out(&node->aux, &addresses, failure);
     hand_out(&node->main, &addresses, failure);
 }
 
 static void ask(struct node *node) {
     if (!waits(node) || lookup_begin(node)) return;
-    struct conn *const conns[] = {&node->watch, &node->aux, &node->main};
+    struct conn *const conns[] = {&node->notifier, &node->aux, &node->main};
     for (size_t i = 0; i < sizeof(conns) / sizeof(conns[0]); i++)
         if (conns[i]->state == CONN_RESOLVING)
             conn_fail(conns[i], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);

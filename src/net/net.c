@@ -23,7 +23,7 @@ enum { TIMERS_PER_PROCESS = 1024 };
 
 /* ---- opening and closing ---- */
 
-static bool watch_descriptor(const struct net *net, int fd, enum conn_kind kind) {
+static bool add_to_epoll(const struct net *net, int fd, enum conn_kind kind) {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 56};
     return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
@@ -32,8 +32,8 @@ static bool open_descriptors(struct net *net, struct net_error *error) {
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->sleeper = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (net->epoll >= 0 && watch_descriptor(net, net->kick, CONN_KICK) &&
-        watch_descriptor(net, net->sleeper, CONN_SLEEPER))
+    if (net->epoll >= 0 && add_to_epoll(net, net->kick, CONN_KICK) &&
+        add_to_epoll(net, net->sleeper, CONN_SLEEPER))
         return true;
     error->result = REDLOCK_SYSTEM;
     snprintf(error->text, sizeof(error->text),
@@ -137,10 +137,10 @@ static void close_node(struct net *net, struct node *node) {
     struct net_call *call;
     conn_close(&node->main, conn_has_unanswered_write(&node->main));
     conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
-    conn_close(&node->watch, false);
+    conn_close(&node->notifier, false);
     node->main.calls = (struct call_queue){.head = NULL};
     policy_down(&net->policy, node->index, REDLOCK_VERDICT_DISCONNECTED);
-    calls_append(&all, &node->watch.calls);
+    calls_append(&all, &node->notifier.calls);
     transactions = transaction_take_all(node);
     calls_append(&all, &transactions);
     calls_append(&all, &policy_of(node)->kept);
@@ -149,8 +149,8 @@ static void close_node(struct net *net, struct node *node) {
     buffer_free(&node->main.cipher);
     buffer_free(&node->aux.out);
     buffer_free(&node->aux.cipher);
-    buffer_free(&node->watch.out);
-    buffer_free(&node->watch.cipher);
+    buffer_free(&node->notifier.out);
+    buffer_free(&node->notifier.cipher);
 }
 
 void net_close(struct net *net, bool forked) {
@@ -162,7 +162,7 @@ void net_close(struct net *net, bool forked) {
         if (forked) {
             conn_free_forked(&net->node[i].main);
             conn_free_forked(&net->node[i].aux);
-            conn_free_forked(&net->node[i].watch);
+            conn_free_forked(&net->node[i].notifier);
             bag_clear(&net->node[i].tx.keys);
         } else {
             close_node(net, &net->node[i]);
@@ -240,7 +240,7 @@ static void arm_timer(struct net *net) {
 int net_fd(struct net *net) {
     if (net->timer >= 0) return net->epoll;
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (!watch_descriptor(net, timer, CONN_TIMER)) {
+    if (!add_to_epoll(net, timer, CONN_TIMER)) {
         close_descriptor(timer);
         return -1;
     }
@@ -314,7 +314,7 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
     struct node *node = &net->node[index];
     struct conn *conn = kind == CONN_MAIN  ? &node->main
                         : kind == CONN_AUX ? &node->aux
-                                           : &node->watch;
+                                           : &node->notifier;
     if (conn->generation == (uint32_t)what) conn_event(conn, events);
 }
 
@@ -327,7 +327,7 @@ static void fire_timers(struct net *net) {
 }
 
 static void tend_node(struct node *node) {
-    conn_give_up_broken(&node->watch);
+    conn_give_up_broken(&node->notifier);
     conn_give_up_broken(&node->aux);
     conn_give_up_broken(&node->main);
     transaction_pump(node);
@@ -365,7 +365,7 @@ void net_flush(struct net *net) {
         }
         if (buffer_bytes(&node->main.out) > 0) conn_flush(&node->main);
         if (buffer_bytes(&node->aux.out) > 0) conn_flush(&node->aux);
-        if (buffer_bytes(&node->watch.out) > 0) conn_flush(&node->watch);
+        if (buffer_bytes(&node->notifier.out) > 0) conn_flush(&node->notifier);
     }
     arm_timer(net);
 }

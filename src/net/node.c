@@ -57,7 +57,7 @@ void node_up(struct conn *conn) {
     conn->state = CONN_READY;
     if (conn->kind == CONN_AUX) conn->backoff.pause = 0;
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
-    if (conn->kind == CONN_WATCH) tracking_up(node);
+    if (conn->kind == CONN_NOTIFIER) tracking_up(node);
     if (conn->kind != CONN_MAIN) return;
     policy_up(&net->policy, node->index, conn->run_id, net_now(net));
     memcpy(node->quorum, conn->quorum, sizeof(node->quorum));
@@ -103,7 +103,7 @@ void node_down(struct conn *conn, int verdict, const char *text) {
         main_down(node, verdict, text);
         return;
     }
-    if (conn->kind == CONN_WATCH) {
+    if (conn->kind == CONN_NOTIFIER) {
         tracking_down(node, text);
         return;
     }
@@ -132,7 +132,7 @@ void node_init(struct node *node, struct net *net, unsigned index) {
     node->keep_timer.fire = keep_fired;
     conn_init(&node->main, node, CONN_MAIN);
     conn_init(&node->aux, node, CONN_AUX);
-    conn_init(&node->watch, node, CONN_WATCH);
+    conn_init(&node->notifier, node, CONN_NOTIFIER);
 }
 
 void net_reconnect(struct net *net, unsigned index, int verdict, const char *text) {

@@ -21,5 +21,5 @@ static void main_push(struct conn *conn) {
 
 void conn_push(struct conn *conn) {
     if (conn->kind == CONN_MAIN) main_push(conn);
-    if (conn->kind == CONN_WATCH) tracking_push(conn);
+    if (conn->kind == CONN_NOTIFIER) tracking_push(conn);
 }

@@ -56,13 +56,13 @@ void call_failed(struct net *net, struct net_call *call, int verdict) {
 
 /* ---- kept releases ---- */
 
-void node_watch_kept(struct node *node) {
+void node_arm_keep_timer(struct node *node) {
     timers_set(&node->net->timers, &node->keep_timer, policy_of(node)->kept_at);
 }
 
 static void keep(struct node *node, struct net_call *call) {
     policy_keep(&node->net->policy, node->index, call);
-    node_watch_kept(node);
+    node_arm_keep_timer(node);
 }
 
 /* Handlers are called last, when the node is not in the middle of a state change, because they may
@@ -75,14 +75,14 @@ static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
 void node_expire_kept(struct node *node) {
     struct net *net = node->net;
     struct call_queue over = policy_expire(&net->policy, node->index, net_now(net));
-    node_watch_kept(node);
+    node_arm_keep_timer(node);
     fail_all(net, &over, REDLOCK_VERDICT_DISCONNECTED);
 }
 
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
     struct net *net = node->net;
     struct call_queue over = policy_lose(&net->policy, node->index, lost, net_now(net));
-    node_watch_kept(node);
+    node_arm_keep_timer(node);
     fail_all(net, &over, verdict);
 }
 
@@ -110,7 +110,7 @@ static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->
 typedef void bag_fn(struct bag *bag, uint64_t number);
 
 SELDOM static void each_number(struct conn *conn, const struct net_call *call, bag_fn *fn) {
-    if (conn->kind != CONN_WATCH) {
+    if (conn->kind != CONN_NOTIFIER) {
         fn(&conn->counted, owner_of(call));
         return;
     }
@@ -152,7 +152,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     if (conn->counted_until) each_number(conn, call, bag_add);
     policy_asked(&node->net->policy, &conn->calls, call);
     if (conn->kind == CONN_MAIN) node->sent++;
-    if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_watch_calls(conn);
+    if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
 }
 
 /* `encoded` NULL: encode it here. False: no memory or no connection, and nothing happened. */
@@ -183,7 +183,7 @@ void node_send_kept(struct node *node) {
         node_retry_memory(node);
         break;
     }
-    node_watch_kept(node);
+    node_arm_keep_timer(node);
 }
 
 /* True when the node took the call. */

@@ -32,21 +32,21 @@
 /* ---- when a caller waits ---- */
 
 static struct call_queue take_calls(struct node *node) {
-    struct call_queue calls = node->watch.calls;
-    node->watch.calls = (struct call_queue){.head = NULL};
-    conn_stop_counting(&node->watch);
+    struct call_queue calls = node->notifier.calls;
+    node->notifier.calls = (struct call_queue){.head = NULL};
+    conn_stop_counting(&node->notifier);
     return calls;
 }
 
 static void close_watch(struct node *node) {
-    timers_set(&node->net->timers, &node->watch.retry, RL_NEVER);
-    if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
+    timers_set(&node->net->timers, &node->notifier.retry, RL_NEVER);
+    if (node->notifier.state != CONN_DOWN) conn_close(&node->notifier, false);
 }
 
 static void unwatch_fired(struct net_timer *timer) {
     struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, unwatch));
-    if (!policy_watch_end(&net->policy)) return;
-    for (unsigned i = 0; i < net->nodes && !net->policy.watching; i++) {
+    if (!policy_track_end(&net->policy)) return;
+    for (unsigned i = 0; i < net->nodes && !net->policy.caller_waits; i++) {
         struct node *node = &net->node[i];
         struct call_queue lost = take_calls(node);
         close_watch(node);
@@ -67,17 +67,17 @@ static bool draw_waiter(struct net *net) {
     return true;
 }
 
-void net_watch(struct net *net, bool on) {
+void net_track(struct net *net, bool on) {
     struct policy *policy = &net->policy;
-    if (on == policy->watching || net->closing) return;
+    if (on == policy->caller_waits || net->closing) return;
     if (on && !draw_waiter(net)) return;
-    timers_set(&net->timers, &net->unwatch, policy_watch(policy, on, on ? 0 : net_now(net)));
-    if (!on || policy_watched(policy) == rl_all(net->nodes)) return;
+    timers_set(&net->timers, &net->unwatch, policy_track(policy, on, on ? 0 : net_now(net)));
+    if (!on || policy_tracked(policy) == rl_all(net->nodes)) return;
     net->pending = true; /* connections are opened by net_process() */
     net_kick(net);
 }
 
-rl_mask net_watched(struct net *net) { return policy_watched(&net->policy); }
+rl_mask net_tracked(struct net *net) { return policy_tracked(&net->policy); }
 
 struct net_bytes net_waiter(struct net *net) {
     if (!draw_waiter(net)) return (struct net_bytes){NULL, 0};
@@ -96,7 +96,7 @@ static void notify_any(struct node *node) {
 
 /* A refusal that may pass is not logged. */
 static void refuse(struct node *node, const char *what, int verdict, struct net_bytes error) {
-    if (!policy_watch_refused(&node->net->policy, node->index, verdict)) return;
+    if (!policy_tracking_refused(&node->net->policy, node->index, verdict)) return;
     const char *end = memmem(error.data, error.bytes, ", with args", 11);
     int bytes = (int)(end ? (size_t)(end - (const char *)error.data) : error.bytes);
     net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text,
@@ -163,29 +163,29 @@ void tracking_answered(struct net *net, const struct net_call *call,
                    call->request->cursor == tracking->id;
     if (!current || net->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        policy_watch_live(&net->policy, node->index);
+        policy_tracking_live(&net->policy, node->index);
         notify_any(node);
     } else if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED) {
         refuse(node, "CLIENT TRACKING", reply->verdict, (struct net_bytes){"", 0});
-        conn_break(&node->watch, reply->verdict, "cannot be notified of changes");
+        conn_break(&node->notifier, reply->verdict, "cannot be notified of changes");
     }
 }
 
 void tracking_up(struct node *node) {
     if (!node->main.announces) return; /* send_track() comes first */
-    policy_watch_live(&node->net->policy, node->index);
+    policy_tracking_live(&node->net->policy, node->index);
     notify_any(node);
 }
 
 struct conn *tracking_way(struct node *node) {
     if (!node->main.announces) return &node->main;
-    return policy_of(node)->watch_live && !node->watch.broken ? &node->watch : NULL;
+    return policy_of(node)->tracking_live && !node->notifier.broken ? &node->notifier : NULL;
 }
 
 void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
-    struct conn *watch = &node->watch;
-    if (node->uses_transactions || !policy_wants_watch(&node->net->policy, node->index)) return;
+    struct conn *watch = &node->notifier;
+    if (node->uses_transactions || !policy_wants_tracking(&node->net->policy, node->index)) return;
     if (watch->state == CONN_DOWN && watch->retry.index == 0) conn_start(watch);
     bool redirects = watch->state == CONN_READY && !node->main.announces;
     if (redirects && tracking->reported != tracking->id) send_track(node);
@@ -198,7 +198,7 @@ void tracking_lost(struct node *node, const char *text) {
 }
 
 static struct call_queue is_down(struct node *node, bool *was_live) {
-    *was_live = policy_watch_lost(&node->net->policy, node->index);
+    *was_live = policy_tracking_lost(&node->net->policy, node->index);
     node->tracking.id = node->tracking.reported = 0;
     return take_calls(node);
 }

@@ -80,7 +80,7 @@ void transaction_add(struct node *node, struct net_call *call) {
     call->order = node->sent;
     push(&node->tx, call);
     policy_awaits(&node->net->policy, call->due);
-    conn_watch_calls(&node->aux);
+    conn_arm_deadline(&node->aux);
 }
 
 struct call_queue transaction_take_all(struct node *node) {
@@ -424,5 +424,5 @@ void transaction_pump(struct node *node) {
         begin_check(node);
     else
         begin_plain(node);
-    conn_watch_calls(&node->aux);
+    conn_arm_deadline(&node->aux);
 }
