@@ -56,13 +56,13 @@ void call_failed(struct net *net, struct net_call *call, int verdict) {
 
 /* ---- kept releases ---- */
 
-void node_arm_keep_timer(struct node *node) {
+static void arm_keep_timer(struct node *node) {
     timers_set(&node->net->timers, &node->keep_timer, policy_of(node)->kept_at);
 }
 
 static void keep(struct node *node, struct net_call *call) {
     policy_keep(&node->net->policy, node->index, call);
-    node_arm_keep_timer(node);
+    arm_keep_timer(node);
 }
 
 /* Handlers are called last, when the node is not in the middle of a state change, because they may
@@ -75,18 +75,18 @@ static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
 void node_expire_kept(struct node *node) {
     struct net *net = node->net;
     struct call_queue over = policy_expire(&net->policy, node->index, net_now(net));
-    node_arm_keep_timer(node);
+    arm_keep_timer(node);
     fail_all(net, &over, REDLOCK_VERDICT_DISCONNECTED);
 }
 
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
     struct net *net = node->net;
     struct call_queue over = policy_lose(&net->policy, node->index, lost, net_now(net));
-    node_arm_keep_timer(node);
+    arm_keep_timer(node);
     fail_all(net, &over, verdict);
 }
 
-void node_retry_memory(struct node *node) {
+static void retry_memory(struct node *node) {
     timers_set(&node->net->timers, &node->memory_timer, net_now(node->net) + NET_MEMORY_RETRY);
 }
 
@@ -180,10 +180,10 @@ void node_send_kept(struct node *node) {
     while ((call = policy_take_kept(policy, node->index, now))) {
         if (post(node, call, NULL)) continue;
         policy_put_back(policy, node->index, call);
-        node_retry_memory(node);
+        retry_memory(node);
         break;
     }
-    node_arm_keep_timer(node);
+    arm_keep_timer(node);
 }
 
 /* True when the node took the call. */
@@ -194,7 +194,7 @@ static bool send_one(struct node *node, struct net_call *call, const struct buff
     if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
     keep(node, call);
     /* With the connection up, only memory failed. */
-    if (node->main.state == CONN_READY) node_retry_memory(node);
+    if (node->main.state == CONN_READY) retry_memory(node);
     return true;
 }
 
@@ -256,7 +256,7 @@ static void send_whole(struct conn *conn) {
         expect(conn, call, CALL_SENT_WHOLE);
     } else if (release) {
         keep(node, call);
-        node_retry_memory(node);
+        retry_memory(node);
     } else {
         call_failed(node->net, call, REDLOCK_VERDICT_NO_MEMORY);
     }

@@ -10,10 +10,10 @@
  * except this connection's own. All of it is a hint. If a server refuses any of it, waiters poll
  * it, and only the log shows that.
  *
- * A main connection that tracks the node's record (push.c) cannot also track single keys. There the
- * second connection uses RESP3 and does all of it: it reads, and it is notified. So it is also
- * notified of our own requests on the main connection: a SET that was granted, and a release of a
- * key that was ours. A SET that is denied and a release that finds nothing change no key. So a
+ * A main connection that tracks the node's record (conn_push()) cannot also track single keys.
+ * There the second connection uses RESP3 and does all of it: it reads, and it is notified. So it is
+ * also notified of our own requests on the main connection: a SET that was granted, and a release
+ * of a key that was ours. A SET that is denied and a release that finds nothing change no key. So a
  * client hears of itself only after it was granted something, and does not keep itself awake. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -282,13 +282,26 @@ void tracking_message(struct conn *conn) {
     take_keys(conn, 3);
 }
 
-/* In RESP3 a subscription is answered by a push. */
-void tracking_push(struct conn *conn) {
+/* A push comes between two replies, and never inside one. Pushes of other kinds are ignored.
+ *
+ * On a guarded net's main connection a push reports a change of the node's record. The server
+ * announces a loss of all its data (FLUSHALL, a full resynchronisation) at the time of the loss. So
+ * every later vote comes after the push in the stream. A change of the record alone is announced as
+ * soon as the server has executed the commands that it had read. */
+void conn_push(struct conn *conn) {
     const struct reader *reader = &conn->reader;
-    bool last_step = conn->step + 1 == conn->steps_count;
-    if (conn->state == CONN_HANDSHAKE) {
+    const struct net_handlers *handlers = &conn->node->net->handlers;
+    bool invalidates = reader_is_string(reader, 1, "invalidate");
+    if (conn->kind == CONN_MAIN) {
+        /* Before the handshake is complete the record is unknown, and no vote was requested. */
+        if (conn->state == CONN_READY && invalidates && handlers->changed)
+            handlers->changed(handlers->context, conn->node->index);
+    } else if (conn->kind == CONN_AUX) {
+        return;
+    } else if (conn->state == CONN_HANDSHAKE) { /* a push answers a subscription */
+        bool last_step = conn->step + 1 == conn->steps_count;
         if (last_step && reader_is_string(reader, 1, "subscribe")) handshake_reply(conn);
-    } else if (reader_is_string(reader, 1, "invalidate") && reader->slots_count > 2) {
+    } else if (invalidates && reader->slots_count > 2) {
         take_keys(conn, 2);
     } else if (reader_is_string(reader, 1, "message") && reader->slots_count == 4 &&
                reader->slots[3].type == REPLY_STRING) {
