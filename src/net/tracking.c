@@ -227,16 +227,12 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
            rank);
 }
 
-static bool is_same(struct net_bytes one, struct net_bytes other) {
-    return one.bytes == other.bytes && memcmp(one.data, other.data, one.bytes) == 0;
-}
-
 /* Two keys with one hash only cost a hint. */
 static bool is_counted(const struct conn *conn, struct net_bytes key) {
     const struct net_call *first = conn->calls.head;
     uint32_t times = bag_times(&conn->counted, key_hash(key)), answered = 0;
     for (size_t i = 0; i < conn->replies / 2; i++)
-        if (is_same(first->request->keys[i], key)) answered++;
+        if (bytes_equal(first->request->keys[i], key)) answered++;
     return times > answered;
 }
 
@@ -250,7 +246,7 @@ static bool is_being_asked(struct conn *conn, struct net_bytes key) {
     for (const struct net_call *call = conn->calls.head; call; call = call->next, answered = 0) {
         if (++watches == FEW && conn_counts(conn)) return is_counted(conn, key);
         for (size_t i = answered; i < call->request->keys_count; i++)
-            if (is_same(call->request->keys[i], key)) return true;
+            if (bytes_equal(call->request->keys[i], key)) return true;
     }
     return false;
 }
@@ -273,13 +269,10 @@ void tracking_message(struct conn *conn) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "a message of the wrong kind");
         return;
     }
-    bool invalidates = reader->bytes[2].bytes == sizeof(INVALIDATE) - 1 &&
-                       memcmp(reader->bytes[2].data, INVALIDATE, sizeof(INVALIDATE) - 1) == 0;
-    if (!invalidates) {
-        if (slots[3].type == REPLY_STRING) take_rank(conn, reader->bytes[3]);
-        return;
-    }
-    take_keys(conn, 3);
+    if (reader_is_string(reader, 2, INVALIDATE))
+        take_keys(conn, 3);
+    else if (slots[3].type == REPLY_STRING)
+        take_rank(conn, reader->bytes[3]);
 }
 
 /* A push comes between two replies, and never inside one. Pushes of other kinds are ignored.

@@ -29,9 +29,7 @@ enum { TX_TRIES = 3 };
 static bool share_a_key(const struct net_request *a, const struct net_request *b) {
     for (size_t i = 0; i < a->keys_count; i++)
         for (size_t j = 0; j < b->keys_count; j++)
-            if (a->keys[i].bytes == b->keys[j].bytes &&
-                memcmp(a->keys[i].data, b->keys[j].data, a->keys[i].bytes) == 0)
-                return true;
+            if (bytes_equal(a->keys[i], b->keys[j])) return true;
     return false;
 }
 
@@ -300,8 +298,7 @@ static bool take_check(struct node *node) {
         size_t key = nth / 2 - 1;
         const struct net_bytes *value = &reader->bytes[0];
         if (reader->slots[0].type != REPLY_STRING) return false;
-        tx->mine[key] = value->bytes == request->token.bytes &&
-                        memcmp(value->data, request->token.data, value->bytes) == 0;
+        tx->mine[key] = bytes_equal(*value, request->token);
     }
     if (nth > 0 && nth % 2 == 0) {
         size_t key = nth / 2 - 1;
