@@ -242,7 +242,7 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
     bool stands = nth > 0 && before != REDLOCK_VERDICT_GRANTED && before != REDLOCK_VERDICT_ABSENT;
     bool right = true;
     if (reader_is_error(reader))
-        answer->verdict = verdict_of_error(reader->bytes[0].data, reader->bytes[0].bytes);
+        answer->verdict = verdict_of_error(reader->bytes[0]);
     else
         right = answer_right(request, nth, reader, room, answer);
     if (stands) answer->verdict = before;

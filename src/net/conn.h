@@ -202,6 +202,8 @@ void lookup_late(const struct node *node, rl_ns now, char *text, size_t size);
 void conn_epoll(struct conn *conn, uint32_t events); /* the events that epoll will watch for */
 void conn_read(struct conn *conn);
 void conn_flush(struct conn *conn);
+/* Queues a command; its texts end with NULL. False: no memory. */
+__attribute__((sentinel)) bool conn_command(struct conn *conn, const char *command, ...);
 
 /* handshake.c */
 bool handshake_begin(struct conn *conn); /* false: no memory */
@@ -247,7 +249,7 @@ void call_failed(struct net *net, struct net_call *call, int verdict);
 void conn_push(struct conn *conn);
 bool tracking_handshake(struct conn *conn); /* false: no memory */
 bool tracking_subscribe(struct conn *conn);
-void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error);
+void tracking_refused(struct conn *conn, const char *what, struct net_bytes error);
 void tracking_up(struct node *node);
 void tracking_step(struct conn *conn, bool failed);
 void tracking_message(struct conn *conn);

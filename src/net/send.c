@@ -291,8 +291,7 @@ void call_reply(struct conn *conn) {
         return;
     }
     if (reader_is_error(reader) && command_needs_script(call->request) &&
-        !(call->state & CALL_SENT_WHOLE) &&
-        verdict_is_noscript(reader->bytes[0].data, reader->bytes[0].bytes)) {
+        !(call->state & CALL_SENT_WHOLE) && verdict_is_noscript(reader->bytes[0])) {
         send_whole(conn);
         return;
     }

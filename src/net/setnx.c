@@ -207,7 +207,7 @@ static bool answer_peek_value(const struct reader *reader, struct net_reply *ans
     answer->remaining_ms = slots[PTTL].integer;
     if (answer->remaining_ms < -2) return false;
     if (slots[VALUE].type == REPLY_ERROR) {
-        answer->verdict = verdict_of_error(reader->bytes[VALUE].data, reader->bytes[VALUE].bytes);
+        answer->verdict = verdict_of_error(reader->bytes[VALUE]);
         return true;
     }
     if (slots[VALUE].type != REPLY_STRING) return false;

@@ -19,15 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/command.h"
 #include "net/conn.h"
 #include "net/verdict.h"
 #include "node/scripts.h"
 
 #define INVALIDATE "__redis__:invalidate"
-
-#define NODE_OF(timer_or_conn, member)                                                             \
-    ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
 
 /* ---- when a caller waits ---- */
 
@@ -97,35 +93,25 @@ static void notify_any(struct node *node) {
 /* A refusal that may pass is not logged. */
 static void refuse(struct node *node, const char *what, int verdict, struct net_bytes error) {
     if (!policy_tracking_refused(&node->net->policy, node->index, verdict)) return;
-    const char *end = memmem(error.data, error.bytes, ", with args", 11);
-    int bytes = (int)(end ? (size_t)(end - (const char *)error.data) : error.bytes);
     net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text,
-            what, bytes < 110 ? bytes : 110, (const char *)error.data);
+            what, verdict_shown_bytes(error, 110), (const char *)error.data);
 }
 
 bool tracking_subscribe(struct conn *conn) {
-    struct words words;
     char channel[sizeof(NET_CHANNEL_WAKE) + WAITER_BYTES];
     snprintf(channel, sizeof(channel), NET_CHANNEL_WAKE "%s", conn->node->net->waiter);
-    words_begin(&words, "SUBSCRIBE");
-    words_text(&words, channel);
-    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX);
+    return conn_command(conn, "SUBSCRIBE", channel, NULL);
 }
 
 bool tracking_handshake(struct conn *conn) {
-    struct words words;
     conn->node->tracking.id = 0;
-    words_begin(&words, "CLIENT");
-    words_text(&words, "ID");
-    if (!words_end(&words, &conn->out, NET_WIRE_BYTES_MAX)) return false;
-    words_begin(&words, "SUBSCRIBE");
-    words_text(&words, INVALIDATE);
-    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX) && tracking_subscribe(conn);
+    return conn_command(conn, "CLIENT", "ID", NULL) &&
+           conn_command(conn, "SUBSCRIBE", INVALIDATE, NULL) && tracking_subscribe(conn);
 }
 
-void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error) {
-    int verdict = verdict_of_error(error->data, error->bytes);
-    refuse(conn->node, what, verdict, *error);
+void tracking_refused(struct conn *conn, const char *what, struct net_bytes error) {
+    int verdict = verdict_of_error(error);
+    refuse(conn->node, what, verdict, error);
     conn_fail(conn, verdict, "cannot be notified of changes");
 }
 
@@ -133,9 +119,8 @@ void tracking_step(struct conn *conn, bool failed) {
     struct node *node = conn->node;
     const struct reply_slot *first = &conn->reader.slots[0];
     if (failed) {
-        struct net_bytes error = conn->reader.bytes[0];
-        tracking_refused(conn, conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE",
-                         &error);
+        const char *what = conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE";
+        tracking_refused(conn, what, conn->reader.bytes[0]);
     } else if (first->type == REPLY_INTEGER) {
         node->tracking.id = (uint64_t)first->integer;
     } else if (first->type != REPLY_ARRAY) {
@@ -184,10 +169,10 @@ struct conn *tracking_way(struct node *node) {
 
 void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
-    struct conn *watch = &node->notifier;
+    struct conn *notifier = &node->notifier;
     if (node->uses_transactions || !policy_wants_tracking(&node->net->policy, node->index)) return;
-    if (watch->state == CONN_DOWN && watch->retry.index == 0) conn_start(watch);
-    bool redirects = watch->state == CONN_READY && !node->main.announces;
+    if (notifier->state == CONN_DOWN && notifier->retry.index == 0) conn_start(notifier);
+    bool redirects = notifier->state == CONN_READY && !node->main.announces;
     if (redirects && tracking->reported != tracking->id) send_track(node);
 }
 

@@ -227,11 +227,11 @@ static void finish_with(struct node *node, int verdict) {
 
 static void note_error(struct node *node) {
     struct transaction *tx = &node->tx;
-    const struct net_bytes *text = &node->aux.reader.bytes[0];
+    struct net_bytes error = node->aux.reader.bytes[0];
     if (tx->failure != REDLOCK_VERDICT_NONE) return;
-    tx->failure = verdict_of_error(text->data, text->bytes);
-    /* WATCH and MULTI refused too: this user cannot release here at all. */
-    if (verdict_is_unknown_command(text->data, text->bytes)) tx->failure = REDLOCK_VERDICT_NOPERM;
+    tx->failure = verdict_of_error(error);
+    /* WATCH and MULTI are refused too: this user cannot release here at all. */
+    if (verdict_is_unknown_command(error)) tx->failure = REDLOCK_VERDICT_NOPERM;
 }
 
 /* The result of reading the keys: a change, or else the verdict that holds without one. */
@@ -315,7 +315,7 @@ static void take_elements(struct node *node) {
     for (size_t i = 1; i < reader->slots_count; i++) {
         const struct reply_slot *slot = &reader->slots[i];
         if (slot->type == REPLY_ERROR && node->tx.failure == REDLOCK_VERDICT_NONE)
-            node->tx.failure = verdict_of_error(reader->bytes[i].data, reader->bytes[i].bytes);
+            node->tx.failure = verdict_of_error(reader->bytes[i]);
         if (slot->type == REPLY_STATUS || (slot->type == REPLY_INTEGER && slot->integer > 0))
             node->tx.changed++;
     }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * The bytes of one connection: from the socket through TLS to the reader, and back. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "net/command.h"
 #include "net/conn.h"
 
 enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
@@ -148,4 +150,14 @@ void conn_flush(struct conn *conn) {
     if (conn->state < CONN_TLS || conn->broken) return;
     if (conn->tls && !encrypt(conn)) return;
     if (write_out(conn, conn->tls ? &conn->cipher : &conn->out)) conn_epoll(conn, EPOLLIN);
+}
+
+bool conn_command(struct conn *conn, const char *command, ...) {
+    struct words words;
+    va_list texts;
+    words_begin(&words, command);
+    va_start(texts, command);
+    for (const char *text; (text = va_arg(texts, const char *));) words_text(&words, text);
+    va_end(texts);
+    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX);
 }
