@@ -156,7 +156,7 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
 
 static int resource_of_key(const struct net_request *request, size_t i) {
     const struct net_bytes *key = &request->keys[i];
-    bool line = request->op == NET_STAND || request->op == NET_LEAVE;
+    bool line = request->op == NET_WAIT_QUEUE_ENTER || request->op == NET_WAIT_QUEUE_LEAVE;
     size_t prefix = line ? sizeof(NET_KEY_WAITING) - 1 : 0;
     return resource_of((const char *)key->data + prefix, key->bytes - prefix);
 }

@@ -248,7 +248,8 @@ void server_write(const struct server *server, enum history_kind kind, int64_t v
 void server_go_back(struct server *server, rl_ns span); /* rolls its data back by this time */
 void servers_heal(struct world *world);
 /* notify.c: client tracking, and the wait queues */
-void notify_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
+void notify_serve(struct server *server,
+                  struct message *request); /* WATCH, WAIT_QUEUE_ENTER, WAIT_QUEUE_LEAVE */
 void notify_track(struct server *server, struct message *request);
 void notify_changed(struct server *server, unsigned resource, bool expired);
 void notify_flushed(struct server *server);
