@@ -10,7 +10,6 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 
-#include "address.h"
 #include "gateway.h"
 #include "step.h"
 #include "transaction.h"

@@ -10,11 +10,11 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "address.h"
 #include "channel.h"
 #include "command.h"
 #include "command_script.h"
 #include "guess.h"
+#include "listen.h"
 #include "reply.h"
 #include "request.h"
 #include "key_op.h"
