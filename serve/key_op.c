@@ -6,7 +6,6 @@
 #include <event2/event.h>
 
 #include "gateway.h"
-#include "step.h"
 
 /* A script may call without end, and many clients may change a key again and again. */
 enum { CALLS_MAX = 100, RESTARTS_MAX = 5 };

@@ -9,8 +9,6 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "notice.h"
-
 #define DURATIONS_BUCKETS 16
 /* The limit at one time. A further connection replaces the oldest, at most once per
  * METRICS_PAUSE_MS. So a reader of metrics gets its answer even among connections that send
@@ -55,7 +53,6 @@ struct metrics_http {
     TAILQ_HEAD(scrapes, scrape) scrapes; /* oldest first */
     unsigned connections;
     uint64_t cut_off; /* ended before their answer was written: too slow, or too many */
-    struct notice failing;
 };
 
 struct metrics {

@@ -176,7 +176,7 @@ static void note_failure(struct metrics_http *http, int error) {
     char text[128];
     if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
     snprintf(text, sizeof text, "--metrics: cannot accept a connection: %s", strerror(error));
-    notice_say(&http->failing, http->gateway->options, text);
+    notice_say(&http->gateway->metrics_fail, http->gateway->options, text);
     pause_accepting(http, ERROR_PAUSE_MS);
 }
 

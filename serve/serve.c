@@ -2,6 +2,7 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,6 @@
 #include "connection.h"
 #include "gateway.h"
 #include "listen.h"
-#include "password.h"
-#include "reload.h"
 #include "texts.h"
 
 enum {
@@ -35,6 +34,21 @@ int64_t gateway_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void notice_say(struct notice *notice, const struct serve_options *options, const char *text) {
+    const int64_t now = gateway_now_ns();
+    if (now < notice->silent_until_ns) {
+        notice->left_out++;
+        return;
+    }
+    if (notice->left_out > 0)
+        options->say("%s (and %" PRIu64 " times since this was last logged)", text,
+                     notice->left_out);
+    else
+        options->say("%s", text);
+    notice->left_out = 0;
+    notice->silent_until_ns = now + NOTICE_PAUSE_NS;
 }
 
 /* ---- the end ---- */
