@@ -10,7 +10,6 @@
 #include "command.h"
 #include "connection.h"
 #include "gateway.h"
-#include "transaction.h"
 
 /* ---- passwords ---- */
 

@@ -2,11 +2,10 @@
  *
  * EVAL and its variants: a script runs within one operation on its key.
  */
-#include "command_script.h"
+#include "command.h"
 
 #include <string.h>
 
-#include "command.h"
 #include "connection.h"
 #include "gateway.h"
 #include "script_name.h"
@@ -19,10 +18,6 @@ enum { TEXT_BYTES_MAX = 16 * 1024 };
 enum { DEATHS_MAX = 3 };
 
 static const char no_script[] = "NOSCRIPT No matching script. Please use EVAL.";
-
-static struct script_value error_value(const char *text) {
-    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, strlen(text)}};
-}
 
 static struct connection *connection_of_task(struct worker_task *task) {
     return (struct connection *)(void *)((char *)task - offsetof(struct connection, script.task));
@@ -64,7 +59,7 @@ static enum script_step begin(struct connection *connection, struct script_value
     connection->script.changed = false;
     if (ask_to_run(connection)) return SCRIPT_WAITS;
     const bool is_known = texts_have(connection->gateway->texts, connection->script.sha);
-    *result = error_value(is_known ? "OOM out of memory" : no_script);
+    *result = script_error(is_known ? "OOM out of memory" : no_script);
     return SCRIPT_ENDS;
 }
 
@@ -74,7 +69,7 @@ static enum script_step begin_after(struct connection *connection, enum worker_f
     struct script *script = &connection->script;
     if (failure == WORKER_DIED && !script->changed && ++script->deaths < DEATHS_MAX)
         return begin(connection, result);
-    *result = error_value(failure_of(failure));
+    *result = script_error(failure_of(failure));
     return SCRIPT_ENDS;
 }
 
@@ -131,14 +126,9 @@ static void run(struct connection *connection) {
     key_op_program *const runs = by_heart ? known_program : program;
     struct workers_count *count = &connection->gateway->workers.count;
     *(by_heart ? &count->known : &count->runs) += 1;
-    connection->busy = true;
     connection->script.task.heard = heard_of_run;
     connection->script.deaths = 0;
-    if (key_op_begin(&connection->op, connection->gateway, connection->reader.words[3], NULL, runs,
-                     over))
-        return;
-    reply_error(&connection->reply, "OOM out of memory");
-    connection_answered(connection);
+    command_begin(connection, connection->reader.words[3], NULL, runs, over);
 }
 
 /* ---- loading ---- */

@@ -11,7 +11,6 @@
 #include <event2/event.h>
 
 #include "gateway.h"
-#include "transaction.h"
 
 /* Limits on one client's requests in a row, and on their time, before others have their turn; and
  * on the bytes of one read. */
