@@ -17,7 +17,7 @@
 #include "password.h"
 #include "reply.h"
 #include "request.h"
-#include "worker_task.h"
+#include "workers.h"
 
 #define CONNECTION_OUTPUT_MAX (256 * 1024)  /* a client with more unread answers is closed */
 #define CONNECTION_OUTPUT_PAUSE (64 * 1024) /* with more, its next request waits */
