@@ -16,6 +16,7 @@
 #include "key.h"
 #include "metrics.h"
 #include "password.h"
+#include "script_cache.h"
 #include "serve.h"
 #include "key_op.h"
 #include "workers.h"
@@ -28,7 +29,6 @@ struct event;
 struct event_base;
 struct listener;
 struct reload;
-struct texts;
 
 /* A message whose cause clients can repeat as often as they like. It is printed at most once per
  * NOTICE_PAUSE_NS, with the number of messages left out since. All zero: it was never printed. */
@@ -52,7 +52,7 @@ struct gateway {
     struct channels channels;
     struct keys keys;
     struct ops key_ops;
-    struct texts *texts;
+    struct script_cache texts; /* of scripts, as SCRIPT LOAD keeps them */
     struct workers workers;
     struct metrics metrics;
     struct notice accept_fails, metrics_fail, too_heavy, wrong_passwords;

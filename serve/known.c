@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "known_programs.h"
 #include "script_lexer.h"
 
 /* As for the interpreter's runs: if another client changes the key meanwhile, the run restarts. */

@@ -13,13 +13,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The name of a script is the SHA1 of its text, in hexadecimal. */
-#define SCRIPT_SHA_BYTES 40
-
 struct script_bytes {
     const char *data;
     size_t bytes;
 };
+
+#define SCRIPT_SHA_BYTES 40
+/* The name of a script: the SHA1 of its text, as SCRIPT LOAD answers it. Writes 40 hexadecimal
+ * digits in lower case, and a NUL. False: the digest cannot be computed. Workers do not have this.
+ */
+bool script_name(struct script_bytes text, char sha[SCRIPT_SHA_BYTES + 1]);
 
 static inline bool script_bytes_equal(struct script_bytes a, struct script_bytes b) {
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);

@@ -18,7 +18,6 @@
 #include "connection.h"
 #include "gateway.h"
 #include "listen.h"
-#include "texts.h"
 
 enum {
     DRAIN_MS = 5000,
@@ -196,7 +195,7 @@ static void close_all(struct gateway *gateway) {
     keys_close(gateway);
     key_ops_close(gateway);
     workers_close(gateway);
-    texts_free(gateway->texts);
+    cache_clear(&gateway->texts);
     struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->watchdog_event,
                               gateway->signal_events[0], gateway->signal_events[1]};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
@@ -244,9 +243,8 @@ static enum serve_result open_all(struct gateway *gateway) {
     signal(SIGPIPE, SIG_IGN);
     log_options = gateway->options;
     event_set_log_callback(on_log);
-    gateway->texts = texts_new(TEXTS_MAX);
-    if (gateway->texts == NULL || !make_run_id(gateway) || !open_loop(gateway) ||
-        !workers_open(gateway)) {
+    cache_open(&gateway->texts, TEXTS_MAX);
+    if (!make_run_id(gateway) || !open_loop(gateway) || !workers_open(gateway)) {
         gateway->options->say("cannot begin: %s", strerror(errno));
         return SERVE_SYSTEM;
     }
