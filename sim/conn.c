@@ -135,10 +135,10 @@ static void post_record(struct world *world, const struct net_request *request,
     message->expected = request->expected;
     message->was_kept = request->was_kept;
     message->keep = request->keep;
-    message->payload = payload_new(world);
+    message->body = body_new(world);
     for (size_t i = 0; i < request->fields_count; i++)
-        payload_add(message->payload, request->fields[i].data, request->fields[i].bytes);
-    if (request->floor) payload_set_fences(message->payload, request->floor);
+        body_add(message->body, request->fields[i].data, request->fields[i].bytes);
+    if (request->floor) body_set_fences(message->body, request->floor);
 }
 
 static void post_guarded(const struct conn *conn, const struct net_request *request,

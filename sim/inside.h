@@ -1,18 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The internals of the world, for the files that implement it: world.c (time), wire.c (the
- * network), server.c (the nodes), actor.c (the clients) and net.c (src/net/net.h on top of them).
+ * The internals of the world, for the files that implement it: world.c (time), message.c, wire.c
+ * (the network), server.c (the nodes), actor.c (the clients) and net.c (src/net/net.h on top of
+ * them).
  */
 #ifndef SIM_INSIDE_H
 #define SIM_INSIDE_H
 
 #include "clock.h"
-#include "events.h"
 #include "memory.h"
 #include "net/net.h"
 #include "queue.h"
 #include "random.h"
 #include "world.h"
+
+/* ---- events of the future ---- */
+
+/* A heap, ordered by (time, order of calls). It is never ordered by an address: runs would differ
+ * between machines. */
+struct events {
+    struct event {
+        rl_ns at;
+        uint64_t sequence;
+        world_fn *fn;
+        void *argument;
+        int64_t number;
+    } * heap;
+    size_t count, capacity;
+    uint64_t sequence;
+};
 
 /* ---- tokens: each gets a number when it is first sent ---- */
 
@@ -29,34 +45,31 @@ struct tokens {
 uint32_t token_number(struct tokens *tokens, struct net_bytes bytes);
 struct net_bytes token_bytes(const struct tokens *tokens, uint32_t number);
 void tokens_clear(struct tokens *tokens);
-void tokens_free(struct tokens *tokens);
 
 /* ---- messages: a request, and then its answer ---- */
 
 /* The large parts that few messages have: the fields of a record, the text of a server info, the
- * fences. The messages and node logs that refer to a payload share it. */
-enum { PAYLOAD_TEXT = 16384, PAYLOAD_WORDS = 64 };
+ * fences. The messages and node logs that refer to a body share it. */
+enum { BODY_TEXT = 16384, BODY_WORDS = 64 };
 
-struct payload {
-    struct payload *next; /* in the list of spare payloads */
-    struct payload *all;  /* in the list of all payloads */
+struct message_body {
+    struct message_body *next; /* in the list of spare bodies */
+    struct message_body *all;  /* in the list of all bodies */
     unsigned users;
     size_t words_count, text_bytes;
     struct word {
         uint16_t at, bytes;
-    } words[PAYLOAD_WORDS];
+    } words[BODY_WORDS];
     bool has_fences;
-    char text[PAYLOAD_TEXT];
+    char text[BODY_TEXT];
     int64_t fences[NODE_STRIPES];
 };
-struct payload *payload_new(struct world *world);
-struct payload *payload_share(struct payload *payload);
-void payload_drop(struct world *world, struct payload *payload); /* NULL is allowed */
-void payload_add(struct payload *payload, const void *data, size_t bytes);
-struct net_bytes payload_word(const struct payload *payload, size_t index);
-void payload_set_fences(struct payload *payload, const int64_t *fences);
-void payloads_begin(struct world *world);
-void payloads_free(struct world *world);
+struct message_body *body_new(struct world *world);
+struct message_body *body_share(struct message_body *body);
+void body_drop(struct world *world, struct message_body *body); /* NULL is allowed */
+void body_add(struct message_body *body, const void *data, size_t bytes);
+struct net_bytes body_word(const struct message_body *body, size_t index);
+void body_set_fences(struct message_body *body, const int64_t *fences);
 
 enum message_what {
     MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
@@ -100,7 +113,7 @@ struct message {
     bool was_kept, keep;
     uint64_t nonce, expected;
     int64_t fence;
-    struct payload *payload;
+    struct message_body *body;
 };
 
 struct messages {
@@ -110,6 +123,8 @@ void messages_push(struct messages *queue, struct message *message);
 struct message *messages_pop(struct messages *queue);
 struct message *message_new(struct world *world);
 void message_free(struct world *world, struct message *message);
+void messages_begin(struct world *world);
+void messages_free(struct world *world); /* with tokens and bodies */
 
 /* ---- the network ---- */
 
@@ -183,7 +198,7 @@ struct guard_change {
     uint16_t stripes[WORLD_RESOURCES_MAX];
     uint64_t nonce, expected;
     int64_t fence;
-    struct payload *payload;
+    struct message_body *body;
 };
 
 struct server {
@@ -405,7 +420,7 @@ struct world {
     struct server server[RL_NODES_MAX], old[RL_NODES_MAX];
     uint32_t processes, waiters, replids;
     const struct link *serving; /* the link whose request a node executes now; NULL: none */
-    struct payload *payloads, *spare_payloads;
+    struct message_body *bodies, *spare_bodies;
     struct node_table *scratch;
     struct {
         int64_t value, fence;

@@ -48,25 +48,24 @@ void server_guard_deleted(struct server *server) { remember(server, GUARD_DELETE
 
 static void forget_from(struct server *server, size_t first) {
     for (size_t i = first; i < server->guard_count; i++)
-        payload_drop(server->world, server->guard[i].payload);
+        body_drop(server->world, server->guard[i].body);
     server->guard_count = first;
 }
 
 void server_guard_forget(struct server *server) { forget_from(server, 0); }
 
 static enum node_answer write_record(struct node_table *table, const struct guard_change *change) {
-    struct node_field fields[PAYLOAD_WORDS / 2];
-    const struct payload *payload = change->payload;
+    struct node_field fields[BODY_WORDS / 2];
+    const struct message_body *body = change->body;
     struct node_record_write write = {.expected = change->expected,
                                       .nonce = change->nonce,
                                       .was_kept = change->was_kept,
                                       .keep = change->keep,
-                                      .floor = payload->has_fences ? payload->fences : NULL,
+                                      .floor = body->has_fences ? body->fences : NULL,
                                       .fields = fields,
-                                      .fields_count = payload->words_count / 2};
+                                      .fields_count = body->words_count / 2};
     for (size_t i = 0; i < write.fields_count; i++) {
-        struct net_bytes name = payload_word(payload, 2 * i),
-                         value = payload_word(payload, 2 * i + 1);
+        struct net_bytes name = body_word(body, 2 * i), value = body_word(body, 2 * i + 1);
         fields[i] = (struct node_field){{name.data, name.bytes}, {value.data, value.bytes}};
     }
     return node_record_write(table, &write);
@@ -94,9 +93,9 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
 
 static bool read_record(const struct server *server, struct rl_record *record) {
     const struct node_field *fields;
-    struct net_bytes words[PAYLOAD_WORDS];
+    struct net_bytes words[BODY_WORDS];
     size_t count = node_record(server->table, &fields);
-    for (size_t i = 0; i < count && 2 * i + 1 < PAYLOAD_WORDS; i++) {
+    for (size_t i = 0; i < count && 2 * i + 1 < BODY_WORDS; i++) {
         words[2 * i] = (struct net_bytes){fields[i].name.data, fields[i].name.bytes};
         words[2 * i + 1] = (struct net_bytes){fields[i].value.data, fields[i].value.bytes};
     }
@@ -253,10 +252,10 @@ static void report_record(struct server *server, struct message *request) {
     size_t count = node_record(server->table, &fields);
     request->verdict = count > 0 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
     if (count == 0) return;
-    request->payload = payload_new(server->world);
+    request->body = body_new(server->world);
     for (size_t i = 0; i < count; i++) {
-        payload_add(request->payload, fields[i].name.data, fields[i].name.bytes);
-        payload_add(request->payload, fields[i].value.data, fields[i].value.bytes);
+        body_add(request->body, fields[i].name.data, fields[i].name.bytes);
+        body_add(request->body, fields[i].value.data, fields[i].value.bytes);
     }
 }
 
@@ -265,11 +264,11 @@ static void take_record(struct server *server, struct message *request) {
                                         .expected = request->expected,
                                         .was_kept = request->was_kept,
                                         .keep = request->keep,
-                                        .payload = request->payload};
+                                        .body = request->body};
     enum node_answer answer = write_record(server->table, &change);
     request->verdict = (int16_t)verdict_of(answer);
     if (answer == NODE_GRANTED) server_record_changed(server);
-    bool installed = change.payload->has_fences && change.was_kept && !change.keep;
+    bool installed = change.body->has_fences && change.was_kept && !change.keep;
     if (answer == NODE_GRANTED && installed) server->sound = true;
     if (answer == NODE_GRANTED && !server->old) {
         struct guard_change *written = remember(server, GUARD_WRITTEN);
@@ -277,26 +276,26 @@ static void take_record(struct server *server, struct message *request) {
         written->expected = change.expected;
         written->was_kept = change.was_kept;
         written->keep = change.keep;
-        written->payload = payload_share(request->payload);
+        written->body = body_share(request->body);
     }
     server_guard_peek(server);
-    payload_drop(server->world, request->payload); /* the answer has none */
-    request->payload = NULL;
+    body_drop(server->world, request->body); /* the answer has none */
+    request->body = NULL;
 }
 
 static void report_fences(struct server *server, struct message *request) {
     const int64_t *fences = node_fences(server->table, request->nonce);
     request->verdict = fences ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_RECOVERING;
     if (!fences) return;
-    request->payload = payload_new(server->world);
-    payload_set_fences(request->payload, fences);
+    request->body = body_new(server->world);
+    body_set_fences(request->body, fences);
 }
 
 static void report_words(struct server *server, struct message *request, const char *const *words,
                          size_t count) {
     request->verdict = REDLOCK_VERDICT_GRANTED;
-    request->payload = payload_new(server->world);
-    for (size_t i = 0; i < count; i++) payload_add(request->payload, words[i], strlen(words[i]));
+    request->body = body_new(server->world);
+    for (size_t i = 0; i < count; i++) body_add(request->body, words[i], strlen(words[i]));
 }
 
 static void server_info(struct server *server, struct message *request) {
@@ -378,10 +377,10 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     record_write(&text, record);
     struct guard_change *change = remember(server, GUARD_WRITTEN);
     change->nonce = record->nonce;
-    change->payload = payload_new(world);
+    change->body = body_new(world);
     for (size_t i = 0; i < text.fields_count; i++)
-        payload_add(change->payload, text.fields[i].data, text.fields[i].bytes);
-    payload_set_fences(change->payload, floor);
+        body_add(change->body, text.fields[i].data, text.fields[i].bytes);
+    body_set_fences(change->body, floor);
     change->at = -RL_NEVER; /* no replica lags that far */
     (void)write_record(server->table, change);
     server->sound = server->intact = true;

@@ -127,8 +127,8 @@ void server_state_serve(struct server *server, struct message *request) {
     };
     memcpy(state.replid, server->replid, sizeof(state.replid));
     request->verdict = REDLOCK_VERDICT_GRANTED;
-    request->payload = payload_new(server->world);
-    payload_add(request->payload, &state, sizeof(state));
+    request->body = body_new(server->world);
+    body_add(request->body, &state, sizeof(state));
 }
 
 /* ---- faults -------------------------------------------------------------------------------- */
