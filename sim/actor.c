@@ -216,13 +216,15 @@ void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
 static void list_node(struct world *world, struct actor *actor, unsigned client, unsigned node) {
-    struct link *link = &actor->link[actor->slots];
-    *link = (struct link){.node = node};
-    link->random = random_named(world->options.seed, 1000 + client * 100 + actor->slots);
-    link->hints_random = random_named(world->options.seed, 5000 + client * 100 + actor->slots);
-    link->announcements_random =
-        random_named(world->options.seed, 7000 + client * 100 + actor->slots);
-    actor->slots++;
+    unsigned slot = actor->slots++, name = client * 100 + slot;
+    actor->link[slot] = (struct link){
+        .client = (uint8_t)client,
+        .slot = (uint8_t)slot,
+        .node = node,
+        .random = random_named(world->options.seed, 1000 + name),
+        .hints_random = random_named(world->options.seed, 5000 + name),
+        .announcements_random = random_named(world->options.seed, 7000 + name),
+    };
 }
 
 static void list_nodes(struct world *world, unsigned client) {
@@ -289,7 +291,7 @@ static void reopen(struct world *world, unsigned client) {
     }
     if (!used) return;
     close_client(world, actor);
-    for (unsigned slot = 0; slot < actor->slots; slot++) wire_end(world, client, slot);
+    for (unsigned slot = 0; slot < actor->slots; slot++) wire_end(world, &actor->link[slot]);
     actor->wake_at = RL_NEVER;
     open_client(world, client);
     actor_rearm(world, client);

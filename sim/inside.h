@@ -140,6 +140,7 @@ struct channel {
 
 /* Between a client and one entry of its node list. */
 struct link {
+    uint8_t client, slot; /* its place in the client's list */
     unsigned node;
     uint32_t connection; /* numbers its connections */
     bool open;           /* the node has the connection open */
@@ -162,23 +163,30 @@ struct link {
     struct random announcements_random;
 };
 
-void wire_connect(struct world *world, unsigned client, unsigned slot);
+/* The links of all clients, one after the other; `before` NULL: the first. NULL: no more. */
+struct link *link_next(struct world *world, const struct link *before);
+struct link *link_between(struct world *world, unsigned client, unsigned node,
+                          const struct link *before);
+struct link *link_of(struct world *world, const struct message *message);
+/* A new message on the present connection. */
+struct message *message_on(struct world *world, const struct link *link, enum message_what what);
+
+void wire_connect(struct world *world, struct link *link);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
 /* on a connection of its own */
 void wire_notify(struct world *world, struct message *hint, rl_ns late);
 /* its data changed, not only the record */
-void wire_announce(struct world *world, unsigned client, unsigned slot, bool all);
+void wire_announce(struct world *world, struct link *link, bool all);
 /* The client closes the connection: messages that have not arrived are lost. */
-void wire_reset(struct world *world, unsigned client, unsigned slot);
+void wire_reset(struct world *world, struct link *link);
 /* The client process has ended, and messages to it are lost with it. (A mere reset leaves them
  * under way: a message from an earlier connection must not matter.) */
-void wire_end(struct world *world, unsigned client, unsigned slot);
+void wire_end(struct world *world, struct link *link);
 /* old: of its earlier incarnation */
 void wire_node_died(struct world *world, unsigned node, bool old);
 void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
-struct link *link_of(struct world *world, const struct message *message);
 
 /* ---- nodes ---- */
 
@@ -283,12 +291,11 @@ uint64_t server_guard_quorum(const struct server *server); /* id in its record; 
 void server_state_begin(struct server *server);
 void server_state_new_process(struct server *server);
 void server_state_live_on(const struct server *server, struct server *old);
-/* sends the announcements that waited while it was stopped */
-void server_state_resume(struct server *server);
 void server_state_serve(struct server *server, struct message *request);
 void server_announce(struct server *server); /* all data changed: sent before any later answer */
-/* changed by the request that is served, or by a stranger: sent soon */
+/* changed by the request that is served, or by a stranger: announced soon */
 void server_record_changed(struct server *server);
+void server_announce_record(struct server *server); /* if it has changed: now */
 struct node_bytes resource_key(unsigned resource);
 int resource_of(const void *key, size_t bytes); /* -1: not a resource of the world */
 

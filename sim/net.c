@@ -253,7 +253,7 @@ void net_close(struct net *net, bool forked) {
     net->closing = true;
     for (unsigned i = 0; i < net->nodes; i++) {
         struct conn *conn = &net->conn[i];
-        if (!net->abandoned) wire_reset(net->world, net->client, i);
+        if (!net->abandoned) wire_reset(net->world, link_at(conn));
         messages_drop(net->world, &conn->in);
         messages_drop(net->world, &conn->out);
         if (forked) continue;

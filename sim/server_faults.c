@@ -108,7 +108,7 @@ static void live_on(struct server *server, struct server *old) {
     old->intact = server->intact;
     old->list = server->list;
     wire_node_splits(server->world, server->node);
-    server_state_resume(old); /* announcements that the server had not sent yet */
+    server_announce_record(old); /* announcements that the server had not sent yet */
     struct message *message;
     while ((message = messages_pop(&server->pile))) server_serve(old, message);
 }
@@ -203,7 +203,7 @@ void node_resume(struct world *world, unsigned node) {
     if (!server->paused) return;
     server->paused = false;
     server_write(server, HISTORY_NODE_RESUME, 0);
-    server_state_resume(server);
+    server_announce_record(server);
     struct message *message;
     while ((message = messages_pop(&server->pile))) server_serve(server, message);
     server->expiry_at = RL_NEVER;

@@ -63,45 +63,34 @@ void server_state_live_on(const struct server *server, struct server *old) {
 
 /* ---- announcements --------------------------------------------------------------------------- */
 
-typedef bool link_is_fn(const struct server *server, const struct link *link);
-
 static bool listens(const struct server *server, const struct link *link) {
     return link->node == server->node && link->old == server->old && link->open && link->announces;
+}
+
+void server_announce(struct server *server) {
+    struct world *world = server->world;
+    for (struct link *link = NULL; world->options.guarded && (link = link_next(world, link));)
+        if (listens(server, link)) wire_announce(world, link, true);
 }
 
 /* The client that changed the record knows the change. When several clients change it within one
  * turn of the server, only the first one gets no announcement, as in Redis: it learns the others'
  * changes from its next vote. */
-static bool listens_to_others(const struct server *server, const struct link *link) {
-    return listens(server, link) &&
-           (link != server->changer || link->connection != server->changer_connection);
-}
-
-static void announce(struct server *server, link_is_fn *is, bool all) {
+void server_announce_record(struct server *server) {
     struct world *world = server->world;
-    for (unsigned client = 0; client < world->options.clients; client++)
-        for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-            if (is(server, &world->actor[client].link[slot]))
-                wire_announce(world, client, slot, all);
-}
-
-void server_announce(struct server *server) {
-    if (server->world->options.guarded) announce(server, listens, true);
-}
-
-static void announce_record(struct server *server) {
     if (!server->up || !server->record_changed) return;
     server->record_changed = false;
-    announce(server, listens_to_others, false);
+    for (struct link *link = NULL; (link = link_next(world, link));) {
+        bool changed_it = link == server->changer && link->connection == server->changer_connection;
+        if (listens(server, link) && !changed_it) wire_announce(world, link, false);
+    }
 }
-
-void server_state_resume(struct server *server) { announce_record(server); }
 
 static void before_sleep(struct world *world, void *argument, int64_t number) {
     struct server *server =
         number < RL_NODES_MAX ? &world->server[number] : &world->old[number - RL_NODES_MAX];
     (void)argument;
-    if (!server->paused) announce_record(server);
+    if (!server->paused) server_announce_record(server);
 }
 
 void server_record_changed(struct server *server) {
