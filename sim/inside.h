@@ -144,9 +144,9 @@ struct link {
     unsigned node;
     uint32_t connection; /* numbers its connections */
     bool open;           /* the node has the connection open */
-    bool old;     /* connected to the old incarnation of a node whose replica has taken its place */
-    int16_t half; /* the SET's answer, until its ZADD arrives */
-    unsigned cut; /* enum link_way */
+    bool old; /* connected to the old incarnation of a node whose replica has taken its place */
+    int16_t set_verdict; /* the SET's answer, until its ZADD arrives */
+    unsigned cut;        /* enum link_way */
     rl_ns delay_next;
     bool lose_next_answer;
     struct channel requests, answers;
@@ -198,7 +198,7 @@ struct change { /* of one key, for restarts and replicas to roll back */
 };
 
 /* A change of record or fences, replayed up to the time to which a node rolls back. */
-enum deed_on_guard { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
+enum guard_change_kind { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
 struct guard_change {
     rl_ns at;
     uint8_t what, stripes_count;
@@ -238,8 +238,8 @@ struct server {
     struct node_table *table;
     struct sim_clock clock;
     bool up, paused;
-    int mode;             /* a verdict; GRANTED: normal */
-    struct messages pile; /* requests in its sockets while it is stopped */
+    int mode;                /* a verdict; GRANTED: normal */
+    struct messages backlog; /* requests in its sockets while it is stopped */
     struct change *changes;
     size_t changes_count, changes_capacity;
     rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
@@ -252,11 +252,18 @@ struct server {
 
 void run_id_write(const struct world *world, uint32_t process, char run_id[41]);
 int verdict_of(enum node_answer answer);
-size_t keys_of(const struct message *request, struct node_bytes *each);
+/* The parts of a request as src/node takes them. */
+struct node_request {
+    struct node_bytes keys[WORLD_RESOURCES_MAX], token;
+    size_t count;
+    int64_t now_ms;
+};
+struct node_request node_request(const struct server *server, const struct message *request);
 struct node_table *server_table_new(node_change_fn *fn, void *context);
 struct server *server_of(struct world *world, const struct link *link);
 int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
 void server_new_process(struct server *server);
+void server_new_replid(struct server *server);
 void servers_begin(struct world *world);
 void servers_free(struct world *world);
 void server_receive(struct world *world, struct message *request);
@@ -265,37 +272,33 @@ void server_serve(struct server *server, struct message *request);
 int64_t server_wall_ms(const struct server *server);
 bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
+void server_write_op(struct server *server, struct message *request); /* without fences */
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void server_go_back(struct server *server, rl_ns span); /* rolls its data back by this time */
 void servers_heal(struct world *world);
-/* notify.c: client tracking, and the wait queues */
+/* notify.c: client tracking, the wait queues, and announcements */
 void notify_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
 void notify_track(struct server *server, struct message *request);
 void notify_changed(struct server *server, unsigned resource, bool expired);
 void notify_flushed(struct server *server);
 void notify_heard(struct world *world, const struct message *hint); /* the client received it */
 void server_forget_waiters(struct server *server);
+void server_announce(struct server *server); /* all data changed: sent before any later answer */
+/* changed by the request that is served, or by a stranger: announced soon */
+void server_record_changed(struct server *server);
+void server_announce_record(struct server *server); /* if it has changed: now */
 /* server_guard.c: record and fences */
 void server_guard_begin(struct world *world); /* writes the records that `redlock up` would write */
 void server_guard_serve(struct server *server, struct message *request);
 void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of);
 void server_guard_forget(struct server *server);
 void server_guard_flushed(struct server *server);
-void server_guard_deleted(struct server *server); /* only the record */
+bool server_guard_delete(struct server *server); /* only the record; false: it has none */
 /* call after anything that may change whether the record is intact */
-void server_guard_peek(struct server *server);
+void server_guard_check(struct server *server);
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
-/* server_state.c: what a server reports about itself, and what it announces */
-void server_state_begin(struct server *server);
-void server_state_new_process(struct server *server);
-void server_state_live_on(const struct server *server, struct server *old);
-void server_state_serve(struct server *server, struct message *request);
-void server_announce(struct server *server); /* all data changed: sent before any later answer */
-/* changed by the request that is served, or by a stranger: announced soon */
-void server_record_changed(struct server *server);
-void server_announce_record(struct server *server); /* if it has changed: now */
 struct node_bytes resource_key(unsigned resource);
 int resource_of(const void *key, size_t bytes); /* -1: not a resource of the world */
 

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The unrequested messages of nodes: a key has changed (client tracking: of keys that were read,
- * once), and the turn of a waiter is near (the wait queue). All of these are hints. They may be
- * lost, late, sent twice or false as long as the world lasts: no guarantee depends on them.
+ * once), and the turn of a waiter is near (the wait queue). These are hints. They may be lost,
+ * late, sent twice or false as long as the world lasts: no guarantee depends on them.
+ *
+ * Announcements are no hints: guarded clients learn on the connection of their requests that the
+ * record or all data have changed. Redis does this for a client that asked for CLIENT TRACKING ON
+ * BCAST NOLOOP with the record's name as prefix. A flush and a full resynchronisation are announced
+ * at once, a change of the record by another client before the server sleeps again: other requests
+ * may be answered before that.
  */
 #include "inside.h"
 
 /* The longest delay with which a server announces that a key has expired. */
 #define EXPIRY_LATE_MAX (101 * RL_MS)
+/* Within this time a server has answered all requests in its sockets. */
+#define SOON (RL_MS / 2)
 
 /* ---- delivery ------------------------------------------------------------------------------- */
 
@@ -165,4 +173,48 @@ void notify_track(struct server *server, struct message *request) {
         link->armed = 0;
     }
     wire_answer(server->world, request);
+}
+
+/* ---- announcements ----------------------------------------------------------------------------
+ */
+
+static bool is_announced_to(const struct server *server, const struct link *link) {
+    return link->node == server->node && link->old == server->old && link->open && link->announces;
+}
+
+void server_announce(struct server *server) {
+    struct world *world = server->world;
+    for (struct link *link = NULL; world->options.guarded && (link = link_next(world, link));)
+        if (is_announced_to(server, link)) wire_announce(world, link, true);
+}
+
+/* The client that changed the record knows the change. When several clients change it within one
+ * turn of the server, only the first one gets no announcement, as in Redis: it learns the others'
+ * changes from its next vote. */
+void server_announce_record(struct server *server) {
+    struct world *world = server->world;
+    if (!server->up || !server->record_changed) return;
+    server->record_changed = false;
+    for (struct link *link = NULL; (link = link_next(world, link));) {
+        bool changed_it = link == server->changer && link->connection == server->changer_connection;
+        if (is_announced_to(server, link) && !changed_it) wire_announce(world, link, false);
+    }
+}
+
+static void before_sleep(struct world *world, void *argument, int64_t number) {
+    struct server *server =
+        number < RL_NODES_MAX ? &world->server[number] : &world->old[number - RL_NODES_MAX];
+    (void)argument;
+    if (!server->paused) server_announce_record(server);
+}
+
+void server_record_changed(struct server *server) {
+    struct world *world = server->world;
+    if (server->record_changed) return;
+    server->record_changed = true;
+    server->changer = world->serving;
+    server->changer_connection = world->serving ? world->serving->connection : 0;
+    rl_ns soon = random_between(&server->announcements_random, 0, 1) ? SOON : SOON / 32;
+    world_at(world, world->now + random_between(&server->announcements_random, 0, soon),
+             before_sleep, NULL, server->node + (server->old ? RL_NODES_MAX : 0));
 }
