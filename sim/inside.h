@@ -304,20 +304,22 @@ int resource_of(const void *key, size_t bytes); /* -1: not a resource of the wor
 
 /* ---- clients ---- */
 
-enum deed_kind {
-    DEED_ACQUIRE,
-    DEED_EXTEND,
-    DEED_RELEASE,
-    DEED_CANCEL,
-    DEED_UPDATE,
-    DEED_WRITE,
-    DEED_ACQUIRE_MANY,
-    DEED_RELEASE_MANY,
-    DEED_OPERATE
+/* What a client's program does: at once, or when it resumes. */
+enum client_action_kind {
+    ACTION_ACQUIRE,
+    ACTION_EXTEND,
+    ACTION_RELEASE,
+    ACTION_CANCEL,
+    ACTION_UPDATE,
+    ACTION_WRITE,
+    ACTION_ACQUIRE_MANY,
+    ACTION_RELEASE_MANY,
+    ACTION_OPERATE
 };
 
-struct deed {
-    uint8_t kind, resource; /* MANY: resources, by bits */
+struct client_action {
+    enum client_action_kind kind;
+    uint8_t resource; /* MANY: resources, by bits */
     int64_t number;
     rl_ns think, late;
     struct world_operation operation;
@@ -356,8 +358,8 @@ struct actor {
     rl_ns wake_at; /* the event that drives the client; RL_NEVER: none */
     struct random random;
     struct hold hold[WORLD_RESOURCES_MAX];
-    struct deed *deeds; /* deeds that wait until it resumes */
-    size_t deeds_count, deeds_capacity;
+    struct client_action *actions; /* that wait until it resumes */
+    size_t actions_count, actions_capacity;
     unsigned slots;
     struct link link[RL_NODES_MAX];
 };
@@ -387,7 +389,7 @@ void update_write(struct world *world, size_t number);
 const struct update *update_of(const struct world *world, const struct hold *hold);
 
 /* operator.c */
-void operator_do(struct world *world, unsigned client, const struct deed *deed);
+void operator_act(struct world *world, unsigned client, const struct world_operation *what);
 void operator_drop(struct actor *actor); /* the change stays as far as it got */
 /* A list of members, as in a record. */
 struct member_list {
@@ -403,7 +405,6 @@ unsigned world_list_of(struct world *world, const struct rl_record *record);
 
 void actors_begin(struct world *world);
 void actors_end(struct world *world);
-void actors_heal(struct world *world);
 void actor_drive(struct world *world, unsigned client); /* its sockets or timers have work */
 void actor_rearm(struct world *world, unsigned client);
 
