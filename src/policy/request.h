@@ -77,8 +77,9 @@ struct net_request {
     struct net_bytes token;
     int64_t ttl_ms;
     uint64_t cursor; /* NET_SCAN */
-    int64_t age_us;  /* NET_STAND */
-    /* NET_LEAVE: also removes the clients before it that did not act when it was their turn. */
+    int64_t age_us;  /* NET_WAIT_QUEUE_ENTER */
+    /* NET_WAIT_QUEUE_LEAVE: also removes the clients before it that did not act when it was their
+     * turn. */
     bool passes;
     enum net_question question; /* NET_SERVER_INFO */
     uint8_t scheme;
@@ -145,7 +146,7 @@ struct net_reply {
     uint64_t cursor;
     int64_t fence;                 /* STALE: the highest fence of the stripes; 0: unknown */
     const int64_t *fences;         /* FENCES: RL_STRIPES numbers, valid during the handler */
-    int64_t count;                 /* STAND, LEAVE */
+    int64_t count;                 /* WAIT_QUEUE_ENTER, WAIT_QUEUE_LEAVE */
     const struct net_state *state; /* STATE: valid during the handler */
     int64_t free_us;               /* net's own, between the replies of one call (setnx.c) */
 };

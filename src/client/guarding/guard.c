@@ -34,7 +34,7 @@ static bool start(struct redlock_client *client) {
     guard->read = (struct net_request){.op = NET_RECORD};
     guard->fences = (struct net_request){.op = NET_FENCES, .nonces = guard->nonces};
     rl_guard_init(&guard->machine, client->nodes, options->drift_ppm, options->drift_ms * RL_MS);
-    guard->machine.watch_only = !options->recover;
+    guard->machine.read_only = !options->recover;
     guard->machine.pinned = options->quorum ? strtoull(options->quorum, NULL, 16) : 0;
     for (unsigned i = 0; i < client->nodes; i++) {
         struct net_node_status status = client_status(client, i);
@@ -152,16 +152,16 @@ static void step_once(struct guard *guard, struct rl_guard_event event) {
     struct net *net = net_of(guard);
     struct rl_guard *machine = &guard->machine;
     struct rl_guard_actions actions;
-    bool watch_only = machine->watch_only;
+    bool read_only = machine->read_only;
     /* Writes need random numbers; reads do not. */
-    if (net_random(net, &event.random, sizeof event.random) != 0) machine->watch_only = true;
+    if (net_random(net, &event.random, sizeof event.random) != 0) machine->read_only = true;
     rl_mask unread = guard->client->unread;
     /* Settled and not connected. The machine may not know yet that a settled node is connected. */
     if (!machine->decided) machine->unreachable = net_settled(net);
     for (unsigned i = 0; i < machine->nodes && !machine->decided; i++)
         if (client_status(guard->client, i).connected) machine->unreachable &= (rl_mask)~rl_bit(i);
     rl_guard_step(machine, &event, net_now(net), &actions);
-    machine->watch_only = watch_only;
+    machine->read_only = read_only;
     note_eligibilities(guard);
     carry_out(guard, &actions);
     if (actions.changed || unread != guard->client->unread) guard->changed = true;

@@ -33,12 +33,12 @@ struct wait_queue {
     struct redlock_client *client;
     unsigned busy; /* calls under way, and functions that use it now */
     struct redlock_lock *first, **last;
-    rl_mask stood;    /* nodes where we have a place */
+    rl_mask entered;  /* nodes where we have a place */
     bool asking;      /* a question for our rank is under way, ... */
     bool outdated;    /* ... sent for a caller that has left since */
     int32_t reported; /* The rank that nodes reported since the question; INT32_MAX: none. */
     struct net_bytes key, names[2];
-    struct net_request watch, stand, leave;
+    struct net_request watch, enter, leave;
     struct net_call calls[]; /* by node: peeks, then stands, then leaves */
 };
 
@@ -92,12 +92,14 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     queue->key = (struct net_bytes){(const char *)queue->names[0].data + prefix, key.bytes};
     queue->watch = (struct net_request){
         .op = NET_WATCH, .keys = &queue->key, .keys_count = 1, .scheme = client->scheme};
-    queue->stand = (struct net_request){.op = NET_STAND, .keys = queue->names, .keys_count = 2};
-    queue->leave = (struct net_request){.op = NET_LEAVE, .keys = queue->names, .keys_count = 2};
+    queue->enter =
+        (struct net_request){.op = NET_WAIT_QUEUE_ENTER, .keys = queue->names, .keys_count = 2};
+    queue->leave =
+        (struct net_request){.op = NET_WAIT_QUEUE_LEAVE, .keys = queue->names, .keys_count = 2};
     for (unsigned i = 0; i < 3 * nodes; i++) {
         /* Peeks have an owner of their own: a request that is sent again after NOSCRIPT must not
          * overtake another one of the same owner. */
-        queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->stand;
+        queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->enter;
         queue->calls[i].tag = (uint8_t)(i < nodes       ? CALL_QUEUE_WATCH
                                         : i < 2 * nodes ? CALL_QUEUE_STAND
                                                         : CALL_QUEUE_LEAVE);
@@ -162,7 +164,7 @@ static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
 }
 
 static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
-    queue->stood &= (rl_mask)~nodes;
+    queue->entered &= (rl_mask)~nodes;
     queue->outdated = queue->asking;
     queue->leave.token = net_waiter(queue->client->net);
     send_calls(queue, nodes, &queue->leave, queue->calls + 2 * queue->client->nodes, now);
@@ -174,22 +176,22 @@ static rl_ns lease_of(const struct redlock_lock *lock) {
 }
 
 /* False: no node can report our rank. */
-static bool stand(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
+static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
     struct net *net = queue->client->net;
     if (queue->asking) return true;
     rl_mask node = keeper(queue, now);
-    if (queue->stood & (rl_mask)~node) leave_nodes(queue, queue->stood & (rl_mask)~node, now);
+    if (queue->entered & (rl_mask)~node) leave_nodes(queue, queue->entered & (rl_mask)~node, now);
     if (node == 0) return false;
-    queue->stand.token = net_waiter(net);
-    queue->stand.ttl_ms = lease_of(lock) / RL_MS;
-    queue->stand.age_us = (now - place_of(lock)->since) / 1000;
+    queue->enter.token = net_waiter(net);
+    queue->enter.ttl_ms = lease_of(lock) / RL_MS;
+    queue->enter.age_us = (now - place_of(lock)->since) / 1000;
     unsigned busy = queue->busy;
-    send_calls(queue, node, &queue->stand, queue->calls + queue->client->nodes, now);
+    send_calls(queue, node, &queue->enter, queue->calls + queue->client->nodes, now);
     if (queue->busy == busy) return false;
     queue->asking = true;
     queue->outdated = false;
     queue->reported = INT32_MAX;
-    queue->stood |= node;
+    queue->entered |= node;
     return true;
 }
 
@@ -201,7 +203,7 @@ static void join(struct redlock_lock *lock, struct wait_queue *queue, rl_ns now)
     *place = (struct place){.queue = queue, .at = queue->last, .since = now};
     *queue->last = lock;
     queue->last = &place->next;
-    if (client->locks->wait_queues->waiting++ == 0) net_watch(client->net, true);
+    if (client->locks->wait_queues->waiting++ == 0) net_track(client->net, true);
 }
 
 static bool waits(struct redlock_lock *lock) {
@@ -224,10 +226,10 @@ void wait_queue_leave(struct redlock_lock *lock) {
     const struct rl_acquire *machine = machine_of(lock);
     queue->leave.passes =
         machine->state == RL_ACQUIRE_WON && machine->waiting.active && machine->waiting.rank > 0;
-    if (was_first && queue->stood) leave_nodes(queue, queue->stood, now);
+    if (was_first && queue->entered) leave_nodes(queue, queue->entered, now);
     /* it is its turn, but not inside this call */
     if (was_first && queue->first) net_timer_set(client->net, &queue->first->timer, now);
-    if (--client->locks->wait_queues->waiting == 0) net_watch(client->net, false);
+    if (--client->locks->wait_queues->waiting == 0) net_track(client->net, false);
     close_queue(queue);
 }
 
@@ -281,7 +283,7 @@ void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event 
 void wait_queue_event(struct redlock_lock *lock, struct rl_event *event) {
     const struct redlock_client *client = lock->client;
     if (!waits(lock)) return;
-    event->watched = net_watched(client->net) & client->voters;
+    event->watched = net_tracked(client->net) & client->voters;
     event->behind = place_of(lock)->queue->first != lock;
 }
 
@@ -293,12 +295,12 @@ void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *ac
         join(lock, queue, now);
         struct net *net = lock->client->net;
         /* This reports that it is behind others, or that nodes notify already. */
-        if (queue->first != lock || net_watched(net)) net_timer_set(net, &lock->timer, now);
+        if (queue->first != lock || net_tracked(net)) net_timer_set(net, &lock->timer, now);
     }
     struct wait_queue *queue = place_of(lock)->queue;
     if (!queue || queue->first != lock) return;
     if (actions->watch) send_calls(queue, actions->watch, &queue->watch, queue->calls, now);
-    if (actions->stand && !stand(queue, lock, now)) lock->unranked = true;
+    if (actions->enter_queue && !enter(queue, lock, now)) lock->unranked = true;
 }
 
 /* ---- hearing ---- */
@@ -363,12 +365,12 @@ static void watched(struct wait_queue *queue, const struct net_call *call,
     notify_head(queue, event);
 }
 
-static void stood(struct wait_queue *queue, const struct net_call *call,
-                  const struct net_reply *reply) {
+static void entered(struct wait_queue *queue, const struct net_call *call,
+                    const struct net_reply *reply) {
     struct redlock_client *client = queue->client;
     bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED, outdated = queue->outdated;
     queue->asking = queue->outdated = false;
-    if (!reported) queue->stood &= (rl_mask)~rl_bit(call->node);
+    if (!reported) queue->entered &= (rl_mask)~rl_bit(call->node);
     if (reply->verdict == REDLOCK_VERDICT_NOPERM) {
         client->locks->wait_queues->refused |= rl_bit(call->node);
         client_log(client, REDLOCK_LOG_INFO, "waiting: a node keeps no wait queue: %s",
@@ -376,7 +378,7 @@ static void stood(struct wait_queue *queue, const struct net_call *call,
     }
     if (!queue->first) return;
     /* the answer was for another caller */
-    if (outdated && stand(queue, queue->first, net_now(client->net))) return;
+    if (outdated && enter(queue, queue->first, net_now(client->net))) return;
     int32_t rank = reported && !outdated && reply->count <= INT32_MAX ? (int32_t)reply->count : -1;
     /* a report that others left overtook the answer */
     if (rank > queue->reported) rank = queue->reported;
@@ -386,11 +388,11 @@ static void stood(struct wait_queue *queue, const struct net_call *call,
 void wait_queue_reply(struct net_call *call, const struct net_reply *reply) {
     bool watch = call->tag == CALL_QUEUE_WATCH; /* see wait_queue_new() */
     struct wait_queue *queue =
-        watch ? call->owner : RL_CONTAINER(call->owner, struct wait_queue, stand);
+        watch ? call->owner : RL_CONTAINER(call->owner, struct wait_queue, enter);
     if (watch)
         watched(queue, call, reply);
     else if (call->tag == CALL_QUEUE_STAND)
-        stood(queue, call, reply);
+        entered(queue, call, reply);
     else if (reply->verdict == REDLOCK_VERDICT_GRANTED)
         note_crowd(queue, reply->count);
     queue->busy--;
