@@ -30,7 +30,7 @@ static void on_deadline(struct net_timer *timer) {
 void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_ns until) {
     struct deadline deadline = {.timer.fire = on_deadline, .waiter = waiter};
     net_timer_set(client->net, &deadline.timer, until);
-    client_wait(client, waiter);
+    schedule_wait(&client->schedule, waiter);
     net_timer_set(client->net, &deadline.timer, RL_NEVER);
 }
 
@@ -116,10 +116,6 @@ static void voters_changed(struct redlock_client *client) {
     tasks_check(client);
 }
 
-static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
-    wait_queue_wake(context, node, key, rank);
-}
-
 static void on_log(void *context, int level, const char *text) {
     struct redlock_client *client = context;
     if (client->options.log && level <= (int)client->options.log_level)
@@ -184,7 +180,7 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     const struct net_handlers handlers = {.reply = on_reply,
                                           .node = on_node,
                                           .log = on_log,
-                                          .wake = on_wake,
+                                          .wake = wait_queue_wake,
                                           .changed = on_changed,
                                           .context = client};
     struct net_error net_error = {0};

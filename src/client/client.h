@@ -93,8 +93,8 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
 int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */
 int fail_forked(struct redlock_error *error);
-bool bad_argument(struct redlock_error *error, const char *format, ...)
-    __attribute__((format(printf, 2, 3))); /* BAD_ARGUMENT; returns false */
+/* false, for functions that check arguments */
+#define bad_argument(error, ...) (fail(error, REDLOCK_BAD_ARGUMENT, __VA_ARGS__) == REDLOCK_OK)
 /* Text from a server, of any length and content. */
 void copy_text(struct net_bytes from, char *to, size_t size);
 
@@ -134,9 +134,6 @@ static inline void client_leave(struct redlock_client *client) {
 }
 static inline void client_leave_notifying(struct redlock_client *client) {
     schedule_leave_reporting(&client->schedule);
-}
-static inline void client_wait(struct redlock_client *client, struct waiter *waiter) {
-    schedule_wait(&client->schedule, waiter);
 }
 
 /* The first node of a mask that is not empty. */

@@ -9,7 +9,7 @@
 
 #include "guarding.h"
 
-/* A node that does not vote is read from time to time: another agent may have recovered it, or an
+/* A node that does not vote is read from time to time: another client may have recovered it, or an
  * operator may have made its quorum. */
 #define PEEK_EVERY (1000 * RL_MS)
 /* A fence above the middle of the range cannot come from a clock (it stands for the year 2112).

@@ -187,12 +187,6 @@ void round_unref(struct round *round);
  * before they are sent: most rounds do not need them. */
 void round_fill_in(struct round *round, struct net_request *request);
 unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the lock */
-static inline struct net_call *unlock_calls(struct round *round, unsigned nodes) {
-    return &round->calls[nodes];
-}
-static inline struct net_call *peek_calls(struct round *round, unsigned nodes) {
-    return &round->calls[2 * nodes];
-}
 
 /* lock_config.c */
 struct lock_config *

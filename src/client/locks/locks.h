@@ -36,7 +36,7 @@ void lock_unlock_reply(struct net_call *call, const struct net_reply *reply);
 void lock_peek_reply(struct net_call *call, const struct net_reply *reply);
 void wait_queue_reply(struct net_call *call, const struct net_reply *reply);
 /* See handlers.wake() in net.h. */
-void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank);
+void wait_queue_wake(void *client, unsigned node, struct net_bytes key, int rank);
 
 extern const struct lock_mode classic_locks, guarded_locks;
 

@@ -90,7 +90,7 @@ static size_t wait_for_some(struct redlock_client *client, struct waiter *waiter
         waiter->finished = finished;
         waiter->wanted = wanted;
         waiter->result = result;
-        client_wait(client, waiter);
+        schedule_wait(&client->schedule, waiter);
         finished = waiter->finished;
     }
     waiter->finished = 0;

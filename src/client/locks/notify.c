@@ -9,8 +9,7 @@ static struct redlock_lock *lock_of(struct notified *notified) {
 
 static void report_later(struct redlock_lock *lock) {
     if (lock->freed) return;
-    if (!schedule_is_queued(&lock->notified)) lock->refs++;
-    schedule_report(&lock->client->schedule, &lock->notified);
+    lock->refs += schedule_report(&lock->client->schedule, &lock->notified);
 }
 
 void op_finish(struct redlock_lock *lock, struct op *op, int result) {

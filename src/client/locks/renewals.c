@@ -105,21 +105,16 @@ static void renewed(struct renewals *renewals, rl_ns took, rl_ns node_timeout, r
     if (renewals->window < WINDOW_MAX) renewals->window++;
 }
 
-static bool is_under_way(const struct redlock_lock *lock) {
-    const struct rl_lease *lease = &lock->lease;
-    return lock->phase == PHASE_LEASED && lease->round_open && !lease->round_by_caller &&
-           !lease->round_proven;
-}
-
 static void count_under_way(struct redlock_lock *lock, const struct rl_actions *actions,
                             rl_ns now) {
     struct renewals *renewals = of(lock);
-    lock->renewing = !lock->renewing;
-    if (lock->renewing) {
-        renewals->under_way++;
-        return;
-    }
-    renewals->under_way--;
+    const struct rl_lease *lease = &lock->lease;
+    bool renewing = lock->phase == PHASE_LEASED && lease->round_open && !lease->round_by_caller &&
+                    !lease->round_proven;
+    if (renewing == lock->renewing) return;
+    lock->renewing = renewing;
+    renewals->under_way += renewing ? 1u : -1u;
+    if (renewing) return;
     rl_ns node_timeout = lock->config->terms.node_timeout;
     if (actions->notices & RL_NOTICE_RENEWED)
         renewed(renewals, now - lock->lease.round_t1, node_timeout, now);
@@ -228,7 +223,7 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
         add_due(renewals, lock, now);
     else if (lock->due_place != 0)
         remove_due(renewals, lock);
-    if (is_under_way(lock) != lock->renewing) count_under_way(lock, actions, now);
+    count_under_way(lock, actions, now);
     count_held(lock);
     if (renewals->count == 0 || renewals->awake || renewals->under_way >= renewals->window) return;
     renewals->awake = true;

@@ -108,9 +108,9 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     lock->client->lock_mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
-    unsigned nodes = lock->config->terms.nodes;
-    lock_send(lock, actions->release, &round->release, unlock_calls(round, nodes), now);
-    lock_send(lock, actions->peek, &round->peek, peek_calls(round, nodes), now);
+    struct net_call *unlocks = round->calls + lock->config->terms.nodes;
+    lock_send(lock, actions->release, &round->release, unlocks, now);
+    lock_send(lock, actions->peek, &round->peek, unlocks + lock->config->terms.nodes, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         wait_queue_released(lock, actions->release);
 }

@@ -339,7 +339,8 @@ static void notify_all_of(struct redlock_client *client, unsigned node) {
     chains->walked = false;
 }
 
-void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank) {
+void wait_queue_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    struct redlock_client *client = context;
     struct wait_queues *queues = client->locks->wait_queues;
     if (!queues) return;
     if (!key.data) {

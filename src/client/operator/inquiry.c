@@ -38,7 +38,7 @@ void inquiry_wait(struct inquiry *inquiry) {
     struct waiter waiter;
     waiter_init(&waiter);
     inquiry->waiter = &waiter;
-    client_wait(inquiry->client, &waiter);
+    schedule_wait(&inquiry->client->schedule, &waiter);
     inquiry->waiter = NULL;
     net_timer_set(inquiry->client->net, &inquiry->timer, RL_NEVER);
 }

@@ -210,23 +210,9 @@ static void report_items(struct redlock_client *client, unsigned node, const str
 /* A SCAN of a correct server ends, and never repeats a cursor. Each cursor is compared with an
  * earlier one, which is replaced at growing intervals (Brent), so a circle of any size is found. A
  * SCAN with ever new cursors ends by their number: at 50 keys a cursor, no server has that many. */
-struct scan_end {
-    uint64_t kept, count, keep_at;
-};
-
-static bool is_endless(struct scan_end *end, uint64_t cursor) {
-    if (cursor == end->kept || end->count >= SCANS_MAX) return true;
-    if (++end->count >= end->keep_at) {
-        end->kept = cursor;
-        end->keep_at *= 2;
-    }
-    return false;
-}
-
 static int scan_node(struct redlock_client *client, unsigned node, redlock_resource_fn *each,
                      void *context) {
-    uint64_t cursor = 0;
-    struct scan_end end = {.keep_at = 1};
+    uint64_t cursor = 0, earlier = 0, count = 0, keep_at = 1;
     do {
         struct peek *scan = peek_new(client, NET_SCAN, "", 0);
         if (!scan) return REDLOCK_NO_MEMORY;
@@ -239,10 +225,14 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
         free(scan->items);
         inquiry_unref(&scan->inquiry);
         if (!reported) return REDLOCK_NO_QUORUM;
-        if (cursor != 0 && is_endless(&end, cursor)) {
+        if (cursor != 0 && (cursor == earlier || count >= SCANS_MAX)) {
             net_reconnect(client->net, node, REDLOCK_VERDICT_PROTOCOL,
                           "SCAN does not end: its cursor never returns to 0");
             return REDLOCK_NO_QUORUM;
+        }
+        if (++count >= keep_at) {
+            earlier = cursor;
+            keep_at *= 2;
         }
     } while (cursor != 0);
     return REDLOCK_OK;

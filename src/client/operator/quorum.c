@@ -192,8 +192,7 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
     wish.ttl_max_before_ms = own.ttl_ms_max_before;
     wish.fence_floor = own.fence_floor;
     wish.never_used = own.never_used;
-    if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
-    client_leave(client);
+    if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     run.task = task_start(client, wish, notify, &run);
     if (!run.task) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
     if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
@@ -202,7 +201,7 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
             struct waiter waiter;
             waiter_init(&waiter);
             run.waiter = &waiter;
-            client_wait(client, &waiter);
+            schedule_wait(&client->schedule, &waiter);
             run.waiter = NULL;
         }
         if (!show_reports(run.task, &own)) return fail_forked(error);
