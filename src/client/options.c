@@ -80,14 +80,6 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
     return true;
 }
 
-static bool owner_valid(struct redlock_lock_options *to, struct redlock_error *error) {
-    if (to->owner && to->owner_bytes == 0) to->owner_bytes = strlen(to->owner);
-    if (!to->owner) to->owner_bytes = 0;
-    if (to->owner_bytes <= REDLOCK_OWNER_BYTES_MAX) return true;
-    return bad_argument(error, "the owner has %zu bytes; at most %d are kept in the token",
-                        to->owner_bytes, REDLOCK_OWNER_BYTES_MAX);
-}
-
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
                   const struct redlock_lock_options *from, struct redlock_error *error) {
     redlock_lock_options_init(to);
@@ -119,5 +111,10 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
             error,
             "a TTL of %lld ms leaves no validity: drift takes %lld ms, and validity_ms_min and lost_margin_ms need %lld ms",
             (long long)to->ttl_ms, (long long)drift_ms, (long long)wanted_ms);
-    return owner_valid(to, error);
+    if (to->owner && to->owner_bytes == 0) to->owner_bytes = strlen(to->owner);
+    if (!to->owner) to->owner_bytes = 0;
+    if (to->owner_bytes > REDLOCK_OWNER_BYTES_MAX)
+        return bad_argument(error, "the owner has %zu bytes; at most %d are kept in the token",
+                            to->owner_bytes, REDLOCK_OWNER_BYTES_MAX);
+    return true;
 }

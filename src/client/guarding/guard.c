@@ -62,6 +62,20 @@ static void post(struct guard *guard, rl_mask nodes, const struct net_request *r
     guard->failed |= (rl_mask)(nodes & ~taken);
 }
 
+struct net_request guard_write_request(const struct rl_guard_node *node, struct record_text *text) {
+    record_write(text, &node->writing);
+    return (struct net_request){
+        .op = NET_RECORD_WRITE,
+        .expected = node->expected,
+        .nonce = node->writing.nonce,
+        .was_kept = node->was_kept,
+        .keep = node->writing.eligibility == RL_RECORD_RECOVERING,
+        .floor = node->floor,
+        .fields = text->fields,
+        .fields_count = text->fields_count,
+    };
+}
+
 static void post_write(struct guard *guard, unsigned index) {
     const struct rl_guard_node *node = &guard->machine.node[index];
     struct guard_node *at = &guard->node[index];
@@ -70,17 +84,7 @@ static void post_write(struct guard *guard, unsigned index) {
         guard->failed |= rl_bit(index);
         return;
     }
-    record_write(&at->text, &node->writing);
-    at->write = (struct net_request){
-        .op = NET_RECORD_WRITE,
-        .expected = node->expected,
-        .nonce = node->writing.nonce,
-        .was_kept = node->was_kept,
-        .keep = node->writing.eligibility == RL_RECORD_RECOVERING,
-        .floor = node->floor,
-        .fields = at->text.fields,
-        .fields_count = at->text.fields_count,
-    };
+    at->write = guard_write_request(node, &at->text);
     post(guard, rl_bit(index), &at->write);
 }
 

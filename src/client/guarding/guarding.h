@@ -96,6 +96,8 @@ extern const struct node_mode classic_nodes, auto_nodes, guarded_nodes;
  * anew. */
 void guard_changed(struct redlock_client *client, unsigned node);
 void guard_reply(struct net_call *call, const struct net_reply *reply);
+/* The write of the machine's record for a node. It uses `text` and the node until it is done. */
+struct net_request guard_write_request(const struct rl_guard_node *node, struct record_text *text);
 /* A vote under this nonce was answered: no fences of that name exist. */
 void guard_no_fences(struct guard *guard, unsigned node, uint64_t nonce);
 /* The node's state; `unfit`: why it may not vote, "" when it may. */

@@ -8,35 +8,27 @@
 #include "core/mix.h"
 #include "lock.h"
 
-/* ---- stripes ---- */
+/* ---- keys and their stripes ---- */
 
-/* FNV-1a, 64 bits, over the whole key; the low 12 bits are the stripe. docs/guarded.md fixes this,
+/* A key's stripe: FNV-1a, 64 bits, over the whole key; the low 12 bits. docs/guarded.md fixes this,
  * because all clients must agree. */
-static void find_stripes(struct redlock_lock *lock) {
+static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
+    const size_t prefix = sizeof NET_KEY_FENCES - 1;
     lock->stripes_count = 0;
     for (size_t i = 0; i < lock->keys_count; i++) {
-        uint64_t hash = rl_fnv1a(RL_FNV_BASIS, lock->keys[i].data, lock->keys[i].bytes);
-        uint16_t stripe = hash % RL_STRIPES;
+        struct net_bytes key = lock->keys[i];
+        if (net_is_text(key, NET_KEY_RECORD) ||
+            (key.bytes >= prefix && memcmp(key.data, NET_KEY_FENCES, prefix) == 0))
+            return bad_argument(error,
+                                "%s and names that begin with %s are reserved for guarded mode: "
+                                "choose another resource",
+                                NET_KEY_RECORD, NET_KEY_FENCES);
+        uint16_t stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES;
         size_t at = 0;
         while (at < lock->stripes_count && lock->stripes[at] != stripe) at++;
         lock->stripes[at] = stripe;
         if (at == lock->stripes_count) lock->stripes_count++;
     }
-}
-
-static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
-    for (size_t i = 0; i < lock->keys_count; i++) {
-        const size_t prefix = sizeof NET_KEY_FENCES - 1;
-        struct net_bytes key = lock->keys[i];
-        if (!net_is_text(key, NET_KEY_RECORD) &&
-            (key.bytes < prefix || memcmp(key.data, NET_KEY_FENCES, prefix) != 0))
-            continue;
-        return bad_argument(error,
-                            "%s and names that begin with %s are reserved for guarded mode: choose "
-                            "another resource",
-                            NET_KEY_RECORD, NET_KEY_FENCES);
-    }
-    find_stripes(lock);
     return true;
 }
 

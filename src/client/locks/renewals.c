@@ -124,14 +124,6 @@ static void count_under_way(struct redlock_lock *lock, const struct rl_actions *
 
 /* ---- whether they keep up ---- */
 
-static void count_held(struct redlock_lock *lock) {
-    bool held = lock->phase == PHASE_LEASED && lock->lease.rules.renew_every > 0 &&
-                (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
-    if (held == lock->counted) return;
-    lock->counted = held;
-    lock->config->held += held ? 1u : -1u;
-}
-
 static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
     const struct chains *configs = &client->locks->lock_configs;
     double sum = 0;
@@ -224,7 +216,10 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
     else if (lock->due_place != 0)
         remove_due(renewals, lock);
     count_under_way(lock, actions, now);
-    count_held(lock);
+    bool held = lock->phase == PHASE_LEASED && lock->lease.rules.renew_every > 0 &&
+                (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
+    if (held != lock->counted) lock->config->held += held ? 1u : -1u;
+    lock->counted = held;
     if (renewals->count == 0 || renewals->awake || renewals->under_way >= renewals->window) return;
     renewals->awake = true;
     net_timer_set(lock->client->net, &renewals->timer, now);

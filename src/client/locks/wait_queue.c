@@ -39,7 +39,7 @@ struct wait_queue {
     int32_t reported; /* The rank that nodes reported since the question; INT32_MAX: none. */
     struct net_bytes key, names[2];
     struct net_request watch, enter, leave;
-    struct net_call calls[]; /* by node: peeks, then stands, then leaves */
+    struct net_call calls[]; /* by node: watches, then stands, then leaves */
 };
 
 struct wait_queues {
@@ -97,12 +97,10 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     queue->leave =
         (struct net_request){.op = NET_WAIT_QUEUE_LEAVE, .keys = queue->names, .keys_count = 2};
     for (unsigned i = 0; i < 3 * nodes; i++) {
-        /* Peeks have an owner of their own: a request that is sent again after NOSCRIPT must not
+        /* Watches have an owner of their own: a request that is sent again after NOSCRIPT must not
          * overtake another one of the same owner. */
         queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->enter;
-        queue->calls[i].tag = (uint8_t)(i < nodes       ? CALL_QUEUE_WATCH
-                                        : i < 2 * nodes ? CALL_QUEUE_STAND
-                                                        : CALL_QUEUE_LEAVE);
+        queue->calls[i].tag = CALL_QUEUE;
     }
     return queue;
 }
@@ -170,11 +168,6 @@ static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
     send_calls(queue, nodes, &queue->leave, queue->calls + 2 * queue->client->nodes, now);
 }
 
-static rl_ns lease_of(const struct redlock_lock *lock) {
-    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
-    return lease < LEASE_MIN ? LEASE_MIN : lease < LEASE_MAX ? lease : LEASE_MAX;
-}
-
 /* False: no node can report our rank. */
 static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
     struct net *net = queue->client->net;
@@ -183,7 +176,9 @@ static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now
     if (queue->entered & (rl_mask)~node) leave_nodes(queue, queue->entered & (rl_mask)~node, now);
     if (node == 0) return false;
     queue->enter.token = net_waiter(net);
-    queue->enter.ttl_ms = lease_of(lock) / RL_MS;
+    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
+    if (lease < LEASE_MIN) lease = LEASE_MIN;
+    queue->enter.ttl_ms = (lease < LEASE_MAX ? lease : LEASE_MAX) / RL_MS;
     queue->enter.age_us = (now - place_of(lock)->since) / 1000;
     unsigned busy = queue->busy;
     send_calls(queue, node, &queue->enter, queue->calls + queue->client->nodes, now);
@@ -387,12 +382,13 @@ static void entered(struct wait_queue *queue, const struct net_call *call,
 }
 
 void wait_queue_reply(struct net_call *call, const struct net_reply *reply) {
-    bool watch = call->tag == CALL_QUEUE_WATCH; /* see wait_queue_new() */
-    struct wait_queue *queue =
-        watch ? call->owner : RL_CONTAINER(call->owner, struct wait_queue, enter);
-    if (watch)
+    const enum net_op op = call->request->op;
+    struct wait_queue *queue = op == NET_WATCH
+                                   ? call->owner /* see wait_queue_new() */
+                                   : RL_CONTAINER(call->owner, struct wait_queue, enter);
+    if (op == NET_WATCH)
         watched(queue, call, reply);
-    else if (call->tag == CALL_QUEUE_STAND)
+    else if (op == NET_WAIT_QUEUE_ENTER)
         entered(queue, call, reply);
     else if (reply->verdict == REDLOCK_VERDICT_GRANTED)
         note_crowd(queue, reply->count);

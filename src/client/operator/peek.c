@@ -184,23 +184,19 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
 
 enum { SCANS_MAX = 4000000 };
 
-/* Whether one node holds a string with a TTL there. The mutex is held. */
-static bool is_lock_at(struct redlock_client *client, unsigned node, struct net_bytes key) {
-    struct peek *peek = peek_new_whole(client, key);
-    if (!peek) return false;
-    peek_ask(peek, rl_bit(node));
-    bool found = peek->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED &&
-                 peek->seen[node].view.remaining_ms >= 0;
-    inquiry_unref(&peek->inquiry);
-    return found;
-}
-
+/* Reports the keys that are strings with a TTL there. The mutex is held. */
 static void report_items(struct redlock_client *client, unsigned node, const struct peek *scan,
                          redlock_resource_fn *each, void *context) {
     size_t prefix = client->options.key_prefix_bytes;
     for (size_t i = 0; i < scan->items_count; i++) {
         struct net_bytes key = scan->items[i];
-        if (key.bytes <= prefix || !is_lock_at(client, node, key)) continue;
+        struct peek *peek = key.bytes > prefix ? peek_new_whole(client, key) : NULL;
+        if (!peek) continue;
+        peek_ask(peek, rl_bit(node));
+        const struct redlock_view *view = &peek->seen[node].view;
+        bool is_lock = view->verdict == REDLOCK_VERDICT_GRANTED && view->remaining_ms >= 0;
+        inquiry_unref(&peek->inquiry);
+        if (!is_lock) continue;
         pthread_mutex_unlock(&client->schedule.mutex);
         each(context, (const char *)key.data + prefix, key.bytes - prefix);
         pthread_mutex_lock(&client->schedule.mutex);

@@ -228,16 +228,12 @@ int redlock_quorum_add(struct redlock_client *client, size_t node,
                options, error);
 }
 
-static bool parse_id(const char *text, uint64_t *id) {
-    if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdefABCDEF") != 16) return false;
-    return sscanf(text, "%16" SCNx64, id) == 1 && *id != 0;
-}
-
 int redlock_quorum_remove(struct redlock_client *client, const char *id,
                           const struct redlock_quorum_options *options,
                           struct redlock_error *error) {
     struct rl_membership_wish wish = {.kind = RL_MEMBERSHIP_REMOVE};
-    if (!parse_id(id, &wish.id))
+    bool hex = id && strlen(id) == 16 && strspn(id, "0123456789abcdefABCDEF") == 16;
+    if (!hex || sscanf(id, "%16" SCNx64, &wish.id) != 1 || wish.id == 0)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "name the member to remove by its id, 16 hexadecimal digits");
     return run(client, wish, options, error);

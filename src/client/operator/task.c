@@ -45,20 +45,6 @@ static void question_leave(struct quorum_task *task) {
 
 /* ---- asking ---- */
 
-static void prepare_write(struct question *question, const struct rl_guard_node *node,
-                          unsigned index) {
-    struct net_request *request = &question->requests[index];
-    record_write(&question->texts[index], &node->writing);
-    request->expected = node->expected;
-    request->nonce = node->writing.nonce;
-    request->was_kept = node->was_kept;
-    request->keep = node->writing.eligibility == RL_RECORD_RECOVERING;
-    if (node->floor) memcpy(question->floor, node->floor, sizeof question->floor);
-    request->floor = node->floor ? question->floor : NULL;
-    request->fields = question->texts[index].fields;
-    request->fields_count = question->texts[index].fields_count;
-}
-
 static bool post(struct question *question, unsigned node, const struct net_request *request,
                  struct net_call *calls, rl_ns until) {
     struct net *net = question->client->net;
@@ -101,7 +87,13 @@ static struct question *question_new(struct quorum_task *task,
         question->calls[i].owner = question->states[i].owner = question;
         question->calls[i].tag = question->states[i].tag = CALL_QUORUM;
         if (!(actions->nodes & rl_bit(i))) continue;
-        if (actions->ask == RL_ASK_WRITE) prepare_write(question, node, i);
+        if (actions->ask == RL_ASK_WRITE) {
+            question->requests[i] = guard_write_request(node, &question->texts[i]);
+            if (node->floor) {
+                memcpy(question->floor, node->floor, sizeof question->floor);
+                question->requests[i].floor = question->floor;
+            }
+        }
         if (actions->ask != RL_ASK_FENCES) continue;
         question->answers[i].fences = malloc(RL_STRIPES * sizeof question->answers[i].fences[0]);
         if (question->answers[i].fences) continue;
