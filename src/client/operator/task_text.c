@@ -103,19 +103,20 @@ static const char *url_of_quorum(const struct quorum_task *task, uint64_t id) {
 
 static int fail_too_few_after(const struct quorum_task *task, struct redlock_error *error) {
     const struct rl_problem *p = &task->machine.problem;
-    const char *kind =
-        task->machine.wish.kind == RL_MEMBERSHIP_ADD ? "adding a member" : "removing it";
-    if (p->node < 0)
-        return fail(
-            error, REDLOCK_NO_QUORUM,
-            "%s now would leave %u of %u members intact, and %u are needed: wait until more have recovered",
-            kind, p->count[0], p->count[1], p->count[2]);
+    const char *kind = p->change.kind == RL_CHANGE_ADD ? "adding a member" : "removing it";
+    char begun[sizeof(struct change_text) + 64] = "", silent[RL_URL_BYTES + 96] = "";
+    if (p->change.id != task->machine.wanted.id) {
+        snprintf(begun, sizeof begun, "an earlier change (%s) must be finished first. ",
+                 name(&p->change).text);
+        kind = "finishing it";
+    }
+    if (p->node >= 0)
+        snprintf(silent, sizeof silent, " (%s: %s)", task->url[p->node],
+                 redlock_verdict_text(task->verdict[p->node]));
     return fail(
         error, REDLOCK_NO_QUORUM,
-        "%s now would leave %u of %u members intact, and %u are needed (%s: %s): wait until more have "
-        "recovered",
-        kind, p->count[0], p->count[1], p->count[2], task->url[p->node],
-        redlock_verdict_text(task->verdict[p->node]));
+        "%s%s now would leave %u of %u members intact, and %u are needed%s: wait until more have recovered",
+        begun, kind, p->count[0], p->count[1], p->count[2], silent);
 }
 
 /* ---- a change ---- */
