@@ -181,8 +181,10 @@ static int fail_refused(const struct quorum_task *task, struct redlock_error *er
         return fail(
             error, result,
             "cannot add a node to a quorum of one: there is no majority from which a second node could recover. List all nodes, DEL " NET_KEY_RECORD
-            " on %s, and redlock quorum init",
-            p->url);
+            " on %s, and redlock quorum init with --ttl-max of at least %" PRId64
+            "ms and a --floor: "
+            "the record that names its ttl_max and its fences is gone then",
+            p->url, task->machine.view.quorum.ttl_max_ms);
     case RL_PROBLEM_NOT_A_MEMBER:
         return fail(error, result,
                     "%016" PRIx64 " is not a member of quorum %016" PRIx64
@@ -225,7 +227,7 @@ static int fail_begun(const struct quorum_task *task, struct redlock_error *erro
         return fail(
             error, result,
             "the change is in force but not finished: %u nodes are intact that have switched to epoch %u, "
-            "and %u are needed; run the command again when more nodes have recovered",
+            "and %u are needed; run the command again when more nodes have recovered, or if they cannot: redlock quorum init",
             p->count[0], p->count[1], p->count[2]);
     case RL_PROBLEM_NOT_MARKED:
         return fail(
@@ -258,8 +260,11 @@ static int fail_init(const struct quorum_task *task, struct redlock_error *error
             "%s belongs to quorum %016" PRIx64
             ", and %u of its %u members are not in the list (%s, ...): "
             "list them too; or take %s out of that quorum, or if that is gone for good, DEL " NET_KEY_RECORD
-            " there",
-            url, p->id[0], p->count[0], p->count[1], p->url, url);
+            " there, and give --ttl-max of at least %" PRId64
+            "ms and a --floor: the record that names "
+            "its ttl_max and its fences is gone then",
+            url, p->id[0], p->count[0], p->count[1], p->url, url,
+            task->machine.view.node[p->node].record.ttl_max_ms);
     case RL_PROBLEM_ALIVE:
         return fail(
             error, result,
