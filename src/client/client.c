@@ -73,20 +73,8 @@ int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
 /* ---- what the net calls ---- */
 
 static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
-    static void (*const answers[])(struct net_call * call, const struct net_reply *reply) = {
-        [CALL_VOTE] = lock_vote_reply,
-        [CALL_UNLOCK] = lock_unlock_reply,
-        [CALL_PEEK] = lock_peek_reply,
-        [CALL_QUEUE] = wait_queue_reply,
-        [CALL_GUARD] = guard_reply,
-        [CALL_FITNESS] = fitness_reply,
-        [CALL_AUTOMODE] = automode_reply,
-        [CALL_PEEK_KEY] = peek_reply,
-        [CALL_SERVER_INFO] = server_info_reply,
-        [CALL_QUORUM] = task_reply,
-    };
     (void)context;
-    answers[call->tag](call, reply);
+    call->answered(call, reply);
 }
 
 /* One server under two names would vote twice. The run_id shows it once both nodes are

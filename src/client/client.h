@@ -139,20 +139,6 @@ static inline void client_leave_notifying(struct redlock_client *client) {
 /* The first node of a mask that is not empty. */
 static inline unsigned first_of(rl_mask mask) { return (unsigned)__builtin_ctz(mask); }
 
-/* call->tag: the owner of the call. client.c has a function for each. */
-enum call_tag {
-    CALL_VOTE,
-    CALL_UNLOCK,
-    CALL_PEEK,
-    CALL_QUEUE,
-    CALL_GUARD,
-    CALL_FITNESS,
-    CALL_AUTOMODE,
-    CALL_PEEK_KEY,
-    CALL_SERVER_INFO,
-    CALL_QUORUM
-};
-
 #define RL_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

@@ -23,6 +23,7 @@ static struct net *net_of(const struct guard *guard) { return guard->client->net
 
 static void on_timer(struct net_timer *timer);
 static void on_peek(struct net_timer *timer);
+static net_answered_fn on_answer;
 
 static bool start(struct redlock_client *client) {
     const struct redlock_client_options *options = &client->options;
@@ -40,7 +41,7 @@ static bool start(struct redlock_client *client) {
         struct net_node_status status = client_status(client, i);
         snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
         guard->pending_ops[i].owner = guard;
-        guard->pending_ops[i].tag = CALL_GUARD;
+        guard->pending_ops[i].answered = on_answer;
         guard->node[i].voided_at = INT64_MIN;
     }
     client->voters = 0;
@@ -276,7 +277,7 @@ static void came_or_went(struct redlock_client *client, unsigned node,
 
 /* ---- answers ---- */
 
-void guard_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = call->owner;
     const unsigned node = call->node;
     const int verdict = reply->verdict;

@@ -206,6 +206,7 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
 /* The event for an answer to a vote. Also records what the answer reports of its node. */
 struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict);
 void lock_on_timer(struct net_timer *timer); /* the lock's */
+net_answered_fn lock_vote_reply, lock_unlock_reply, lock_peek_reply;
 void lease_init(struct redlock_lock *lock);
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);

@@ -30,11 +30,6 @@ void lock_give_back(struct redlock_lock *lock, int result);
 const struct net_bytes *lock_key(const struct redlock_lock *lock);
 rl_ns lock_node_timeout(const struct redlock_lock *lock);
 
-/* Answers. */
-void lock_vote_reply(struct net_call *call, const struct net_reply *reply);
-void lock_unlock_reply(struct net_call *call, const struct net_reply *reply);
-void lock_peek_reply(struct net_call *call, const struct net_reply *reply);
-void wait_queue_reply(struct net_call *call, const struct net_reply *reply);
 /* See handlers.wake() in net.h. */
 void wait_queue_wake(void *client, unsigned node, struct net_bytes key, int rank);
 

@@ -70,9 +70,9 @@ static void prepare(struct round *round, const struct redlock_client *client) {
     unsigned nodes = client->nodes;
     for (unsigned i = 0; i < 3 * nodes; i++) {
         round->calls[i].owner = round;
-        round->calls[i].tag = (uint8_t)(i < nodes       ? CALL_VOTE
-                                        : i < 2 * nodes ? CALL_UNLOCK
-                                                        : CALL_PEEK);
+        round->calls[i].answered = i < nodes       ? lock_vote_reply
+                                   : i < 2 * nodes ? lock_unlock_reply
+                                                   : lock_peek_reply;
     }
     round->acquire.op = NET_ACQUIRE;
     round->extend.op = NET_EXTEND;

@@ -73,6 +73,8 @@ static struct wait_queue *find(const struct wait_queues *queues, struct net_byte
 
 /* ---- making and freeing ---- */
 
+static net_answered_fn on_answer;
+
 /* One allocation: the queue, its calls, the two names; the key is the end of the first name. */
 static struct wait_queue *wait_queue_new(struct redlock_client *client, struct net_bytes key) {
     unsigned nodes = client->nodes;
@@ -100,7 +102,7 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
         /* Watches have an owner of their own: a request that is sent again after NOSCRIPT must not
          * overtake another one of the same owner. */
         queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->enter;
-        queue->calls[i].tag = CALL_QUEUE;
+        queue->calls[i].answered = on_answer;
     }
     return queue;
 }
@@ -381,7 +383,7 @@ static void entered(struct wait_queue *queue, const struct net_call *call,
     notify_head(queue, (struct rl_event){.type = RL_EVENT_RANK, .rank = rank});
 }
 
-void wait_queue_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     const enum net_op op = call->request->op;
     struct wait_queue *queue = op == NET_WATCH
                                    ? call->owner /* see wait_queue_new() */

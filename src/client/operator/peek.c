@@ -28,26 +28,6 @@ struct peek {
     unsigned char key_bytes[];
 };
 
-static struct peek *peek_new(struct redlock_client *client, enum net_op op, const void *resource,
-                             size_t bytes) {
-    size_t prefix = client->options.key_prefix_bytes;
-    struct peek *peek = calloc(1, sizeof *peek + prefix + bytes + 1);
-    if (!peek) return NULL;
-    inquiry_init(&peek->inquiry, client, peek->calls, REDLOCK_NODES_MAX, CALL_PEEK_KEY);
-    if (prefix) memcpy(peek->key_bytes, client->key_prefix, prefix);
-    if (bytes) memcpy(peek->key_bytes + prefix, resource, bytes);
-    peek->key = (struct net_bytes){peek->key_bytes, prefix + bytes};
-    peek->request = (struct net_request){
-        .op = op, .keys = &peek->key, .keys_count = 1, .scheme = client->scheme};
-    return peek;
-}
-
-/* `key`: the prefix included. */
-static struct peek *peek_new_whole(struct redlock_client *client, struct net_bytes key) {
-    size_t prefix = client->options.key_prefix_bytes;
-    return peek_new(client, NET_PEEK_VALUE, (const char *)key.data + prefix, key.bytes - prefix);
-}
-
 static void copy_items(struct peek *peek, const struct net_reply *reply) {
     size_t bytes = 0;
     for (size_t i = 0; i < reply->items_count; i++) bytes += reply->items[i].bytes;
@@ -113,7 +93,7 @@ static bool is_decided(const struct peek *peek, unsigned node) {
     return same >= rl_quorum(peek->inquiry.client->nodes);
 }
 
-void peek_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct peek *peek = call->owner;
     struct redlock_view *view = &peek->seen[call->node].view;
     peek->seen[call->node].answered = true;
@@ -130,6 +110,26 @@ void peek_reply(struct net_call *call, const struct net_reply *reply) {
     }
     peek->decided = peek->inquiry.ended && is_decided(peek, call->node);
     inquiry_answered(&peek->inquiry, peek->decided);
+}
+
+static struct peek *peek_new(struct redlock_client *client, enum net_op op, const void *resource,
+                             size_t bytes) {
+    size_t prefix = client->options.key_prefix_bytes;
+    struct peek *peek = calloc(1, sizeof *peek + prefix + bytes + 1);
+    if (!peek) return NULL;
+    inquiry_init(&peek->inquiry, client, peek->calls, REDLOCK_NODES_MAX, on_answer);
+    if (prefix) memcpy(peek->key_bytes, client->key_prefix, prefix);
+    if (bytes) memcpy(peek->key_bytes + prefix, resource, bytes);
+    peek->key = (struct net_bytes){peek->key_bytes, prefix + bytes};
+    peek->request = (struct net_request){
+        .op = op, .keys = &peek->key, .keys_count = 1, .scheme = client->scheme};
+    return peek;
+}
+
+/* `key`: the prefix included. */
+static struct peek *peek_new_whole(struct redlock_client *client, struct net_bytes key) {
+    size_t prefix = client->options.key_prefix_bytes;
+    return peek_new(client, NET_PEEK_VALUE, (const char *)key.data + prefix, key.bytes - prefix);
 }
 
 /* Asks and waits. The mutex is held. */

@@ -66,6 +66,8 @@ static bool post_all(struct question *question, unsigned node, rl_ns until) {
            post(question, node, &question->state, question->states, until);
 }
 
+static net_answered_fn on_answer;
+
 static struct question *question_new(struct quorum_task *task,
                                      const struct rl_membership_actions *actions) {
     static const enum net_op ops[] = {[RL_ASK_READ] = NET_RECORD,
@@ -85,7 +87,7 @@ static struct question *question_new(struct quorum_task *task,
         question->requests[i] = (struct net_request){
             .op = ops[actions->ask], .nonces = question->nonces, .was_kept = actions->kept};
         question->calls[i].owner = question->states[i].owner = question;
-        question->calls[i].tag = question->states[i].tag = CALL_QUORUM;
+        question->calls[i].answered = question->states[i].answered = on_answer;
         if (!(actions->nodes & rl_bit(i))) continue;
         if (actions->ask == RL_ASK_WRITE) {
             question->requests[i] = guard_write_request(node, &question->texts[i]);
@@ -253,7 +255,7 @@ static void take_state(struct question *question, unsigned node, const struct ne
     deliver(question, node, event, answer->verdict);
 }
 
-void task_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct question *question = call->owner;
     struct answer *answer = &question->answers[call->node];
     if (question->what == RL_ASK_WRITE) {

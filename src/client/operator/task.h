@@ -47,7 +47,6 @@ void task_free(struct quorum_task *task); /* stops the task in any state */
 
 /* Call this when nodes were connected, or their records were read. */
 void tasks_check(struct redlock_client *client);
-void task_reply(struct net_call *call, const struct net_reply *reply);
 
 /* task_text.c. The mutex is not held. */
 const char *task_report_text(enum rl_membership_report report);
