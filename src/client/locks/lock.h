@@ -121,7 +121,7 @@ struct redlock_lock {
     bool unranked;
     uint8_t phase; /* enum phase */
     uint8_t keys_count, stripes_count;
-    uint8_t changes; /* notices to report, ored */
+    uint8_t notices; /* enum rl_notice, ored: to report */
     /* Sends that failed at once, by kind; the machine does not have these events yet. */
     rl_mask unsent;
     rl_mask unsent_release;

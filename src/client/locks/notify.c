@@ -29,19 +29,12 @@ void op_finish(struct redlock_lock *lock, struct op *op, int result) {
 }
 
 void lock_notice(struct redlock_lock *lock, unsigned notices) {
-    static const struct {
-        enum rl_notice notice;
-        int change;
-    } map[] = {{RL_NOTICE_RENEWED, REDLOCK_CHANGE_RENEWED},
-               {RL_NOTICE_UNSURE, REDLOCK_CHANGE_UNSURE},
-               {RL_NOTICE_SURE, REDLOCK_CHANGE_SURE},
-               {RL_NOTICE_LOST, REDLOCK_CHANGE_LOST}};
-    if (notices & RL_NOTICE_LOST) lock->client->stats.lost++;
-    if (notices & RL_NOTICE_RENEWED) lock->client->stats.extensions++;
-    if (notices & RL_NOTICE_UNSURE) lock->client->stats.extensions_failed++;
-    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++)
-        if (notices & (unsigned)map[i].notice) lock->changes |= (uint8_t)(1u << map[i].change);
-    if (lock->changes && lock->on_change) report_later(lock);
+    struct redlock_stats *stats = &lock->client->stats;
+    stats->lost += (notices & RL_NOTICE_LOST) != 0;
+    stats->extensions += (notices & RL_NOTICE_RENEWED) != 0;
+    stats->extensions_failed += (notices & RL_NOTICE_UNSURE) != 0;
+    lock->notices |= (uint8_t)notices;
+    if (lock->notices && lock->on_change) report_later(lock);
 }
 
 /* ---- callbacks ---- */
@@ -56,15 +49,20 @@ static struct op take_done(struct op *op) {
 
 /* Runs them in the order of the events, outside the mutex. */
 static void run_callbacks(struct redlock_lock *lock) {
-    static const int order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE, REDLOCK_CHANGE_RENEWED,
-                                REDLOCK_CHANGE_LOST};
-    unsigned changes = lock->changes;
-    lock->changes = 0;
+    static const struct {
+        enum rl_notice notice;
+        int change;
+    } order[] = {{RL_NOTICE_UNSURE, REDLOCK_CHANGE_UNSURE},
+                 {RL_NOTICE_SURE, REDLOCK_CHANGE_SURE},
+                 {RL_NOTICE_RENEWED, REDLOCK_CHANGE_RENEWED},
+                 {RL_NOTICE_LOST, REDLOCK_CHANGE_LOST}};
+    const unsigned notices = lock->notices;
+    lock->notices = 0;
     const struct op ended[2] = {take_done(&lock->extension), take_done(&lock->op)};
     schedule_out(&lock->client->schedule, &lock->notified);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        if ((changes & (1u << order[i])) && lock->on_change && !atomic_load(&lock->freed))
-            lock->on_change(lock->on_change_context, lock, order[i]);
+        if ((notices & (unsigned)order[i].notice) && lock->on_change && !atomic_load(&lock->freed))
+            lock->on_change(lock->on_change_context, lock, order[i].change);
     }
     for (int i = 0; i < 2; i++)
         if (ended[i].done && !atomic_load(&lock->freed))
