@@ -266,7 +266,7 @@ void redlock_client_free(struct redlock_client *client) {
         free_memory(client);
         return;
     }
-    locks_untell(client);
+    locks_drop_callbacks(client);
     client_destroy(client);
 }
 

@@ -148,8 +148,8 @@ static void won(struct redlock_lock *lock) {
 /* ---- answers ---- */
 
 /* Also used for a node that the lock no longer waits for. */
-static void hear(const struct round *round, const struct net_call *call,
-                 const struct net_reply *reply) {
+static void learn(const struct round *round, const struct net_call *call,
+                  const struct net_reply *reply) {
     struct guard *guard = round->lock->client->guard;
     if (round->lock->client->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
@@ -252,7 +252,7 @@ static void answer(struct round *round, const struct net_call *call,
                    const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
     enum net_op op = call->request->op;
-    hear(round, call, reply);
+    learn(round, call, reply);
     if (lock->round != round || lock->phase == PHASE_FREE) return;
     int verdict = believed(lock, call, reply->verdict);
     struct rl_event event = vote_event(lock, call, verdict);

@@ -159,7 +159,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     }
     forget(lock);
     lock_drop_round(lock);
-    schedule_hush(&client->schedule, &lock->notified);
+    schedule_stop_callbacks(&client->schedule, &lock->notified);
     lock_unref(lock);
     client_leave(client);
 }

@@ -76,7 +76,7 @@ void locks_report(struct notified *notified) {
     lock_unref(lock);
 }
 
-void locks_untell(struct redlock_client *client) {
+void locks_drop_callbacks(struct redlock_client *client) {
     for (struct notified *notified; (notified = schedule_next_reported(&client->schedule));)
         lock_unref(lock_of(notified));
 }

@@ -84,7 +84,7 @@ static void remove_sleeper(struct schedule *schedule, struct waiter *waiter) {
     else
         schedule->asleep_last = waiter->at;
     waiter->at = NULL;
-    waiter_get_up(waiter);
+    waiter_free_slot(waiter);
     if (schedule->flush_leader == waiter) schedule->flush_leader = NULL;
 }
 
@@ -186,7 +186,7 @@ static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) 
     waiter->at = schedule->asleep_last;
     *schedule->asleep_last = waiter;
     schedule->asleep_last = &waiter->next;
-    waiter_lie_down(waiter);
+    waiter_take_slot(waiter);
     unlock(schedule);
     bool woken = waiter_sleep(waiter, span);
     if (woken && !waiter->successor) return true;

@@ -119,7 +119,7 @@ bool schedule_report(struct schedule *schedule, struct notified *notified);
 /* removes it from the queue; NULL: none is due */
 struct notified *schedule_next_reported(struct schedule *schedule);
 /* None of its callbacks runs after this, except one that calls this itself. */
-void schedule_hush(struct schedule *schedule, const struct notified *notified);
+void schedule_stop_callbacks(struct schedule *schedule, const struct notified *notified);
 void schedule_out(struct schedule *schedule, struct notified *notified); /* releases the mutex */
 void schedule_in(struct schedule *schedule);
 

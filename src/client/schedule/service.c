@@ -139,7 +139,7 @@ void notify_all(struct schedule *schedule) {
     }
 }
 
-void schedule_hush(struct schedule *schedule, const struct notified *notified) {
+void schedule_stop_callbacks(struct schedule *schedule, const struct notified *notified) {
     while (schedule->notifying == notified &&
            !pthread_equal(schedule->notifying_thread, pthread_self()))
         pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);

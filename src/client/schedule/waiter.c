@@ -103,7 +103,7 @@ static bool woken_while_others_run(struct waiter *waiter) {
     return true;
 }
 
-void waiter_lie_down(struct waiter *waiter) {
+void waiter_take_slot(struct waiter *waiter) {
     struct sleepers *sleepers = &waiter->schedule->sleepers;
     unsigned vacant = ~sleepers->slots;
     waiter->slot = vacant & -vacant; /* the lowest */
@@ -112,7 +112,7 @@ void waiter_lie_down(struct waiter *waiter) {
 }
 
 /* A wake may still reach the next thread with this slot, which then checks its own word. */
-void waiter_get_up(struct waiter *waiter) { waiter->schedule->sleepers.slots &= ~waiter->slot; }
+void waiter_free_slot(struct waiter *waiter) { waiter->schedule->sleepers.slots &= ~waiter->slot; }
 
 bool waiter_sleep(struct waiter *waiter, rl_ns span) {
     unsigned up = UP;
