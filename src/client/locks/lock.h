@@ -22,10 +22,8 @@ struct renewals {
     uint32_t count, room;
     const struct redlock_lock *picked; /* it is this lock's turn */
     unsigned under_way;
-    unsigned window,
-        /* The limit of renewals under way; and the value up to which it grows fast, because a
-         * higher one was once too high. */
-        threshold;
+    unsigned window;        /* the limit of renewals under way */
+    unsigned threshold;     /* it grows fast up to this: a higher value was once too high */
     unsigned won;           /* renewals that succeeded since it last grew */
     rl_ns cut_at;           /* when it was last cut */
     rl_ns busy_since;       /* some renewal waits since then, ... */
@@ -75,8 +73,8 @@ struct round {
     struct net_request acquire, extend, release, peek;
     /* guarded: the classic request; in classic mode `acquire` serves for it */
     struct net_request *repair;
+    /* guarded, by node: raise or confirm; one for each node, because proposals overlap */
     struct net_request *again;
-    /* Guarded, by node: raise or confirm. One for each node, because proposals overlap. */
     uint64_t *nonces; /* guarded, by node: the nonce of its last request */
     /* nodes votes, nodes unlocks, nodes peeks; then `repair`, `again` and `nonces` */
     struct net_call calls[];
@@ -189,9 +187,9 @@ void round_fill_in(struct round *round, struct net_request *request);
 unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the lock */
 
 /* lock_config.c */
-struct lock_config *
-lock_config_of(struct redlock_client *client,
-               const struct redlock_lock_options *options); /* NULL: no memory */
+/* NULL: no memory */
+struct lock_config *lock_config_of(struct redlock_client *client,
+                                   const struct redlock_lock_options *options);
 void lock_config_drop(struct redlock_client *client, struct lock_config *config);
 
 /* notify.c: what a lock reports to its user */
