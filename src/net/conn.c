@@ -119,7 +119,7 @@ void conn_start(struct conn *conn) {
         conn->addresses.each[0].bytes = sizeof(address);
         conn->addresses.count = 1;
         try_address(conn, ENOENT);
-    } else if (resolve_numeric(url->host, url->port, &conn->addresses)) {
+    } else if (lookup_numeric(url->host, url->port, &conn->addresses)) {
         try_address(conn, EHOSTUNREACH);
     } else {
         net->resolving = true;

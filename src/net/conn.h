@@ -9,13 +9,13 @@
 #define RL_NET_CONN_H
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include "core/mix.h"
 #include "net/bag.h"
 #include "net/buffer.h"
 #include "net/net.h"
 #include "net/reader.h"
-#include "net/resolve.h"
 #include "net/setnx.h"
 #include "net/timers.h"
 #include "net/tls.h"
@@ -47,7 +47,15 @@ enum conn_state {
     CONN_READY
 };
 
-enum { HANDSHAKE_STEPS_MAX = 24 };
+enum { HANDSHAKE_STEPS_MAX = 24, ADDRESSES_MAX = 8 };
+
+struct addresses {
+    unsigned count;
+    struct {
+        struct sockaddr_storage at;
+        socklen_t bytes;
+    } each[ADDRESSES_MAX];
+};
 
 struct conn {
     struct node *node;
@@ -123,8 +131,7 @@ struct node {
         };
         struct conn conns[CONNS_PER_NODE];
     };
-    struct resolve_job *job; /* the lookup of the node's addresses (lookup.c); NULL: none ... */
-    rl_ns asked_at;          /* ... is under way; else since when */
+    struct lookup *lookup; /* of the node's addresses (lookup.c); NULL: none is under way */
     struct tracking tracking;
     struct transaction tx;
     struct net_timer keep_timer;   /* when a kept release ends */
@@ -193,6 +200,11 @@ bool conn_has_unanswered_write(const struct conn *conn);
 /* For a connection that is CONN_RESOLVING: starts a lookup, unless one is under way or must wait.
  * False: no thread. */
 bool lookup_begin(struct node *node);
+/* True when the host is an address already. */
+bool lookup_numeric(const char *host, const char *port, struct addresses *addresses);
+/* Never waits. A thread that still runs ends when getaddrinfo(3) does, and uses only memory of its
+ * own. `forked`: in a child, where the thread does not exist. */
+void lookup_drop(struct node *node, bool forked);
 /* gives answers to the connections that wait, and starts lookups that had to wait */
 void lookups_pump(struct net *net);
 /* writes why there is no answer yet */
