@@ -2,50 +2,16 @@
  *
  * Which nodes may vote. "A node counts only if all of this holds: its record is of that quorum and
  * epoch, standing intact, written for this run_id; its member's newest incarnation is this run_id."
- * (docs/guarded.md)
- */
+ * (docs/guarded.md) */
 #include "core/eligibility.h"
 
 #include <assert.h>
 #include <string.h>
 
-const char *rl_eligibility_name(enum rl_eligibility eligibility) {
-    switch (eligibility) {
-    case RL_ELIGIBILITY_UNKNOWN: return "unknown";
-    case RL_ELIGIBILITY_INTACT: return "intact";
-    case RL_ELIGIBILITY_RECOVERING: return "recovering";
-    case RL_ELIGIBILITY_BEHIND: return "behind";
-    case RL_ELIGIBILITY_FOREIGN: return "foreign";
-    case RL_ELIGIBILITY_NO_RECORD: return "no record";
-    case RL_ELIGIBILITY_REFUSED: return "refused";
-    }
-    return "?";
-}
-
-#define BIT(eligibility) (1u << RL_ELIGIBILITY_##eligibility)
-
-/* A node whose record must be read again first becomes UNKNOWN. The direct transitions come from
- * what other records say, or from a record that we wrote. */
-static const unsigned char allowed[] = {
-    [RL_ELIGIBILITY_UNKNOWN] = 0x7f,
-    [RL_ELIGIBILITY_INTACT] =
-        BIT(UNKNOWN) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_ELIGIBILITY_RECOVERING] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_ELIGIBILITY_BEHIND] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_ELIGIBILITY_FOREIGN] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_ELIGIBILITY_NO_RECORD] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED),
-    [RL_ELIGIBILITY_REFUSED] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(NO_RECORD),
-};
-
-/* The only place where an eligibility changes. */
+/* The only place where an eligibility changes. Each may follow each other: a record that another
+ * client, or we, wrote can show any of them. */
 static bool move(struct rl_guard_node *node, enum rl_eligibility to) {
     if (node->eligibility == to) return false;
-    assert(allowed[node->eligibility] & (1u << to));
     if (to == RL_ELIGIBILITY_INTACT) {
         assert(node->up && node->stated && node->read && node->has_record && !node->unfit &&
                !node->distrusted);
@@ -176,19 +142,17 @@ static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quo
     return best;
 }
 
-/* The record is of the newest epoch, has its list, and is a member's. Another node may allow a
- * longer TTL than the members wait. */
-static bool ttl_max_counts(const struct rl_guard *guard, const struct rl_record *from) {
-    return from->epoch == guard->quorum.epoch && same_members(from, &guard->quorum) &&
-           rl_record_member(&guard->quorum, from->node_id);
-}
-
 /* "the largest ttl_max of the intact nodes counts", of those that are members now. For each member,
  * the newest incarnation in any record counts. */
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
     /* incarnations from before the last init have a numbering of their own */
     if (from->epoch < guard->quorum.begun) return;
-    if (ttl_max_counts(guard, from) && from->ttl_max_ms > guard->quorum.ttl_max_ms)
+    /* The record is of the newest epoch, has its list, and is a member's. Another node may allow a
+     * longer TTL than the members wait. */
+    bool ttl_max_counts = from->epoch == guard->quorum.epoch &&
+                          same_members(from, &guard->quorum) &&
+                          rl_record_member(&guard->quorum, from->node_id);
+    if (ttl_max_counts && from->ttl_max_ms > guard->quorum.ttl_max_ms)
         guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
         struct rl_member *member = &guard->quorum.members[i];
@@ -372,20 +336,8 @@ rl_mask rl_guard_foreign(const struct rl_guard *guard) {
 /* Votes are collected over some time. A vote from a superseded incarnation or an earlier epoch must
  * not be counted together with one given under newer knowledge. */
 rl_mask rl_guard_voided(const struct rl_guard *guard) {
-    rl_mask mask = 0;
-    for (unsigned i = 0; i < guard->nodes; i++)
-        if (guard->node[i].eligibility != RL_ELIGIBILITY_INTACT &&
-            guard->node[i].eligibility != RL_ELIGIBILITY_UNKNOWN)
-            mask |= rl_bit(i);
-    return mask;
-}
-
-static bool is_settled(const struct rl_guard *guard) {
-    unsigned count = 0;
-    for (unsigned i = 0; i < guard->nodes; i++)
-        count +=
-            guard->node[i].eligibility == RL_ELIGIBILITY_INTACT && guard->node[i].record.settled;
-    return count >= guard->votes_needed;
+    rl_mask unknown = with_eligibility(guard, RL_ELIGIBILITY_UNKNOWN);
+    return rl_all(guard->nodes) & (rl_mask) ~(rl_guard_intact(guard) | unknown);
 }
 
 bool eligibility_judge(struct rl_guard *guard) {
@@ -400,12 +352,14 @@ bool eligibility_judge(struct rl_guard *guard) {
     bool changed = votes_needed != guard->votes_needed || id != guard->quorum.quorum_id ||
                    epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms ||
                    decided != guard->decided || other != guard->other_quorum;
+    unsigned settled = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
         if (move(node, of_node(guard, node))) changed = true;
         if (node->eligibility == RL_ELIGIBILITY_INTACT) node->was_incarnation = true;
+        settled += node->eligibility == RL_ELIGIBILITY_INTACT && node->record.settled;
     }
-    guard->settled = is_settled(guard);
+    guard->settled = settled >= guard->votes_needed;
     assert(guard->votes_needed >= 1);
     return changed;
 }
