@@ -317,6 +317,10 @@ struct rl_lease {
     struct rl_tally round;
     rl_ns round_t1, round_ttl;
     rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
+    /* Guarded: the members, of the listed nodes, and their quorum, when a majority last proved the
+     * lease. No members: nothing proves it now. */
+    rl_mask proven_members;
+    uint8_t proven_quorum;
     struct rl_tally unlocking;
     rl_ns unlocking_since;
 };

@@ -243,9 +243,10 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
 rl_mask rl_guard_intact(const struct rl_guard *guard);
 /* Nodes that may vote; none before the quorum is decided. */
 rl_mask rl_guard_voters(const struct rl_guard *guard);
-/* Nodes that are known not to be eligible: neither intact nor unknown. */
+/* Nodes that are known not to be eligible: neither intact nor unknown, or not a member. */
 rl_mask rl_guard_voided(const struct rl_guard *guard);
-rl_mask rl_guard_foreign(const struct rl_guard *guard); /* of these: superseded, or not a member */
+/* Of these: superseded, or not a member of the newest list, also while the node cannot be read. */
+rl_mask rl_guard_foreign(const struct rl_guard *guard);
 /* The time until this recovering node may be installed, as far as we know. -1: it is not
  * recovering, or the time is unknown. */
 rl_ns rl_guard_left(const struct rl_guard *guard, unsigned node, rl_ns now);

@@ -223,6 +223,8 @@ void handshake_reply(struct conn *conn);
 
 /* transaction.c */
 void transaction_add(struct node *node, struct net_call *call);
+/* The first of them may be sent: the requests before it are answered. */
+bool transaction_is_due(const struct node *node);
 void transaction_pump(struct node *node);
 void transaction_reply(struct node *node);
 void transaction_lost(struct node *node, int verdict);

@@ -335,11 +335,10 @@ void net_process(struct net *net, const struct net_batch *batch) {
 /* Calls no handler: net_process() opens a connection for transactions, and closes a broken one. */
 void net_flush(struct net *net) {
     for (struct node *node = net->node, *end = node + net->nodes; node < end; node++) {
-        if (node->tx.calls.head && node->tx.stage == TX_IDLE) {
+        if (transaction_is_due(node)) {
             if (node->aux.state == CONN_READY) {
                 transaction_pump(node);
-            } else if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0 &&
-                       node->main.state == CONN_READY) {
+            } else if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) {
                 net->pending = true;
                 net_kick(net);
             }

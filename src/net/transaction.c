@@ -363,11 +363,15 @@ void transaction_reply(struct node *node) {
 
 /* ---- the queue ---- */
 
+bool transaction_is_due(const struct node *node) {
+    const struct net_call *first = node->tx.calls.head;
+    return first && node->tx.stage == TX_IDLE && node->main.state == CONN_READY &&
+           first->order <= node->answered;
+}
+
 void transaction_pump(struct node *node) {
     struct net_call *first = node->tx.calls.head;
-    if (!first || node->tx.stage != TX_IDLE || node->main.state != CONN_READY ||
-        first->order > node->answered)
-        return;
+    if (!transaction_is_due(node)) return;
     if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;
     policy_start_again(first, net_now(node->net));
