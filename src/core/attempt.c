@@ -27,28 +27,24 @@ static const unsigned char allowed[] = {
     [RL_ATTEMPT_LOST] = 0,
 };
 
-static void check_won(const struct rl_attempt *attempt, rl_ns now) {
-    const struct rl_terms *terms = attempt->terms;
-    assert(rl_count(attempt->tally.granted) >= attempt->tally.quorum);
-    assert(attempt->validity_end > now);
-    if (terms->guarded) assert(attempt->fence >= 1 && attempt->fence <= RL_FENCE_MAX);
-    if (terms->confirm)
-        assert(attempt->state == RL_ATTEMPT_CONFIRMING && rl_tally_won(&attempt->confirming));
-    (void)now;
-    (void)terms;
-}
-
 /* The only place where the state changes. */
 static void move(struct rl_attempt *attempt, enum rl_attempt_state to, rl_ns now) {
+    const struct rl_terms *terms = attempt->terms;
     assert(allowed[attempt->state] & 1 << to);
-    (void)allowed;
+    (void)allowed, (void)terms, (void)now;
     switch (to) {
     case RL_ATTEMPT_CONFIRMING:
-        assert(attempt->terms->confirm && rl_tally_won(&attempt->tally));
+        assert(terms->confirm && rl_tally_won(&attempt->tally));
         /* only a voter can confirm */
         assert((attempt->confirming.asked & ~attempt->tally.granted) == 0);
         break;
-    case RL_ATTEMPT_WON: check_won(attempt, now); break;
+    case RL_ATTEMPT_WON:
+        assert(rl_count(attempt->tally.granted) >= attempt->tally.quorum);
+        assert(attempt->validity_end > now);
+        if (terms->guarded) assert(attempt->fence >= 1 && attempt->fence <= RL_FENCE_MAX);
+        if (terms->confirm)
+            assert(attempt->state == RL_ATTEMPT_CONFIRMING && rl_tally_won(&attempt->confirming));
+        break;
     case RL_ATTEMPT_LOST:
         assert(attempt->outcome != RL_OUTCOME_NONE && attempt->outcome != RL_OUTCOME_OK);
         break;
@@ -73,13 +69,6 @@ static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now,
      * lock)": a lost answer may hide a key that was set. */
     actions->release = attempt->tally.asked;
     actions->outcome = outcome;
-}
-
-/* "If the client failed to acquire the lock for some reason": does another client hold it, or is
- * that unknown? */
-static enum rl_outcome why_hopeless(const struct rl_tally *tally) {
-    unsigned could_vote = tally->nodes - rl_count(tally->failed);
-    return could_vote < tally->quorum ? RL_OUTCOME_NO_QUORUM : RL_OUTCOME_HELD;
 }
 
 /* ---- winning ------------------------------------------------------------------------------ */
@@ -192,10 +181,13 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
     /* The quorum grew by a member during the attempt, and a vote may be from before or after that.
      * So a majority of both is needed. */
     if (attempt->terms->quorum > tally->quorum) tally->quorum = attempt->terms->quorum;
+    /* "If the client failed to acquire the lock for some reason": does another client hold it, or
+     * is that unknown? */
+    bool enough_could_vote = tally->nodes - rl_count(tally->failed) >= tally->quorum;
     if (rl_tally_won(tally))
         majority(attempt, now, actions);
     else if (rl_tally_hopeless(tally))
-        lose(attempt, why_hopeless(tally), now, actions);
+        lose(attempt, enough_could_vote ? RL_OUTCOME_HELD : RL_OUTCOME_NO_QUORUM, now, actions);
     else if (attempt->state == RL_ATTEMPT_VOTING && attempt->terms->guarded && !late)
         raise_fences(attempt, event, now, actions);
 }

@@ -40,15 +40,15 @@ static bool says_intact(const struct rl_guard_node *node) {
 }
 
 /* Where no node is intact, a record that cannot vote still defines the quorum. */
-static bool is_source(const struct rl_guard_node *node, bool intact_only) {
-    return intact_only ? says_intact(node) : readable(node);
+static bool is_source(const struct rl_guard_node *node, uint64_t quorum_id, bool intact_only) {
+    return (intact_only ? says_intact(node) : readable(node)) &&
+           node->record.quorum_id == quorum_id;
 }
 
 static unsigned count_of(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        count +=
-            is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == quorum_id;
+        count += is_source(&guard->node[i], quorum_id, intact_only);
     return count;
 }
 
@@ -113,7 +113,7 @@ static unsigned carriers(const struct rl_guard *guard, const struct rl_record *r
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *other = &guard->node[i].record;
-        count += is_source(&guard->node[i], intact_only) && other->quorum_id == record->quorum_id &&
+        count += is_source(&guard->node[i], record->quorum_id, intact_only) &&
                  other->epoch == record->epoch && same_members(other, record);
     }
     return count;
@@ -136,8 +136,9 @@ static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quo
     const struct rl_record *best = NULL;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *node = &guard->node[i];
-        if (!is_source(node, intact_only) || node->record.quorum_id != quorum_id) continue;
-        if (is_newer(guard, &node->record, best, intact_only)) best = &node->record;
+        if (is_source(node, quorum_id, intact_only) &&
+            is_newer(guard, &node->record, best, intact_only))
+            best = &node->record;
     }
     return best;
 }
@@ -175,8 +176,7 @@ static void learn_quorum(struct rl_guard *guard) {
     guard->decided = is_decided(guard);
     guard->votes_needed = rl_quorum(guard->quorum.members_count);
     for (unsigned i = 0; i < guard->nodes; i++)
-        if (is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == id)
-            merge(guard, &guard->node[i].record);
+        if (is_source(&guard->node[i], id, intact_only)) merge(guard, &guard->node[i].record);
 }
 
 /* ---- which member a node is ------------------------------------------------------------------ */

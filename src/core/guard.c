@@ -118,8 +118,6 @@ static void went_down(struct rl_guard *guard, unsigned index) {
     if (guard->installing == (int)index) stop_installing(guard);
 }
 
-static void trust(struct rl_guard_node *node) { node->suspect = node->distrusted = false; }
-
 /* A change found here is a change of data: another record, or a recovery that must start again. */
 static void state_came(struct rl_guard *guard, struct rl_guard_node *node,
                        const struct rl_guard_event *event, rl_ns now) {
@@ -153,7 +151,8 @@ static void record_came(struct rl_guard_node *node, const struct rl_record *reco
     if (!record) return;
     node->record = *record;
     /* Another client suspected the node too and was faster. The wait that it started is enough. */
-    if (record->eligibility == RL_RECORD_RECOVERING && eligibility_fits(node)) trust(node);
+    if (record->eligibility == RL_RECORD_RECOVERING && eligibility_fits(node))
+        node->suspect = node->distrusted = false;
 }
 
 static void written(struct rl_guard *guard, unsigned index, bool done) {
@@ -171,7 +170,7 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     node->read = node->has_record = true;
     node->unreadable = false;
     /* else it was sent before the suspicion */
-    if (node->record.eligibility == RL_RECORD_RECOVERING) trust(node);
+    if (node->record.eligibility == RL_RECORD_RECOVERING) node->suspect = node->distrusted = false;
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
