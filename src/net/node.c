@@ -29,17 +29,6 @@ static bool is_twice_listed(struct conn *conn) {
     return false;
 }
 
-static void log_silence(struct conn *conn) {
-    struct node *node = conn->node;
-    bool silent = node->net->guarded && !conn->announces;
-    if (silent && !node->logged_silence)
-        net_log(node->net, REDLOCK_LOG_WARNING,
-                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello "
-                "+client|tracking",
-                node->url.text, conn->refusal);
-    node->logged_silence = silent;
-}
-
 void node_up(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
@@ -57,7 +46,13 @@ void node_up(struct conn *conn) {
     net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text,
             node->version[0] ? node->version : "unknown",
             node->uses_transactions ? ", scripting refused: using transactions" : "");
-    log_silence(conn);
+    bool silent = net->guarded && !conn->announces;
+    if (silent && !node->logged_silence)
+        net_log(net, REDLOCK_LOG_WARNING,
+                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello "
+                "+client|tracking",
+                node->url.text, conn->refusal);
+    node->logged_silence = silent;
     node_send_kept(node);
 }
 

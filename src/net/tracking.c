@@ -27,14 +27,16 @@
 
 /* ---- when a caller waits ---- */
 
-static struct call_queue take_calls(struct node *node) {
+/* Returns the notifier's calls, which are lost. */
+static struct call_queue forget(struct node *node) {
     struct call_queue calls = node->notifier.calls;
     node->notifier.calls = (struct call_queue){.head = NULL};
     conn_stop_counting(&node->notifier);
+    node->tracking.id = node->tracking.reported = 0;
     return calls;
 }
 
-static void close_watch(struct node *node) {
+static void close_notifier(struct node *node) {
     timers_set(&node->net->timers, &node->notifier.retry, RL_NEVER);
     if (node->notifier.state != CONN_DOWN) conn_close(&node->notifier, false);
 }
@@ -44,9 +46,8 @@ static void unwatch_fired(struct net_timer *timer) {
     if (!policy_track_end(&net->policy)) return;
     for (unsigned i = 0; i < net->nodes && !net->policy.caller_waits; i++) {
         struct node *node = &net->node[i];
-        struct call_queue lost = take_calls(node);
-        close_watch(node);
-        node->tracking.id = node->tracking.reported = 0;
+        struct call_queue lost = forget(node);
+        close_notifier(node);
         node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED); /* whose owner may wait again */
     }
 }
@@ -182,22 +183,17 @@ void tracking_lost(struct node *node, const char *text) {
     notify_any(node);
 }
 
-static struct call_queue is_down(struct node *node, bool *was_live) {
-    *was_live = policy_tracking_lost(&node->net->policy, node->index);
-    node->tracking.id = node->tracking.reported = 0;
-    return take_calls(node);
-}
-
 void tracking_down(struct node *node, const char *text) {
-    bool was_live;
-    struct call_queue lost = is_down(node, &was_live);
+    bool was_live = policy_tracking_lost(&node->net->policy, node->index);
+    struct call_queue lost = forget(node);
     node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED);
     if (was_live) tracking_lost(node, text);
 }
 
 struct call_queue tracking_main_down(struct node *node, bool *was_live) {
-    close_watch(node);
-    return is_down(node, was_live);
+    close_notifier(node);
+    *was_live = policy_tracking_lost(&node->net->policy, node->index);
+    return forget(node);
 }
 
 /* ---- notifications ---- */
