@@ -73,21 +73,6 @@ static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now,
 
 /* ---- winning ------------------------------------------------------------------------------ */
 
-/* Between a vote and the end of the count, time may pass that no clock of ours shows. If a majority
- * of the voters then reports that key and fence are still there, no client with a higher fence was
- * before us. */
-static void ask_to_confirm(struct rl_attempt *attempt, rl_ns now, struct rl_actions *actions) {
-    if (now >= deadline_of(attempt)) {
-        lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
-        return;
-    }
-    rl_tally_open(&attempt->confirming, attempt->terms->nodes, attempt->tally.quorum,
-                  attempt->tally.granted);
-    move(attempt, RL_ATTEMPT_CONFIRMING, now);
-    actions->confirm = attempt->confirming.asked;
-    actions->fence = attempt->fence;
-}
-
 /* "If and only if the client was able to acquire the lock in the majority of the instances, and the
  * total time elapsed to acquire the lock is less than lock validity time, the lock is considered to
  * be acquired." */
@@ -102,7 +87,18 @@ static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *a
         return;
     }
     if (terms->confirm && attempt->state == RL_ATTEMPT_VOTING) {
-        ask_to_confirm(attempt, now, actions);
+        /* Between a vote and the end of the count, time may pass that no clock of ours shows. If a
+         * majority of the voters then reports that key and fence are still there, no client with a
+         * higher fence was before us. */
+        if (now >= deadline_of(attempt)) {
+            lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
+            return;
+        }
+        rl_tally_open(&attempt->confirming, terms->nodes, attempt->tally.quorum,
+                      attempt->tally.granted);
+        move(attempt, RL_ATTEMPT_CONFIRMING, now);
+        actions->confirm = attempt->confirming.asked;
+        actions->fence = attempt->fence;
         return;
     }
     attempt->validity_end = validity_end;
