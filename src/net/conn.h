@@ -29,11 +29,6 @@
 
 struct node;
 
-/* A key as a number, for a bag. */
-static inline uint64_t key_hash(struct net_bytes key) {
-    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes);
-}
-
 /* Distinguishes epoll's items. The first three are connections, in the order of node->conns. */
 enum conn_kind { CONN_MAIN = 0, CONN_AUX, CONN_NOTIFIER, CONN_KICK, CONN_TIMER, CONN_SLEEPER };
 enum { CONNS_PER_NODE = 3 };
@@ -83,11 +78,11 @@ struct conn {
     char refusal[80];       /* why the server does not announce */
     char run_id[41];
     char quorum[17];
-    struct call_queue calls; /* expected replies, in order; for aux: in the node's transaction */
+    struct call_queue calls; /* in order of the replies; of aux: transactions, the rest waits */
     unsigned replies;        /* of the first call, until now */
     struct net_reply answer; /* of the first call, until now */
     struct net_state state_reported; /* the answer's */
-    /* Owners of the calls; for a CONN_NOTIFIER: hashes of their keys. See conn_counts(). */
+    /* Owners of the calls; except on CONN_MAIN: hashes of their keys. See conn_counts(). */
     struct bag counted;
     /* counting ends after this call; NULL: nothing is counted */
     const struct net_call *counted_until;
@@ -99,11 +94,7 @@ enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_UNWATCH 
 
 /* See transaction.c. */
 struct transaction {
-    struct call_queue calls; /* the first call is under way unless IDLE */
-    unsigned waiting;        /* calls in that queue */
-    /* Hashes of the keys of all these calls; empty while few wait, or memory is short. */
-    struct bag keys;
-    enum transaction_stage stage;
+    enum transaction_stage stage; /* of the first of aux.calls */
     unsigned replies, awaited, tries;
     struct net_reply answer;
     int failure; /* the first error among the replies */
@@ -243,8 +234,6 @@ static inline struct policy_node *policy_of(const struct node *node) {
 void node_init(struct node *node, struct net *net, unsigned index);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
-/* the call whose answer is awaited on this connection */
-const struct net_call *conn_oldest(const struct conn *conn);
 
 /* send.c: calls to be sent, and their answers */
 void node_expire_kept(struct node *node);
@@ -254,6 +243,11 @@ void call_reply(struct conn *conn);
 /* Counts the calls in `counted`, from now until the calls that are there now are answered. False:
  * no memory. */
 bool conn_counts(struct conn *conn);
+/* while `counted_until` is set: a call has come, or has gone */
+void conn_count_call(struct conn *conn, const struct net_call *call);
+void conn_uncount_call(struct conn *conn, const struct net_call *call);
+/* Not on CONN_MAIN. An unanswered call has this key, or one with the same hash. */
+bool conn_has_key(struct conn *conn, struct net_bytes key);
 void conn_stop_counting(struct conn *conn); /* also when its calls are lost */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
 void call_failed(struct net *net, struct net_call *call, int verdict);

@@ -150,7 +150,6 @@ void net_close(struct net *net, bool forked) {
         lookup_drop(node, forked);
         if (!forked) close_node(net, node);
         for (int kind = 0; kind < CONNS_PER_NODE; kind++) conn_free(&node->conns[kind], forked);
-        bag_clear(&node->tx.keys);
     }
     free_net(net);
 }

@@ -8,10 +8,6 @@
 #include "net/conn.h"
 #include "net/verdict.h"
 
-const struct net_call *conn_oldest(const struct conn *conn) {
-    return conn->kind == CONN_AUX ? conn->node->tx.calls.head : conn->calls.head;
-}
-
 static bool is_twice_listed(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
@@ -113,7 +109,7 @@ void node_init(struct node *node, struct net *net, unsigned index) {
     node->net = net;
     node->index = index;
     policy_of(node)->calls = &node->main.calls;
-    policy_of(node)->turn = &node->tx.calls;
+    policy_of(node)->turn = &node->aux.calls;
     node->memory_timer.fire = memory_fired;
     node->keep_timer.fire = keep_fired;
     for (int kind = 0; kind < CONNS_PER_NODE; kind++)

@@ -98,7 +98,7 @@ static void keep(struct node *node, struct net_call *call) {
 
 static bool goes_by_transaction(struct node *node, const struct net_request *request) {
     if (node->uses_transactions && command_needs_script(request)) return true;
-    return node->tx.calls.head && transaction_conflicts(node, request);
+    return node->aux.calls.head && transaction_conflicts(node, request);
 }
 
 /* Questions about all calls on a connection (does an owner have another call, is a key being read?)
@@ -110,15 +110,23 @@ static bool goes_by_transaction(struct node *node, const struct net_request *req
 
 static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
 
+static uint64_t key_hash(struct net_bytes key) {
+    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes);
+}
+
 /* `count` is bag_add() or bag_remove(). */
-SELDOM static void each_number(struct conn *conn, const struct net_call *call,
-                               void (*count)(struct bag *bag, uint64_t number)) {
-    if (conn->kind != CONN_NOTIFIER) count(&conn->counted, owner_of(call));
-    for (size_t i = 0; conn->kind == CONN_NOTIFIER && i < call->request->keys_count; i++)
+static void each_number(struct conn *conn, const struct net_call *call,
+                        void (*count)(struct bag *bag, uint64_t number)) {
+    if (conn->kind == CONN_MAIN) count(&conn->counted, owner_of(call));
+    for (size_t i = 0; conn->kind != CONN_MAIN && i < call->request->keys_count; i++)
         count(&conn->counted, key_hash(call->request->keys[i]));
 }
 
-SELDOM static void uncount_call(struct conn *conn, const struct net_call *call) {
+SELDOM void conn_count_call(struct conn *conn, const struct net_call *call) {
+    each_number(conn, call, bag_add);
+}
+
+SELDOM void conn_uncount_call(struct conn *conn, const struct net_call *call) {
     each_number(conn, call, bag_remove);
     if (conn->counted_until == call) conn_stop_counting(conn);
 }
@@ -137,6 +145,26 @@ bool conn_counts(struct conn *conn) {
     return bag_is_whole(&conn->counted);
 }
 
+/* Only where many calls wait their keys are counted. Of the first call, `replies` shows which keys
+ * have their answer already (two replies each; on CONN_AUX none). */
+bool conn_has_key(struct conn *conn, struct net_bytes key) {
+    enum { MANY = 16 };
+    const size_t answered = conn->replies / 2;
+    unsigned calls = 0;
+    for (const struct net_call *call = conn->calls.head; call; call = call->next) {
+        const struct net_request *request = call->request;
+        if (++calls == MANY && conn_counts(conn)) {
+            uint32_t times = bag_times(&conn->counted, key_hash(key));
+            for (size_t i = 0; i < answered; i++)
+                times -= bytes_equal(conn->calls.head->request->keys[i], key);
+            return times > 0;
+        }
+        for (size_t i = calls == 1 ? answered : 0; i < request->keys_count; i++)
+            if (bytes_equal(request->keys[i], key)) return true;
+    }
+    return false;
+}
+
 static bool owner_has_another(struct conn *conn, const struct net_call *call) {
     if (conn_counts(conn)) return bag_times(&conn->counted, owner_of(call)) > 0;
     for (const struct net_call *later = conn->calls.head; later; later = later->next)
@@ -149,7 +177,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     if (command_is_plain(call->request)) state |= CALL_PLAIN;
     if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
-    if (conn->counted_until) each_number(conn, call, bag_add);
+    if (conn->counted_until) conn_count_call(conn, call);
     policy_asked(&node->net->policy, &conn->calls, call);
     if (conn->kind == CONN_MAIN) node->sent++;
     if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
@@ -234,7 +262,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 
 static inline struct net_call *take_first(struct conn *conn) {
     struct net_call *call = policy_answered(&conn->node->net->policy, &conn->calls);
-    if (conn->counted_until) uncount_call(conn, call);
+    if (conn->counted_until) conn_uncount_call(conn, call);
     if (conn->kind == CONN_MAIN) conn->node->answered++;
     conn->replies = 0;
     return call;

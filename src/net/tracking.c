@@ -208,37 +208,18 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
            rank);
 }
 
-/* Two keys with one hash only cost a hint. */
-static bool is_counted(const struct conn *conn, struct net_bytes key) {
-    const struct net_call *first = conn->calls.head;
-    uint32_t times = bag_times(&conn->counted, key_hash(key)), answered = 0;
-    for (size_t i = 0; i < conn->replies / 2; i++)
-        if (bytes_equal(first->request->keys[i], key)) answered++;
-    return times > answered;
-}
-
-/* Where the connection that asks is also notified, everything comes in order. A notification before
- * the answer to a read is about the time before the read, and the answer is newer. Mostly it is
- * about our own last request on the main connection. */
-static bool is_being_asked(struct conn *conn, struct net_bytes key) {
-    enum { FEW = 16 };
-    size_t answered = conn->replies / 2; /* of the first call */
-    unsigned watches = 0;
-    for (const struct net_call *call = conn->calls.head; call; call = call->next, answered = 0) {
-        if (++watches == FEW && conn_counts(conn)) return is_counted(conn, key);
-        for (size_t i = answered; i < call->request->keys_count; i++)
-            if (bytes_equal(call->request->keys[i], key)) return true;
-    }
-    return false;
-}
-
-/* They begin at this slot; nil: all keys are gone. */
+/* They begin at this slot; nil: all keys are gone.
+ *
+ * A key that is just being read is left out. Where the connection that asks is also notified,
+ * everything comes in order. A notification before the answer to a read is about the time before
+ * the read, and the answer is newer. Mostly it is about our own last request on the main
+ * connection. */
 static void take_keys(struct conn *conn, size_t at) {
     const struct reader *reader = &conn->reader;
     uint32_t generation = conn->generation;
     if (reader->slots[at].type != REPLY_ARRAY) notify_any(conn->node);
     for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++)
-        if (reader->slots[i].type == REPLY_STRING && !is_being_asked(conn, reader->bytes[i]))
+        if (reader->slots[i].type == REPLY_STRING && !conn_has_key(conn, reader->bytes[i]))
             notify(conn->node->net, conn->node->index, reader->bytes[i], -1);
 }
 

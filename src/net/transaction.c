@@ -26,64 +26,29 @@
 
 enum { TX_TRIES = 3 };
 
-static bool share_a_key(const struct net_request *a, const struct net_request *b) {
-    for (size_t i = 0; i < a->keys_count; i++)
-        for (size_t j = 0; j < b->keys_count; j++)
-            if (bytes_equal(a->keys[i], b->keys[j])) return true;
-    return false;
-}
-
-/* Where many wait, a request is not compared with each of them; hashes of their keys are kept. Two
- * keys with one hash only make a request wait without need. */
-enum { FEW_WAITING = 16 };
-
-static void note_keys(struct transaction *tx, const struct net_request *request) {
-    for (size_t i = 0; i < request->keys_count; i++) bag_add(&tx->keys, key_hash(request->keys[i]));
-}
-
-static bool keeps_hashes(const struct transaction *tx) { return tx->keys.slots_count > 0; }
-
-static void push(struct transaction *tx, struct net_call *call) {
-    calls_await(&tx->calls, call);
-    tx->waiting++;
-    if (keeps_hashes(tx)) note_keys(tx, call->request);
-}
-
-static struct net_call *pop(struct transaction *tx) {
-    struct net_call *call = calls_pop(&tx->calls);
-    const struct net_request *request = call->request;
-    for (size_t i = 0; i < request->keys_count && keeps_hashes(tx); i++)
-        bag_remove(&tx->keys, key_hash(request->keys[i]));
-    if (--tx->waiting == 0) bag_clear(&tx->keys);
-    return call;
+static void push(struct node *node, struct net_call *call) {
+    calls_await(&node->aux.calls, call);
+    if (node->aux.counted_until) conn_count_call(&node->aux, call);
 }
 
 bool transaction_conflicts(struct node *node, const struct net_request *request) {
-    struct transaction *tx = &node->tx;
     if (request->op == NET_SCAN) return false;
-    if (tx->waiting > FEW_WAITING && !keeps_hashes(tx) && bag_is_whole(&tx->keys))
-        for (const struct net_call *call = tx->calls.head; call; call = call->next)
-            note_keys(tx, call->request);
-    if (keeps_hashes(tx) && bag_is_whole(&tx->keys)) {
-        for (size_t i = 0; i < request->keys_count; i++)
-            if (bag_times(&tx->keys, key_hash(request->keys[i])) > 0) return true;
-        return false;
-    }
-    for (const struct net_call *call = tx->calls.head; call; call = call->next)
-        if (share_a_key(call->request, request)) return true;
+    for (size_t i = 0; i < request->keys_count; i++)
+        if (conn_has_key(&node->aux, request->keys[i])) return true;
     return false;
 }
 
 void transaction_add(struct node *node, struct net_call *call) {
     call->order = node->sent;
-    push(&node->tx, call);
+    push(node, call);
     policy_awaits(&node->net->policy, call->due);
     conn_arm_deadline(&node->aux);
 }
 
 struct call_queue transaction_take_all(struct node *node) {
-    struct call_queue all = node->tx.calls;
-    bag_clear(&node->tx.keys);
+    struct call_queue all = node->aux.calls;
+    node->aux.calls = (struct call_queue){.head = NULL};
+    conn_stop_counting(&node->aux);
     memset(&node->tx, 0, sizeof(node->tx));
     policy_changed(&node->net->policy);
     return all;
@@ -96,7 +61,7 @@ void transaction_lost(struct node *node, int verdict) {
     rl_ns now = net_now(node->net);
     while ((call = calls_pop(&all))) {
         if (policy_keeps(call, now))
-            push(&node->tx, call);
+            push(node, call);
         else
             calls_push(&over, call);
     }
@@ -155,7 +120,7 @@ static void begin_check(struct node *node) {
     tx->ours = tx->foreign = tx->changed = 0;
     memset(tx->mine, 0, sizeof(tx->mine));
     memset(&tx->setnx, 0, sizeof(tx->setnx));
-    if (!send_check(node, tx->calls.head->request)) no_memory(node);
+    if (!send_check(node, node->aux.calls.head->request)) no_memory(node);
 }
 
 static bool must_change(const struct transaction *tx, const struct net_request *request, size_t i) {
@@ -192,7 +157,8 @@ static bool send_changes(struct node *node, const struct net_request *request) {
 
 static void finish(struct node *node, const struct net_reply *reply) {
     struct net_reply answer = *reply;
-    struct net_call *call = pop(&node->tx);
+    struct net_call *call = calls_pop(&node->aux.calls);
+    if (node->aux.counted_until) conn_uncount_call(&node->aux, call);
     policy_taken(&node->net->policy, node->index);
     enter(node, TX_IDLE);
     node->tx.tries = 0;
@@ -239,7 +205,7 @@ static int judge(const struct transaction *tx, const struct net_request *request
 }
 
 static void decide(struct node *node) {
-    const struct net_request *request = node->tx.calls.head->request;
+    const struct net_request *request = node->aux.calls.head->request;
     bool change = false;
     int verdict = request->scheme ? setnx_judge(request, &node->tx.setnx, node->tx.failure, &change)
                                   : judge(&node->tx, request, &change);
@@ -257,7 +223,8 @@ static void decide(struct node *node) {
 }
 
 /* WATCH, then PTTL and GETRANGE of each key. False: not a reply to it. */
-static bool take_key_check(struct transaction *tx, const struct reader *reader, unsigned nth) {
+static bool take_key_check(struct transaction *tx, const struct net_request *request,
+                           const struct reader *reader, unsigned nth) {
     const struct reply_slot *slot = &reader->slots[0];
     bool error = reader_is_error(reader);
     if (nth == 0) return error || reader_is_status(reader, 0, "OK");
@@ -269,8 +236,7 @@ static bool take_key_check(struct transaction *tx, const struct reader *reader, 
     /* An error of GETRANGE means a key that is not a string. For a release or an extension it is
      * another client's; for an acquisition it merely exists. */
     bool there = tx->left_ms[key] != -2;
-    tx->mine[key] =
-        there && !error && bytes_equal(reader->bytes[0], tx->calls.head->request->token);
+    tx->mine[key] = there && !error && bytes_equal(reader->bytes[0], request->token);
     if (tx->mine[key]) tx->ours++;
     if (there && !tx->mine[key]) tx->foreign++;
     return error || slot->type == REPLY_STRING;
@@ -279,12 +245,12 @@ static bool take_key_check(struct transaction *tx, const struct reader *reader, 
 static bool take_check(struct node *node) {
     struct transaction *tx = &node->tx;
     const struct reader *reader = &node->aux.reader;
-    const struct net_request *request = tx->calls.head->request;
+    const struct net_request *request = node->aux.calls.head->request;
     unsigned nth = tx->replies++;
     bool error = reader_is_error(reader), right = true;
     if (error) note_error(node);
     if (!request->scheme)
-        right = take_key_check(tx, reader, nth);
+        right = take_key_check(tx, request, reader, nth);
     else if (!error)
         right = setnx_take_check(request, nth, reader, &tx->setnx);
     if (right && tx->replies == tx->awaited) decide(node);
@@ -293,7 +259,7 @@ static bool take_check(struct node *node) {
 
 static void conclude(struct node *node, unsigned changes) {
     struct transaction *tx = &node->tx;
-    const struct net_request *request = tx->calls.head->request;
+    const struct net_request *request = node->aux.calls.head->request;
     int verdict = tx->failure;
     if (verdict != REDLOCK_VERDICT_NONE) {
         finish_with(node, verdict);
@@ -350,7 +316,7 @@ void transaction_reply(struct node *node) {
     switch (tx->stage) {
     case TX_IDLE: break;
     case TX_PLAIN:
-        right = command_answer(tx->calls.head->request, tx->replies++, &node->aux.reader,
+        right = command_answer(node->aux.calls.head->request, tx->replies++, &node->aux.reader,
                                (struct answer_room){NULL, NULL}, &tx->answer);
         if (right && tx->replies == tx->awaited) finish(node, &tx->answer);
         break;
@@ -364,13 +330,13 @@ void transaction_reply(struct node *node) {
 /* ---- the queue ---- */
 
 bool transaction_is_due(const struct node *node) {
-    const struct net_call *first = node->tx.calls.head;
+    const struct net_call *first = node->aux.calls.head;
     return first && node->tx.stage == TX_IDLE && node->main.state == CONN_READY &&
            first->order <= node->answered;
 }
 
 void transaction_pump(struct node *node) {
-    struct net_call *first = node->tx.calls.head;
+    struct net_call *first = node->aux.calls.head;
     if (!transaction_is_due(node)) return;
     if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;

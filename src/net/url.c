@@ -132,17 +132,14 @@ static bool take_port(const struct parse *parse, const UriTextRangeA *port, stru
     return true;
 }
 
-static bool take_host(const struct parse *parse, const UriUriA *uri, struct url *url) {
+static bool take_tcp(const struct parse *parse, const UriUriA *uri, struct url *url) {
     if (uri->hostData.ipFuture.first) return refuse(parse, "this kind of address is not supported");
     if (length_of(&uri->hostText) == 0) return refuse(parse, "no host; write redis://host[:port]");
     url->host = decoded(uri->hostText.first, length_of(&uri->hostText));
     if (!url->host) return no_memory(parse);
     for (char *at = url->host; *at; at++) *at = (char)tolower((unsigned char)*at);
-    return take_port(parse, &uri->portText, url);
-}
-
-static bool take_tcp(const struct parse *parse, const UriUriA *uri, struct url *url) {
-    if (!take_host(parse, uri, url) || !take_query(parse, &uri->query, url)) return false;
+    if (!take_port(parse, &uri->portText, url) || !take_query(parse, &uri->query, url))
+        return false;
     const UriPathSegmentA *path = uri->pathHead;
     if (!path || (length_of(&path->text) == 0 && !path->next)) return true;
     if (path->next)
