@@ -2,9 +2,10 @@
  *
  * The inside of src/net: the client's net, its nodes, and each node's connections.
  *
- * Requests go over a node's main connection. Where scripting is refused a second one (aux) runs
- * transactions, one at a time. Handlers run only inside net_process() and net_close(). A failure
- * while sending only marks the connection as broken, and net_process() handles it. */
+ * Requests go over a node's main connection. Where scripting is refused, a second connection (aux)
+ * runs transactions, one at a time. While a caller waits, a third one (the notifier) reports
+ * changes of its keys. Handlers run only inside net_process() and net_close(). A failure while
+ * sending only marks the connection as broken, and net_process() handles it. */
 #ifndef RL_NET_CONN_H
 #define RL_NET_CONN_H
 
@@ -58,7 +59,7 @@ struct conn {
     enum conn_state state;
     int fd;
     uint32_t generation;   /* counts sockets: events of an earlier one are stale */
-    uint32_t epoll_events; /* the events that epoll watches for */
+    uint32_t epoll_events; /* the events that epoll reports */
     struct addresses addresses;
     unsigned address; /* how many addresses were tried */
     /* the address to begin with: after the one that used up the last try's time */
@@ -153,7 +154,7 @@ struct net {
     bool pending;                  /* net_process() has work that no event announces */
     bool resolving; /* a connection waits for its addresses, or a lookup is under way */
     bool closing;
-    struct net_timer unwatch; /* when no caller has waited for a while */
+    struct net_timer untrack; /* when no caller has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
     struct buffer scratch;
@@ -202,7 +203,7 @@ void lookups_pump(struct net *net);
 void lookup_late(const struct node *node, rl_ns now, char *text, size_t size);
 
 /* wire.c: its bytes */
-void conn_epoll(struct conn *conn, uint32_t events); /* the events that epoll will watch for */
+void conn_epoll(struct conn *conn, uint32_t events); /* the events that epoll will report */
 void conn_read(struct conn *conn);
 void conn_flush(struct conn *conn);
 /* Queues a command; its texts end with NULL. False: no memory. */

@@ -59,7 +59,7 @@ static int verdict_of_lost(int verdict) {
 
 static void main_down(struct node *node, int verdict, const char *text) {
     struct net *net = node->net;
-    struct call_queue lost = node->main.calls, transactions, watches;
+    struct call_queue lost = node->main.calls, transactions, reads;
     policy_down(&net->policy, node->index, verdict);
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged)
@@ -72,13 +72,13 @@ static void main_down(struct node *node, int verdict, const char *text) {
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff.pause = 0;
     bool was_live;
-    watches = tracking_main_down(node, &was_live);
+    reads = tracking_main_down(node, &was_live);
     node->main.calls = (struct call_queue){.head = NULL};
     node->answered = node->sent;
     transactions = transaction_take_all(node);
     calls_append(&lost, &transactions);
     node_lose_calls(node, &lost, verdict_of_lost(verdict));
-    node_lose_calls(node, &watches, REDLOCK_VERDICT_DISCONNECTED);
+    node_lose_calls(node, &reads, REDLOCK_VERDICT_DISCONNECTED);
     if (was_live) tracking_lost(node, "the other connection is down");
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Notifications of changes: a waiter sleeps until a lock is free, and no longer. In RESP2 a
- * connection that has read keys cannot get their notifications itself. So a second one, open only
- * while a caller waits, subscribes to the messages that the server redirects to it. On it, the wait
- * queue also notifies a waiter when its turn is near.
+ * connection that has read keys cannot get their notifications itself. So a second one, the
+ * notifier, subscribes to the messages that the server redirects to it. It is open only while a
+ * caller waits. On it, the wait queue also notifies a waiter when its turn is near.
  *
- * Reads name the keys: CLIENT CACHING YES marks the one PTTL after it, which answers and arms at
- * once. The server notifies once, also for keys that do not exist, and for changes by any client
- * except this connection's own. All of it is a hint. If a server refuses any of it, waiters poll
- * it, and only the log shows that.
+ * A WATCH names the keys: after CLIENT CACHING YES, the next PTTL both answers and makes the server
+ * notify of the key's next change. The server notifies once, also for keys that do not exist, and
+ * for changes by any client except this connection's own. All of it is a hint. If a server refuses
+ * any of it, waiters poll it, and only the log shows that.
  *
  * A main connection that tracks the node's record (conn_push()) cannot also track single keys.
- * There the second connection uses RESP3 and does all of it: it reads, and it is notified. So it is
- * also notified of our own requests on the main connection: a SET that was granted, and a release
- * of a key that was ours. A SET that is denied and a release that finds nothing change no key. So a
- * client hears of itself only after it was granted something, and does not keep itself awake. */
+ * There the notifier uses RESP3 and does all of it: it reads, and it is notified. So it is also
+ * notified of our own requests on the main connection: a SET that was granted, and a release of a
+ * key that was ours. A SET that is denied and a release that finds nothing change no key. So a
+ * client is notified of its own requests only after a grant, and does not keep itself awake. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +41,8 @@ static void close_notifier(struct node *node) {
     if (node->notifier.state != CONN_DOWN) conn_close(&node->notifier, false);
 }
 
-static void unwatch_fired(struct net_timer *timer) {
-    struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, unwatch));
+static void untrack_fired(struct net_timer *timer) {
+    struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, untrack));
     if (!policy_track_end(&net->policy)) return;
     for (unsigned i = 0; i < net->nodes && !net->policy.caller_waits; i++) {
         struct node *node = &net->node[i];
@@ -52,7 +52,7 @@ static void unwatch_fired(struct net_timer *timer) {
     }
 }
 
-void tracking_init(struct net *net) { net->unwatch.fire = unwatch_fired; }
+void tracking_init(struct net *net) { net->untrack.fire = untrack_fired; }
 
 static bool draw_waiter(struct net *net) {
     static const char digits[] = "0123456789abcdef";
@@ -68,7 +68,7 @@ void net_track(struct net *net, bool on) {
     struct policy *policy = &net->policy;
     if (on == policy->caller_waits || net->closing) return;
     if (on && !draw_waiter(net)) return;
-    timers_set(&net->timers, &net->unwatch, policy_track(policy, on, on ? 0 : net_now(net)));
+    timers_set(&net->timers, &net->untrack, policy_track(policy, on, on ? 0 : net_now(net)));
     if (!on || policy_tracked(policy) == rl_all(net->nodes)) return;
     net->pending = true; /* connections are opened by net_process() */
     net_kick(net);
@@ -129,7 +129,7 @@ void tracking_step(struct conn *conn, bool failed) {
     }
 }
 
-/* The connection that asks comes up after the one that hears: the server must know where to
+/* The connection that asks is set up after the notifier: the server must know where to
  * redirect. */
 static void send_track(struct node *node) {
     struct net *net = node->net;
