@@ -106,7 +106,6 @@ enum rl_eligibility {
     /* not fit (the caller reported it), or its record has a format that we do not know */
     RL_ELIGIBILITY_REFUSED
 };
-const char *rl_eligibility_name(enum rl_eligibility eligibility);
 
 enum rl_guard_event_type {
     RL_GUARD_UP, /* `node` is connected; `run_id` is its server's */
