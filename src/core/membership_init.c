@@ -25,7 +25,7 @@ static rl_mask left_by_init(const struct rl_membership *m) {
     rl_mask nodes = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
-        if (!record || !membership_is_of_init(record) || record->quorum_id != quorum->quorum_id)
+        if (!record || !rl_record_of_init(record) || record->quorum_id != quorum->quorum_id)
             continue;
         const struct rl_member *member = rl_record_member(quorum, record->node_id);
         if (record->epoch != quorum->epoch || !member || !membership_same_server(m, i)) continue;
@@ -52,7 +52,7 @@ static bool check_alone(struct rl_membership *m) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
         const struct rl_guard_node *at = &m->view.node[i];
-        if (!record || !membership_is_of_init(record) || was_handed_on(record)) continue;
+        if (!record || !rl_record_of_init(record) || was_handed_on(record)) continue;
         if (record->nonce != at->expected && record->nonce != at->writing.nonce)
             return membership_refuse(m, RL_PROBLEM_WRITTEN_NOW, i);
     }
@@ -123,7 +123,7 @@ static void begin_anew(struct rl_membership *m) {
         *to = plan->record;
         to->node_id = plan->record.members[i].id;
         to->eligibility = RL_RECORD_RECOVERING;
-        to->loss = membership_loss_of_init(to->quorum_id, to->epoch);
+        to->loss = rl_loss_of_init(to->quorum_id, to->epoch);
         if (plan->longest_ttl_max_ms > to->ttl_max_ms) to->ttl_max_ms = plan->longest_ttl_max_ms;
     }
     membership_write(m, RL_INIT_CLAIM, all(m), false);
@@ -178,7 +178,7 @@ static rl_mask handed_on(const struct rl_membership *m) {
     rl_mask nodes = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
-        if (record && membership_same_server(m, i) && membership_is_of_init(record) &&
+        if (record && membership_same_server(m, i) && rl_record_of_init(record) &&
             was_handed_on(record) && record->quorum_id == claim->quorum_id &&
             record->epoch == claim->epoch && record->node_id == claim->members[i].id)
             nodes |= rl_bit(i);

@@ -452,7 +452,7 @@ static void left_by_other(struct node *node, unsigned index, const char *epoch) 
     node->record.quorum_id = QUORUM_ID + 1;
     node->record.epoch = node->record.begun = (uint32_t)atoi(epoch ? epoch : "1");
     node->record.eligibility = RL_RECORD_RECOVERING;
-    node->record.loss = membership_loss_of_init(QUORUM_ID + 1, node->record.epoch);
+    node->record.loss = rl_loss_of_init(QUORUM_ID + 1, node->record.epoch);
     node->has_record = true;
 }
 
