@@ -220,7 +220,7 @@ struct rl_guard {
     unsigned nodes;
     uint32_t drift_ppm;
     rl_ns drift_fixed;
-    bool watch_only; /* reads, never writes; for a peek */
+    bool read_only; /* reads, never writes; for a peek */
     /* Set by the caller before each step: nodes whose last try to connect has failed. */
     rl_mask unreachable;
     /* The quorum id that the user pinned. 0: the one that the nodes name, if they name only one. */

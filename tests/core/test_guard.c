@@ -924,7 +924,7 @@ static void test_one_epoch_has_one_list(void **state) {
 static void test_watchers_write_nothing(void **state) {
     (void)state;
     begin(3, 1);
-    gw.agent[0].guard.watch_only = true;
+    gw.agent[0].guard.read_only = true;
     world_lose(0, false);
     peek(0);
     world_run(gw.now + 3 * QUARANTINE);
