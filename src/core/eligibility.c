@@ -92,11 +92,23 @@ static bool is_no_surprise(const struct rl_guard *guard, const struct rl_guard_n
     return false;
 }
 
+/* The records of a first init that has not finished do not count. Another init may still take these
+ * nodes into its own quorum, and a client never changes the quorum that it has adopted. */
+static unsigned carry_quorum(const struct rl_guard *guard) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_record *record = &guard->node[i].record;
+        count += readable(&guard->node[i]) && record->quorum_id == guard->quorum.quorum_id &&
+                 !rl_record_of_first_init(record);
+    }
+    return count;
+}
+
 static bool is_decided(const struct rl_guard *guard) {
     if (guard->decided || guard->pinned) return true;
     for (unsigned i = 0; i < guard->nodes; i++)
         if (!is_no_surprise(guard, &guard->node[i])) return false;
-    return 2 * count_of(guard, guard->quorum.quorum_id, false) > guard->nodes;
+    return 2 * carry_quorum(guard) > guard->nodes;
 }
 
 static bool same_members(const struct rl_record *a, const struct rl_record *b) {

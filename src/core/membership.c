@@ -27,7 +27,7 @@ static const struct {
     [RL_INIT_PEEK] = {"looking", membership_init_looked,
                       TO(RL_INIT_CLAIM) | TO(RL_FINISH_TAKE) | OVER},
     [RL_INIT_CLAIM] = {"writing records", membership_init_claimed,
-                       TO(RL_INIT_WAIT) | TO(RL_INIT_FLOOR) | OVER},
+                       TO(RL_INIT_PEEK) | TO(RL_INIT_WAIT) | TO(RL_INIT_FLOOR) | OVER},
     [RL_INIT_WAIT] = {"waiting", membership_init_watched,
                       TO(RL_INIT_WAIT) | TO(RL_INIT_FLOOR) | OVER},
     [RL_INIT_FLOOR] = {"reading fences", membership_init_floored, TO(RL_INIT_INSTALL) | OVER},

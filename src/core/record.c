@@ -53,3 +53,19 @@ bool rl_record_change(struct rl_record *record, const struct rl_change *change) 
     memset(&record->accepted, 0, sizeof record->accepted);
     return true;
 }
+
+uint64_t rl_loss_of_init(uint64_t quorum_id, uint32_t epoch) {
+    uint64_t z = quorum_id + epoch * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z ^= z >> 27;
+    return z ? z : 1;
+}
+
+bool rl_record_of_init(const struct rl_record *record) {
+    return record->eligibility == RL_RECORD_RECOVERING &&
+           record->loss == rl_loss_of_init(record->quorum_id, record->epoch);
+}
+
+bool rl_record_of_first_init(const struct rl_record *record) {
+    return record->epoch == 1 && rl_record_of_init(record);
+}

@@ -185,6 +185,39 @@ static void test_old_incarnation_is_not_counted(void **state) {
     gw.node[2] = young;
 }
 
+static void claim_for(unsigned node, uint64_t quorum_id) {
+    struct rl_record *record = &gw.node[node].record;
+    record->quorum_id = quorum_id;
+    record->nonce++;
+    record->eligibility = RL_RECORD_RECOVERING;
+    record->loss = rl_loss_of_init(quorum_id, record->epoch);
+    world_push(node);
+}
+
+/* Two inits have begun, and the second takes the node of the first. A third init may still take all
+ * of them: a client that adopted this quorum by now would be refused for ever. */
+static void test_a_first_init_under_way_is_not_adopted(void **state) {
+    (void)state;
+    world_begin(3, 1, 1);
+    for (unsigned i = 0; i < 3; i++) claim_for(i, i == 0 ? 0xb1 : 0xb2);
+    world_run(gw.now);
+    assert_int_not_equal(gw.agent[0].guard.other_quorum, 0);
+    claim_for(0, 0xb2);
+    world_run(gw.now);
+    assert_int_equal(gw.agent[0].guard.other_quorum, 0);
+    assert_int_equal(gw.agent[0].guard.quorum.quorum_id, 0xb2);
+    assert_false(gw.agent[0].guard.decided);
+    for (unsigned i = 0; i < 3; i++) {
+        claim_for(i, 0xb3);
+        gw.node[i].record.eligibility = RL_RECORD_INTACT;
+        gw.node[i].record.loss = 0;
+    }
+    world_run(gw.now);
+    assert_int_equal(gw.agent[0].guard.other_quorum, 0);
+    assert_true(gw.agent[0].guard.decided);
+    assert_int_equal(world_intact(0), 7);
+}
+
 /* It is known not to be a member before its own record has been read again. */
 static void test_a_former_member_is_foreign_while_it_is_unread(void **state) {
     (void)state;
@@ -1024,6 +1057,7 @@ int main(void) {
         cmocka_unit_test(test_restarted_node_is_registered_first),
         cmocka_unit_test(test_registration_is_complete_at_one_moment),
         cmocka_unit_test(test_old_incarnation_is_not_counted),
+        cmocka_unit_test(test_a_first_init_under_way_is_not_adopted),
         cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
