@@ -78,13 +78,6 @@ static struct prefix *prefix_get(struct channels *channels, struct script_bytes 
     return prefix;
 }
 
-static void prefix_rest(struct channels *channels, struct prefix *prefix) {
-    if (!LIST_EMPTY(&prefix->patterns)) return;
-    tdelete(prefix, &channels->prefixes, compare_prefixes);
-    channels->prefixes_of[prefix->text.bytes]--;
-    free(prefix);
-}
-
 /* ---- channels ---- */
 
 static struct channel *channel_find(const struct channels *channels, struct script_bytes name,
@@ -94,21 +87,16 @@ static struct channel *channel_find(const struct channels *channels, struct scri
     return found != NULL ? *found : NULL;
 }
 
-/* False: out of memory. */
-static bool index_pattern(struct channels *channels, struct channel *channel) {
-    const size_t literal = pattern_literal(channel->name);
-    channel->prefix = prefix_get(channels, (struct script_bytes){channel->name.data, literal});
-    if (channel->prefix == NULL) return false;
-    LIST_INSERT_HEAD(&channel->prefix->patterns, channel, same_prefix);
-    channels->wild_bytes += channel->wild_bytes;
-    return true;
-}
-
 static void channel_free(struct channels *channels, struct channel *channel) {
-    if (channel->prefix != NULL) {
+    struct prefix *prefix = channel->prefix;
+    if (prefix != NULL) {
         LIST_REMOVE(channel, same_prefix);
-        prefix_rest(channels, channel->prefix);
         channels->wild_bytes -= channel->wild_bytes;
+    }
+    if (prefix != NULL && LIST_EMPTY(&prefix->patterns)) {
+        tdelete(prefix, &channels->prefixes, compare_prefixes);
+        channels->prefixes_of[prefix->text.bytes]--;
+        free(prefix);
     }
     tdelete(channel, &channels->names, compare_channels);
     free(channel);
@@ -133,9 +121,15 @@ static struct channel *channel_new(struct channels *channels, struct script_byte
         free(channel);
         return NULL;
     }
-    if (!is_pattern || index_pattern(channels, channel)) return channel;
-    channel_free(channels, channel);
-    return NULL;
+    if (!is_pattern) return channel;
+    channel->prefix = prefix_get(channels, (struct script_bytes){copy, pattern_literal(name)});
+    if (channel->prefix == NULL) {
+        channel_free(channels, channel);
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&channel->prefix->patterns, channel, same_prefix);
+    channels->wild_bytes += channel->wild_bytes;
+    return channel;
 }
 
 /* ---- subscriptions ---- */

@@ -108,31 +108,25 @@ struct exchange {
 };
 
 /* The answer for the script. Everything that may need memory runs inside lua_cpcall(). */
-static void push_value(lua_State *state, struct script_run *run, const struct script_value *value) {
-    switch (value->kind) {
-    case SCRIPT_NIL: lua_pushboolean(state, 0); return;
-    case SCRIPT_STATUS: call_push_reply(state, "ok", value->bytes.data, value->bytes.bytes); return;
-    case SCRIPT_ERROR: call_push_reply(state, "err", value->bytes.data, value->bytes.bytes); return;
-    case SCRIPT_INTEGER:
-        if (run->form == FORM_SECONDS && value->integer >= 0) {
-            lua_pushnumber(state, (lua_Number)((value->integer + 500) / 1000));
-        } else {
-            lua_pushnumber(state, (lua_Number)value->integer);
-        }
-        return;
-    case SCRIPT_BYTES: lua_pushlstring(state, value->bytes.data, value->bytes.bytes); return;
-    }
-}
-
 static int push_answer(lua_State *state) {
     struct exchange *exchange = lua_touserdata(state, 1);
     struct script_run *run = exchange->run;
-    const bool is_error = exchange->answer->kind == SCRIPT_ERROR;
-    if (run->form == FORM_STATUS && !is_error && exchange->answer->kind != SCRIPT_NIL) {
+    const struct script_value *answer = exchange->answer;
+    const struct script_bytes bytes = answer->bytes;
+    if (answer->kind == SCRIPT_NIL)
+        lua_pushboolean(state, 0);
+    else if (answer->kind == SCRIPT_ERROR)
+        call_push_reply(state, "err", bytes.data, bytes.bytes);
+    else if (run->form == FORM_STATUS)
         call_push_reply(state, "ok", "OK", 2);
-    } else {
-        push_value(state, run, exchange->answer);
-    }
+    else if (answer->kind == SCRIPT_STATUS)
+        call_push_reply(state, "ok", bytes.data, bytes.bytes);
+    else if (answer->kind == SCRIPT_INTEGER && run->form == FORM_SECONDS && answer->integer >= 0)
+        lua_pushnumber(state, (lua_Number)((answer->integer + 500) / 1000));
+    else if (answer->kind == SCRIPT_INTEGER)
+        lua_pushnumber(state, (lua_Number)answer->integer);
+    else
+        lua_pushlstring(state, bytes.data, bytes.bytes);
     if (run->call.command == SCRIPT_GET && run->key_state == KEY_HOLDS &&
         lua_type(state, -1) == LUA_TSTRING) {
         run->key_holds.data = lua_tolstring(state, -1, &run->key_holds.bytes);

@@ -28,15 +28,11 @@ void *arena_take(struct arena *arena, size_t bytes) {
     return piece;
 }
 
-static bool is_last(const struct arena *arena, const char *piece, size_t bytes) {
-    return piece + rounded(bytes) == arena->bytes + arena->used;
-}
-
 /* A lua_Alloc. */
 static void *arena_lua(void *opaque, void *piece, size_t bytes_old, size_t bytes) {
     struct arena *arena = opaque;
     if (piece == NULL) return bytes == 0 ? NULL : arena_take(arena, bytes);
-    if (is_last(arena, piece, bytes_old)) {
+    if ((char *)piece + rounded(bytes_old) == arena->bytes + arena->used) {
         const size_t used = arena->used;
         arena->used = (size_t)((char *)piece - arena->bytes);
         if (bytes == 0) return NULL;
@@ -285,14 +281,6 @@ static int compile(lua_State *state) {
     return 0;
 }
 
-/* An error is one line. */
-static void fill_error(char *error, size_t size, const char *reason) {
-    snprintf(error, size, "Error compiling script (new function): %s", reason);
-    for (; *error != '\0'; error++) {
-        if ((unsigned char)*error < ' ') *error = ' ';
-    }
-}
-
 bool state_compile(const char *text, size_t bytes, char **code, size_t *code_bytes, char *error,
                    size_t error_size) {
     struct compilation work = {.text = text, .bytes = bytes};
@@ -302,7 +290,10 @@ bool state_compile(const char *text, size_t bytes, char **code, size_t *code_byt
     if (state == NULL || lua_cpcall(state, compile, &work) != 0)
         work.wrong = "the script needs too much memory";
     if (work.wrong != NULL) {
-        fill_error(error, error_size, work.wrong);
+        snprintf(error, error_size, "Error compiling script (new function): %s", work.wrong);
+        for (; *error != '\0'; error++) { /* an error is one line */
+            if ((unsigned char)*error < ' ') *error = ' ';
+        }
         free(work.code);
     } else {
         *code = work.code;

@@ -52,14 +52,6 @@ static int start_program(pid_t *pid, const char *path, int channel) {
     return result;
 }
 
-/* adddup2() of descriptor 0 to itself would leave it to be closed. */
-static int above_zero(int fd) {
-    if (fd != 0) return fd;
-    const int other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    close(fd);
-    return other;
-}
-
 void spawner_init(struct spawner *spawner) {
     *spawner = (struct spawner){.channel = -1, .program = -1};
 }
@@ -82,7 +74,10 @@ bool spawner_open(struct spawner *spawner) {
     if (!open_program(spawner) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     snprintf(path, sizeof path, "/proc/self/fd/%d", spawner->program);
-    ends[1] = above_zero(ends[1]);
+    if (ends[1] == 0) { /* adddup2() of descriptor 0 to itself would leave it to be closed */
+        ends[1] = fcntl(0, F_DUPFD_CLOEXEC, 3);
+        close(0);
+    }
     const int result = ends[1] >= 0 ? start_program(&spawner->pid, path, ends[1]) : errno;
     if (ends[1] >= 0) close(ends[1]);
     if (result != 0) {

@@ -191,11 +191,6 @@ static bool acts(const struct plan *plan) {
            (plan->call.command == SCRIPT_DELETE || plan->call.command == SCRIPT_EXTEND);
 }
 
-static void begin_anew(struct transaction *transaction) {
-    transaction->at = 0;
-    evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
-}
-
 /* Whether the watched key has changed; the operation has just peeked, or tried. */
 static bool was_changed(const struct key_op *op, const struct transaction *transaction) {
     if (op->changed) return true;
@@ -209,7 +204,8 @@ static enum script_step exec_program(struct key_op *op, const struct script_valu
                                      struct script_call *call, struct script_value *result) {
     struct transaction *transaction = connection_of(op)->transaction;
     if (answer == NULL) {
-        begin_anew(transaction);
+        transaction->at = 0;
+        evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
     } else if (was_changed(op, transaction)) {
         *result = (struct script_value){.kind = SCRIPT_NIL};
         return SCRIPT_ENDS;
