@@ -12,7 +12,6 @@
 
 #include "connection.h"
 #include "gateway.h"
-#include "pattern.h"
 
 /* A channel or a pattern that has a subscriber. */
 struct channel {
@@ -164,23 +163,6 @@ static void leave(struct subscription *one) {
     free(one);
 }
 
-/* Returns NULL, or the reason for the failure: a static text. */
-static const char *listen_to(struct connection *connection, struct channel *channel) {
-    struct channels *channels = &connection->gateway->channels;
-    struct subscription *one = malloc(sizeof *one);
-    if (one == NULL) {
-        if (TAILQ_EMPTY(&channel->listeners)) channel_free(channels, channel);
-        return "out of memory";
-    }
-    *one = (struct subscription){.connection = connection, .channel = channel};
-    LIST_INSERT_HEAD(&connection->subscriptions, one, of_connection);
-    TAILQ_INSERT_TAIL(&channel->listeners, one, of_channel);
-    channels->subscriptions++;
-    connection->channels++;
-    connection->channel_bytes += weight(channel);
-    return NULL;
-}
-
 const char *channel_subscribe(struct connection *connection, struct script_bytes name,
                               bool is_pattern) {
     struct channels *channels = &connection->gateway->channels;
@@ -195,8 +177,19 @@ const char *channel_subscribe(struct connection *connection, struct script_bytes
         return "all clients together have too many different patterns that go on behind their "
                "first wildcard (4096 "
                "bytes); one that ends in its only * is always taken";
-    if (channel == NULL) channel = channel_new(channels, name, is_pattern);
-    return channel != NULL ? listen_to(connection, channel) : "out of memory";
+    struct subscription *one = malloc(sizeof *one);
+    if (channel == NULL && one != NULL) channel = channel_new(channels, name, is_pattern);
+    if (channel == NULL || one == NULL) {
+        free(one);
+        return "out of memory";
+    }
+    *one = (struct subscription){.connection = connection, .channel = channel};
+    LIST_INSERT_HEAD(&connection->subscriptions, one, of_connection);
+    TAILQ_INSERT_TAIL(&channel->listeners, one, of_channel);
+    channels->subscriptions++;
+    connection->channels++;
+    connection->channel_bytes += weight(channel);
+    return NULL;
 }
 
 void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {

@@ -157,22 +157,19 @@ static void pause_accepting(struct metrics_http *http, int ms) {
     evtimer_add(http->again, &after);
 }
 
-/* Without a free descriptor accept(2) fails, and would be called again at once, endlessly. */
-static void note_failure(struct metrics_http *http, int error) {
-    char text[128];
-    if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
-    snprintf(text, sizeof text, "--metrics: cannot accept a connection: %s", strerror(error));
-    notice_say(&http->gateway->metrics_fail, http->gateway->options, text);
-    pause_accepting(http, ERROR_PAUSE_MS);
-}
-
 /* One for each turn of the loop: those that are freed are closed in between. */
 static void on_accept(evutil_socket_t listener, short what, void *context) {
     struct metrics_http *http = context;
     (void)what;
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-        note_failure(http, errno);
+        char text[128];
+        if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+        snprintf(text, sizeof text, "--metrics: cannot accept a connection: %s", strerror(errno));
+        notice_say(&http->gateway->metrics_fail, http->gateway->options, text);
+        /* Without a free descriptor accept(2) fails, and would be called again at once, endlessly.
+         */
+        pause_accepting(http, ERROR_PAUSE_MS);
         return;
     }
     if (http->connections == METRICS_CONNECTIONS_MAX) {

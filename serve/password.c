@@ -135,7 +135,3 @@ bool guess_check(struct connection *connection, struct script_bytes user,
     notice_say(&gateway->wrong_passwords, gateway->options, text);
     return false;
 }
-
-bool guess_is_over(const struct connection *connection) {
-    return connection->guess.wrong >= GUESSES_MAX;
-}

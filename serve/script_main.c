@@ -94,27 +94,24 @@ static void end_with(struct script_value value) {
     send_message(&answer);
 }
 
-/* The text has been loaded before, if perhaps by another worker. */
-static struct script_run *begin_run(struct scripts *scripts, const struct wire_message *message) {
-    char line[WIRE_ERROR_BYTES];
-    if (!load(scripts, message, line)) {
-        end_with(script_error(line));
-        return NULL;
-    }
-    struct script_run *run = script_run_new(scripts, message->sha, message->key, message->arguments,
-                                            message->argument_count);
-    if (run == NULL) end_with(script_error("OOM out of memory"));
-    return run;
-}
-
 /* Runs the script to its end, or until a message other than an answer comes: that is in *message
  * then, and the result is true. */
 static bool run_script(struct scripts *scripts, struct wire_message *message) {
     struct wire_message call = {.kind = WIRE_CALL};
+    char line[WIRE_ERROR_BYTES];
     struct script_value result;
     bool other = false;
-    struct script_run *run = begin_run(scripts, message);
-    if (run == NULL) return false;
+    /* The text has been loaded before, if perhaps by another worker. */
+    if (!load(scripts, message, line)) {
+        end_with(script_error(line));
+        return false;
+    }
+    struct script_run *run = script_run_new(scripts, message->sha, message->key, message->arguments,
+                                            message->argument_count);
+    if (run == NULL) {
+        end_with(script_error("OOM out of memory"));
+        return false;
+    }
     const struct script_value *answer = NULL;
     while (!other && script_run_step(run, answer, &call.call, &result) == SCRIPT_CALLS) {
         send_message(&call);

@@ -156,25 +156,22 @@ static struct script_bytes line_of(struct script_run *run, struct script_bytes b
     return (struct script_bytes){run->error, length};
 }
 
-/* A number that does not fit an integer becomes what Redis's conversion makes of it on common
- * machines. */
-static int64_t truncated(lua_Number number) {
-    return number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
-}
-
 static int read_result(lua_State *state) {
     struct exchange *exchange = lua_touserdata(state, 1);
     struct script_value *result = exchange->result;
+    lua_Number number;
     *result = (struct script_value){.kind = SCRIPT_NIL};
     lua_xmove(exchange->run->thread, state, 1);
     switch (lua_type(state, -1)) {
     case LUA_TBOOLEAN:
-        if (lua_toboolean(state, -1))
-            *result = (struct script_value){.kind = SCRIPT_INTEGER, .integer = 1};
+        if (lua_toboolean(state, -1)) *result = script_integer(1);
         break;
     case LUA_TNUMBER:
-        *result = (struct script_value){.kind = SCRIPT_INTEGER,
-                                        .integer = truncated(lua_tonumber(state, -1))};
+        /* A number that does not fit an integer becomes what Redis's conversion makes of it on
+         * common machines. */
+        number = lua_tonumber(state, -1);
+        *result =
+            script_integer(number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN);
         break;
     case LUA_TSTRING:
         result->kind = SCRIPT_BYTES;
@@ -222,22 +219,19 @@ static int read_error(lua_State *state) {
     return 0;
 }
 
-static enum script_step end_after_error(struct script_run *run, int status,
-                                        struct script_value *result) {
+static enum script_step resume(struct script_run *run, int answers, struct script_call *call,
+                               struct script_value *result) {
     struct exchange exchange = {.run = run};
+    const int status = lua_resume(run->thread, answers);
+    if (status == 0) return end_with_result(run, result);
+    if (status == LUA_YIELD) {
+        *call = run->call;
+        return SCRIPT_CALLS;
+    }
     if (run->refused) return end_with_error(run, result);
     if (status == LUA_ERRMEM || lua_cpcall(run->state, read_error, &exchange) != 0)
         return end_without_memory(run, result);
     return end_with_error(run, result);
-}
-
-static enum script_step resume(struct script_run *run, int answers, struct script_call *call,
-                               struct script_value *result) {
-    const int status = lua_resume(run->thread, answers);
-    if (status == 0) return end_with_result(run, result);
-    if (status != LUA_YIELD) return end_after_error(run, status, result);
-    *call = run->call;
-    return SCRIPT_CALLS;
 }
 
 static enum script_step begin(struct script_run *run, struct script_call *call,

@@ -208,13 +208,6 @@ static void give_words(lua_State *state, const char *name, const struct script_b
     lua_setfield(state, -2, name);
 }
 
-static void give_protection(lua_State *state) {
-    lua_createtable(state, 0, 2);
-    give_function(state, "__index", absent_global);
-    give_function(state, "__newindex", new_global);
-    lua_setmetatable(state, -2);
-}
-
 static int prepare(lua_State *state) {
     struct script_run *run = lua_touserdata(state, 1);
     lua_State *thread = lua_newthread(state);
@@ -224,7 +217,10 @@ static int prepare(lua_State *state) {
     give_redis(state, run);
     give_words(state, "KEYS", &run->key, 1);
     give_words(state, "ARGV", run->arguments, run->argument_count);
-    give_protection(state);
+    lua_createtable(state, 0, 2);
+    give_function(state, "__index", absent_global);
+    give_function(state, "__newindex", new_global);
+    lua_setmetatable(state, -2);
     lua_setfenv(state, -2);
     lua_xmove(state, thread, 1);
     lua_sethook(thread, count_over, LUA_MASKCOUNT, instructions(run));

@@ -14,20 +14,6 @@
 
 #define PROGRAM "redlock-script"
 
-/* Next to the running program, so that an installed tree can be moved. */
-static bool find_program(char *path, size_t size) {
-    const ssize_t length = readlink("/proc/self/exe", path, size - 1);
-    if (length < 0) return false;
-    path[length] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash == NULL || (size_t)(slash + 1 - path) + sizeof PROGRAM > size) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    memcpy(slash + 1, PROGRAM, sizeof PROGRAM);
-    return true;
-}
-
 /* The environment is empty, since it may hold passwords; no signal is ignored or blocked. */
 static int start_program(pid_t *pid, const char *path, int channel) {
     char *arguments[] = {(char[]){PROGRAM}, NULL}, *environment[] = {NULL};
@@ -61,10 +47,20 @@ void spawner_free(struct spawner *spawner) {
     spawner->program = -1;
 }
 
+/* Next to the running program, so that an installed tree can be moved. */
 static bool open_program(struct spawner *spawner) {
     char path[PATH_MAX];
     if (spawner->program >= 0) return true;
-    if (find_program(path, sizeof path)) spawner->program = open(path, O_PATH | O_CLOEXEC);
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length < 0) return false;
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash == NULL || (size_t)(slash + 1 - path) + sizeof PROGRAM > sizeof path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(slash + 1, PROGRAM, sizeof PROGRAM);
+    spawner->program = open(path, O_PATH | O_CLOEXEC);
     return spawner->program >= 0;
 }
 

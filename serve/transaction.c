@@ -186,11 +186,6 @@ void transaction_queue(struct connection *connection, const struct plan *plan) {
 
 /* ---- EXEC ---- */
 
-static bool acts(const struct plan *plan) {
-    return plan->shape != PLAN_OLD &&
-           (plan->call.command == SCRIPT_DELETE || plan->call.command == SCRIPT_EXTEND);
-}
-
 /* Whether the watched key has changed; the operation has just peeked, or tried. */
 static bool was_changed(const struct key_op *op, const struct transaction *transaction) {
     if (op->changed) return true;
@@ -255,8 +250,11 @@ void command_exec(struct connection *connection) {
     transaction->answers.protocol = connection->reply.protocol;
     /* The lock that WATCH observed is deleted or extended by its token, without another peek: the
      * token is there, or it is not. */
+    const struct plan *first = &transaction->plans[0];
+    const bool acts = first->shape != PLAN_OLD && (first->call.command == SCRIPT_DELETE ||
+                                                   first->call.command == SCRIPT_EXTEND);
     const struct observation *watched =
-        transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
-    if (!command_begin(connection, transaction->plans[0].key, watched, exec_program, exec_over))
+        transaction->watching && acts ? &transaction->watched : NULL;
+    if (!command_begin(connection, first->key, watched, exec_program, exec_over))
         transaction_free(connection);
 }

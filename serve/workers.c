@@ -377,17 +377,15 @@ void workers_overdue(struct worker *worker) {
 
 /* ---- the beginning and the end ---- */
 
-static unsigned processors(void) {
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 2 * COMPUTING_MAX ? COMPUTING_MAX : count < 2 ? 1 : (unsigned)count / 2;
-}
-
 bool workers_open(struct gateway *gateway) {
     struct workers *workers = &gateway->workers;
     workers->gateway = gateway;
     workers->none = gateway->options->scripts == SERVE_SCRIPTS_KNOWN;
     spawner_init(&workers->spawner);
-    workers->computing_max = processors();
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    workers->computing_max = processors > 2 * COMPUTING_MAX ? COMPUTING_MAX
+                             : processors < 2               ? 1
+                                                            : (unsigned)processors / 2;
     TAILQ_INIT(&workers->queue);
     for (unsigned i = 0; i < SPAWNER_SLOTS; i++) {
         workers->slots[i].workers = workers;
