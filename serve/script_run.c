@@ -8,66 +8,9 @@
 
 #include <lauxlib.h>
 
-/* The maximum that the compiled code takes in a state, in addition to its kept size. */
-#define CODE_FACTOR 6
 /* Another client may change the key while a script runs here, which cannot happen inside a Redis.
  * The script then restarts. */
 #define TRIES_MAX 4
-
-static struct script_bytes copy_in(struct arena *arena, struct script_bytes bytes) {
-    char *copy = arena_take(arena, bytes.bytes);
-    assert(copy != NULL); /* the block is large enough for it */
-    if (bytes.bytes > 0) memcpy(copy, bytes.data, bytes.bytes);
-    return (struct script_bytes){copy, bytes.bytes};
-}
-
-static struct script_run *new_block(struct scripts *scripts, const struct script_program *program,
-                                    size_t inputs, size_t count) {
-    /* Each piece is rounded up to 16 bytes; in a state it has a head of 24 and a place in a
-     * table. */
-    const size_t kept =
-        program->code.bytes + inputs + (count + 2) * (16 + sizeof(struct script_bytes));
-    const size_t state =
-        CODE_FACTOR * program->code.bytes + inputs + (count + 2) * 64 + ARENA_ROOM_BYTES;
-    struct script_run *run = script_block_take(scripts, sizeof *run + kept + state);
-    if (run != NULL) run->arena = (struct arena){.bytes = (char *)(run + 1), .size = kept + state};
-    return run;
-}
-
-struct script_run *script_run_new(struct scripts *scripts, const char *sha, struct script_bytes key,
-                                  const struct script_bytes *arguments, size_t count) {
-    const struct script_program *program = script_program(scripts, sha);
-    if (program == NULL) return NULL;
-    size_t inputs = key.bytes;
-    bool much = count > RUN_INPUTS_MAX;
-    for (size_t i = 0; i < count && !much; i++) {
-        much = arguments[i].bytes > RUN_INPUT_BYTES_MAX ||
-               (inputs += arguments[i].bytes) > RUN_INPUT_BYTES_MAX;
-    }
-    if (much || inputs > RUN_INPUT_BYTES_MAX) count = inputs = 0, key.bytes = 0, much = true;
-    struct script_run *run = new_block(scripts, program, inputs, count);
-    if (run == NULL) return NULL;
-    for (int i = 0; i <= SCRIPT_SHA_BYTES; i++)
-        run->sha[i] = sha[i] >= 'A' && sha[i] <= 'Z' ? (char)(sha[i] + 32) : sha[i];
-    run->uses = program->uses;
-    run->code = copy_in(&run->arena, program->code);
-    run->key = copy_in(&run->arena, key);
-    run->arguments = arena_take(&run->arena, (count + 1) * sizeof *run->arguments);
-    assert(run->arguments != NULL);
-    run->argument_count = count;
-    for (size_t i = 0; i < count; i++) run->arguments[i] = copy_in(&run->arena, arguments[i]);
-    run->inputs_end = run->arena.used;
-    run->refused = much;
-    if (much)
-        snprintf(run->error, sizeof run->error,
-                 "ERR a script takes at most %d arguments of %zu bytes together", RUN_INPUTS_MAX,
-                 RUN_INPUT_BYTES_MAX);
-    return run;
-}
-
-void script_run_free(struct script_run *run) {
-    if (run != NULL) script_block_give(run);
-}
 
 /* An error or a status is one line. */
 static void make_line(char *text, size_t bytes) {
