@@ -81,9 +81,8 @@ static void put_events(FILE *out, const struct draw_layout *layout) {
     }
     fputs("<ol>\n", out);
     for (size_t i = 0; i < layout->story.count; i++) {
-        char time[PHRASE_TIME_BYTES];
         fprintf(out, "<li><span class=\"soft\">%s</span> ",
-                phrase_time(layout->story.events[i].at, time, sizeof time));
+                phrase_time(layout->story.events[i].at).text);
         draw_text(out, layout->story.events[i].text);
         fputs("</li>\n", out);
     }

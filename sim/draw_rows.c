@@ -118,10 +118,9 @@ static void draw_axis(FILE *out, const struct draw_layout *layout) {
                 y, layout->bottom);
         fprintf(out, "<path d=\"M%d %dv-5\" stroke=\"var(--soft)\"/>", x, y);
         if (x < free_x) continue;
-        char words[PHRASE_TIME_BYTES];
-        phrase_time(layout->story.events[i].at, words, sizeof words);
-        fprintf(out, "<text class=\"s\" x=\"%d\" y=\"%d\">%s</text>\n", x - 2, y - 8, words);
-        free_x = x + draw_text_width(words, 11) + 8;
+        const struct phrase_time time = phrase_time(layout->story.events[i].at);
+        fprintf(out, "<text class=\"s\" x=\"%d\" y=\"%d\">%s</text>\n", x - 2, y - 8, time.text);
+        free_x = x + draw_text_width(time.text, 11) + 8;
     }
 }
 

@@ -97,7 +97,7 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
     const struct picture *picture = layout->picture;
     for (size_t i = 0; i < layout->story.count; i++) {
         const struct story_event *event = &layout->story.events[i];
-        char number[24], time[PHRASE_TIME_BYTES];
+        char number[24];
         snprintf(number, sizeof number, "%zu", i + 1);
         int y = column->y;
         if (column->out != NULL) {
@@ -106,11 +106,10 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
                 "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\"/><text class=\"n\" x=\"%d\" "
                 "y=\"%d\">%s</text>",
                 column->x + 8, y - 5, column->x + 8, y - 1, number);
-            phrase_time(event->at, time, sizeof time);
             fprintf(
                 column->out,
                 "<text x=\"%d\" y=\"%d\" font-size=\"13\" style=\"fill:var(--soft)\">%s</text>\n",
-                column->x + 26, y, time);
+                column->x + 26, y, phrase_time(event->at).text);
         }
         put(column, 110, event->text, TEXT, "font-size=\"14\"");
     }

@@ -215,8 +215,7 @@ static void print_story(const struct scene_result *result) {
     const struct story_names names = {scene_client_names, scene_resource_names};
     story_describe(&story, &result->history, &names);
     for (size_t i = 0; i < story.count; i++) {
-        char time[PHRASE_TIME_BYTES];
-        printf("%3zu  %10s  %s\n", i + 1, phrase_time(story.events[i].at, time, sizeof time),
+        printf("%3zu  %10s  %s\n", i + 1, phrase_time(story.events[i].at).text,
                story.events[i].text);
     }
     story_free(&story);

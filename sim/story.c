@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "story.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void *allocate(size_t count, size_t size) {
-    void *memory = calloc(count + 1, size);
-    if (memory == NULL) abort();
-    return memory;
-}
+#include "memory.h"
 
 int story_owner(const struct story *story, uint32_t token) {
     return token < story->owners_count ? story->owners[token] : -1;
@@ -20,16 +17,21 @@ const char *story_client(const struct story *story, int client) {
 }
 
 struct story_event *story_add(struct story *story, size_t index, const char *label) {
-    if (story->count == story->capacity) {
-        story->capacity = story->capacity == 0 ? 64 : story->capacity * 2;
-        story->events = realloc(story->events, story->capacity * sizeof *story->events);
-        if (story->events == NULL) abort();
-    }
+    if (story->count == story->capacity)
+        story->events = memory_grow(story->events, &story->capacity, sizeof *story->events, 64);
     const struct history_record *record = &story->history->records[index];
     struct story_event *event = &story->events[story->count++];
-    *event = (struct story_event){.at = record->at, .client = -1, .resource = -1};
+    *event = (struct story_event){.at = record->at, .client = record->client, .resource = -1};
     snprintf(event->label, sizeof event->label, "%s", label);
     return event;
+}
+
+void story_say(struct story_event *event, const char *format, ...) {
+    size_t used = strlen(event->text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(event->text + used, sizeof event->text - used, format, arguments);
+    va_end(arguments);
 }
 
 static void index_tokens(struct story *story) {
@@ -38,7 +40,7 @@ static void index_tokens(struct story *story) {
         if (history->records[i].token >= story->owners_count)
             story->owners_count = history->records[i].token + 1;
     }
-    story->owners = allocate(story->owners_count, 1);
+    story->owners = memory_new(story->owners_count + 1);
     memset(story->owners, -1, story->owners_count);
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
@@ -54,7 +56,7 @@ static void index_messages(struct story *story) {
         if (history->records[i].message >= story->exchanges_count)
             story->exchanges_count = history->records[i].message + 1;
     }
-    story->exchanges = allocate(story->exchanges_count, sizeof *story->exchanges);
+    story->exchanges = memory_new((story->exchanges_count + 1) * sizeof *story->exchanges);
     for (size_t i = 0; i < story->exchanges_count; i++) {
         story->exchanges[i] =
             (struct story_exchange){STORY_NONE, STORY_NONE, STORY_NONE, STORY_NONE};
@@ -87,7 +89,7 @@ void story_describe(struct story *story, const struct history *history,
     *story = (struct story){.history = history, .names = *names};
     index_tokens(story);
     index_messages(story);
-    story->described = allocate(history->count, 1);
+    story->described = memory_new(history->count + 1);
     /* Causes before effects: the sentence of a restart names the keys that it lost, so it comes
      * before theirs. */
     for (size_t i = 0; i < history->count; i++) story_node_event(story, i);

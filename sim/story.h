@@ -49,8 +49,13 @@ int story_owner(const struct story *story, uint32_t token);
 /* "A", or "the stranger" */
 const char *story_client(const struct story *story, int client);
 
-/* The parts of story_describe(), one a file: each says what it knows of the record at `index`. */
+/* Adds an event of the record's time and, if it has one, client. */
 struct story_event *story_add(struct story *story, size_t index, const char *label);
+/* Continues its sentence; text that does not fit is left out. */
+void story_say(struct story_event *event, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The parts of story_describe(), one a file: each says what it knows of the record at `index`. */
 void story_client_event(struct story *story, size_t index);
 void story_node_event(struct story *story, size_t index);
 void story_key_event(struct story *story, size_t index);
