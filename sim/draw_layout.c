@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "net/net.h"
 
 #define GUTTER 76
@@ -71,12 +72,9 @@ static void make_rows(struct draw_layout *layout) {
 /* ---- time ------------------------------------------------------------------------------------ */
 
 static void add_time(struct draw_layout *layout, rl_ns at) {
-    if (layout->columns == layout->columns_capacity) {
-        layout->columns_capacity =
-            layout->columns_capacity == 0 ? 128 : layout->columns_capacity * 2;
-        layout->times = realloc(layout->times, layout->columns_capacity * sizeof *layout->times);
-        if (layout->times == NULL) abort();
-    }
+    if (layout->columns == layout->columns_capacity)
+        layout->times =
+            memory_grow(layout->times, &layout->columns_capacity, sizeof *layout->times, 128);
     layout->times[layout->columns++] = at;
 }
 
@@ -142,18 +140,13 @@ static bool stands_on(const struct story_event *event, const struct draw_row *ro
     return false;
 }
 
-static void place_label(struct draw_layout *layout, size_t event, int row, int x) {
-    layout->labels[layout->labels_count++] = (struct draw_label){event, row, x};
-}
-
 /* Gives each column its place. A column moves right until the words on its rows have room: labels
  * never overlap. */
 static void place_columns(struct draw_layout *layout) {
     int free_x[64] = {0};
-    layout->xs = malloc((layout->columns + 1) * sizeof *layout->xs);
+    layout->xs = memory_new((layout->columns + 1) * sizeof *layout->xs);
     layout->labels =
-        malloc((layout->story.count * (size_t)layout->rows_count + 1) * sizeof *layout->labels);
-    if (layout->xs == NULL || layout->labels == NULL) abort();
+        memory_new((layout->story.count * (size_t)layout->rows_count + 1) * sizeof *layout->labels);
     int x = layout->left + 10;
     size_t event = 0;
     for (size_t i = 0; i < layout->columns; i++) {
@@ -171,7 +164,7 @@ static void place_columns(struct draw_layout *layout) {
             for (int row = 0; row < layout->rows_count; row++) {
                 if (!stands_on(&layout->story.events[event], &layout->rows[row])) continue;
                 int at = free_x[row] > x ? free_x[row] : x;
-                place_label(layout, event, row, at);
+                layout->labels[layout->labels_count++] = (struct draw_label){event, row, at};
                 free_x[row] = at + label_width(&layout->story.events[event]);
             }
         }

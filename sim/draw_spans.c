@@ -4,8 +4,7 @@
  */
 #include "draw_layout.h"
 
-#include <stdlib.h>
-
+#include "memory.h"
 #include "redlock.h"
 
 static struct draw_span *find_open(struct draw_layout *layout, enum draw_span_kind kind, int row,
@@ -21,11 +20,9 @@ static struct draw_span *find_open(struct draw_layout *layout, enum draw_span_ki
 
 static struct draw_span *open_span(struct draw_layout *layout, enum draw_span_kind kind, int row,
                                    const struct history_record *record) {
-    if (layout->spans_count == layout->spans_capacity) {
-        layout->spans_capacity = layout->spans_capacity == 0 ? 64 : layout->spans_capacity * 2;
-        layout->spans = realloc(layout->spans, layout->spans_capacity * sizeof *layout->spans);
-        if (layout->spans == NULL) abort();
-    }
+    if (layout->spans_count == layout->spans_capacity)
+        layout->spans =
+            memory_grow(layout->spans, &layout->spans_capacity, sizeof *layout->spans, 64);
     struct draw_span *span = &layout->spans[layout->spans_count++];
     *span = (struct draw_span){.kind = kind,
                                .row = row,

@@ -37,33 +37,28 @@ static void never_beyond(struct shared *shared, uint64_t seed) {
 
 /* ---- a worker -------------------------------------------------------------------------------- */
 
-static void work_on(struct shared *shared, struct worker *worker, struct player *player,
-                    uint64_t seed, const struct plan_wish *wish) {
-    static struct plan plan;
-    struct plan_mask all;
-    struct outcome outcome;
-    atomic_store(&worker->seed, seed);
-    plan_draw(&plan, seed, wish);
-    plan_mask_all(&all, plan.count);
-    player_play(player, &plan, &all, &outcome);
-    atomic_fetch_add(&worker->done, 1);
-    atomic_fetch_add(&worker->simulated_ms, (uint64_t)(outcome.simulated / RL_MS));
-    atomic_fetch_add(&worker->acquisitions, outcome.acquisitions);
-    atomic_fetch_add(&worker->messages, outcome.messages);
-    if (outcome.count == 0) return;
-    worker->failed = true;
-    worker->failed_seed = seed;
-    worker->outcome = outcome;
-    never_beyond(shared, seed);
-}
-
 static void work(struct shared *shared, unsigned index, const struct explore_options *options) {
+    static struct plan plan;
     struct worker *worker = &shared->worker[index];
     struct player *player = player_new();
     for (uint64_t i = index; i < options->count && !worker->failed; i += options->jobs) {
         uint64_t seed = options->first + i;
         if (seed >= atomic_load(&shared->beyond)) break;
-        work_on(shared, worker, player, seed, &options->wish);
+        struct plan_mask all;
+        struct outcome outcome;
+        atomic_store(&worker->seed, seed);
+        plan_draw(&plan, seed, &options->wish);
+        plan_mask_all(&all, plan.count);
+        player_play(player, &plan, &all, &outcome);
+        atomic_fetch_add(&worker->done, 1);
+        atomic_fetch_add(&worker->simulated_ms, (uint64_t)(outcome.simulated / RL_MS));
+        atomic_fetch_add(&worker->acquisitions, outcome.acquisitions);
+        atomic_fetch_add(&worker->messages, outcome.messages);
+        if (outcome.count == 0) continue;
+        worker->failed = true;
+        worker->failed_seed = seed;
+        worker->outcome = outcome;
+        never_beyond(shared, seed);
     }
     player_free(player);
 }
@@ -120,7 +115,13 @@ void explore_print_command(uint64_t seed, const struct plan_wish *wish, const ch
     if (wish->operators) fprintf(out, " --operators");
     if (wish->broken != PLAN_BREAK_NOTHING)
         fprintf(out, " --break %s", plan_break_word(wish->broken));
-    fprintf(out, "%s\n", more);
+    fputs(more, out);
+}
+
+void explore_print_violations(const struct outcome *outcome) {
+    for (size_t i = 0; i < outcome->count; i++)
+        printf("violated: %s: %s\n", check_rule_name(outcome->violations[i].rule),
+               outcome->violations[i].text);
 }
 
 int explore_exit_of(const struct outcome *outcome) {
@@ -136,13 +137,11 @@ static int report_failure(const struct worker *worker, const struct plan_wish *w
     static struct plan plan;
     plan_draw(&plan, worker->failed_seed, wish);
     plan_print(&plan, stdout);
-    for (size_t i = 0; i < worker->outcome.count; i++)
-        printf("violated: %s: %s\n", check_rule_name(worker->outcome.violations[i].rule),
-               worker->outcome.violations[i].text);
+    explore_print_violations(&worker->outcome);
     printf("to see it: ");
-    explore_print_command(worker->failed_seed, wish, " --trace", stdout);
+    explore_print_command(worker->failed_seed, wish, " --trace\n", stdout);
     printf("to see it small: ");
-    explore_print_command(worker->failed_seed, wish, " --shrink", stdout);
+    explore_print_command(worker->failed_seed, wish, " --shrink\n", stdout);
     return explore_exit_of(&worker->outcome);
 }
 
@@ -155,14 +154,12 @@ static const struct worker *first_failure(const struct shared *shared, unsigned 
     return first;
 }
 
-static bool died(int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; }
-
 static void report_crash(const struct worker *worker, int status, const struct plan_wish *wish) {
     fprintf(stderr, "redlock-sim: a worker died (%s %d) on seed %" PRIu64 "\nto see it: ",
             WIFSIGNALED(status) ? "signal" : "exit status",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
             atomic_load(&worker->seed));
-    explore_print_command(atomic_load(&worker->seed), wish, " --trace", stderr);
+    explore_print_command(atomic_load(&worker->seed), wish, " --trace\n", stderr);
 }
 
 /* Returns the first seed on which a worker died; UINT64_MAX: none did. */
@@ -181,7 +178,8 @@ static uint64_t await_workers(struct shared *shared, const struct explore_option
         }
         left--;
         for (unsigned i = 0; i < options->jobs; i++) {
-            if (pids[i] != pid || !died(status)) continue;
+            bool died = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+            if (pids[i] != pid || !died) continue;
             uint64_t seed = atomic_load(&shared->worker[i].seed);
             report_crash(&shared->worker[i], status, &options->wish);
             never_beyond(shared, seed);

@@ -3,44 +3,63 @@
  * One seed in detail: its options, its actions, its exchange as text, and the smallest part of it
  * that still fails.
  */
-#include <inttypes.h>
-#include <string.h>
-
 #include "explore.h"
 
-static void print_trace(const struct history *history) {
-    char line[256];
-    for (size_t i = 0; i < history->count; i++) {
-        history_print(&history->records[i], line, sizeof(line));
-        puts(line);
+/* ---- the smallest part that fails ------------------------------------------------------------ */
+
+static size_t members(const struct plan_mask *mask, size_t count, size_t *each) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (plan_mask_has(mask, i)) each[found++] = i;
+    return found;
+}
+
+static bool still_broken(struct player *player, const struct plan *plan, enum check_rule rule,
+                         const struct plan_mask *mask) {
+    struct outcome outcome;
+    player_play(player, plan, mask, &outcome);
+    for (size_t i = 0; i < outcome.count; i++)
+        if (outcome.violations[i].rule == rule) return true;
+    return false;
+}
+
+/* Delta debugging (Zeller's ddmin): removes ever smaller parts, as long as the same rule stays
+ * broken. */
+size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule,
+              struct plan_mask *mask) {
+    size_t each[PLAN_ACTIONS_MAX], runs = 0, parts = 2;
+    for (size_t left = members(mask, plan->count, each); left > 0 && parts <= 2 * left;) {
+        if (parts > left) parts = left;
+        bool found = false;
+        for (size_t part = 0; part < parts && !found; part++) {
+            struct plan_mask less = *mask;
+            for (size_t i = left * part / parts; i < left * (part + 1) / parts; i++)
+                plan_mask_set(&less, each[i], false);
+            runs++;
+            found = still_broken(player, plan, rule, &less);
+            if (found) *mask = less;
+        }
+        if (!found && parts == left) break;
+        parts = found ? (parts > 2 ? parts - 1 : 2) : parts * 2;
+        left = members(mask, plan->count, each);
     }
+    return runs;
 }
 
-static void print_actions(const struct plan *plan, const struct plan_mask *mask) {
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan_mask_has(mask, i)) plan_print_action(plan, i, stdout);
-}
-
-static void print_violations(const struct outcome *outcome) {
-    for (size_t i = 0; i < outcome->count; i++)
-        printf("violated: %s: %s\n", check_rule_name(outcome->violations[i].rule),
-               outcome->violations[i].text);
-    if (outcome->count == 0) puts("no rule is violated");
-}
+/* ---- one seed ------------------------------------------------------------------------------- */
 
 static void shrink_and_report(struct player *player, struct plan *plan, struct plan_mask *mask,
                               struct outcome *outcome) {
-    size_t before = 0, after = 0;
-    for (size_t i = 0; i < plan->count; i++) before += plan_mask_has(mask, i);
+    size_t each[PLAN_ACTIONS_MAX], before = members(mask, plan->count, each);
     plan->options.record_messages = 0;
     size_t runs = shrink(player, plan, outcome->violations[0].rule, mask);
-    for (size_t i = 0; i < plan->count; i++) after += plan_mask_has(mask, i);
-    printf("%zu actions of %zu are enough (%zu runs):\n", after, before, runs);
+    printf("%zu actions of %zu are enough (%zu runs):\n", members(mask, plan->count, each), before,
+           runs);
     plan->options.record_messages = 1;
     player_play(player, plan, mask, outcome);
 }
 
-int explore_one(const struct explore_one *options) {
+int explore_one(const struct explore_options *options) {
     static struct plan plan;
     struct plan_mask mask;
     struct outcome outcome;
@@ -58,15 +77,14 @@ int explore_one(const struct explore_one *options) {
     player_play(player, &plan, &mask, &outcome);
     bool shrinks = options->shrink && outcome.count > 0;
     if (shrinks) shrink_and_report(player, &plan, &mask, &outcome);
-    print_actions(&plan, &mask);
-    if (options->trace || shrinks) print_trace(player_history(player));
-    print_violations(&outcome);
+    for (size_t i = 0; i < plan.count; i++)
+        if (plan_mask_has(&mask, i)) plan_print_action(&plan, i, stdout);
+    if (options->trace || shrinks) history_print_all(player_history(player), stdout);
+    explore_print_violations(&outcome);
+    if (outcome.count == 0) puts("no rule is violated");
     if (shrinks) {
-        printf("to see it again: redlock sim --seed %" PRIu64, options->seed);
-        if (options->wish.guarded) printf(" --mode guarded");
-        if (options->wish.broken != PLAN_BREAK_NOTHING)
-            printf(" --break %s", plan_break_word(options->wish.broken));
-        printf(" --only ");
+        printf("to see it again: ");
+        explore_print_command(options->seed, &options->wish, " --only ", stdout);
         plan_mask_print(&mask, plan.count, stdout);
         puts(" --trace");
     }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "draw.h"
+#include "memory.h"
 #include "phrase.h"
 #include "scene.h"
 #include "story.h"
@@ -91,17 +92,21 @@ static bool read_arguments(struct request *request, int argc, char **argv) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int read_built_in(struct scene *scene, const struct scenario_text *text) {
-    char file[256], error[512];
-    snprintf(file, sizeof file, "%s.scene", text->name);
-    if (scene_read(scene, text->name, file, (const char *)text->text, error, sizeof error))
-        return END_OK;
+static int read_text(struct scene *scene, const char *name, const char *file, const char *text) {
+    char error[512];
+    if (scene_read(scene, name, file, text, error, sizeof error)) return END_OK;
     fprintf(stderr, "%s\n", error);
     return END_DATA;
 }
 
+static int read_built_in(struct scene *scene, const struct scenario_text *text) {
+    char file[256];
+    snprintf(file, sizeof file, "%s.scene", text->name);
+    return read_text(scene, text->name, file, (const char *)text->text);
+}
+
 static int read_file(struct scene *scene, const char *path) {
-    char text[16384], name[64], error[512];
+    char text[16384], name[64];
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         fprintf(stderr, "redlock sim: cannot read %s: %s\n", path, strerror(errno));
@@ -116,9 +121,7 @@ static int read_file(struct scene *scene, const char *path) {
     text[length] = '\0';
     const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(base, "."), base);
-    if (scene_read(scene, name, path, text, error, sizeof error)) return END_OK;
-    fprintf(stderr, "%s\n", error);
-    return END_DATA;
+    return read_text(scene, name, path, text);
 }
 
 static int read_named(struct scene *scene, const char *name) {
@@ -221,14 +224,6 @@ static void print_story(const struct scene_result *result) {
     story_free(&story);
 }
 
-static void print_trace(const struct scene_result *result) {
-    char line[256];
-    for (size_t i = 0; i < result->history.count; i++) {
-        history_print(&result->history.records[i], line, sizeof line);
-        puts(line);
-    }
-}
-
 static void print_verdict(const struct scene *scene, const struct scene_result *result) {
     for (size_t i = 0; i < result->violations_count; i++) {
         printf("     %s: %s\n", check_rule_name(result->violations[i].rule),
@@ -284,25 +279,44 @@ static int draw_in(const char *directory, const char *name, const char *suffix, 
 
 static int worse(int a, int b) { return a > b ? a : b; }
 
-static int gallery_entry(FILE *index, const char *directory, const struct scene *scene) {
+/* The page of all pictures, and where they are. */
+struct gallery {
+    FILE *index;
+    const char *directory;
+};
+
+static int gallery_entry(const struct scene *scene, const void *context) {
+    const struct gallery *gallery = context;
+    const char *directory = gallery->directory, *name = scene->name;
     if (scene->later[0] != '\0') {
-        draw_gallery_later(index, scene->name, scene->title, scene->later);
+        draw_gallery_later(gallery->index, name, scene->title, scene->later);
         return END_OK;
     }
     struct runs runs;
     run_all(scene, NULL, &runs);
+    const struct picture *pictures = runs.picture;
     int status = runs.status;
-    status =
-        worse(status, draw_in(directory, scene->name, ".svg", draw_first_svg, runs.picture, 1));
+    status = worse(status, draw_in(directory, name, ".svg", draw_first_svg, pictures, 1));
     if (runs.count > 1)
-        status = worse(status, draw_in(directory, scene->name, ".guarded.svg", draw_first_svg,
-                                       &runs.picture[1], 1));
-    status = worse(status,
-                   draw_in(directory, scene->name, ".html", draw_html, runs.picture, runs.count));
-    status = worse(status, draw_in(directory, scene->name, ".thumb.svg", draw_first_thumbnail,
-                                   runs.picture, 1));
-    draw_gallery_entry(index, runs.picture, runs.count);
+        status = worse(status,
+                       draw_in(directory, name, ".guarded.svg", draw_first_svg, &pictures[1], 1));
+    status = worse(status, draw_in(directory, name, ".html", draw_html, pictures, runs.count));
+    status =
+        worse(status, draw_in(directory, name, ".thumb.svg", draw_first_thumbnail, pictures, 1));
+    draw_gallery_entry(gallery->index, pictures, runs.count);
     free_all(&runs);
+    return status;
+}
+
+static int for_all(int (*one)(const struct scene *scene, const void *context),
+                   const void *context) {
+    struct scene *scene = memory_new(sizeof *scene);
+    int status = END_OK;
+    for (unsigned i = 0; i < scenario_texts_count; i++) {
+        int result = read_built_in(scene, &scenario_texts[i]);
+        status = worse(status, result != END_OK ? result : one(scene, context));
+    }
+    free(scene);
     return status;
 }
 
@@ -313,19 +327,12 @@ static int make_gallery(const char *directory) {
         errno = ENAMETOOLONG;
         return complain_of(directory);
     }
-    FILE *index = fopen(path, "w");
-    if (index == NULL) return complain_of(path);
-    struct scene *scene = malloc(sizeof *scene);
-    if (scene == NULL) abort();
-    int status = END_OK;
-    draw_gallery_open(index);
-    for (unsigned i = 0; i < scenario_texts_count; i++) {
-        int one = read_built_in(scene, &scenario_texts[i]);
-        status = worse(status, one != END_OK ? one : gallery_entry(index, directory, scene));
-    }
-    draw_gallery_close(index);
-    free(scene);
-    return worse(status, close_file(index, path));
+    struct gallery gallery = {fopen(path, "w"), directory};
+    if (gallery.index == NULL) return complain_of(path);
+    draw_gallery_open(gallery.index);
+    int status = for_all(gallery_entry, &gallery);
+    draw_gallery_close(gallery.index);
+    return worse(status, close_file(gallery.index, path));
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -342,7 +349,7 @@ static int play(const struct scene *scene, const struct request *request) {
     struct runs runs;
     run_all(scene, request->mode, &runs);
     for (size_t i = 0; i < runs.count && !quiet; i++) {
-        if (request->trace) print_trace(&runs.result[i]);
+        if (request->trace) history_print_all(&runs.result[i].history, stdout);
         print_story(&runs.result[i]);
         print_verdict(scene, &runs.result[i]);
         if (i + 1 < runs.count) printf("\n");
@@ -360,7 +367,8 @@ static int play(const struct scene *scene, const struct request *request) {
     return status;
 }
 
-static int list_one(const struct scene *scene) {
+static int list_one(const struct scene *scene, const void *context) {
+    (void)context;
     char what[200] = "";
     struct phrase phrase;
     phrase_begin(&phrase, what, sizeof what);
@@ -375,7 +383,8 @@ static int list_one(const struct scene *scene) {
     return END_OK;
 }
 
-static int play_briefly(const struct scene *scene) {
+static int play_briefly(const struct scene *scene, const void *context) {
+    (void)context;
     if (scene->later[0] != '\0') {
         printf("%-18s not yet: %s\n", scene->name, scene->later);
         return END_OK;
@@ -387,18 +396,6 @@ static int play_briefly(const struct scene *scene) {
     fflush(stdout);
     free_all(&runs);
     return runs.status;
-}
-
-static int for_all(int (*one)(const struct scene *)) {
-    struct scene *scene = malloc(sizeof *scene);
-    if (scene == NULL) abort();
-    int status = END_OK;
-    for (unsigned i = 0; i < scenario_texts_count; i++) {
-        int result = read_built_in(scene, &scenario_texts[i]);
-        status = worse(status, result != END_OK ? result : one(scene));
-    }
-    free(scene);
-    return status;
 }
 
 static int print_words(void) {
@@ -420,11 +417,10 @@ int scenario_main(int argc, char **argv) {
     struct request request = {0};
     if (!read_arguments(&request, argc, argv)) return END_USAGE;
     if (request.words) return print_words();
-    if (request.list) return for_all(list_one);
-    if (request.all) return for_all(play_briefly);
+    if (request.list) return for_all(list_one, NULL);
+    if (request.all) return for_all(play_briefly, NULL);
     if (request.gallery != NULL) return make_gallery(request.gallery);
-    struct scene *scene = malloc(sizeof *scene);
-    if (scene == NULL) abort();
+    struct scene *scene = memory_new(sizeof *scene);
     int status = read_named(scene, request.name);
     if (status == END_OK) status = play(scene, &request);
     free(scene);
