@@ -72,12 +72,8 @@ void judge_found(struct report *report, enum check_rule rule, size_t first, size
         report->written++;
     struct check_violation *violation = &report->violations[place];
     memmove(violation + 1, violation, moved * sizeof *violation);
-    memset(violation, 0, sizeof *violation);
-    violation->rule = rule;
-    violation->first = first;
-    violation->second = second;
-    violation->from = from;
-    violation->until = until;
+    *violation = (struct check_violation){
+        .rule = rule, .first = first, .second = second, .from = from, .until = until};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(violation->text, sizeof violation->text, format, arguments);

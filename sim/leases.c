@@ -16,8 +16,6 @@
  */
 #include "judges.h"
 
-#include <string.h>
-
 struct hold {
     bool held;
     uint32_t token;
@@ -213,11 +211,8 @@ static void step(struct leases *leases, size_t index) {
 }
 
 void judge_leases(struct report *report) {
-    struct leases leases;
-    memset(&leases, 0, sizeof leases);
-    leases.report = report;
-    leases.records = report->history->records;
-    leases.count = report->history->count;
+    struct leases leases = {
+        .report = report, .records = report->history->records, .count = report->history->count};
     for (unsigned client = 0; client < JUDGE_CLIENTS; client++)
         leases.paused_since[client] = RL_NEVER;
     for (size_t i = 0; i < leases.count; i++) step(&leases, i);

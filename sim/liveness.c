@@ -12,8 +12,6 @@
  */
 #include "judges.h"
 
-#include <string.h>
-
 struct wanted {
     bool open[JUDGE_CLIENTS];
     unsigned count;
@@ -118,9 +116,6 @@ static void step(struct watch *watch, size_t index) {
 
 void judge_liveness(struct report *report) {
     if (report->history->liveness_bound <= 0) return; /* no bound was promised */
-    struct watch watch;
-    memset(&watch, 0, sizeof watch);
-    watch.report = report;
-    watch.records = report->history->records;
+    struct watch watch = {.report = report, .records = report->history->records};
     for (size_t i = 0; i < report->history->count; i++) step(&watch, i);
 }

@@ -25,8 +25,6 @@
  */
 #include "judges.h"
 
-#include <string.h>
-
 #define TOKENS 1024 /* the number remembered; a late SET of an older token is not judged */
 #define NOWHERE SIZE_MAX
 
@@ -281,10 +279,7 @@ static void step(struct lookout *lookout, size_t index) {
 }
 
 void judge_orphans(struct report *report) {
-    struct lookout lookout;
-    memset(&lookout, 0, sizeof lookout);
-    lookout.report = report;
-    lookout.records = report->history->records;
+    struct lookout lookout = {.report = report, .records = report->history->records};
     for (size_t i = 0; i < report->history->count; i++) step(&lookout, i);
     all_gone(&lookout, report->history->count - 1); /* END, or as far as the history goes */
 }

@@ -97,8 +97,9 @@ static void draw_clocks(struct draw *draw) {
     case 2: clients_off = ONE_OFF_PPM; break;
     default: nodes_off = clients_off = BOTH_OFF_PPM; break;
     }
-    for (unsigned i = 0; i < plan->options.nodes; i++)
-        plan->node_ppm[i] = nodes_off ? off_by(draw, nodes_off) : 1000000;
+    for (unsigned i = 0; i < RL_NODES_MAX; i++)
+        plan->node_ppm[i] =
+            nodes_off && i < plan->options.nodes ? off_by(draw, nodes_off) : 1000000;
     for (unsigned i = 0; i < plan->options.clients; i++)
         plan->options.client[i].clock_ppm = clients_off ? off_by(draw, clients_off) : 1000000;
 }
@@ -383,18 +384,6 @@ static void draw_actions(struct draw *draw) {
 
 /* ---- changes under connected clients -------------------------------------------------------- */
 
-/* Round trips only where they are announced: elsewhere a client notices one up to a second late,
- * which is documented. */
-static void draw_trips(struct draw *draw) {
-    struct plan *plan = draw->plan;
-    size_t kept = plan->count;
-    draw_faults(draw, PLAN_NODE_TRIP, 50, 6);
-    for (size_t i = kept; i < plan->count; i++)
-        if (!(plan->options.unannounced & rl_bit(plan->actions[i].node)))
-            plan->actions[kept++] = plan->actions[i];
-    plan->count = kept;
-}
-
 /* One node's clock steps forward while another node is cut off from all clients: too few clocks
  * remain to judge the step by. */
 static void draw_step_forgotten(struct draw *draw) {
@@ -459,7 +448,6 @@ static void draw_second_quorum(struct draw *draw) {
     if (!chance(draw, 12)) return;
     options->nodes += chance(draw, 50) ? first : (unsigned)between(draw, 1, first);
     options->others = (rl_mask)(rl_all(options->nodes) & ~rl_all(first));
-    for (unsigned i = first; i < options->nodes; i++) plan->node_ppm[i] = 1000000;
     for (unsigned i = 0; i < options->clients; i++) {
         struct world_client_options *client = &options->client[i];
         bool both = i > 0 && !client->refused && chance(draw, 60);
@@ -484,7 +472,14 @@ static void draw_changes(struct plan *plan) {
         plan->options.unannounced = chance(draw, 50)
                                         ? rl_all(plan->options.nodes)
                                         : (rl_mask)between(draw, 1, rl_all(plan->options.nodes));
-    draw_trips(draw);
+    /* Round trips only where they are announced: elsewhere a client notices one up to a second
+     * late, which is documented. */
+    size_t kept = plan->count;
+    draw_faults(draw, PLAN_NODE_TRIP, 50, 6);
+    for (size_t i = kept; i < plan->count; i++)
+        if (!(plan->options.unannounced & rl_bit(plan->actions[i].node)))
+            plan->actions[kept++] = plan->actions[i];
+    plan->count = kept;
     draw_faults(draw, PLAN_NODE_REPLICA, 20, 4);
     draw_faults(draw, PLAN_NODE_POLICY, ttl_of(plan) >= 1000 * RL_MS ? 25 : 0, 3);
     draw_faults(draw, PLAN_NODE_EVICT_APART, 15, 4);
@@ -506,7 +501,6 @@ static void draw_operators(struct draw *draw) {
     options->changes = true;
     options->nodes += (unsigned)between(draw, 1, 2);
     options->spare = (rl_mask)(rl_all(options->nodes) & ~rl_all(nodes));
-    for (unsigned i = nodes; i < options->nodes; i++) plan->node_ppm[i] = 1000000;
     plan->operators = (unsigned)between(draw, 2, 3);
     options->clients += plan->operators;
     for (unsigned i = 0; i < options->clients; i++) {
@@ -520,10 +514,11 @@ static void draw_operators(struct draw *draw) {
     }
 }
 
-static void draw_one_operation(struct draw *draw, unsigned kind) {
+/* NULL: the plan is full. */
+static struct plan_action *draw_one_operation(struct draw *draw, unsigned kind) {
     struct plan *plan = draw->plan;
     struct plan_action *action = add(draw, PLAN_OPERATE);
-    if (!action) return;
+    if (!action) return NULL;
     action->client =
         (uint8_t)(plan->options.clients - 1 - (unsigned)between(draw, 0, plan->operators - 1));
     action->number = kind;
@@ -531,6 +526,7 @@ static void draw_one_operation(struct draw *draw, unsigned kind) {
     action->updates = (uint32_t)between(draw, 0, 4);
     action->think = log_between(draw, 10 * RL_MS, 2 * ttl_of(plan));
     action->span = kind == OPERATION_INIT && chance(draw, 30); /* and gives the floor */
+    return action;
 }
 
 static void name_quorum(struct plan *plan) {
@@ -541,17 +537,16 @@ static void name_quorum(struct plan *plan) {
 /* All of them at about the same time; some keep their data, but as new processes. */
 static void draw_power_cut(struct draw *draw) {
     struct plan *plan = draw->plan;
-    struct plan_action *action = add(draw, PLAN_POWER_CUT);
-    if (!action) return;
-    action->at = between(draw, plan->faults_end / 8, plan->faults_end * 5 / 8);
-    action->span = log_between(draw, RL_MS, ttl_of(plan));
-    action->many = chance(draw, 50) ? (uint8_t)between(draw, 0, 255) : 0;
+    struct plan_action *cut = add(draw, PLAN_POWER_CUT);
+    if (!cut) return;
+    cut->at = between(draw, plan->faults_end / 8, plan->faults_end * 5 / 8);
+    cut->span = log_between(draw, RL_MS, ttl_of(plan));
+    cut->many = chance(draw, 50) ? (uint8_t)between(draw, 0, 255) : 0;
     name_quorum(plan);
     for (unsigned i = 0; i < plan->operators; i++) {
-        rl_ns at = action->at + action->span + between(draw, RL_MS, ttl_of(plan));
-        size_t count = plan->count;
-        draw_one_operation(draw, OPERATION_INIT);
-        if (plan->count > count) plan->actions[count].at = at;
+        rl_ns at = cut->at + cut->span + between(draw, RL_MS, ttl_of(plan));
+        struct plan_action *init = draw_one_operation(draw, OPERATION_INIT);
+        if (init) init->at = at;
     }
 }
 
@@ -561,10 +556,8 @@ static void draw_fresh(struct draw *draw) {
     plan->options.spare = rl_all(plan->options.nodes);
     rl_ns at = between(draw, RL_MS, ttl_of(plan));
     for (unsigned i = 0; i < plan->operators; i++) {
-        size_t count = plan->count;
-        draw_one_operation(draw, OPERATION_INIT);
-        if (plan->count > count)
-            plan->actions[count].at = at + (chance(draw, 50) ? 0 : between(draw, 0, ttl_of(plan)));
+        struct plan_action *init = draw_one_operation(draw, OPERATION_INIT);
+        if (init) init->at = at + (chance(draw, 50) ? 0 : between(draw, 0, ttl_of(plan)));
     }
 }
 
@@ -588,8 +581,6 @@ static void befall_operators(struct draw *draw) {
 static void draw_membership(struct plan *plan, bool always) {
     struct draw own = {plan, random_named(plan->seed, 11)}, *draw = &own;
     struct world_options *options = &plan->options;
-    plan->operators = 0;
-    plan->fresh = false;
     bool fits = plan->guarded && plan->broken == PLAN_BREAK_NOTHING && options->others == 0;
     bool drawn = chance(draw, 5);
     if (!fits || !(drawn || always)) return;
@@ -631,13 +622,7 @@ static rl_ns bound_of(const struct plan *plan) {
 
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     struct draw draw = {plan, random_named(seed, 7)};
-    plan->seed = seed;
-    plan->broken = wish->broken;
-    plan->guarded = wish->guarded;
-    plan->clocks_step = plan->keys_end_early = plan->clocks_apart = plan->patient =
-        plan->evicts_at_once = false;
-    plan->count = 0;
-    plan->may_be_refused = 0;
+    *plan = (struct plan){.seed = seed, .broken = wish->broken, .guarded = wish->guarded};
     draw_options(&draw);
     draw_actions(&draw);
     draw_wakes(plan);

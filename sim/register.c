@@ -20,8 +20,6 @@
  */
 #include "judges.h"
 
-#include <string.h>
-
 #define NOWHERE SIZE_MAX
 
 struct resource_state {
@@ -191,11 +189,8 @@ static void step(struct ledger *ledger, size_t index) {
 }
 
 void judge_register(struct report *report) {
-    struct ledger ledger;
-    memset(&ledger, 0, sizeof ledger);
-    ledger.report = report;
-    ledger.records = report->history->records;
-    ledger.count = report->history->count;
+    struct ledger ledger = {
+        .report = report, .records = report->history->records, .count = report->history->count};
     for (unsigned i = 0; i < JUDGE_RESOURCES; i++) ledger.resources[i].write_record = NOWHERE;
     for (size_t i = 0; i < ledger.count; i++) step(&ledger, i);
 }
