@@ -70,7 +70,6 @@ bool draw_wake(const struct history_record *record);
 /* The maximum width of a text in pixels, in a font of this size. */
 int draw_text_width(const char *text, int font);
 
-void draw_spans_make(struct draw_layout *layout);
 /* The rows of a picture between its axis and its lower edge, as SVG elements. */
 void draw_rows(FILE *out, const struct draw_layout *layout);
 void draw_styles(FILE *out);

@@ -121,6 +121,7 @@ struct messages {
 };
 void messages_push(struct messages *queue, struct message *message);
 struct message *messages_pop(struct messages *queue);
+void messages_drop(struct world *world, struct messages *queue);
 struct message *message_new(struct world *world);
 void message_free(struct world *world, struct message *message);
 void messages_begin(struct world *world);
@@ -212,6 +213,7 @@ struct guard_change {
 struct server {
     struct world *world;
     unsigned node;
+    char url[16];
     /* the old incarnation of a node whose replica has taken its place: its keys are not the node's
      */
     bool old;
@@ -283,7 +285,8 @@ void notify_serve(struct server *server, struct message *request); /* WATCH, STA
 void notify_track(struct server *server, struct message *request);
 void notify_changed(struct server *server, unsigned resource, bool expired);
 void notify_flushed(struct server *server);
-void notify_heard(struct world *world, const struct message *hint); /* the client received it */
+/* the client received it, or it was lost */
+void notify_record(struct world *world, enum history_kind kind, const struct message *hint);
 void server_forget_waiters(struct server *server);
 void server_announce(struct server *server); /* all data changed: sent before any later answer */
 /* changed by the request that is served, or by a stranger: announced soon */
@@ -380,14 +383,10 @@ void holds_release(struct world *world, unsigned client, unsigned resources);
 void hold_write_until(const struct hold *hold, enum history_kind kind);
 void hold_on_change(void *context, struct redlock_lock *lock, int change);
 
-/* update.c */
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);
 /* writes, if the client runs */
 void update_thought(struct world *world, void *argument, int64_t number);
 void update_write(struct world *world, size_t number);
-/* NULL: no update is under way */
-const struct update *update_of(const struct world *world, const struct hold *hold);
-
 /* operator.c */
 void operator_act(struct world *world, unsigned client, const struct world_operation *what);
 void operator_drop(struct actor *actor); /* the change stays as far as it got */
@@ -412,7 +411,7 @@ void actor_rearm(struct world *world, unsigned client);
 void net_receive(struct net *net, struct message *message);
 /* The client has ended: it sends nothing, receives nothing and waits for nothing from now on. */
 void net_abandon(struct net *net);
-uint32_t net_waiter_number(const struct net *net); /* watch.c; 0: it has not waited yet */
+uint32_t net_waiter_number(const struct net *net); /* 0: it has not waited yet */
 
 /* ---- the world ---- */
 

@@ -183,3 +183,8 @@ struct message *messages_pop(struct messages *queue) {
     message->next = NULL;
     return message;
 }
+
+void messages_drop(struct world *world, struct messages *queue) {
+    struct message *message;
+    while ((message = messages_pop(queue))) message_free(world, message);
+}

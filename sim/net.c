@@ -58,18 +58,6 @@ static void fire_timers(struct net *net) {
 
 /* ---- sending ---- */
 
-static bool send_one(struct conn *conn, struct net_call *call) {
-    struct policy *policy = &conn->net->policy;
-    if (policy_takes(policy, conn->slot)) {
-        conn_post(conn, call);
-        return true;
-    }
-    if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
-    policy_keep(policy, conn->slot, call);
-    conn_watch_kept(conn);
-    return true;
-}
-
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
                  struct net_call *calls, rl_ns due, rl_ns keep_until) {
     rl_mask taken = 0;
@@ -84,10 +72,17 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->node = (uint8_t)i;
         call->busy = true;
         call->state = 0;
-        if (send_one(&net->conn[i], call))
-            taken |= rl_bit(i);
-        else
+        bool kept = net_op_is(request->op, NET_OP_KEPT);
+        if (policy_takes(&net->policy, i)) {
+            conn_post(&net->conn[i], call);
+        } else if (kept) {
+            policy_keep(&net->policy, i, call);
+            conn_watch_kept(&net->conn[i]);
+        } else {
             *call = before;
+            continue;
+        }
+        taken |= rl_bit(i);
     }
     return taken;
 }
@@ -144,14 +139,8 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     call_done(net, call, &reply);
 }
 
-static void hear_announcement(struct conn *conn, const struct message *announcement) {
-    struct net *net = conn->net;
-    if (conn->state != CONN_READY || net->closing) return;
-    conn_record(conn, HISTORY_ANNOUNCED, announcement->all);
-    if (net->handlers.changed) net->handlers.changed(net->handlers.context, conn->slot);
-}
-
 static void take(struct conn *conn, struct message *message) {
+    struct net *net = conn->net;
     switch ((enum message_what)message->what) {
     case MESSAGE_CONNECT:
         if (conn->state != CONN_CONNECTING) break;
@@ -166,7 +155,11 @@ static void take(struct conn *conn, struct message *message) {
         break;
     case MESSAGE_TRACK: watch_answered(conn, message); break;
     case MESSAGE_HINT: watch_hear(conn, message); break;
-    case MESSAGE_ANNOUNCEMENT: hear_announcement(conn, message); break;
+    case MESSAGE_ANNOUNCEMENT:
+        if (conn->state != CONN_READY || net->closing) break;
+        conn_record(conn, HISTORY_ANNOUNCED, message->all);
+        if (net->handlers.changed) net->handlers.changed(net->handlers.context, conn->slot);
+        break;
     }
 }
 
@@ -223,10 +216,9 @@ int net_open(struct net **out, const struct net_options *options,
     for (unsigned i = 0; i < net->nodes; i++) {
         conn_init(&net->conn[i], net, i);
         link_at(&net->conn[i])->guarded = options->guarded;
-        net_timer_set(net, &net->conn[i].retry,
-                      net_now(net)); /* by the timer: no handler runs in here */
+        /* by the timer: no handler runs in here */
+        net_timer_set(net, &net->conn[i].retry, net_now(net));
     }
-    watch_init(net);
     net->pending = true;
     world->actor[world->opening].net = net;
     *out = net;
@@ -294,15 +286,11 @@ rl_mask net_busy_writes(struct net *net) {
 }
 
 void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status *status) {
-    static const char *const urls[] = {"redis://n1",  "redis://n2",  "redis://n3",  "redis://n4",
-                                       "redis://n5",  "redis://n6",  "redis://n7",  "redis://n8",
-                                       "redis://n9",  "redis://n10", "redis://n11", "redis://n12",
-                                       "redis://n13", "redis://n14", "redis://n15"};
     assert(node < net->nodes);
     const struct conn *conn = &net->conn[node];
     const struct policy_node *policy = policy_at(conn);
     memset(status, 0, sizeof(*status));
-    status->url = urls[link_at(conn)->node];
+    status->url = net->world->server[link_at(conn)->node].url;
     status->verdict = policy_shown_verdict(&net->policy, node, now);
     status->connected = policy->up && !policy->leaving;
     status->reconnects = policy->reconnects;

@@ -19,7 +19,7 @@
 
 /* ---- delivery ------------------------------------------------------------------------------- */
 
-static void record(struct world *world, enum history_kind kind, const struct message *hint) {
+void notify_record(struct world *world, enum history_kind kind, const struct message *hint) {
     if (!world->options.record_messages) return;
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)hint->client;
@@ -28,10 +28,6 @@ static void record(struct world *world, enum history_kind kind, const struct mes
     record.value = hint->rank;
     record.until = hint->notified_at;
     world_write(world, &record);
-}
-
-void notify_heard(struct world *world, const struct message *hint) {
-    record(world, HISTORY_WOKEN, hint);
 }
 
 static struct message *hint_new(struct world *world, const struct link *link, int resource,
@@ -50,7 +46,7 @@ static void notify(struct world *world, struct link *link, int resource, int ran
     bool lost = (how->deaf & rl_bit(link->node)) != 0 || random_chance(random, how->lost_ppm);
     if (random_chance(random, how->late_ppm)) late += random_between(random, 0, how->late_max);
     if (lost || link->wakes_lost) {
-        record(world, HISTORY_WAKE_LOST, hint);
+        notify_record(world, HISTORY_WAKE_LOST, hint);
         message_free(world, hint);
         return;
     }

@@ -3,7 +3,6 @@
  * Operators: clients that change the quorum, by the library's own code; and the member lists that
  * the world itself knows.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "client/operator/task.h"
@@ -12,11 +11,8 @@
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 static int node_of(const struct world *world, const char *url) {
-    for (unsigned i = 0; i < world->options.nodes; i++) {
-        char own[32];
-        snprintf(own, sizeof(own), "redis://n%u", i + 1);
-        if (strcmp(own, url) == 0) return (int)i;
-    }
+    for (unsigned i = 0; i < world->options.nodes; i++)
+        if (strcmp(world->server[i].url, url) == 0) return (int)i;
     return -1;
 }
 

@@ -2,7 +2,7 @@
  *
  * The plan of a seed: the options of a world, and all actions in it, drawn before the world begins.
  * Each action has an index and its own random numbers, so that a run can be repeated without some
- * of its actions (one.c).
+ * of its actions (explore.c).
  */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H

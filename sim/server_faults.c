@@ -84,9 +84,7 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
     server_write(server, HISTORY_NODE_FAILOVER, lag);
     wire_node_died(world, node, false);
     promote(server, lag);
-    struct message *message;
-    while ((message = messages_pop(&server->backlog)))
-        message_free(world, message); /* messages of the old master */
+    messages_drop(world, &server->backlog); /* messages of the old master */
     server_await_expiry(server);
     server_guard_check(server);
 }

@@ -361,7 +361,7 @@ static void fill_record(const struct world *world, bool other, struct rl_record 
         struct rl_member *member = &record->members[record->members_count++];
         member->id = i + 1;
         member->incarnation.number = 1;
-        snprintf(member->url, sizeof(member->url), "redis://n%u", i + 1);
+        snprintf(member->url, sizeof(member->url), "%s", world->server[i].url);
         memcpy(member->incarnation.run_id, world->server[i].run_id,
                sizeof(member->incarnation.run_id));
     }

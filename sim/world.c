@@ -5,6 +5,7 @@
 #include "world.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ struct world *world_new(void) {
         world->server[i].world = world->old[i].world = world;
         world->server[i].node = world->old[i].node = i;
         world->old[i].old = true;
+        snprintf(world->server[i].url, sizeof(world->server[i].url), "redis://n%u", i + 1);
     }
     return world;
 }
