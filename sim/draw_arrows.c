@@ -66,16 +66,14 @@ static void draw_vote(FILE *out, struct way way, int verdict, bool upper) {
     if (verdict == REDLOCK_VERDICT_GRANTED) {
         fprintf(
             out,
-            "<circle cx=\"%d\" cy=\"%d\" r=\"6\" fill=\"var(--bg)\"/><path d=\"M%d %dl2 3l4 -6\" fill=\"none\" "
-            "stroke=\"var(--good)\" "
-            "stroke-width=\"2\"/>\n",
+            "<circle cx=\"%d\" cy=\"%d\" r=\"6\" fill=\"var(--bg)\"/><path d=\"M%d %dl2 3l4 -6\" "
+            "fill=\"none\" stroke=\"var(--good)\" stroke-width=\"2\"/>\n",
             way.x2, y, way.x2 - 3, y);
     } else {
         fprintf(
             out,
-            "<circle cx=\"%d\" cy=\"%d\" r=\"6\" fill=\"var(--bg)\"/><path d=\"M%d %dl6 6m0 -6l-6 6\" "
-            "stroke=\"var(--ink)\" "
-            "stroke-width=\"1.8\"/>\n",
+            "<circle cx=\"%d\" cy=\"%d\" r=\"6\" fill=\"var(--bg)\"/><path d=\"M%d %dl6 6m0 -6l-6 "
+            "6\" stroke=\"var(--ink)\" stroke-width=\"1.8\"/>\n",
             way.x2, y, way.x2 - 3, y - 3);
     }
 }

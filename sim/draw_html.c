@@ -90,13 +90,11 @@ static void put_events(FILE *out, const struct draw_layout *layout) {
 }
 
 static void put_legend(FILE *out) {
-    fputs(
-        "<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A tick: "
-        "granted; a cross in a circle: "
-        "refused. Hatched: stopped. Crossed: not running. Dotted edge: cut off. Time is compressed, so that "
-        "milliseconds and "
-        "seconds can both be seen; a zigzag on the axis stands for 200 ms or more.</p>\n",
-        out);
+    fputs("<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A "
+          "tick: granted; a cross in a circle: refused. Hatched: stopped. Crossed: not running. "
+          "Dotted edge: cut off. Time is compressed, so that milliseconds and seconds can both be "
+          "seen; a zigzag on the axis stands for 200 ms or more.</p>\n",
+          out);
 }
 
 /* One run: its result, the picture, the sentences. */
@@ -154,9 +152,9 @@ void draw_gallery_open(FILE *out) {
     put_element(out, "h1", NULL, "Every attack on Redlock, replayed");
     put_element(
         out, "p", NULL,
-        "Each picture is a run of the unchanged library in a simulated world. Client rows show who believes to "
-        "hold the lock, "
-        "node rows whose key each server holds, red what must never be.");
+        "Each picture is a run of the unchanged library in a simulated world. Client rows show who "
+        "believes to hold the lock, node rows whose key each server holds, red what must never "
+        "be.");
     fputs("<ul class=\"cards\">\n", out);
 }
 

@@ -33,24 +33,20 @@ void draw_styles(FILE *out) {
 
 static void draw_patterns(FILE *out) {
     fputs(
-        "<defs>"
-        "<pattern id=\"p1\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><circle cx=\"2\" cy=\"2\" r=\"1\" "
-        "fill=\"#000\" fill-opacity=\".35\"/></pattern>"
-        "<pattern id=\"p2\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><path d=\"M1 0V5\" "
-        "stroke=\"#000\" "
-        "stroke-opacity=\".3\"/></pattern>"
-        "<pattern id=\"p3\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 1H5\" "
-        "stroke=\"#000\" "
-        "stroke-opacity=\".3\"/></pattern>"
-        "<pattern id=\"ps\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
-        "<rect width=\"7\" height=\"7\" fill=\"var(--bg)\" fill-opacity=\".55\"/><path d=\"M2 0V7\" "
-        "stroke=\"var(--ink)\" "
-        "stroke-opacity=\".6\" stroke-width=\"2\"/></pattern>"
-        "<pattern id=\"pd\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><rect width=\"6\" height=\"6\" "
-        "fill=\"var(--bg)\" fill-opacity=\".7\"/><path d=\"M0 0L6 6M6 0L0 6\" stroke=\"var(--ink)\" "
-        "stroke-opacity=\".45\"/></pattern>"
-        "<pattern id=\"pv\" width=\"9\" height=\"9\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(-45)\">"
-        "<path d=\"M1 0V9\" stroke=\"var(--red)\" stroke-opacity=\".35\" stroke-width=\"2\"/></pattern>"
+        "<defs><pattern id=\"p1\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><circle "
+        "cx=\"2\" cy=\"2\" r=\"1\" fill=\"#000\" fill-opacity=\".35\"/></pattern><pattern "
+        "id=\"p2\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><path d=\"M1 0V5\" "
+        "stroke=\"#000\" stroke-opacity=\".3\"/></pattern><pattern id=\"p3\" width=\"5\" "
+        "height=\"5\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 1H5\" stroke=\"#000\" "
+        "stroke-opacity=\".3\"/></pattern><pattern id=\"ps\" width=\"7\" height=\"7\" "
+        "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"7\" "
+        "height=\"7\" fill=\"var(--bg)\" fill-opacity=\".55\"/><path d=\"M2 0V7\" "
+        "stroke=\"var(--ink)\" stroke-opacity=\".6\" stroke-width=\"2\"/></pattern><pattern "
+        "id=\"pd\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><rect width=\"6\" "
+        "height=\"6\" fill=\"var(--bg)\" fill-opacity=\".7\"/><path d=\"M0 0L6 6M6 0L0 6\" "
+        "stroke=\"var(--ink)\" stroke-opacity=\".45\"/></pattern><pattern id=\"pv\" width=\"9\" "
+        "height=\"9\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(-45)\"><path "
+        "d=\"M1 0V9\" stroke=\"var(--red)\" stroke-opacity=\".35\" stroke-width=\"2\"/></pattern>"
         "</defs>\n",
         out);
 }
@@ -279,8 +275,8 @@ static void draw_labels(FILE *out, const struct draw_layout *layout) {
         int y = row->words_y;
         fprintf(
             out,
-            "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\" stroke=\"var(--bg)\"/><text class=\"n\" "
-            "x=\"%d\" y=\"%d\">%zu</text>",
+            "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\" stroke=\"var(--bg)\"/><text "
+            "class=\"n\" x=\"%d\" y=\"%d\">%zu</text>",
             label->x, y - 4, label->x, y, label->event + 1);
         const char *words = layout->story.events[label->event].label;
         if (words[0] != '\0') {

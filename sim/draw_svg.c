@@ -101,11 +101,10 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
         snprintf(number, sizeof number, "%zu", i + 1);
         int y = column->y;
         if (column->out != NULL) {
-            fprintf(
-                column->out,
-                "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\"/><text class=\"n\" x=\"%d\" "
-                "y=\"%d\">%s</text>",
-                column->x + 8, y - 5, column->x + 8, y - 1, number);
+            fprintf(column->out,
+                    "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\"/><text class=\"n\" "
+                    "x=\"%d\" y=\"%d\">%s</text>",
+                    column->x + 8, y - 5, column->x + 8, y - 1, number);
             fprintf(
                 column->out,
                 "<text x=\"%d\" y=\"%d\" font-size=\"13\" style=\"fill:var(--soft)\">%s</text>\n",
@@ -120,10 +119,9 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
         put(column, 0, sentence, TEXT, "font-size=\"14\" class=\"r\"");
     }
     put(column, 0,
-        "Solid arrows: requests; dashed: answers; a red cross: lost. Tick: granted; cross in a circle: refused. "
-        "Hatched: stopped. "
-        "Crossed: not running. Dotted edge: cut off. Time is compressed; a zigzag on the axis stands for 200 ms or "
-        "more.",
+        "Solid arrows: requests; dashed: answers; a red cross: lost. Tick: granted; cross in a "
+        "circle: refused. Hatched: stopped. Crossed: not running. Dotted edge: cut off. Time is "
+        "compressed; a zigzag on the axis stands for 200 ms or more.",
         12, "font-size=\"12\" style=\"fill:var(--soft)\"");
     if (reports_of_wakes(picture->history))
         put(column, 0,
@@ -146,8 +144,8 @@ static void put_description(FILE *out, const struct picture *picture) {
 static void open_svg(FILE *out, int width, int height) {
     fprintf(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"rl\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-        "role=\"img\" aria-labelledby=\"title desc\">\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"rl\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+        "height=\"%d\" role=\"img\" aria-labelledby=\"title desc\">\n",
         width, height, width, height);
 }
 

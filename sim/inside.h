@@ -253,7 +253,7 @@ struct server {
 #define WALL_SPREAD (2000 * RL_MS)
 
 void run_id_write(const struct world *world, uint32_t process, char run_id[41]);
-int verdict_of(enum node_answer answer);
+int16_t verdict_of(enum node_answer answer);
 /* The parts of a request as src/node takes them. */
 struct node_request {
     struct node_bytes keys[WORLD_RESOURCES_MAX], token;

@@ -198,13 +198,13 @@ static void acquire(struct server *server, struct message *request) {
     enum node_answer answer = node_zadd(server->table, request->nonce, request->fence,
                                         request->stripes, request->stripes_count);
     remember_raise(server, request);
-    if (request->verdict == REDLOCK_VERDICT_GRANTED) request->verdict = (int16_t)verdict_of(answer);
+    if (request->verdict == REDLOCK_VERDICT_GRANTED) request->verdict = verdict_of(answer);
     write_vote(server, request);
 }
 
 static void extend(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
-    request->verdict = (int16_t)verdict_of(node_extend_guarded(
+    request->verdict = verdict_of(node_extend_guarded(
         server->table, what.keys, what.count, what.token, request->ttl_ms, request->nonce,
         request->fence, request->stripes, request->stripes_count, what.now_ms));
     if (request->verdict == REDLOCK_VERDICT_GRANTED) remember_raise(server, request);
@@ -214,9 +214,9 @@ static void extend(struct server *server, struct message *request) {
 static void raise(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     int64_t highest = 0;
-    request->verdict = (int16_t)verdict_of(
-        node_raise(server->table, what.keys, what.count, what.token, request->nonce, request->fence,
-                   request->stripes, request->stripes_count, what.now_ms, &highest));
+    request->verdict = verdict_of(node_raise(server->table, what.keys, what.count, what.token,
+                                             request->nonce, request->fence, request->stripes,
+                                             request->stripes_count, what.now_ms, &highest));
     remember_raise(server, request);
     write_vote(server, request);
     if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;
@@ -224,9 +224,9 @@ static void raise(struct server *server, struct message *request) {
 
 static void confirm(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
-    request->verdict = (int16_t)verdict_of(
-        node_confirm(server->table, what.keys, what.count, what.token, request->nonce,
-                     request->fence, request->stripes, request->stripes_count, what.now_ms));
+    request->verdict = verdict_of(node_confirm(server->table, what.keys, what.count, what.token,
+                                               request->nonce, request->fence, request->stripes,
+                                               request->stripes_count, what.now_ms));
 }
 
 static void report_record(struct server *server, struct message *request) {
@@ -248,7 +248,7 @@ static void take_record(struct server *server, struct message *request) {
                                         .keep = request->keep,
                                         .body = request->body};
     enum node_answer answer = write_record(server->table, &change);
-    request->verdict = (int16_t)verdict_of(answer);
+    request->verdict = verdict_of(answer);
     if (answer == NODE_GRANTED) server_record_changed(server);
     bool installed = change.body->has_fences && change.was_kept && !change.keep;
     if (answer == NODE_GRANTED && installed) server->sound = true;

@@ -34,6 +34,23 @@ void story_say(struct story_event *event, const char *format, ...) {
     va_end(arguments);
 }
 
+rl_mask story_same_on(struct story *story, size_t index, rl_ns within) {
+    const struct history *history = story->history;
+    const struct history_record *first = &history->records[index];
+    rl_mask nodes = 0;
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within;
+         i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != first->kind || record->node < 0 || record->client != first->client ||
+            record->resource != first->resource || record->token != first->token ||
+            record->value != first->value || record->result != first->result)
+            continue;
+        nodes |= rl_bit((unsigned)record->node);
+        story->described[i] = 1;
+    }
+    return nodes;
+}
+
 static void index_tokens(struct story *story) {
     const struct history *history = story->history;
     for (size_t i = 0; i < history->count; i++) {

@@ -13,7 +13,6 @@
 
 /* An answer within this time is normal, and needs no sentence. */
 #define PROMPT (20 * RL_MS)
-#define TOGETHER (5 * RL_MS)
 
 static const char *what(int op) {
     return op == NET_ACQUIRE ? "request" : op == NET_EXTEND ? "extension" : "release";
@@ -63,7 +62,7 @@ static void describe_dropped(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     bool answer = is_answer(story, record);
     const char *client = story_client(story, record->client);
-    const struct phrase_nodes nodes = phrase_nodes(alike(story, index, TOGETHER));
+    const struct phrase_nodes nodes = phrase_nodes(alike(story, index, STORY_TOGETHER));
     struct story_event *event = story_add(story, index, ""); /* the cross on the arrow shows it */
     if (answer)
         story_say(event, "Lost: the answer to %s's %s from %s, after it took effect.", client,
@@ -90,7 +89,7 @@ static void describe_late(struct story *story, size_t index) {
     size_t before = arrival ? exchange->sent : exchange->arrived;
     if (before == STORY_NONE || record->at - story->history->records[before].at <= PROMPT) return;
     const char *client = story_client(story, record->client);
-    rl_mask nodes = alike(story, index, TOGETHER);
+    rl_mask nodes = alike(story, index, STORY_TOGETHER);
     const struct phrase_time took = phrase_time(record->at - story->history->records[before].at);
     struct story_event *event = story_add(story, index, "late");
     if (arrival) {
@@ -124,7 +123,8 @@ static void describe_disconnected(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *record = &history->records[index];
     /* The sentence of a crash or a failover covers it. */
-    for (size_t i = index + 1; i > 0 && record->at - history->records[i - 1].at <= TOGETHER; i--) {
+    for (size_t i = index + 1; i > 0 && record->at - history->records[i - 1].at <= STORY_TOGETHER;
+         i--) {
         const struct history_record *cause = &history->records[i - 1];
         bool node = cause->node == record->node &&
                     (cause->kind == HISTORY_NODE_CRASH || cause->kind == HISTORY_NODE_FAILOVER);
@@ -138,27 +138,10 @@ static void describe_disconnected(struct story *story, size_t index) {
               phrase_nodes(nodes).text, carried ? ", and what was on its way with it" : "");
 }
 
-/* Nodes that send a client the same notification at about the same time. */
-static rl_mask describe_alike(struct story *story, size_t index) {
-    const struct history *history = story->history;
-    const struct history_record *first = &history->records[index];
-    rl_mask nodes = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER;
-         i++) {
-        const struct history_record *record = &history->records[i];
-        bool same = record->kind == first->kind && record->client == first->client &&
-                    record->value == first->value && record->resource == first->resource;
-        if (!same || story->described[i]) continue;
-        nodes |= rl_bit((unsigned)record->node);
-        story->described[i] = 1;
-    }
-    return nodes;
-}
-
 static void describe_woken(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     bool lost = record->kind == HISTORY_WAKE_LOST;
-    const struct phrase_nodes nodes = phrase_nodes(describe_alike(story, index));
+    const struct phrase_nodes nodes = phrase_nodes(story_same_on(story, index, STORY_TOGETHER));
     const char *label = lost ? "" : record->value == 0 ? "called" : "woken";
     struct story_event *event = story_add(story, index, label);
     story_say(event, lost ? "Lost: what %s told %s: " : "%s told %s: ", nodes.text,
@@ -177,8 +160,8 @@ static void describe_announced(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
     unsigned clients = 0, count = 0, said = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER;
-         i++) {
+    for (size_t i = index;
+         i < history->count && history->records[i].at - first->at <= STORY_TOGETHER; i++) {
         const struct history_record *record = &history->records[i];
         if (record->kind != HISTORY_ANNOUNCED || record->node != first->node || record->value != 1)
             continue;

@@ -11,28 +11,6 @@
 #include "phrase.h"
 #include "redlock.h"
 
-/* Keys that end together do so within this: they were set by messages that left together. */
-#define TOGETHER (5 * RL_MS)
-
-/* All nodes to which the same happens at the same time; marks those records as described. */
-static rl_mask same_on(struct story *story, size_t index, rl_ns within) {
-    const struct history *history = story->history;
-    const struct history_record *first = &history->records[index];
-    rl_mask nodes = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within;
-         i++) {
-        const struct history_record *record = &history->records[i];
-        if (record->kind != first->kind || record->node < 0 || record->client != first->client)
-            continue;
-        if (record->value != first->value || record->result != first->result ||
-            record->token != first->token)
-            continue;
-        nodes |= rl_bit((unsigned)record->node);
-        story->described[i] = 1;
-    }
-    return nodes;
-}
-
 /* The owners of the keys that these nodes lost, or that ended there, at this time. Marks them as
  * described. `event` NULL: only that. */
 static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum history_kind kind,
@@ -66,7 +44,8 @@ static struct story_event *describe(struct story *story, size_t index, rl_mask n
 
 static void describe_key(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, record->kind == HISTORY_KEY_FOREIGN ? 0 : TOGETHER);
+    rl_mask nodes =
+        story_same_on(story, index, record->kind == HISTORY_KEY_FOREIGN ? 0 : STORY_TOGETHER);
     const struct phrase_nodes list = phrase_nodes(nodes);
     if (record->kind == HISTORY_KEY_FOREIGN) {
         add_keys_gone(story, index, nodes, HISTORY_KEY_DELETED, NULL);
@@ -89,7 +68,7 @@ static void describe_key(struct story *story, size_t index) {
 
 static void describe_clock(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, 0);
+    rl_mask nodes = story_same_on(story, index, 0);
     const struct phrase_nodes list = phrase_nodes(nodes);
     const struct phrase_time step = phrase_step(record->value);
     struct story_event *event;
@@ -126,7 +105,7 @@ static const char *mode_word(int verdict) {
 
 static void describe_mode(struct story *story, size_t index) {
     int verdict = story->history->records[index].result;
-    rl_mask nodes = same_on(story, index, 0);
+    rl_mask nodes = story_same_on(story, index, 0);
     if (verdict == REDLOCK_VERDICT_GRANTED)
         story_say(describe(story, index, nodes, "normal again"), "Writes work again on %s.",
                   phrase_nodes(nodes).text);
@@ -139,7 +118,7 @@ static void describe_mode(struct story *story, size_t index) {
 /* Events of a node that may take keys with them: "Node 3 ... ; gone is A's key." */
 static void describe_befallen(struct story *story, size_t index, const char *label,
                               const char *before, const char *after) {
-    rl_mask nodes = same_on(story, index, 0);
+    rl_mask nodes = story_same_on(story, index, 0);
     struct story_event *event = describe(story, index, nodes, label);
     story_say(event, "%s%s%s", before, phrase_nodes(nodes).text, after);
     add_keys_gone(story, index, nodes, HISTORY_KEY_LOST, event);
@@ -148,7 +127,7 @@ static void describe_befallen(struct story *story, size_t index, const char *lab
 
 static void describe_cut(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, 0);
+    rl_mask nodes = story_same_on(story, index, 0);
     const char *client = story_client(story, record->client);
     const struct phrase_nodes list = phrase_nodes(nodes);
     bool cut = record->kind == HISTORY_CUT;
@@ -173,7 +152,7 @@ static void describe_cut(struct story *story, size_t index) {
 /* Where the members can change, each node reports them at the beginning. */
 static void describe_members(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, TOGETHER);
+    rl_mask nodes = story_same_on(story, index, STORY_TOGETHER);
     char label[40];
     if (record->at == 0 || record->message == 0) return;
     snprintf(label, sizeof label, "epoch %" PRId64, record->value);
@@ -185,7 +164,7 @@ static void describe_members(struct story *story, size_t index) {
 static void describe_eligibility(struct story *story, size_t index) {
     if (story->history->records[index].at == 0) return;
     bool intact = story->history->records[index].result != 0;
-    rl_mask nodes = same_on(story, index, TOGETHER);
+    rl_mask nodes = story_same_on(story, index, STORY_TOGETHER);
     story_say(describe(story, index, nodes, intact ? "votes again" : "does not vote"),
               intact ? "Intact again, with the fences of a majority: %s."
                      : "No vote from now on, until it is brought back: %s.",
@@ -207,63 +186,51 @@ static void describe_restart(struct story *story, size_t index) {
     }
 }
 
+/* What befalls nodes, in one sentence each: `before` the nodes, and then what they lost. */
+static const struct befallen {
+    uint8_t kind;
+    const char *label, *before;
+} befallen[] = {
+    {HISTORY_NODE_CRASH, "crashes", "Crash of "},
+    {HISTORY_NODE_FLUSH, "FLUSHALL", "FLUSHALL on "},
+    {HISTORY_NODE_EVICT, "evicts a key", "Memory is short: eviction on "},
+    {HISTORY_NODE_FAILOVER, "replica takes over", "A replica that lags takes over for "},
+    {HISTORY_NODE_SPLIT, "replica takes over",
+     "A replica that lags takes over; whoever is connected stays with the old "},
+    {HISTORY_NODE_OLD_ENDS, "the old one ends", "The end of what lived on of "},
+    {HISTORY_NODE_DEMOTED, "demoted",
+     "A replica that lags is promoted; its replica, with its data, is now "},
+    {HISTORY_NODE_REPLICA, "first replica", "A first replica connects to "},
+    {HISTORY_NODE_PROMOTED, "promoted again", "A master again, the same process as before: "},
+    {HISTORY_NODE_PAUSE, "stops", "The process stands still (SIGSTOP) on "},
+    {HISTORY_NODE_RESUME, "goes on", "The process goes on, with what waited in its socket, on "},
+};
+
 void story_node_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->described[index] || record->node < 0) return;
     switch (record->kind) {
-    case HISTORY_NODE_CRASH: describe_befallen(story, index, "crashes", "Crash of ", ""); break;
     case HISTORY_NODE_RESTART: describe_restart(story, index); break;
-    case HISTORY_NODE_FLUSH: describe_befallen(story, index, "FLUSHALL", "FLUSHALL on ", ""); break;
-    case HISTORY_NODE_EVICT:
-        describe_befallen(story, index, "evicts a key", "Memory is short: eviction on ", "");
+    case HISTORY_NODE_POLICY:
+        if (record->value != 0)
+            describe_befallen(story, index, "may evict",
+                              "CONFIG SET maxmemory-policy volatile-random on ", "");
+        else
+            describe_befallen(story, index, "keeps its keys",
+                              "CONFIG SET maxmemory-policy noeviction on ", "");
         break;
-    case HISTORY_NODE_FAILOVER:
-        describe_befallen(story, index, "replica takes over", "A replica that lags takes over for ",
-                          "");
-        break;
-    case HISTORY_NODE_SPLIT:
-        describe_befallen(
-            story, index, "replica takes over",
-            "A replica that lags takes over; whoever is connected stays with the old ", "");
-        break;
-    case HISTORY_NODE_OLD_ENDS:
-        describe_befallen(story, index, "the old one ends", "The end of what lived on of ", "");
-        break;
-    case HISTORY_NODE_DEMOTED:
-        describe_befallen(story, index, "demoted",
-                          "A replica that lags is promoted; its replica, with its data, is now ",
-                          "");
-        break;
-    case HISTORY_NODE_REPLICA:
-        describe_befallen(story, index, "first replica", "A first replica connects to ", "");
-        break;
-    case HISTORY_NODE_PROMOTED:
-        describe_befallen(story, index, "promoted again",
-                          "A master again, the same process as before: ", "");
-        break;
-    case HISTORY_NODE_POLICY: {
-        bool evicts = story->history->records[index].value != 0;
-        describe_befallen(story, index, evicts ? "may evict" : "keeps its keys",
-                          evicts ? "CONFIG SET maxmemory-policy volatile-random on "
-                                 : "CONFIG SET maxmemory-policy noeviction on ",
-                          "");
-        break;
-    }
     case HISTORY_NODE_MEMBERS: describe_members(story, index); break;
     case HISTORY_NODE_ELIGIBILITY: describe_eligibility(story, index); break;
     case HISTORY_NODE_CLOCK:
     case HISTORY_NODE_RATE: describe_clock(story, index); break;
     case HISTORY_NODE_MODE: describe_mode(story, index); break;
-    case HISTORY_NODE_PAUSE:
-        describe_befallen(story, index, "stops", "The process stands still (SIGSTOP) on ", "");
-        break;
-    case HISTORY_NODE_RESUME:
-        describe_befallen(story, index, "goes on",
-                          "The process goes on, with what waited in its socket, on ", "");
-        break;
     case HISTORY_CUT:
     case HISTORY_HEALED: describe_cut(story, index); break;
-    default: break;
+    default:
+        for (size_t i = 0; i < sizeof befallen / sizeof befallen[0]; i++)
+            if (befallen[i].kind == record->kind)
+                describe_befallen(story, index, befallen[i].label, befallen[i].before, "");
+        break;
     }
 }
 
@@ -271,7 +238,7 @@ void story_node_event(struct story *story, size_t index) {
 void story_key_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->described[index] || record->node < 0) return;
-    bool reports = record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED ||
-                   record->kind == HISTORY_KEY_FOREIGN;
-    if (reports) describe_key(story, index);
+    if (record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED ||
+        record->kind == HISTORY_KEY_FOREIGN)
+        describe_key(story, index);
 }
