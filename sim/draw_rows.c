@@ -78,10 +78,10 @@ static void draw_row_ground(FILE *out, const struct draw_layout *layout,
     }
     const struct story_names *names = &layout->picture->names;
     fprintf(out, "<text class=\"b\" x=\"8\" y=\"%d\">", y);
-    fputs(row->kind == DRAW_CLIENT ? "client " : "data of ", out);
-    draw_text(out,
-              row->kind == DRAW_CLIENT ? names->clients[row->index] : names->resources[row->index]);
-    fputs("</text>\n", out);
+    if (row->kind == DRAW_CLIENT)
+        draw_parts(out, "client ", names->clients[row->index], "</text>\n", NULL);
+    else
+        draw_parts(out, "data of ", names->resources[row->index], "</text>\n", NULL);
 }
 
 static void draw_break(FILE *out, int x, int y) {
@@ -262,8 +262,7 @@ static void draw_caption(FILE *out, const struct draw_layout *layout) {
     if (x + width > layout->right) x = layout->right - width;
     if (x < 8) x = 8;
     fprintf(out, "<text class=\"r\" font-size=\"13\" x=\"%d\" y=\"13\">", x);
-    draw_text(out, violation->text);
-    fputs("</text>\n", out);
+    draw_parts(out, "", violation->text, "</text>\n", NULL);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -281,8 +280,7 @@ static void draw_labels(FILE *out, const struct draw_layout *layout) {
         const char *words = layout->story.events[label->event].label;
         if (words[0] != '\0') {
             fprintf(out, "<text class=\"w\" x=\"%d\" y=\"%d\">", label->x + 11, y);
-            draw_text(out, words);
-            fputs("</text>", out);
+            draw_parts(out, "", words, "</text>", NULL);
         }
         fputc('\n', out);
     }

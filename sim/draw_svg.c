@@ -2,6 +2,7 @@
  *
  * A self-contained picture: title and source above the rows, a sentence for every event below.
  */
+#include <stdarg.h>
 #include <string.h>
 
 #include "draw_layout.h"
@@ -24,6 +25,17 @@ void draw_text(FILE *out, const char *text) {
             if (*at >= ' ') fputc(*at, out);
         }
     }
+}
+
+void draw_parts(FILE *out, const char *markup, ...) {
+    va_list arguments;
+    va_start(arguments, markup);
+    fputs(markup, out);
+    for (const char *text; (text = va_arg(arguments, const char *));) {
+        draw_text(out, text);
+        fputs(va_arg(arguments, const char *), out);
+    }
+    va_end(arguments);
 }
 
 /* ---- text that wraps ------------------------------------------------------------------------- */
@@ -52,8 +64,7 @@ static void put_line(struct column *column, int indent, const char *text, size_t
     if (column->out != NULL) {
         fprintf(column->out, "<text x=\"%d\" y=\"%d\" %s>", column->x + indent, column->y,
                 attributes);
-        draw_text(column->out, line);
-        fputs("</text>\n", column->out);
+        draw_parts(column->out, "", line, "</text>\n", NULL);
     }
     column->y += LINE;
 }
@@ -130,15 +141,9 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
 }
 
 static void put_description(FILE *out, const struct picture *picture) {
-    fputs("<title id=\"title\">", out);
-    draw_text(out, picture->name);
-    fputs(": ", out);
-    draw_text(out, picture->title);
-    fputs("</title>\n<desc id=\"desc\">", out);
-    draw_text(out, picture->verdict);
-    fputs(". ", out);
-    draw_text(out, picture->prose);
-    fputs("</desc>\n", out);
+    draw_parts(out, "<title id=\"title\">", picture->name, ": ", picture->title,
+               "</title>\n<desc id=\"desc\">", picture->verdict, ". ", picture->prose, "</desc>\n",
+               NULL);
 }
 
 static void open_svg(FILE *out, int width, int height) {

@@ -28,16 +28,13 @@ static rl_ns validity_end(const struct hold *hold) {
     return end == 0 ? hold->world->now : clock_when(&hold->world->actor[hold->client].clock, end);
 }
 
-static int64_t fence_of(const struct hold *hold) {
-    return hold->world->options.guarded ? redlock_fence(hold->lock) : 0;
-}
-
 void hold_write_until(const struct hold *hold, enum history_kind kind) {
     struct history_record record = hold_record(hold, kind);
     record.until = validity_end(hold);
     record.value = hold->fence;
     world_write(hold->world, &record);
 }
+
 /* ---- reports of the library ----------------------------------------------------------------- */
 
 void hold_on_change(void *context, struct redlock_lock *lock, int change) {
@@ -51,26 +48,33 @@ void hold_on_change(void *context, struct redlock_lock *lock, int change) {
     }
 }
 
+/* The locks of a client share a context: the lock shows whose result it is. */
+static struct hold *hold_of(struct actor *actor, const struct redlock_lock *lock) {
+    struct hold *hold = actor->hold;
+    while (hold->lock != lock) hold++;
+    return hold;
+}
+
 static void on_acquired(void *context, struct redlock_lock *lock, int result) {
-    struct hold *hold = context;
+    struct hold *hold = hold_of(context, lock);
     struct world *world = hold->world;
     hold->acquiring = false;
     if (result == REDLOCK_OK) {
         struct redlock_bytes token = redlock_token(lock);
         hold->token = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
         hold->count++;
-        hold->fence = fence_of(hold);
+        hold->fence = world->options.guarded ? redlock_fence(lock) : 0;
         hold->release_waits = false;
         hold_write_until(hold, HISTORY_ACQUIRED);
     } else {
         write_hold(hold, HISTORY_NOT_ACQUIRED, result);
     }
-    if (world->on_acquired) world->on_acquired(world, hold->client, hold->resource, result);
+    if (world->reports.acquired)
+        world->reports.acquired(world, hold->client, hold->resource, result);
 }
 
 static void on_extended(void *context, struct redlock_lock *lock, int result) {
-    struct hold *hold = context;
-    (void)lock;
+    struct hold *hold = hold_of(context, lock);
     hold->extending = false;
     struct history_record record = hold_record(hold, HISTORY_EXTENDED);
     record.result = (int16_t)result;
@@ -79,14 +83,15 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
 }
 
 static void on_released(void *context, struct redlock_lock *lock, int result) {
-    struct hold *hold = context;
+    struct hold *hold = hold_of(context, lock);
     struct world *world = hold->world;
-    (void)lock;
     hold->releasing = false;
     write_hold(hold, HISTORY_RELEASED, result);
     hold->token = 0;
-    if (world->on_released) world->on_released(world, hold->client, hold->resource, result);
+    if (world->reports.released)
+        world->reports.released(world, hold->client, hold->resource, result);
 }
+
 /* ---- actions of clients --------------------------------------------------------------------- */
 
 static bool begin_acquiring(struct hold *hold) {
@@ -100,11 +105,11 @@ static bool begin_acquiring(struct hold *hold) {
 }
 
 void hold_acquire(struct hold *hold, int64_t wait_ms) {
-    struct world *world = hold->world;
     if (!begin_acquiring(hold)) return;
-    int result = redlock_acquire_start(hold->lock, wait_ms, on_acquired, hold);
-    if (result != REDLOCK_OK) on_acquired(hold, hold->lock, result);
-    actor_rearm(world, hold->client);
+    struct actor *actor = &hold->world->actor[hold->client];
+    int result = redlock_acquire_start(hold->lock, wait_ms, on_acquired, actor);
+    if (result != REDLOCK_OK) on_acquired(actor, hold->lock, result);
+    actor_rearm(hold->world, hold->client);
 }
 
 static bool leased(const struct hold *hold) {
@@ -117,8 +122,9 @@ void hold_extend(struct hold *hold, int64_t ttl_ms) {
     if (!leased(hold) || hold->extending) return;
     write_hold(hold, HISTORY_EXTEND, 0);
     hold->extending = true;
-    int result = redlock_extend_start(hold->lock, ttl_ms, on_extended, hold);
-    if (result != REDLOCK_OK) on_extended(hold, hold->lock, result);
+    struct actor *actor = &hold->world->actor[hold->client];
+    int result = redlock_extend_start(hold->lock, ttl_ms, on_extended, actor);
+    if (result != REDLOCK_OK) on_extended(actor, hold->lock, result);
     actor_rearm(hold->world, hold->client);
 }
 
@@ -137,8 +143,7 @@ static const struct update *update_of(const struct world *world, const struct ho
 static bool begin_releasing(struct hold *hold) {
     if (!leased(hold) || hold->releasing) return false;
     const struct update *update = update_of(hold->world, hold);
-    if (update &&
-        update->sent) { /* a program does not release a lock while its write is under way */
+    if (update && update->sent) { /* a program does not release a lock during its write */
         hold->release_waits = true;
         return false;
     }
@@ -149,8 +154,9 @@ static bool begin_releasing(struct hold *hold) {
 
 void hold_release(struct hold *hold) {
     if (!begin_releasing(hold)) return;
-    int result = redlock_release_start(hold->lock, on_released, hold);
-    if (result != REDLOCK_OK) on_released(hold, hold->lock, result);
+    struct actor *actor = &hold->world->actor[hold->client];
+    int result = redlock_release_start(hold->lock, on_released, actor);
+    if (result != REDLOCK_OK) on_released(actor, hold->lock, result);
     actor_rearm(hold->world, hold->client);
 }
 
@@ -164,7 +170,6 @@ void hold_cancel(struct hold *hold) {
 /* ---- several in one call --------------------------------------------------------------------- */
 
 struct many {
-    struct hold *holds[WORLD_RESOURCES_MAX];
     struct redlock_lock *locks[WORLD_RESOURCES_MAX];
     int results[WORLD_RESOURCES_MAX];
     size_t count;
@@ -176,62 +181,42 @@ static void gather(struct many *many, struct world *world, unsigned client, unsi
     for (unsigned i = 0; i < world->options.resources; i++) {
         struct hold *hold = &world->actor[client].hold[i];
         if (!(resources >> i & 1) || !begin(hold)) continue;
-        many->holds[many->count] = hold;
         many->results[many->count] = REDLOCK_BAD_ARGUMENT; /* must be overwritten */
         many->locks[many->count++] = hold->lock;
     }
 }
 
-/* All of them share a context: the lock shows whose result it is. */
-static struct hold *hold_of(struct actor *actor, const struct redlock_lock *lock) {
-    struct hold *hold = actor->hold;
-    while (hold->lock != lock) hold++;
-    return hold;
-}
-
-static void on_acquired_one(void *context, struct redlock_lock *lock, int result) {
-    on_acquired(hold_of(context, lock), lock, result);
-}
-
-static void on_released_one(void *context, struct redlock_lock *lock, int result) {
-    on_released(hold_of(context, lock), lock, result);
-}
-
-/* What it returns is the first result that is not OK. */
-static void expect_first(const struct many *many, int first) {
-    size_t i = 0;
-    while (i < many->count && many->results[i] == REDLOCK_OK) i++;
-    if (first == (i < many->count ? many->results[i] : REDLOCK_OK)) return;
-    fputs(
-        "redlock-sim: a call for several locks returned what none of them, or not the first, has as its result\n",
-        stderr);
-    abort();
+/* What the call returned is the first result that is not OK. Locks that it refused are over. */
+static void finish(struct world *world, unsigned client, const struct many *many, int first,
+                   redlock_done_fn *over) {
+    int expected = REDLOCK_OK;
+    for (size_t i = 0; i < many->count && expected == REDLOCK_OK; i++) expected = many->results[i];
+    if (first != expected) {
+        fputs("redlock-sim: a call for several locks returned what none of them, or not the first, "
+              "has as its result\n",
+              stderr);
+        abort();
+    }
+    for (size_t i = 0; i < many->count; i++)
+        if (many->results[i] != REDLOCK_OK)
+            over(&world->actor[client], many->locks[i], many->results[i]);
+    actor_rearm(world, client);
 }
 
 void holds_acquire(struct world *world, unsigned client, unsigned resources, int64_t wait_ms) {
-    struct actor *actor = &world->actor[client];
     struct many many;
     gather(&many, world, client, resources, begin_acquiring);
     int first = redlock_acquire_many_start(many.locks, many.count, wait_ms, many.results,
-                                           on_acquired_one, actor);
-    expect_first(&many, first);
-    for (size_t i = 0; i < many.count; i++)
-        if (many.results[i] != REDLOCK_OK)
-            on_acquired(many.holds[i], many.locks[i], many.results[i]);
-    actor_rearm(world, client);
+                                           on_acquired, &world->actor[client]);
+    finish(world, client, &many, first, on_acquired);
 }
 
 void holds_release(struct world *world, unsigned client, unsigned resources) {
-    struct actor *actor = &world->actor[client];
     struct many many;
     gather(&many, world, client, resources, begin_releasing);
-    int first =
-        redlock_release_many_start(many.locks, many.count, many.results, on_released_one, actor);
-    expect_first(&many, first);
-    for (size_t i = 0; i < many.count; i++)
-        if (many.results[i] != REDLOCK_OK)
-            on_released(many.holds[i], many.locks[i], many.results[i]);
-    actor_rearm(world, client);
+    int first = redlock_release_many_start(many.locks, many.count, many.results, on_released,
+                                           &world->actor[client]);
+    finish(world, client, &many, first, on_released);
 }
 
 /* ---- updates of the register ----------------------------------------------------------------- */

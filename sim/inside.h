@@ -49,13 +49,12 @@ void tokens_clear(struct tokens *tokens);
 /* ---- messages: a request, and then its answer ---- */
 
 /* The large parts that few messages have: the fields of a record, the text of a server info, the
- * fences. The messages and node logs that refer to a body share it. */
+ * fences. Each belongs to one message, or to one entry in the log of a node. */
 enum { BODY_TEXT = 16384, BODY_WORDS = 64 };
 
 struct message_body {
     struct message_body *next; /* in the list of spare bodies */
     struct message_body *all;  /* in the list of all bodies */
-    unsigned users;
     size_t words_count, text_bytes;
     struct word {
         uint16_t at, bytes;
@@ -65,7 +64,6 @@ struct message_body {
     int64_t fences[NODE_STRIPES];
 };
 struct message_body *body_new(struct world *world);
-struct message_body *body_share(struct message_body *body);
 void body_drop(struct world *world, struct message_body *body); /* NULL is allowed */
 void body_add(struct message_body *body, const void *data, size_t bytes);
 struct net_bytes body_word(const struct message_body *body, size_t index);
@@ -437,7 +435,7 @@ struct world {
     } reg[WORLD_RESOURCES_MAX];
     struct update *updates;
     size_t updates_count, updates_capacity;
-    world_client_fn *on_acquired, *on_released, *on_operated;
+    struct world_reports reports;
     struct member_list lists[WORLD_LISTS_MAX];
     unsigned lists_count;
     void *owner;

@@ -125,12 +125,12 @@ static void over(struct world *world, void *argument, int64_t number) {
     operator_drop(actor);
     if (actor->crashed) return;
     write_operated(world, (unsigned)number, &problem);
-    if (world->on_operated)
-        world->on_operated(world, (unsigned)number, 0,
-                           problem.kind == RL_PROBLEM_NONE ? REDLOCK_OK
-                           : rl_problem_class(problem.kind) == RL_CLASS_BAD_ARGUMENT
-                               ? REDLOCK_BAD_ARGUMENT
-                               : REDLOCK_NO_QUORUM);
+    if (world->reports.operated)
+        world->reports.operated(world, (unsigned)number, 0,
+                                problem.kind == RL_PROBLEM_NONE ? REDLOCK_OK
+                                : rl_problem_class(problem.kind) == RL_CLASS_BAD_ARGUMENT
+                                    ? REDLOCK_BAD_ARGUMENT
+                                    : REDLOCK_NO_QUORUM);
 }
 
 static void notified(struct quorum_task *task) {
@@ -176,5 +176,3 @@ bool actor_operates(const struct world *world, unsigned client) {
     const struct actor *actor = &world->actor[client];
     return !actor->crashed && actor->task;
 }
-
-void world_on_operated(struct world *world, world_client_fn *fn) { world->on_operated = fn; }

@@ -514,13 +514,17 @@ static void draw_operators(struct draw *draw) {
     }
 }
 
+static uint8_t an_operator(struct draw *draw) {
+    const struct plan *plan = draw->plan;
+    return (uint8_t)(plan->options.clients - 1 - (unsigned)between(draw, 0, plan->operators - 1));
+}
+
 /* NULL: the plan is full. */
 static struct plan_action *draw_one_operation(struct draw *draw, unsigned kind) {
     struct plan *plan = draw->plan;
     struct plan_action *action = add(draw, PLAN_OPERATE);
     if (!action) return NULL;
-    action->client =
-        (uint8_t)(plan->options.clients - 1 - (unsigned)between(draw, 0, plan->operators - 1));
+    action->client = an_operator(draw);
     action->number = kind;
     action->many = kind == OPERATION_ADD && chance(draw, 40);
     action->updates = (uint32_t)between(draw, 0, 4);
@@ -565,14 +569,12 @@ static void befall_operators(struct draw *draw) {
     static const uint8_t kinds[] = {PLAN_CLIENT_PAUSE, PLAN_CLIENT_PAUSE, PLAN_CUT,
                                     PLAN_BREAK,        PLAN_LOSE_ANSWER,  PLAN_DELAY,
                                     PLAN_NODE_CRASH,   PLAN_NODE_FLUSH,   PLAN_CLIENT_CRASH};
-    struct plan *plan = draw->plan;
     for (int64_t left = between(draw, 0, 16); left > 0; left--) {
         struct plan_action *action =
             add(draw, (enum plan_kind)kinds[between(draw, 0, sizeof(kinds) - 1)]);
         if (!action) return;
         draw_details(draw, action);
-        action->client =
-            (uint8_t)(plan->options.clients - 1 - (unsigned)between(draw, 0, plan->operators - 1));
+        action->client = an_operator(draw);
     }
 }
 

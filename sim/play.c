@@ -506,10 +506,8 @@ static void begin(struct player *player, const struct plan *plan) {
     memset(player->pursuits, 0, sizeof(player->pursuits));
     world_begin(player->world, &plan->options, &player->history);
     player->history.liveness_bound = plan->liveness_bound;
-    world_set_owner(player->world, player);
-    world_on_acquired(player->world, on_acquired);
-    world_on_released(player->world, on_released);
-    world_on_operated(player->world, on_operated);
+    world_report_to(player->world, player,
+                    &(struct world_reports){on_acquired, on_released, on_operated});
     for (unsigned i = 0; i < plan->options.nodes; i++)
         if (plan->node_ppm[i] != 1000000) node_clock_rate(player->world, i, plan->node_ppm[i]);
 }

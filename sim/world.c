@@ -87,7 +87,7 @@ void world_begin(struct world *world, const struct world_options *options,
     messages_begin(world);
     world->updates_count = 0;
     memset(world->reg, 0, sizeof(world->reg));
-    world->on_acquired = world->on_released = world->on_operated = NULL;
+    world->reports = (struct world_reports){NULL, NULL, NULL};
     world->lists_count = 0;
     current = world;
     world->running = true;
@@ -172,9 +172,10 @@ void world_run_until(struct world *world, rl_ns until) {
     if (until > world->now) world->now = until;
 }
 
-void world_on_acquired(struct world *world, world_client_fn *fn) { world->on_acquired = fn; }
-void world_on_released(struct world *world, world_client_fn *fn) { world->on_released = fn; }
-void world_set_owner(struct world *world, void *owner) { world->owner = owner; }
+void world_report_to(struct world *world, void *owner, const struct world_reports *reports) {
+    world->owner = owner;
+    world->reports = *reports;
+}
 void *world_owner(const struct world *world) { return world->owner; }
 
 /* ---- the history ----------------------------------------------------------------------------- */
