@@ -45,12 +45,8 @@ static void keep_fired(struct net_timer *timer) {
 
 void conn_record(const struct conn *conn, enum history_kind kind, int64_t value) {
     struct world *world = conn->net->world;
-    if (!world->options.record_messages) return;
-    struct history_record record = world_record(world, kind);
-    record.client = (int8_t)conn->net->client;
-    record.node = (int8_t)link_at(conn)->node;
-    record.value = value;
-    world_write(world, &record);
+    if (world->options.record_messages)
+        link_write(world, kind, conn->net->client, link_at(conn)->node, value);
 }
 
 /* 16 random bits are enough here. */

@@ -73,10 +73,12 @@ static int64_t wall_ms(void) {
 
 struct sums {
     uint64_t seeds, simulated_ms, acquisitions, messages;
+    int64_t ms; /* of real time, at least 1 */
 };
 
-static struct sums sum(const struct shared *shared, unsigned jobs) {
-    struct sums sums = {0};
+static struct sums sum(const struct shared *shared, unsigned jobs, int64_t began) {
+    struct sums sums = {.ms = wall_ms() - began};
+    if (sums.ms < 1) sums.ms = 1;
     for (unsigned i = 0; i < jobs; i++) {
         sums.seeds += atomic_load(&shared->worker[i].done);
         sums.simulated_ms += atomic_load(&shared->worker[i].simulated_ms);
@@ -86,26 +88,16 @@ static struct sums sum(const struct shared *shared, unsigned jobs) {
     return sums;
 }
 
-static void show_progress(const struct shared *shared, const struct explore_options *options,
-                          int64_t began) {
-    struct sums sums = sum(shared, options->jobs);
-    int64_t ms = wall_ms() - began;
-    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRId64 " a second ", sums.seeds,
-            options->count, ms > 0 ? (int64_t)sums.seeds * 1000 / ms : 0);
-}
-
 static void show_summary(const struct shared *shared, const struct explore_options *options,
                          int64_t began) {
-    struct sums sums = sum(shared, options->jobs);
-    int64_t ms = wall_ms() - began;
-    if (ms < 1) ms = 1;
+    struct sums sums = sum(shared, options->jobs, began);
     printf("%" PRIu64 " seeds from %" PRIu64 " (%s, broken: %s): %" PRIu64
            " s simulated in %" PRId64 ".%03" PRId64 " s (%" PRIu64 " times real time, %" PRIu64
            " seeds a second), %" PRIu64 " acquisitions, %" PRIu64 " requests\n",
            sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic",
-           plan_break_word(options->wish.broken), sums.simulated_ms / 1000, ms / 1000, ms % 1000,
-           sums.simulated_ms / (uint64_t)ms, sums.seeds * 1000 / (uint64_t)ms, sums.acquisitions,
-           sums.messages);
+           plan_break_word(options->wish.broken), sums.simulated_ms / 1000, sums.ms / 1000,
+           sums.ms % 1000, sums.simulated_ms / (uint64_t)sums.ms,
+           sums.seeds * 1000 / (uint64_t)sums.ms, sums.acquisitions, sums.messages);
 }
 
 void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
@@ -145,15 +137,6 @@ static int report_failure(const struct worker *worker, const struct plan_wish *w
     return explore_exit_of(&worker->outcome);
 }
 
-static const struct worker *first_failure(const struct shared *shared, unsigned jobs) {
-    const struct worker *first = NULL;
-    for (unsigned i = 0; i < jobs; i++) {
-        const struct worker *worker = &shared->worker[i];
-        if (worker->failed && (!first || worker->failed_seed < first->failed_seed)) first = worker;
-    }
-    return first;
-}
-
 static void report_crash(const struct worker *worker, int status, const struct plan_wish *wish) {
     fprintf(stderr, "redlock-sim: a worker died (%s %d) on seed %" PRIu64 "\nto see it: ",
             WIFSIGNALED(status) ? "signal" : "exit status",
@@ -172,7 +155,9 @@ static uint64_t await_workers(struct shared *shared, const struct explore_option
         pid_t pid = waitpid(-1, &status, progress ? WNOHANG : 0);
         if (pid <= 0) {
             if (!progress) break;
-            show_progress(shared, options, began);
+            struct sums sums = sum(shared, options->jobs, began);
+            fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " a second ", sums.seeds,
+                    options->count, sums.seeds * 1000 / (uint64_t)sums.ms);
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
             continue;
         }
@@ -206,7 +191,12 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
     }
     uint64_t crashed = await_workers(shared, options, pids, began);
     if (!options->quiet) show_summary(shared, options, began);
-    const struct worker *failed = first_failure(shared, options->jobs);
+    const struct worker *failed = NULL; /* on the first seed of those that failed */
+    for (unsigned i = 0; i < options->jobs; i++) {
+        const struct worker *worker = &shared->worker[i];
+        if (worker->failed && (!failed || worker->failed_seed < failed->failed_seed))
+            failed = worker;
+    }
     int result = failed ? report_failure(failed, &options->wish) : EXPLORE_OK;
     /* The lowest failing seed decides. */
     return crashed != UINT64_MAX && (!failed || crashed < failed->failed_seed) ? EXPLORE_CRASH

@@ -186,6 +186,8 @@ void wire_end(struct world *world, struct link *link);
 void wire_node_died(struct world *world, unsigned node, bool old);
 void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
+void link_write(struct world *world, enum history_kind kind, unsigned client, unsigned node,
+                int64_t value);
 
 /* ---- nodes ---- */
 

@@ -47,15 +47,6 @@ rl_ns net_next_timer(struct net *net) {
     return net->timers ? net->timers->at : RL_NEVER;
 }
 
-static void fire_timers(struct net *net) {
-    rl_ns now = net_now(net);
-    for (int i = 0; i < TIMERS_PER_PROCESS && net->timers && net->timers->at <= now; i++) {
-        struct net_timer *timer = net->timers;
-        net_timer_set(net, timer, RL_NEVER);
-        timer->fire(timer);
-    }
-}
-
 /* ---- sending ---- */
 
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
@@ -173,6 +164,7 @@ static void read_all(struct conn *conn) {
 }
 
 void net_process(struct net *net, const struct net_batch *batch) {
+    const rl_ns now = net_now(net);
     struct conn *unread = net->unread_first, *next;
     (void)batch;
     net->pending = false;
@@ -182,13 +174,15 @@ void net_process(struct net *net, const struct net_batch *batch) {
         next = unread->next_unread;
         read_all(unread);
     }
-    fire_timers(net);
+    for (int i = 0; i < TIMERS_PER_PROCESS && net->timers && net->timers->at <= now; i++) {
+        struct net_timer *timer = net->timers;
+        net_timer_set(net, timer, RL_NEVER);
+        timer->fire(timer);
+    }
     for (unsigned i = 0; i < net->nodes; i++)
         if (net->conn[i].leaving) conn_fail(&net->conn[i], net->conn[i].leaving);
-    for (unsigned i = 0; i < net->nodes; i++) {
-        if (policy_reports(&net->policy, i, net_now(net)))
-            net->handlers.node(net->handlers.context, i);
-    }
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (policy_reports(&net->policy, i, now)) net->handlers.node(net->handlers.context, i);
     for (unsigned i = 0; i < net->nodes; i++) watch_pump(&net->conn[i]);
     net_flush(net);
 }

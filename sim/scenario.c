@@ -54,24 +54,25 @@ static bool usage(const char *what, const char *which) {
 }
 
 static bool read_arguments(struct request *request, int argc, char **argv) {
+    const struct {
+        const char *name, **value;
+        bool *flag;
+    } options[] = {
+        {"--svg", &request->svg, NULL},         {"--html", &request->html, NULL},
+        {"--gallery", &request->gallery, NULL}, {"--mode", &request->mode, NULL},
+        {"--list", NULL, &request->list},       {"--words", NULL, &request->words},
+        {"--all", NULL, &request->all},         {"--trace", NULL, &request->trace},
+    };
+    const size_t count = sizeof options / sizeof options[0];
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i];
-        const char **value = strcmp(argument, "--svg") == 0       ? &request->svg
-                             : strcmp(argument, "--html") == 0    ? &request->html
-                             : strcmp(argument, "--gallery") == 0 ? &request->gallery
-                             : strcmp(argument, "--mode") == 0    ? &request->mode
-                                                                  : NULL;
-        if (value != NULL) {
+        size_t at = 0;
+        while (at < count && strcmp(argument, options[at].name) != 0) at++;
+        if (at < count && options[at].value != NULL) {
             if (i + 1 == argc) return usage("a value is missing after ", argument);
-            *value = argv[++i];
-        } else if (strcmp(argument, "--list") == 0) {
-            request->list = true;
-        } else if (strcmp(argument, "--words") == 0) {
-            request->words = true;
-        } else if (strcmp(argument, "--all") == 0) {
-            request->all = true;
-        } else if (strcmp(argument, "--trace") == 0) {
-            request->trace = true;
+            *options[at].value = argv[++i];
+        } else if (at < count) {
+            *options[at].flag = true;
         } else if (argument[0] == '-') {
             return usage("unknown option ", argument);
         } else if (request->name != NULL) {
@@ -236,17 +237,7 @@ static void print_verdict(const struct scene *scene, const struct scene_result *
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-typedef void draw_fn(FILE *out, const struct picture *pictures, size_t count);
-
-static void draw_first_svg(FILE *out, const struct picture *pictures, size_t count) {
-    (void)count;
-    draw_svg(out, &pictures[0]);
-}
-
-static void draw_first_thumbnail(FILE *out, const struct picture *pictures, size_t count) {
-    (void)count;
-    draw_thumbnail(out, &pictures[0]);
-}
+enum drawing { DRAW_SVG, DRAW_THUMBNAIL, DRAW_HTML };
 
 static int complain_of(const char *path) {
     fprintf(stderr, "redlock sim: cannot write %s: %s\n", path, strerror(errno));
@@ -260,21 +251,31 @@ static int close_file(FILE *out, const char *path) {
     return END_OK;
 }
 
-static int draw_to(const char *path, draw_fn *draw, const struct picture *pictures, size_t count) {
+static int draw_to(const char *path, enum drawing drawing, const struct picture *pictures,
+                   size_t count) {
     FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     if (out == NULL) return complain_of(path);
-    draw(out, pictures, count);
+    switch (drawing) {
+    case DRAW_SVG: draw_svg(out, pictures); break;
+    case DRAW_THUMBNAIL: draw_thumbnail(out, pictures); break;
+    case DRAW_HTML: draw_html(out, pictures, count); break;
+    }
     return close_file(out, path);
 }
 
-static int draw_in(const char *directory, const char *name, const char *suffix, draw_fn *draw,
-                   const struct picture *pictures, size_t count) {
+/* The path of a file in the directory; false: it is too long. */
+static bool name_file(char *path, size_t size, const char *directory, const char *name,
+                      const char *suffix) {
+    if ((size_t)snprintf(path, size, "%s/%s%s", directory, name, suffix) < size) return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+static int draw_in(const char *directory, const char *name, const char *suffix,
+                   enum drawing drawing, const struct picture *pictures, size_t count) {
     char path[512];
-    if ((size_t)snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix) >= sizeof path) {
-        errno = ENAMETOOLONG;
-        return complain_of(directory);
-    }
-    return draw_to(path, draw, pictures, count);
+    if (!name_file(path, sizeof path, directory, name, suffix)) return complain_of(directory);
+    return draw_to(path, drawing, pictures, count);
 }
 
 static int worse(int a, int b) { return a > b ? a : b; }
@@ -296,13 +297,11 @@ static int gallery_entry(const struct scene *scene, const void *context) {
     run_all(scene, NULL, &runs);
     const struct picture *pictures = runs.picture;
     int status = runs.status;
-    status = worse(status, draw_in(directory, name, ".svg", draw_first_svg, pictures, 1));
+    status = worse(status, draw_in(directory, name, ".svg", DRAW_SVG, pictures, 1));
     if (runs.count > 1)
-        status = worse(status,
-                       draw_in(directory, name, ".guarded.svg", draw_first_svg, &pictures[1], 1));
-    status = worse(status, draw_in(directory, name, ".html", draw_html, pictures, runs.count));
-    status =
-        worse(status, draw_in(directory, name, ".thumb.svg", draw_first_thumbnail, pictures, 1));
+        status = worse(status, draw_in(directory, name, ".guarded.svg", DRAW_SVG, &pictures[1], 1));
+    status = worse(status, draw_in(directory, name, ".html", DRAW_HTML, pictures, runs.count));
+    status = worse(status, draw_in(directory, name, ".thumb.svg", DRAW_THUMBNAIL, pictures, 1));
     draw_gallery_entry(gallery->index, pictures, runs.count);
     free_all(&runs);
     return status;
@@ -323,10 +322,7 @@ static int for_all(int (*one)(const struct scene *scene, const void *context),
 static int make_gallery(const char *directory) {
     char path[512];
     if (mkdir(directory, 0777) != 0 && errno != EEXIST) return complain_of(directory);
-    if ((size_t)snprintf(path, sizeof path, "%s/index.html", directory) >= sizeof path) {
-        errno = ENAMETOOLONG;
-        return complain_of(directory);
-    }
+    if (!name_file(path, sizeof path, directory, "index", ".html")) return complain_of(directory);
     struct gallery gallery = {fopen(path, "w"), directory};
     if (gallery.index == NULL) return complain_of(path);
     draw_gallery_open(gallery.index);
@@ -360,9 +356,9 @@ static int play(const struct scene *scene, const struct request *request) {
     if (runs.count == 0)
         fprintf(stderr, "redlock sim: this scenario is not played in mode %s\n", request->mode);
     if (request->svg != NULL && runs.count > 0)
-        status = worse(status, draw_to(request->svg, draw_first_svg, runs.picture, 1));
+        status = worse(status, draw_to(request->svg, DRAW_SVG, runs.picture, 1));
     if (request->html != NULL && runs.count > 0)
-        status = worse(status, draw_to(request->html, draw_html, runs.picture, runs.count));
+        status = worse(status, draw_to(request->html, DRAW_HTML, runs.picture, runs.count));
     free_all(&runs);
     return status;
 }

@@ -252,8 +252,8 @@ bool node_is_in_touch(struct world *world, unsigned node) {
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-static void record_link(struct world *world, enum history_kind kind, unsigned client, unsigned node,
-                        int64_t value) {
+void link_write(struct world *world, enum history_kind kind, unsigned client, unsigned node,
+                int64_t value) {
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)client;
     record.node = (int8_t)node;
@@ -262,7 +262,7 @@ static void record_link(struct world *world, enum history_kind kind, unsigned cl
 }
 
 void link_cut(struct world *world, unsigned client, unsigned node, enum link_way way) {
-    record_link(world, HISTORY_CUT, client, node, way);
+    link_write(world, HISTORY_CUT, client, node, way);
     for (struct link *link = NULL; (link = link_between(world, client, node, link));)
         link->cut |= (unsigned)way;
 }
@@ -280,7 +280,7 @@ static void heal_way(struct world *world, struct link *link, enum way way) {
 }
 
 void link_heal(struct world *world, unsigned client, unsigned node) {
-    record_link(world, HISTORY_HEALED, client, node, 0);
+    link_write(world, HISTORY_HEALED, client, node, 0);
     for (struct link *link = NULL; (link = link_between(world, client, node, link));) {
         link->cut = 0;
         heal_way(world, link, WAY_REQUESTS);
