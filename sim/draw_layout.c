@@ -70,8 +70,7 @@ static void make_rows(struct draw_layout *layout) {
     layout->height = y + 8;
 }
 
-/* ---- spans: a key on a node, a client's validity, a pause, a cut --------------------------------
- */
+/* ---- spans: a key on a node, a client's validity, a pause, a cut ----------------------------- */
 
 static struct draw_span *find_open(struct draw_layout *layout, enum draw_span_kind kind, int row,
                                    int client, int resource) {
@@ -119,31 +118,9 @@ static void close_all(struct draw_layout *layout, enum draw_span_kind kind, int 
     }
 }
 
-static void holds(struct draw_layout *layout, int row, const struct history_record *record) {
-    switch (record->kind) {
-    case HISTORY_ACQUIRE: open_span(layout, DRAW_ASKING, row, record); break;
-    case HISTORY_NOT_ACQUIRED: close_span(layout, DRAW_ASKING, row, record->client, record); break;
-    case HISTORY_ACQUIRED:
-        close_span(layout, DRAW_ASKING, row, record->client, record);
-        open_span(layout, DRAW_HOLDS, row, record)->until = record->until;
-        break;
-    case HISTORY_EXTENDED:
-        if (record->result != REDLOCK_OK) break;
-        /* fallthrough */
-    case HISTORY_RENEWED: {
-        struct draw_span *span =
-            find_open(layout, DRAW_HOLDS, row, record->client, record->resource);
-        if (span != NULL) span->until = record->until;
-        break;
-    }
-    case HISTORY_LOST:
-    case HISTORY_RELEASE: close_span(layout, DRAW_HOLDS, row, record->client, record); break;
-    default: break;
-    }
-}
-
 static void befalls_client(struct draw_layout *layout, int row,
                            const struct history_record *record) {
+    struct draw_span *held = find_open(layout, DRAW_HOLDS, row, record->client, record->resource);
     switch (record->kind) {
     case HISTORY_PAUSE: open_span(layout, DRAW_STOPPED, row, record); break;
     case HISTORY_RESUME: close_all(layout, DRAW_STOPPED, row, record->at); break;
@@ -152,29 +129,24 @@ static void befalls_client(struct draw_layout *layout, int row,
         close_all(layout, DRAW_ASKING, row, record->at);
         open_span(layout, DRAW_DOWN, row, record);
         break;
-    default: holds(layout, row, record); break;
-    }
-}
-
-static void befalls_key(struct draw_layout *layout, int row, const struct history_record *record) {
-    switch (record->kind) {
-    case HISTORY_KEY_SET: {
-        close_span(layout, DRAW_KEY, row, -1, record);
-        open_span(layout, DRAW_KEY, row, record)->client =
-            story_owner(&layout->story, record->token);
+    case HISTORY_ACQUIRE: open_span(layout, DRAW_ASKING, row, record); break;
+    case HISTORY_NOT_ACQUIRED: close_span(layout, DRAW_ASKING, row, record->client, record); break;
+    case HISTORY_ACQUIRED:
+        close_span(layout, DRAW_ASKING, row, record->client, record);
+        open_span(layout, DRAW_HOLDS, row, record)->until = record->until;
         break;
-    }
-    case HISTORY_KEY_LOST: {
-        struct draw_span *span = find_open(layout, DRAW_KEY, row, -1, record->resource);
-        if (span != NULL) span->torn = true;
-    } /* fallthrough */
-    case HISTORY_KEY_DELETED:
-    case HISTORY_KEY_EXPIRED: close_span(layout, DRAW_KEY, row, -1, record); break;
+    case HISTORY_EXTENDED:
+    case HISTORY_RENEWED:
+        if (held != NULL && record->result == REDLOCK_OK) held->until = record->until;
+        break;
+    case HISTORY_LOST:
+    case HISTORY_RELEASE: close_span(layout, DRAW_HOLDS, row, record->client, record); break;
     default: break;
     }
 }
 
 static void befalls_node(struct draw_layout *layout, int row, const struct history_record *record) {
+    struct draw_span *key = find_open(layout, DRAW_KEY, row, -1, record->resource);
     switch (record->kind) {
     case HISTORY_NODE_CRASH: open_span(layout, DRAW_DOWN, row, record); break;
     case HISTORY_NODE_RESTART: close_all(layout, DRAW_DOWN, row, record->at); break;
@@ -185,7 +157,18 @@ static void befalls_node(struct draw_layout *layout, int row, const struct histo
         open_span(layout, DRAW_CUT, row, record);
         break;
     case HISTORY_HEALED: close_span(layout, DRAW_CUT, row, record->client, record); break;
-    default: befalls_key(layout, row, record); break;
+    case HISTORY_KEY_SET:
+        close_span(layout, DRAW_KEY, row, -1, record);
+        open_span(layout, DRAW_KEY, row, record)->client =
+            story_owner(&layout->story, record->token);
+        break;
+    case HISTORY_KEY_LOST:
+        if (key != NULL) key->torn = true;
+        close_span(layout, DRAW_KEY, row, -1, record);
+        break;
+    case HISTORY_KEY_DELETED:
+    case HISTORY_KEY_EXPIRED: close_span(layout, DRAW_KEY, row, -1, record); break;
+    default: break;
     }
 }
 

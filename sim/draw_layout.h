@@ -76,7 +76,10 @@ void draw_styles(FILE *out);
 void draw_exchange(FILE *out, const struct draw_layout *layout,
                    const struct story_exchange *exchange);
 void draw_hint(FILE *out, const struct draw_layout *layout, const struct history_record *hint);
-void draw_colour(char *name, size_t size, int client); /* of a client; -1: a stranger's */
+struct draw_colour {
+    char name[24];
+};
+struct draw_colour draw_colour(int client); /* -1: a stranger's */
 /* Writes the rows as an <svg> element of their own. */
 void draw_plot(FILE *out, const struct draw_layout *layout);
 

@@ -51,12 +51,10 @@ static void draw_patterns(FILE *out) {
         out);
 }
 
-void draw_colour(char *name, size_t size, int client) {
-    if (client < 0) {
-        snprintf(name, size, "var(--cx)");
-    } else {
-        snprintf(name, size, "var(--c%d)", client % COLOURS);
-    }
+struct draw_colour draw_colour(int client) {
+    struct draw_colour colour = {"var(--cx)"};
+    if (client >= 0) snprintf(colour.name, sizeof colour.name, "var(--c%d)", client % COLOURS);
+    return colour;
 }
 
 static void rectangle(FILE *out, int x, int y, int width, int height, const char *rest) {
@@ -124,10 +122,9 @@ static void draw_axis(FILE *out, const struct draw_layout *layout) {
 
 static void draw_owned(FILE *out, const struct draw_layout *layout, const struct draw_span *span,
                        int x, int width, int y, int height) {
-    char name[24], rest[96];
-    draw_colour(name, sizeof name, span->client);
-    snprintf(rest, sizeof rest, "rx=\"%d\" fill=\"%s\"%s", span->kind == DRAW_HOLDS ? 4 : 2, name,
-             span->kind == DRAW_KEY ? " fill-opacity=\".8\"" : "");
+    char rest[96];
+    snprintf(rest, sizeof rest, "rx=\"%d\" fill=\"%s\"%s", span->kind == DRAW_HOLDS ? 4 : 2,
+             draw_colour(span->client).name, span->kind == DRAW_KEY ? " fill-opacity=\".8\"" : "");
     rectangle(out, x, y, width, height, rest);
     int pattern = span->client < 0 ? 0 : span->client % 4;
     if (pattern != 0) {
@@ -176,13 +173,13 @@ static void draw_span(FILE *out, const struct draw_layout *layout, const struct 
     int resources = (int)layout->picture->history->resources;
     int height = row->bar_h / resources,
         y = row->bar_y + height * (span->resource > 0 ? span->resource : 0);
-    char name[24], rest[128];
-    draw_colour(name, sizeof name, span->client);
+    const struct draw_colour colour = draw_colour(span->client);
+    char rest[128];
     switch (span->kind) {
     case DRAW_ASKING:
         snprintf(rest, sizeof rest,
                  "rx=\"4\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"3 2\"",
-                 name);
+                 colour.name);
         rectangle(out, x, y + 4, width, height - 8, rest);
         break;
     case DRAW_HOLDS: draw_owned(out, layout, span, x, width, y, height); break;
@@ -196,7 +193,7 @@ static void draw_span(FILE *out, const struct draw_layout *layout, const struct 
         break;
     case DRAW_CUT: draw_cut(out, layout, span, x, width); break;
     case DRAW_VALUE:
-        snprintf(rest, sizeof rest, "rx=\"2\" fill=\"%s\" fill-opacity=\".45\"", name);
+        snprintf(rest, sizeof rest, "rx=\"2\" fill=\"%s\" fill-opacity=\".45\"", colour.name);
         rectangle(out, x, row->bar_y, width, row->bar_h, rest);
         if (layout->words)
             fprintf(out, "<text class=\"b\" x=\"%d\" y=\"%d\">%" PRId64 "</text>\n", x + 5,

@@ -137,6 +137,8 @@ struct channel {
     bool stalled; /* the first message has come to a cut */
 };
 
+enum way { WAY_REQUESTS, WAY_ANSWERS, WAY_HINTS, WAYS };
+
 /* Between a client and one entry of its node list. */
 struct link {
     uint8_t client, slot; /* its place in the client's list */
@@ -148,10 +150,9 @@ struct link {
     unsigned cut;        /* enum link_way */
     rl_ns delay_next;
     bool lose_next_answer;
-    struct channel requests, answers;
+    struct channel channels[WAYS];
     struct random random;
     /* The unrequested messages of its node. */
-    struct channel hints;
     struct random hints_random;
     uint32_t tracks; /* number of the connection that tracks; 0: none */
     uint8_t armed;   /* resources, by bits, that were read and have not changed since */

@@ -57,12 +57,6 @@ static void count_all(struct watch *watch, size_t index) {
         count_up(watch, resource, index);
 }
 
-static void crash(struct watch *watch, size_t index) {
-    count_all(watch, index);
-    for (unsigned i = 0; i < JUDGE_RESOURCES; i++)
-        stop_wanting(&watch->resources[i], watch->records[index].client);
-}
-
 static void begin(struct wanted *wanted, int client, size_t index) {
     if (wanted->open[client]) return;
     if (wanted->count == 0 && wanted->waited == 0) wanted->first = index;
@@ -104,7 +98,11 @@ static void step(struct watch *watch, size_t index) {
     case HISTORY_EXTENDED:
         if (record->result == JUDGE_OK) step_of_lock(watch, index);
         break;
-    case HISTORY_CLIENT_CRASH: crash(watch, index); break;
+    case HISTORY_CLIENT_CRASH:
+        count_all(watch, index);
+        for (unsigned i = 0; i < JUDGE_RESOURCES; i++)
+            stop_wanting(&watch->resources[i], record->client);
+        break;
     case HISTORY_FAULTS_END:
         count_all(watch, index);
         watch->faults_ended = true;

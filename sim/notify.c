@@ -90,16 +90,6 @@ void notify_flushed(struct server *server) {
     }
 }
 
-/* A false hint, to the client that has just asked. */
-static void notify_falsely(struct world *world, const struct message *request) {
-    struct link *link = link_of(world, request);
-    struct random *random = &link->hints_random;
-    if (!random_chance(random, world->options.wakes.false_ppm)) return;
-    int resource = (int)random_between(random, -1, world->options.resources - 1);
-    int rank = resource < 0 ? -1 : (int)random_between(random, -1, 3);
-    notify(world, link, resource, rank, 0);
-}
-
 void hint_false(struct world *world, unsigned client, unsigned node, unsigned resource, int rank) {
     for (struct link *link = NULL; (link = link_between(world, client, node, link));)
         notify(world, link, (int)resource, rank, 0);
@@ -156,7 +146,13 @@ void notify_serve(struct server *server, struct message *request) {
     } else {
         wait_op(server, request);
     }
-    if (listens(server, link)) notify_falsely(server->world, request);
+    /* A false hint, to the client that has just asked. */
+    struct random *random = &link->hints_random;
+    const struct world_options *options = &server->world->options;
+    if (!listens(server, link) || !random_chance(random, options->wakes.false_ppm)) return;
+    int resource = (int)random_between(random, -1, options->resources - 1);
+    int rank = resource < 0 ? -1 : (int)random_between(random, -1, 3);
+    notify(server->world, link, resource, rank, 0);
 }
 
 /* Whether it notifies; pending notifications of an earlier connection are dropped. */

@@ -164,21 +164,20 @@ static void judge_update(struct ledger *ledger, size_t index) {
     resource->write_record = index;
 }
 
-static void read_first(struct ledger *ledger, const struct history_record *record) {
-    struct resource_state *resource = &ledger->resources[record->resource];
-    if (resource->known) return; /* later reads are judged by the writes that depend on them */
-    resource->known = true;
-    resource->value = record->value;
-}
-
 /* ---- the walk ------------------------------------------------------------------------------- */
 
 static void step(struct ledger *ledger, size_t index) {
     const struct history_record *record = &ledger->records[index];
+    if (record->resource < 0) return;
+    struct resource_state *resource = &ledger->resources[record->resource];
     switch (record->kind) {
     case HISTORY_ACQUIRE: begun(ledger, index); break;
     case HISTORY_ACQUIRED: acquired(ledger, index); break;
-    case HISTORY_READ: read_first(ledger, record); break;
+    case HISTORY_READ:
+        if (resource->known) break; /* later reads are judged by the writes that depend on them */
+        resource->known = true;
+        resource->value = record->value;
+        break;
     case HISTORY_WRITE:
         if (refused(ledger, index)) break;
         judge_write_fence(ledger, index);

@@ -11,16 +11,6 @@
 #include "phrase.h"
 #include "redlock.h"
 
-static const char *result_text(int result) {
-    switch (result) {
-#define RESULT_CASE(name, value, text)                                                             \
-    case value: return text;
-        REDLOCK_RESULTS(RESULT_CASE)
-#undef RESULT_CASE
-    default: return "?";
-    }
-}
-
 /* A word for the picture. */
 static const char *result_word(int result) {
     switch (result) {
@@ -88,16 +78,6 @@ static uint32_t last_token(const struct story *story, size_t index) {
     return 0;
 }
 
-static void describe_acquire(struct story *story, size_t index, const char *client,
-                             const char *resource) {
-    rl_mask nodes = sent_now(story, index, NET_ACQUIRE);
-    struct story_event *event = story_add(story, index, "asks");
-    if (nodes == 0)
-        story_say(event, "%s wants %s.", client, resource);
-    else
-        story_say(event, "%s asks %s for %s.", client, phrase_nodes(nodes).text, resource);
-}
-
 static void describe_acquired(struct story *story, size_t index, const char *client,
                               const char *resource) {
     const struct history_record *record = &story->history->records[index];
@@ -118,7 +98,8 @@ static void describe_not_acquired(struct story *story, size_t index, const char 
     char label[40];
     snprintf(label, sizeof label, "not won: %s", result_word(record->result));
     struct story_event *event = story_add(story, index, label);
-    story_say(event, "%s does not get %s: %s", client, resource, result_text(record->result));
+    story_say(event, "%s does not get %s: %s", client, resource,
+              redlock_result_text(record->result));
     if (denied != 0) story_say(event, ". Refused by %s", phrase_nodes(denied).text);
     if (granted != 0)
         story_say(event, "%s by %s", denied != 0 ? ", granted" : ". Granted",
@@ -126,15 +107,29 @@ static void describe_not_acquired(struct story *story, size_t index, const char 
     story_say(event, ".");
 }
 
-static void describe_release(struct story *story, size_t index, const char *client,
+/* What a client asks for, and of which nodes. */
+static void describe_request(struct story *story, size_t index, const char *client,
                              const char *resource) {
-    rl_mask nodes = sent_now(story, index, NET_RELEASE);
-    struct story_event *event = story_add(story, index, "releases");
-    story_say(event, "%s releases %s", client, resource);
-    if (nodes != 0)
-        story_say(event, ": asks %s to delete the key if it is still its own",
-                  phrase_nodes(nodes).text);
-    story_say(event, ".");
+    enum history_kind kind = (enum history_kind)story->history->records[index].kind;
+    int op = kind == HISTORY_ACQUIRE  ? NET_ACQUIRE
+             : kind == HISTORY_EXTEND ? NET_EXTEND
+                                      : NET_RELEASE;
+    rl_mask mask = sent_now(story, index, op);
+    const struct phrase_nodes nodes = phrase_nodes(mask);
+    if (kind == HISTORY_ACQUIRE && mask == 0)
+        story_say(story_add(story, index, "asks"), "%s wants %s.", client, resource);
+    else if (kind == HISTORY_ACQUIRE)
+        story_say(story_add(story, index, "asks"), "%s asks %s for %s.", client, nodes.text,
+                  resource);
+    else if (kind == HISTORY_EXTEND)
+        story_say(story_add(story, index, "extends"), "%s asks for more time on %s%s%s.", client,
+                  resource, mask ? ", of " : "", mask ? nodes.text : "");
+    else if (mask == 0)
+        story_say(story_add(story, index, "releases"), "%s releases %s.", client, resource);
+    else
+        story_say(story_add(story, index, "releases"),
+                  "%s releases %s: asks %s to delete the key if it is still its own.", client,
+                  resource, nodes.text);
 }
 
 /* An extension or a release that has ended; `what` names it. */
@@ -143,18 +138,9 @@ static void describe_end(struct story *story, size_t index, const char *what, co
     char label[40];
     snprintf(label, sizeof label, "%s: %s", what, result_word(record->result));
     struct story_event *event = story_add(story, index, label);
-    story_say(event, "%s's %s is over: %s", client, what, result_text(record->result));
+    story_say(event, "%s's %s is over: %s", client, what, redlock_result_text(record->result));
     if (record->kind == HISTORY_EXTENDED && record->result == REDLOCK_OK)
         story_say(event, "; it holds until %s", phrase_time(record->until).text);
-    story_say(event, ".");
-}
-
-static void describe_extend(struct story *story, size_t index, const char *client,
-                            const char *resource) {
-    rl_mask nodes = sent_now(story, index, NET_EXTEND);
-    struct story_event *event = story_add(story, index, "extends");
-    story_say(event, "%s asks for more time on %s", client, resource);
-    if (nodes != 0) story_say(event, ", of %s", phrase_nodes(nodes).text);
     story_say(event, ".");
 }
 
@@ -233,14 +219,14 @@ void story_client_event(struct story *story, size_t index) {
     const char *client = story_client(story, record->client);
     const char *resource = record->resource < 0 ? "" : story->names.resources[record->resource];
     switch (record->kind) {
-    case HISTORY_ACQUIRE: describe_acquire(story, index, client, resource); break;
+    case HISTORY_ACQUIRE:
+    case HISTORY_EXTEND:
+    case HISTORY_RELEASE: describe_request(story, index, client, resource); break;
     case HISTORY_ACQUIRED: describe_acquired(story, index, client, resource); break;
     case HISTORY_NOT_ACQUIRED: describe_not_acquired(story, index, client, resource); break;
-    case HISTORY_RELEASE: describe_release(story, index, client, resource); break;
     case HISTORY_RELEASED:
         if (record->result != REDLOCK_OK) describe_end(story, index, "release", client);
         break;
-    case HISTORY_EXTEND: describe_extend(story, index, client, resource); break;
     case HISTORY_EXTENDED: describe_end(story, index, "extension", client); break;
     case HISTORY_READ:
     case HISTORY_WRITE:

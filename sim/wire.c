@@ -6,8 +6,6 @@
  */
 #include "inside.h"
 
-enum way { WAY_REQUESTS, WAY_ANSWERS, WAY_HINTS };
-
 struct link *link_of(struct world *world, const struct message *message) {
     return &world->actor[message->client].link[message->slot];
 }
@@ -37,11 +35,6 @@ struct message *message_on(struct world *world, const struct link *link, enum me
     return message;
 }
 
-static struct channel *channel_of(struct link *link, enum way way) {
-    if (way == WAY_HINTS) return &link->hints;
-    return way == WAY_REQUESTS ? &link->requests : &link->answers;
-}
-
 static bool is_cut(const struct link *link, enum way way) {
     return (link->cut & (way == WAY_REQUESTS ? LINK_REQUESTS : LINK_ANSWERS)) != 0;
 }
@@ -58,7 +51,7 @@ static rl_ns draw_delay(struct world *world, struct link *link) {
 static void arrive(struct world *world, void *argument, int64_t number);
 
 static void await_first(struct world *world, struct link *link, enum way way) {
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     const struct message *first = channel->under_way.head;
     if (channel->awaited || channel->stalled || !first) return;
     channel->awaited = true;
@@ -70,7 +63,7 @@ static void await_first(struct world *world, struct link *link, enum way way) {
 
 static void put(struct world *world, struct message *message, enum way way, rl_ns delay) {
     struct link *link = link_of(world, message);
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     rl_ns at = world->now + delay;
     message->arrives_at = at > channel->last ? at : channel->last;
     channel->last = message->arrives_at;
@@ -84,7 +77,7 @@ static void drop(struct world *world, struct message *message) {
 }
 
 static void drop_under_way(struct world *world, struct link *link, enum way way) {
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     struct message *message;
     while ((message = messages_pop(&channel->under_way))) drop(world, message);
     channel->awaited = channel->stalled = false;
@@ -159,7 +152,7 @@ static void arrive_at_client(struct world *world, struct link *link, struct mess
 static void arrive(struct world *world, void *argument, int64_t number) {
     struct link *link = &world->actor[number >> 8 & 0xff].link[number >> 2 & 0x3f];
     enum way way = (enum way)(number & 3);
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     (void)argument;
     if (channel->generation != (uint32_t)(number >> 16)) return;
     channel->awaited = false;
@@ -244,7 +237,8 @@ bool node_is_in_touch(struct world *world, unsigned node) {
         const struct actor *actor = &world->actor[link->client];
         if (link->node != node || actor->crashed) continue;
         if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
-        if (!is_prompt(&link->requests, world->now) || !is_prompt(&link->answers, world->now))
+        if (!is_prompt(&link->channels[WAY_REQUESTS], world->now) ||
+            !is_prompt(&link->channels[WAY_ANSWERS], world->now))
             return false;
     }
     return true;
@@ -269,7 +263,7 @@ void link_cut(struct world *world, unsigned client, unsigned node, enum link_way
 
 /* Messages that waited at the cut arrive one delay later, and later messages not before them. */
 static void heal_way(struct world *world, struct link *link, enum way way) {
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     if (!channel->stalled) return;
     channel->stalled = false;
     rl_ns soonest = world->now + draw_delay(world, link);
