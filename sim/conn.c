@@ -203,19 +203,6 @@ static void deadline_fired(struct net_timer *timer) {
 
 /* ---- sending ---- */
 
-/* The whole new record, and the change of the fences. */
-static void post_record(struct world *world, const struct net_request *request,
-                        struct message *message) {
-    message->nonce = request->nonce;
-    message->expected = request->expected;
-    message->was_kept = request->was_kept;
-    message->keep = request->keep;
-    message->body = body_new(world);
-    for (size_t i = 0; i < request->fields_count; i++)
-        body_add(message->body, request->fields[i].data, request->fields[i].bytes);
-    if (request->floor) body_set_fences(message->body, request->floor);
-}
-
 static void post_guarded(const struct conn *conn, const struct net_request *request,
                          struct message *message) {
     message->question = (uint8_t)request->question;
@@ -226,7 +213,16 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
         assert(i < WORLD_RESOURCES_MAX);
         message->stripes[message->stripes_count++] = request->stripes[i];
     }
-    if (request->op == NET_RECORD_WRITE) post_record(conn->net->world, request, message);
+    if (request->op != NET_RECORD_WRITE) return;
+    /* The whole new record, and the change of the fences. */
+    message->nonce = request->nonce;
+    message->expected = request->expected;
+    message->was_kept = request->was_kept;
+    message->keep = request->keep;
+    message->body = body_new(conn->net->world);
+    for (size_t i = 0; i < request->fields_count; i++)
+        body_add(message->body, request->fields[i].data, request->fields[i].bytes);
+    if (request->floor) body_set_fences(message->body, request->floor);
 }
 
 void conn_post(struct conn *conn, struct net_call *call) {

@@ -273,22 +273,17 @@ static size_t update_new(struct world *world) {
     return world->updates_count++;
 }
 
-/* Reading with a fence keeps holders of lower ones out until the write. */
-static bool register_opens(struct world *world, const struct hold *hold) {
-    int64_t *fence = &world->reg[hold->resource].fence;
-    if (hold->fence >= *fence) {
-        *fence = hold->fence;
-        return true;
-    }
-    struct history_record record = hold_record(hold, HISTORY_READ_REFUSED);
-    record.value = hold->fence;
-    world_write(world, &record);
-    return false;
-}
-
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late) {
     if (redlock_validity_ms(hold->lock) <= 0 || hold->releasing || update_of(world, hold)) return;
-    if (world->options.fenced && !register_opens(world, hold)) return;
+    /* Reading with a fence keeps holders of lower ones out until the write. */
+    int64_t *fence = &world->reg[hold->resource].fence;
+    if (world->options.fenced && hold->fence < *fence) {
+        struct history_record refused = hold_record(hold, HISTORY_READ_REFUSED);
+        refused.value = hold->fence;
+        world_write(world, &refused);
+        return;
+    }
+    if (world->options.fenced) *fence = hold->fence;
     size_t number = update_new(world);
     world->updates[number] = (struct update){
         .client = hold->client,

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "random.h"
 #include "world.h"
 
 /* Assumptions, which can be switched off one at a time. Guarded mode has one: at most a minority
@@ -85,6 +86,7 @@ struct plan_action {
 
 struct plan {
     uint64_t seed;
+    struct random random; /* the sequence that is drawn from */
     enum plan_break broken;
     bool guarded;
     bool keys_end_early; /* guarded: by stepped clocks or eviction; judges fences, not exclusion */

@@ -50,14 +50,6 @@ struct ledger {
 
 /* ---- FENCE ---------------------------------------------------------------------------------- */
 
-static void begun(struct ledger *ledger, size_t index) {
-    const struct history_record *record = &ledger->records[index];
-    struct client_state *client = &ledger->clients[record->resource][record->client];
-    client->began = index;
-    client->fence_floor = ledger->resources[record->resource].fence_high;
-    client->floor_record = ledger->resources[record->resource].fence_record;
-}
-
 static size_t same_fence_since(const struct ledger *ledger, size_t began, size_t index) {
     const struct history_record *record = &ledger->records[index];
     for (size_t i = index; i-- > began;) {
@@ -171,7 +163,13 @@ static void step(struct ledger *ledger, size_t index) {
     if (record->resource < 0) return;
     struct resource_state *resource = &ledger->resources[record->resource];
     switch (record->kind) {
-    case HISTORY_ACQUIRE: begun(ledger, index); break;
+    case HISTORY_ACQUIRE: {
+        struct client_state *client = &ledger->clients[record->resource][record->client];
+        client->began = index;
+        client->fence_floor = resource->fence_high;
+        client->floor_record = resource->fence_record;
+        break;
+    }
     case HISTORY_ACQUIRED: acquired(ledger, index); break;
     case HISTORY_READ:
         if (resource->known) break; /* later reads are judged by the writes that depend on them */

@@ -100,14 +100,6 @@ static void look_for_ended(struct world *world, void *argument, int64_t number) 
     server_await_expiry(server);
 }
 
-static void remember(struct server *server, unsigned resource, uint32_t token, int64_t expires_ms) {
-    if (server->changes_count == server->changes_capacity)
-        server->changes =
-            memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
-    server->changes[server->changes_count++] =
-        (struct change){server->world->now, (uint8_t)resource, token, expires_ms};
-}
-
 static void on_change(void *context, enum node_change change, struct node_bytes key,
                       struct node_bytes token, int64_t expires_ms) {
     static const enum history_kind kinds[] = {
@@ -123,7 +115,11 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     if (resource < 0 || server->old) return;
     uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
-    remember(server, (unsigned)resource, there ? number : 0, expires_ms);
+    if (server->changes_count == server->changes_capacity)
+        server->changes =
+            memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
+    server->changes[server->changes_count++] =
+        (struct change){world->now, (uint8_t)resource, there ? number : 0, expires_ms};
     struct history_record record = server_record(server, kinds[change]);
     record.resource = (int8_t)resource;
     record.token = number;

@@ -35,10 +35,6 @@ struct message *message_on(struct world *world, const struct link *link, enum me
     return message;
 }
 
-static bool is_cut(const struct link *link, enum way way) {
-    return (link->cut & (way == WAY_REQUESTS ? LINK_REQUESTS : LINK_ANSWERS)) != 0;
-}
-
 static rl_ns draw_delay(struct world *world, struct link *link) {
     const struct world_link *how = &world->options.link;
     if (random_chance(&link->random, how->tail_ppm))
@@ -156,7 +152,7 @@ static void arrive(struct world *world, void *argument, int64_t number) {
     (void)argument;
     if (channel->generation != (uint32_t)(number >> 16)) return;
     channel->awaited = false;
-    if (is_cut(link, way)) {
+    if (link->cut & (way == WAY_REQUESTS ? LINK_REQUESTS : LINK_ANSWERS)) {
         channel->stalled = true;
         return;
     }
