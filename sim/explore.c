@@ -100,8 +100,9 @@ static void show_summary(const struct shared *shared, const struct explore_optio
            sums.seeds * 1000 / (uint64_t)sums.ms, sums.acquisitions, sums.messages);
 }
 
-void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
-                           FILE *out) {
+/* Prints the command that repeats the run, without the end of the line. */
+static void print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
+                          FILE *out) {
     fprintf(out, "redlock sim --seed %" PRIu64, seed);
     if (wish->guarded) fprintf(out, " --mode guarded");
     if (wish->operators) fprintf(out, " --operators");
@@ -110,7 +111,7 @@ void explore_print_command(uint64_t seed, const struct plan_wish *wish, const ch
     fputs(more, out);
 }
 
-void explore_print_violations(const struct outcome *outcome) {
+static void print_violations(const struct outcome *outcome) {
     for (size_t i = 0; i < outcome->count; i++)
         printf("violated: %s: %s\n", check_rule_name(outcome->violations[i].rule),
                outcome->violations[i].text);
@@ -129,11 +130,11 @@ static int report_failure(const struct worker *worker, const struct plan_wish *w
     static struct plan plan;
     plan_draw(&plan, worker->failed_seed, wish);
     plan_print(&plan, stdout);
-    explore_print_violations(&worker->outcome);
+    print_violations(&worker->outcome);
     printf("to see it: ");
-    explore_print_command(worker->failed_seed, wish, " --trace\n", stdout);
+    print_command(worker->failed_seed, wish, " --trace\n", stdout);
     printf("to see it small: ");
-    explore_print_command(worker->failed_seed, wish, " --shrink\n", stdout);
+    print_command(worker->failed_seed, wish, " --shrink\n", stdout);
     return explore_exit_of(&worker->outcome);
 }
 
@@ -142,7 +143,7 @@ static void report_crash(const struct worker *worker, int status, const struct p
             WIFSIGNALED(status) ? "signal" : "exit status",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
             atomic_load(&worker->seed));
-    explore_print_command(atomic_load(&worker->seed), wish, " --trace\n", stderr);
+    print_command(atomic_load(&worker->seed), wish, " --trace\n", stderr);
 }
 
 /* Returns the first seed on which a worker died; UINT64_MAX: none did. */
@@ -312,11 +313,11 @@ int explore_one(const struct explore_options *options) {
     for (size_t i = 0; i < plan.count; i++)
         if (plan_mask_has(&mask, i)) plan_print_action(&plan, i, stdout);
     if (options->trace || shrinks) history_print_all(player_history(player), stdout);
-    explore_print_violations(&outcome);
+    print_violations(&outcome);
     if (outcome.count == 0) puts("no rule is violated");
     if (shrinks) {
         printf("to see it again: ");
-        explore_print_command(options->seed, &options->wish, " --only ", stdout);
+        print_command(options->seed, &options->wish, " --only ", stdout);
         plan_mask_print(&mask, plan.count, stdout);
         puts(" --trace");
     }

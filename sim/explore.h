@@ -35,10 +35,6 @@ int explore_one(const struct explore_options *options);
 size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule,
               struct plan_mask *mask);
 
-/* Prints the command that repeats the run, without the end of the line. */
-void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
-                           FILE *out);
-void explore_print_violations(const struct outcome *outcome);
 int explore_exit_of(const struct outcome *outcome);
 
 #endif

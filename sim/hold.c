@@ -8,7 +8,7 @@
 
 #include "inside.h"
 
-struct history_record hold_record(const struct hold *hold, enum history_kind kind) {
+static struct history_record hold_record(const struct hold *hold, enum history_kind kind) {
     struct history_record record = actor_record(hold->world, kind, hold->client);
     record.resource = (int8_t)hold->resource;
     record.token = hold->token;

@@ -263,7 +263,6 @@ struct node_request {
 };
 struct node_request node_request(const struct server *server, const struct message *request);
 struct node_table *server_table_new(node_change_fn *fn, void *context);
-struct server *server_of(struct world *world, const struct link *link);
 int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
 void server_new_process(struct server *server);
 void server_new_replid(struct server *server);
@@ -279,7 +278,6 @@ void server_write_op(struct server *server, struct message *request); /* without
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
-void server_go_back(struct server *server, rl_ns span); /* rolls its data back by this time */
 void servers_heal(struct world *world);
 /* notify.c: client tracking, the wait queues, and announcements */
 void notify_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
@@ -372,7 +370,6 @@ struct history_record actor_record(const struct world *world, enum history_kind 
                                    unsigned client);
 
 /* hold.c */
-struct history_record hold_record(const struct hold *hold, enum history_kind kind);
 void hold_acquire(struct hold *hold, int64_t wait_ms);
 void hold_extend(struct hold *hold, int64_t ttl_ms);
 void hold_release(struct hold *hold);
@@ -420,7 +417,6 @@ struct world {
     struct world_options options;
     struct history *history;
     rl_ns now;
-    struct random random;
     struct events events;
     struct tokens tokens;
     struct chunk *chunks; /* of messages */

@@ -192,12 +192,8 @@ void net_process(struct net *net, const struct net_batch *batch) {
 int net_open(struct net **out, const struct net_options *options,
              const struct net_handlers *handlers, struct net_error *error) {
     struct world *world = world_current();
-    struct net *net = calloc(1, sizeof(*net));
-    if (!net) {
-        error->result = REDLOCK_NO_MEMORY;
-        snprintf(error->text, sizeof(error->text), "out of memory");
-        return error->result;
-    }
+    struct net *net = memory_new(sizeof(*net));
+    (void)error;
     net->handlers = *handlers;
     net->connect_timeout = options->connect_timeout;
     net->stall_timeout = options->stall_timeout;

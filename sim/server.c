@@ -29,7 +29,7 @@ int64_t server_wall_ms(const struct server *server) {
 }
 
 /* The incarnation of its node that a connection ends at. */
-struct server *server_of(struct world *world, const struct link *link) {
+static struct server *server_of(struct world *world, const struct link *link) {
     return link->old ? &world->old[link->node] : &world->server[link->node];
 }
 

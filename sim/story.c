@@ -51,36 +51,27 @@ rl_mask story_same_on(struct story *story, size_t index, rl_ns within) {
     return nodes;
 }
 
-static void index_tokens(struct story *story) {
+/* Finds the owners of tokens and the records of each message. */
+static void index_records(struct story *story) {
     const struct history *history = story->history;
     for (size_t i = 0; i < history->count; i++) {
-        if (history->records[i].token >= story->owners_count)
-            story->owners_count = history->records[i].token + 1;
+        const struct history_record *record = &history->records[i];
+        if (record->token >= story->owners_count) story->owners_count = record->token + 1;
+        if (record->message >= story->exchanges_count) story->exchanges_count = record->message + 1;
     }
     story->owners = memory_new(story->owners_count + 1);
     memset(story->owners, -1, story->owners_count);
+    story->exchanges = memory_new((story->exchanges_count + 1) * sizeof *story->exchanges);
+    for (size_t i = 0; i < story->exchanges_count; i++)
+        story->exchanges[i] =
+            (struct story_exchange){STORY_NONE, STORY_NONE, STORY_NONE, STORY_NONE};
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
+        struct story_exchange *exchange = &story->exchanges[record->message];
         bool owns = record->kind == HISTORY_SENT || record->kind == HISTORY_ACQUIRED;
         if (owns && record->token != 0 && record->client >= 0)
             story->owners[record->token] = record->client;
-    }
-}
-
-static void index_messages(struct story *story) {
-    const struct history *history = story->history;
-    for (size_t i = 0; i < history->count; i++) {
-        if (history->records[i].message >= story->exchanges_count)
-            story->exchanges_count = history->records[i].message + 1;
-    }
-    story->exchanges = memory_new((story->exchanges_count + 1) * sizeof *story->exchanges);
-    for (size_t i = 0; i < story->exchanges_count; i++) {
-        story->exchanges[i] =
-            (struct story_exchange){STORY_NONE, STORY_NONE, STORY_NONE, STORY_NONE};
-    }
-    for (size_t i = 0; i < history->count; i++) {
-        struct story_exchange *exchange = &story->exchanges[history->records[i].message];
-        switch (history->records[i].kind) {
+        switch (record->kind) {
         case HISTORY_SENT: exchange->sent = i; break;
         case HISTORY_ARRIVED: exchange->arrived = i; break;
         case HISTORY_ANSWERED: exchange->answered = i; break;
@@ -104,8 +95,7 @@ static void sort_events(struct story *story) {
 void story_describe(struct story *story, const struct history *history,
                     const struct story_names *names) {
     *story = (struct story){.history = history, .names = *names};
-    index_tokens(story);
-    index_messages(story);
+    index_records(story);
     story->described = memory_new(history->count + 1);
     /* Causes before effects: the sentence of a restart names the keys that it lost, so it comes
      * before theirs. */

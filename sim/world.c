@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The world as a whole: its time, its randomness, its beginning and end.
+ * The world as a whole: its time, its beginning and end.
  */
 #include "world.h"
 
@@ -81,7 +81,6 @@ void world_begin(struct world *world, const struct world_options *options,
     for (unsigned i = 0; i < options->clients; i++)
         if (options->client[i].refused) history->refused |= UINT32_C(1) << i;
     world->now = 0;
-    world->random = random_named(options->seed, 0);
     world->events.count = 0;
     world->events.sequence = 0;
     messages_begin(world);
@@ -115,15 +114,10 @@ void world_heal(struct world *world) {
     world_write(world, &record);
 }
 
-/* ---- time and randomness -------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------- */
 
 rl_ns world_now(const struct world *world) { return world->now; }
 uint64_t world_messages(const struct world *world) { return world->messages_count; }
-uint64_t world_random(struct world *world) { return random_next(&world->random); }
-rl_ns world_between(struct world *world, rl_ns low, rl_ns high) {
-    return random_between(&world->random, low, high);
-}
-bool world_chance(struct world *world, uint32_t ppm) { return random_chance(&world->random, ppm); }
 
 static bool sooner(const struct event *a, const struct event *b) {
     return a->at != b->at ? a->at < b->at : a->sequence < b->sequence;

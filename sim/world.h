@@ -88,10 +88,7 @@ void world_begin(struct world *world, const struct world_options *options, struc
 void world_end(struct world *world);
 
 rl_ns world_now(const struct world *world);
-uint64_t world_messages(const struct world *world);              /* requests made so far */
-uint64_t world_random(struct world *world);                      /* from the world's own sequence */
-rl_ns world_between(struct world *world, rl_ns low, rl_ns high); /* uniform, inclusive */
-bool world_chance(struct world *world, uint32_t ppm);
+uint64_t world_messages(const struct world *world); /* requests made so far */
 typedef void world_fn(struct world *world, void *argument, int64_t number);
 /* at the same time: in order of calls */
 void world_at(struct world *world, rl_ns at, world_fn *fn, void *argument, int64_t number);
