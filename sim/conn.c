@@ -101,20 +101,20 @@ static void forget(struct conn *conn) {
 
 static void unwatch_fired(struct net_timer *timer) {
     struct net *net = NET_OF(timer, unwatch);
-    if (!policy_watch_end(&net->policy)) return;
+    if (!policy_track_end(&net->policy)) return;
     for (unsigned i = 0; i < net->nodes; i++) {
         forget(&net->conn[i]);
         link_at(&net->conn[i])->tracks = 0; /* the other end is gone */
     }
 }
 
-void net_watch(struct net *net, bool on) {
-    if (on == net->policy.watching || net->closing || !reports(net)) return;
-    net_timer_set(net, &net->unwatch, policy_watch(&net->policy, on, net_now(net)));
+void net_track(struct net *net, bool on) {
+    if (on == net->policy.caller_waits || net->closing || !reports(net)) return;
+    net_timer_set(net, &net->unwatch, policy_track(&net->policy, on, net_now(net)));
     if (on) net->pending = true; /* asked for by net_process() */
 }
 
-rl_mask net_watched(struct net *net) { return policy_watched(&net->policy); }
+rl_mask net_tracked(struct net *net) { return policy_tracked(&net->policy); }
 
 struct net_bytes net_waiter(struct net *net) {
     if (!reports(net)) return (struct net_bytes){NULL, 0};
@@ -129,7 +129,7 @@ uint32_t net_waiter_number(const struct net *net) { return net->waiter_number; }
 void watch_pump(struct conn *conn) {
     struct net *net = conn->net;
     if (conn->watch_asked || conn->track_again.index != 0 || net->closing) return;
-    if (!policy_wants_watch(&net->policy, conn->slot)) return;
+    if (!policy_wants_tracking(&net->policy, conn->slot)) return;
     conn->watch_asked = true;
     messages_push(&conn->out, message_on(net->world, link_at(conn), MESSAGE_TRACK));
 }
@@ -139,17 +139,17 @@ void watch_answered(struct conn *conn, const struct message *answer) {
     if (!conn->watch_asked) return;
     conn->watch_asked = false;
     if (answer->verdict == REDLOCK_VERDICT_GRANTED) {
-        policy_watch_live(&net->policy, conn->slot);
+        policy_tracking_live(&net->policy, conn->slot);
         hear_any(conn);
-    } else if (!policy_watch_refused(&net->policy, conn->slot, answer->verdict)) {
-        conn_pause(conn, &policy_at(conn)->watch_backoff, &conn->track_again);
+    } else if (!policy_tracking_refused(&net->policy, conn->slot, answer->verdict)) {
+        conn_pause(conn, &policy_at(conn)->tracking_backoff, &conn->track_again);
     }
 }
 
 /* Notifications since then may be lost. */
 static void watch_down(struct conn *conn) {
     forget(conn);
-    if (policy_watch_lost(&conn->net->policy, conn->slot)) hear_any(conn);
+    if (policy_tracking_lost(&conn->net->policy, conn->slot)) hear_any(conn);
 }
 
 /* ---- the end of a connection ---- */
@@ -236,7 +236,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     if (net_op_is(request->op, NET_OP_TOKEN))
         message->token = token_number(&world->tokens, request->token);
     enum net_subject subject = net_op_subject(request->op);
-    bool queued = request->op == NET_STAND || request->op == NET_LEAVE;
+    bool queued = request->op == NET_WAIT_QUEUE_ENTER || request->op == NET_WAIT_QUEUE_LEAVE;
     size_t prefix = queued ? sizeof(NET_KEY_WAITING) - 1 : 0;
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {
         const struct net_bytes *key = &request->keys[i];

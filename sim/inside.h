@@ -280,7 +280,7 @@ struct history_record server_record(const struct server *server, enum history_ki
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void servers_heal(struct world *world);
 /* notify.c: client tracking, the wait queues, and announcements */
-void notify_serve(struct server *server, struct message *request); /* WATCH, STAND, LEAVE */
+void notify_serve(struct server *server, struct message *request); /* WATCH, WAIT_QUEUE_* */
 void notify_track(struct server *server, struct message *request);
 void notify_changed(struct server *server, unsigned resource, bool expired);
 void notify_flushed(struct server *server);

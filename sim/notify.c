@@ -123,7 +123,7 @@ static void wait_op(struct server *server, struct message *request) {
     const struct queue_request what = {
         .waiter = request->waiter,
         .address = (uint16_t)(request->client << 8 | request->slot),
-        .lease_ms = request->op == NET_STAND ? request->ttl_ms : 0,
+        .lease_ms = request->op == NET_WAIT_QUEUE_ENTER ? request->ttl_ms : 0,
         .age_us = request->age_us > 0 ? request->age_us : 0,
         .passes = request->passes,
     };

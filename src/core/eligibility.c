@@ -365,14 +365,24 @@ rl_mask rl_guard_voters(const struct rl_guard *guard) {
     return guard->decided ? rl_guard_intact(guard) : 0;
 }
 
-rl_mask rl_guard_foreign(const struct rl_guard *guard) {
-    return with_eligibility(guard, RL_ELIGIBILITY_FOREIGN);
+/* Whether a node is a member does not depend on its own record, so it is known even while that
+ * record is being read again. */
+static bool is_outside(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    return guard->known && node->id != 0 && !rl_record_member(&guard->quorum, node->id);
 }
 
-/* Votes are collected over some time. A vote from a superseded incarnation or an earlier epoch must
- * not be counted together with one given under newer knowledge. */
+rl_mask rl_guard_foreign(const struct rl_guard *guard) {
+    rl_mask mask = with_eligibility(guard, RL_ELIGIBILITY_FOREIGN);
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (is_outside(guard, &guard->node[i])) mask |= rl_bit(i);
+    return mask;
+}
+
+/* Votes are collected over some time. A vote from a superseded incarnation, from an earlier epoch
+ * or from a node that is no longer a member must not be counted together with one given under newer
+ * knowledge. */
 rl_mask rl_guard_voided(const struct rl_guard *guard) {
-    rl_mask mask = 0;
+    rl_mask mask = rl_guard_foreign(guard);
     for (unsigned i = 0; i < guard->nodes; i++)
         if (guard->node[i].eligibility != RL_ELIGIBILITY_INTACT &&
             guard->node[i].eligibility != RL_ELIGIBILITY_UNKNOWN)

@@ -505,7 +505,7 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
  * the node's state yet. */
 static void plan_refused(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                          struct rl_guard_actions *actions) {
-    if (!node->suspect || !guard->known || guard->watch_only || guard->leaving) return;
+    if (!node->suspect || !guard->known || guard->read_only || guard->leaving) return;
     if (node->pending_op != RL_PENDING_NONE || now < node->again_at || !node->read ||
         node->reread || !node->has_record)
         return;
@@ -531,7 +531,7 @@ static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
         return;
     }
     if (node->pending_op != RL_PENDING_NONE || now < node->again_at) return;
-    if (node->read && !node->reread && !guard->watch_only) plan_write(guard, node, now, actions);
+    if (node->read && !node->reread && !guard->read_only) plan_write(guard, node, now, actions);
     if (node->pending_op != RL_PENDING_NONE || (node->read && !node->reread)) return;
     node->pending_op = RL_PENDING_READ;
     node->stale = false;
@@ -551,7 +551,7 @@ static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *
     wake_by(actions, node->reconnect_at, now);
     if (node->pending_op != RL_PENDING_NONE) return; /* its answer wakes us */
     wake_by(actions, node->again_at, now);
-    if (guard->watch_only || guard->leaving) return;
+    if (guard->read_only || guard->leaving) return;
     wake_by(actions, node->reclaim_at, now);
     if (node->eligibility != RL_ELIGIBILITY_RECOVERING) return;
     if (node->waits_for == 0) return;

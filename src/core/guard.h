@@ -214,7 +214,7 @@ struct rl_guard {
     unsigned nodes;
     uint32_t drift_ppm;
     rl_ns drift_fixed;
-    bool watch_only; /* reads, never writes; for a peek */
+    bool read_only; /* reads, never writes; for a peek */
     /* Set by the caller before each step: nodes whose last try to connect has failed. */
     rl_mask unreachable;
     /* The quorum id that the user pinned. 0: the one that the nodes name, if they name only one. */
@@ -244,9 +244,10 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
 rl_mask rl_guard_intact(const struct rl_guard *guard);
 /* Nodes that may vote; none before the quorum is decided. */
 rl_mask rl_guard_voters(const struct rl_guard *guard);
-/* Nodes that are known not to be eligible: neither intact nor unknown. */
+/* Nodes that are known not to be eligible: neither intact nor unknown, or not a member. */
 rl_mask rl_guard_voided(const struct rl_guard *guard);
-rl_mask rl_guard_foreign(const struct rl_guard *guard); /* of these: superseded, or not a member */
+/* Of these: superseded, or not a member of the newest list, also while the node cannot be read. */
+rl_mask rl_guard_foreign(const struct rl_guard *guard);
 /* The time until this recovering node may be installed, as far as we know. -1: it is not
  * recovering, or the time is unknown. */
 rl_ns rl_guard_left(const struct rl_guard *guard, unsigned node, rl_ns now);

@@ -128,7 +128,7 @@ void rl_membership_init(struct rl_membership *m, const struct rl_membership_wish
     m->wake_at = RL_NEVER;
     m->problem.node = -1;
     rl_guard_init(&m->view, wish->nodes, wish->drift_ppm, wish->drift_fixed);
-    m->view.watch_only = true;
+    m->view.read_only = true;
 }
 
 /* ---- chance and results ---------------------------------------------------------------------- */

@@ -182,7 +182,7 @@ static void plan_poll(struct rl_waiting *waiting, rl_ns now) {
 static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     plan_poll(waiting, now);
-    actions->stand = true;
+    actions->enter_queue = true;
     if (is_far_behind(waiting)) return false;
     bool asked = waiting->watched_at != 0 && !is_second(waiting);
     if (asked && !is_held(waiting) && !is_free(waiting)) return true;
@@ -207,7 +207,7 @@ static void watch_when_due(struct rl_waiting *waiting, const struct rl_event *ev
     bool watches = watch(waiting, stale(waiting), event, now, actions);
     /* By now a client before us has most likely had its turn. (An answer to this question asks no
      * more.) */
-    if (watches && !is_first(waiting) && event->type != RL_EVENT_RANK) actions->stand = true;
+    if (watches && !is_first(waiting) && event->type != RL_EVENT_RANK) actions->enter_queue = true;
 }
 
 /* Of those that were held. */
@@ -297,7 +297,7 @@ void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, 
     waiting->poll_max = poll_max;
     waiting->free_since = waiting->watch_at = waiting->expire_at = RL_NEVER;
     plan_poll(waiting, now);
-    actions->stand = true;
+    actions->enter_queue = true;
 }
 
 /* Another client tried at the same time, or the lock was not free after all. The more often this
@@ -310,7 +310,7 @@ void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event,
     waiting->again = waiting->watching;
     waiting->free_since = waiting->expire_at = waiting->watch_at = RL_NEVER;
     plan_poll(waiting, now);
-    actions->stand = true;
+    actions->enter_queue = true;
     if (is_far_behind(waiting)) return;
     watch_by(waiting, now + draw_between(waiting, 0,
                                          ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));

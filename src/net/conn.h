@@ -23,9 +23,8 @@
 #include "policy/policy.h"
 #include "redlock.h"
 
-#define NET_WIRE_BYTES_MAX                                                                         \
-    ((size_t)16 << 20) /* the most that may wait to be written to one node                         \
-                        */
+/* the most that may wait to be written to one node */
+#define NET_WIRE_BYTES_MAX ((size_t)16 << 20)
 #define NET_MEMORY_RETRY (10 * RL_MS)
 
 struct node;
@@ -35,15 +34,9 @@ static inline uint64_t key_hash(struct net_bytes key) {
     return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes);
 }
 
-enum conn_kind {
-    CONN_KICK = 0,
-    CONN_MAIN,
-    CONN_AUX,
-    CONN_TIMER,
-    CONN_SLEEPER,
-    /* also tells epoll's items apart */
-    CONN_WATCH
-};
+/* Distinguishes epoll's items. The first three are connections, in the order of node->conns. */
+enum conn_kind { CONN_MAIN = 0, CONN_AUX, CONN_NOTIFIER, CONN_KICK, CONN_TIMER, CONN_SLEEPER };
+enum { CONNS_PER_NODE = 3 };
 
 enum conn_state {
     CONN_DOWN = 0,
@@ -61,8 +54,8 @@ struct conn {
     enum conn_kind kind;
     enum conn_state state;
     int fd;
-    uint32_t generation; /* counts sockets: events of an earlier one are stale */
-    uint32_t watched;    /* the events that epoll watches for */
+    uint32_t generation;   /* counts sockets: events of an earlier one are stale */
+    uint32_t epoll_events; /* the events that epoll watches for */
     struct addresses addresses;
     unsigned address; /* how many addresses were tried */
     /* the address to begin with: after the one that used up the last try's time */
@@ -74,12 +67,11 @@ struct conn {
     /* Before READY: the connect timeout. Then: when the oldest call is overdue, or stalled. */
     struct net_timer deadline;
     struct net_timer retry;
-    struct backoff backoff;
-    /* of a CONN_AUX; the policy has those of the others */
+    struct backoff backoff;                   /* of a CONN_AUX; the policy has the others */
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* the replies that the handshake waits for */
     unsigned step, steps_count;
     bool scripting_refused; /* found by the handshake; so are the next fields */
-    bool announces;         /* the server announces changes of the record (push.c) */
+    bool announces;         /* the server announces changes of the record (tracking.c) */
     char refusal[80];       /* why the server does not announce */
     char run_id[41];
     char quorum[17];
@@ -87,12 +79,11 @@ struct conn {
     unsigned replies;        /* of the first call, until now */
     struct net_reply answer; /* of the first call, until now */
     struct net_state state_reported; /* the answer's */
-    /* Owners of the calls; for a CONN_WATCH: hashes of their keys. See conn_counts(). */
+    /* Owners of the calls; for a CONN_NOTIFIER: hashes of their keys. See conn_counts(). */
     struct bag counted;
     /* counting ends after this call; NULL: nothing is counted */
     const struct net_call *counted_until;
-    int broken;
-    /* a verdict: net_process() will close the connection; 0: not broken */
+    int broken; /* a verdict: net_process() will close the connection; 0: not broken */
     char broken_text[160];
 };
 
@@ -126,10 +117,14 @@ struct node {
     struct net *net;
     unsigned index;
     struct url url;
-    struct conn main, aux, watch;
-    struct resolve_job *job;
-    /* The lookup of the node's addresses (lookup.c); NULL: none is under way, ... */
-    rl_ns asked_at; /* ... else since when */
+    union {
+        struct {
+            struct conn main, aux, notifier;
+        };
+        struct conn conns[CONNS_PER_NODE];
+    };
+    struct resolve_job *job; /* the lookup of the node's addresses (lookup.c); NULL: none ... */
+    rl_ns asked_at;          /* ... is under way; else since when */
     struct tracking tracking;
     struct transaction tx;
     struct net_timer keep_timer;   /* when a kept release ends */
@@ -175,7 +170,7 @@ struct net {
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
 void conn_event(struct conn *conn, uint32_t events);
-/* NULL: none */
+/* `failure` NULL: none */
 void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure);
 void conn_step_tls(struct conn *conn);
 /* Marks the connection; net_process() closes it. */
@@ -186,9 +181,11 @@ void conn_give_up_broken(struct conn *conn);
 void conn_fail(struct conn *conn, int verdict, const char *text);
 /* Closes the socket and drops all state except the calls. */
 void conn_close(struct conn *conn, bool reset);
-void conn_free_forked(struct conn *conn);
+/* Frees the memory. In a forked child it also closes the descriptor; else conn_close() comes first.
+ */
+void conn_free(struct conn *conn, bool forked);
 /* arms the deadline for the first call, if it is not armed */
-void conn_watch_calls(struct conn *conn);
+void conn_arm_deadline(struct conn *conn);
 bool conn_has_unanswered_write(const struct conn *conn);
 
 /* lookup.c: a node's name to addresses */
@@ -202,19 +199,20 @@ void lookups_pump(struct net *net);
 void lookup_late(const struct node *node, rl_ns now, char *text, size_t size);
 
 /* wire.c: its bytes */
-void conn_watch(struct conn *conn, uint32_t events); /* the events that epoll will watch for */
+void conn_epoll(struct conn *conn, uint32_t events); /* the events that epoll will watch for */
 void conn_read(struct conn *conn);
 void conn_flush(struct conn *conn);
+/* Queues a command; its texts end with NULL. False: no memory. */
+__attribute__((sentinel)) bool conn_command(struct conn *conn, const char *command, ...);
 
 /* handshake.c */
 bool handshake_begin(struct conn *conn); /* false: no memory */
 void handshake_reply(struct conn *conn);
 
-/* push.c: messages that a server sends unasked, in RESP3 */
-void conn_push(struct conn *conn);
-
 /* transaction.c */
 void transaction_add(struct node *node, struct net_call *call);
+/* The first of them may be sent: the requests before it are answered. */
+bool transaction_is_due(const struct node *node);
 void transaction_pump(struct node *node);
 void transaction_reply(struct node *node);
 void transaction_lost(struct node *node, int verdict);
@@ -223,6 +221,8 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
 
 /* net.c */
 rl_ns clock_now(void);
+__attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, const char *format,
+                                                   ...);
 
 /* node.c: a node's readiness */
 static inline struct policy_node *policy_of(const struct node *node) {
@@ -231,15 +231,12 @@ static inline struct policy_node *policy_of(const struct node *node) {
 void node_init(struct node *node, struct net *net, unsigned index);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
-void node_report(struct node *node, rl_ns now);
 /* the call whose answer is awaited on this connection */
 const struct net_call *conn_oldest(const struct conn *conn);
 
 /* send.c: calls to be sent, and their answers */
-void node_watch_kept(struct node *node); /* arms the timer for kept releases */
 void node_expire_kept(struct node *node);
 void node_send_kept(struct node *node);
-void node_retry_memory(struct node *node);
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);
 /* Counts the calls in `counted`, from now until the calls that are there now are answered. False:
@@ -249,12 +246,13 @@ void conn_stop_counting(struct conn *conn); /* also when its calls are lost */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
 void call_failed(struct net *net, struct net_call *call, int verdict);
 
-/* tracking.c: notifications of changes, on a separate connection */
+/* tracking.c: notifications of changes */
+/* a message that a server sends unasked, in RESP3 */
+void conn_push(struct conn *conn);
 bool tracking_handshake(struct conn *conn); /* false: no memory */
 bool tracking_subscribe(struct conn *conn);
-void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error);
+void tracking_refused(struct conn *conn, const char *what, struct net_bytes error);
 void tracking_up(struct node *node);
-void tracking_push(struct conn *conn);
 void tracking_step(struct conn *conn, bool failed);
 void tracking_message(struct conn *conn);
 /* The connection for NET_WATCH; NULL: none. */
@@ -267,9 +265,5 @@ void tracking_lost(struct node *node, const char *text);
 void tracking_pump(struct node *node);
 void tracking_answered(struct net *net, const struct net_call *call, const struct net_reply *reply);
 void tracking_init(struct net *net);
-
-/* log.c */
-__attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, const char *format,
-                                                   ...);
 
 #endif

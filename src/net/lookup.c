@@ -11,32 +11,22 @@
 
 #include "net/conn.h"
 
-static unsigned questions_max(const struct net *net) { return (net->nodes + 1) / 2; }
-
-static unsigned questions(const struct net *net) {
-    unsigned count = 0;
-    for (unsigned i = 0; i < net->nodes; i++) count += net->node[i].job != NULL;
-    return count;
-}
-
 static bool waits(const struct node *node) {
     return node->main.state == CONN_RESOLVING || node->aux.state == CONN_RESOLVING ||
-           node->watch.state == CONN_RESOLVING;
+           node->notifier.state == CONN_RESOLVING;
 }
 
 bool lookup_begin(struct node *node) {
     struct net *net = node->net;
-    if (node->job || questions(net) >= questions_max(net)) return true;
+    unsigned under_way = 0;
+    for (unsigned i = 0; i < net->nodes; i++) under_way += net->node[i].job != NULL;
+    if (node->job || under_way >= (net->nodes + 1) / 2) return true;
     node->job = resolve_start(node->url.host, node->url.port, net->kick);
     node->asked_at = net_now(net);
     return node->job != NULL;
 }
 
-static void hand_out(struct conn *conn, const struct addresses *addresses, const char *failure) {
-    if (conn->state == CONN_RESOLVING) conn_resolved(conn, addresses, failure);
-}
-
-static void poll_answer(struct node *node) {
+static void take_answer(struct node *node) {
     struct addresses addresses;
     const char *failure = NULL;
     if (!node->job || !resolve_done(node->job, &addresses, &failure)) return;
@@ -44,22 +34,21 @@ static void poll_answer(struct node *node) {
     if (node->main.state == CONN_DOWN && node->main.retry.index != 0) conn_start(&node->main);
     resolve_drop(node->job, false);
     node->job = NULL;
-    hand_out(&node->watch, &addresses, failure);
-    hand_out(&node->aux, &addresses, failure);
-    hand_out(&node->main, &addresses, failure);
+    for (int kind = CONNS_PER_NODE; kind-- > 0;)
+        if (node->conns[kind].state == CONN_RESOLVING)
+            conn_resolved(&node->conns[kind], &addresses, failure);
 }
 
 static void ask(struct node *node) {
     if (!waits(node) || lookup_begin(node)) return;
-    struct conn *const conns[] = {&node->watch, &node->aux, &node->main};
-    for (size_t i = 0; i < sizeof(conns) / sizeof(conns[0]); i++)
-        if (conns[i]->state == CONN_RESOLVING)
-            conn_fail(conns[i], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
+    for (int kind = CONNS_PER_NODE; kind-- > 0;)
+        if (node->conns[kind].state == CONN_RESOLVING)
+            conn_fail(&node->conns[kind], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
 }
 
 void lookups_pump(struct net *net) {
     if (!net->resolving) return;
-    for (unsigned i = 0; i < net->nodes; i++) poll_answer(&net->node[i]);
+    for (unsigned i = 0; i < net->nodes; i++) take_answer(&net->node[i]);
     for (unsigned i = 0; i < net->nodes; i++) ask(&net->node[i]);
     net->resolving = false;
     for (unsigned i = 0; i < net->nodes; i++)

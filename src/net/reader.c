@@ -252,11 +252,23 @@ enum reader_status reader_next(struct reader *reader) {
     return status;
 }
 
+bool bytes_number(struct net_bytes text, uint64_t max, uint64_t *number) {
+    enum { DIGITS_MAX = 20 };
+    const char *digits = text.data;
+    *number = 0;
+    if (text.bytes == 0 || text.bytes > DIGITS_MAX) return false;
+    for (size_t i = 0; i < text.bytes; i++) {
+        unsigned digit = (unsigned char)digits[i] - (unsigned)'0';
+        if (digit > 9 || digit > max || *number > (max - digit) / 10) return false;
+        *number = *number * 10 + digit;
+    }
+    return true;
+}
+
 static bool is_text(const struct reader *reader, size_t slot, enum reply_type type,
                     const char *text) {
     return slot < reader->slots_count && reader->slots[slot].type == type &&
-           reader->bytes[slot].bytes == strlen(text) &&
-           memcmp(reader->bytes[slot].data, text, strlen(text)) == 0;
+           bytes_equal(reader->bytes[slot], (struct net_bytes){text, strlen(text)});
 }
 
 bool reader_is_status(const struct reader *reader, size_t slot, const char *text) {
@@ -265,4 +277,14 @@ bool reader_is_status(const struct reader *reader, size_t slot, const char *text
 
 bool reader_is_string(const struct reader *reader, size_t slot, const char *text) {
     return is_text(reader, slot, REPLY_STRING, text);
+}
+
+bool reader_is_strings(const struct reader *reader, size_t slot, int64_t count) {
+    const struct reply_slot *slots = reader->slots + slot;
+    if (slot >= reader->slots_count || slots[0].type != REPLY_ARRAY || slots[0].integer != count ||
+        reader->slots_count - slot - 1 < (size_t)count)
+        return false;
+    for (int64_t i = 1; i <= count; i++)
+        if (slots[i].type != REPLY_STRING) return false;
+    return true;
 }

@@ -56,13 +56,13 @@ void call_failed(struct net *net, struct net_call *call, int verdict) {
 
 /* ---- kept releases ---- */
 
-void node_watch_kept(struct node *node) {
+static void arm_keep_timer(struct node *node) {
     timers_set(&node->net->timers, &node->keep_timer, policy_of(node)->kept_at);
 }
 
 static void keep(struct node *node, struct net_call *call) {
     policy_keep(&node->net->policy, node->index, call);
-    node_watch_kept(node);
+    arm_keep_timer(node);
 }
 
 /* Handlers are called last, when the node is not in the middle of a state change, because they may
@@ -75,18 +75,18 @@ static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
 void node_expire_kept(struct node *node) {
     struct net *net = node->net;
     struct call_queue over = policy_expire(&net->policy, node->index, net_now(net));
-    node_watch_kept(node);
+    arm_keep_timer(node);
     fail_all(net, &over, REDLOCK_VERDICT_DISCONNECTED);
 }
 
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
     struct net *net = node->net;
     struct call_queue over = policy_lose(&net->policy, node->index, lost, net_now(net));
-    node_watch_kept(node);
+    arm_keep_timer(node);
     fail_all(net, &over, verdict);
 }
 
-void node_retry_memory(struct node *node) {
+static void retry_memory(struct node *node) {
     timers_set(&node->net->timers, &node->memory_timer, net_now(node->net) + NET_MEMORY_RETRY);
 }
 
@@ -110,7 +110,7 @@ static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->
 typedef void bag_fn(struct bag *bag, uint64_t number);
 
 SELDOM static void each_number(struct conn *conn, const struct net_call *call, bag_fn *fn) {
-    if (conn->kind != CONN_WATCH) {
+    if (conn->kind != CONN_NOTIFIER) {
         fn(&conn->counted, owner_of(call));
         return;
     }
@@ -152,7 +152,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     if (conn->counted_until) each_number(conn, call, bag_add);
     policy_asked(&node->net->policy, &conn->calls, call);
     if (conn->kind == CONN_MAIN) node->sent++;
-    if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_watch_calls(conn);
+    if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
 }
 
 /* `encoded` NULL: encode it here. False: no memory or no connection, and nothing happened. */
@@ -180,10 +180,10 @@ void node_send_kept(struct node *node) {
     while ((call = policy_take_kept(policy, node->index, now))) {
         if (post(node, call, NULL)) continue;
         policy_put_back(policy, node->index, call);
-        node_retry_memory(node);
+        retry_memory(node);
         break;
     }
-    node_watch_kept(node);
+    arm_keep_timer(node);
 }
 
 /* True when the node took the call. */
@@ -194,7 +194,7 @@ static bool send_one(struct node *node, struct net_call *call, const struct buff
     if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
     keep(node, call);
     /* With the connection up, only memory failed. */
-    if (node->main.state == CONN_READY) node_retry_memory(node);
+    if (node->main.state == CONN_READY) retry_memory(node);
     return true;
 }
 
@@ -256,7 +256,7 @@ static void send_whole(struct conn *conn) {
         expect(conn, call, CALL_SENT_WHOLE);
     } else if (release) {
         keep(node, call);
-        node_retry_memory(node);
+        retry_memory(node);
     } else {
         call_failed(node->net, call, REDLOCK_VERDICT_NO_MEMORY);
     }
@@ -291,8 +291,7 @@ void call_reply(struct conn *conn) {
         return;
     }
     if (reader_is_error(reader) && command_needs_script(call->request) &&
-        !(call->state & CALL_SENT_WHOLE) &&
-        verdict_is_noscript(reader->bytes[0].data, reader->bytes[0].bytes)) {
+        !(call->state & CALL_SENT_WHOLE) && verdict_is_noscript(reader->bytes[0])) {
         send_whole(conn);
         return;
     }

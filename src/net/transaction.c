@@ -29,9 +29,7 @@ enum { TX_TRIES = 3 };
 static bool share_a_key(const struct net_request *a, const struct net_request *b) {
     for (size_t i = 0; i < a->keys_count; i++)
         for (size_t j = 0; j < b->keys_count; j++)
-            if (a->keys[i].bytes == b->keys[j].bytes &&
-                memcmp(a->keys[i].data, b->keys[j].data, a->keys[i].bytes) == 0)
-                return true;
+            if (bytes_equal(a->keys[i], b->keys[j])) return true;
     return false;
 }
 
@@ -80,7 +78,7 @@ void transaction_add(struct node *node, struct net_call *call) {
     call->order = node->sent;
     push(&node->tx, call);
     policy_awaits(&node->net->policy, call->due);
-    conn_watch_calls(&node->aux);
+    conn_arm_deadline(&node->aux);
 }
 
 struct call_queue transaction_take_all(struct node *node) {
@@ -229,11 +227,11 @@ static void finish_with(struct node *node, int verdict) {
 
 static void note_error(struct node *node) {
     struct transaction *tx = &node->tx;
-    const struct net_bytes *text = &node->aux.reader.bytes[0];
+    struct net_bytes error = node->aux.reader.bytes[0];
     if (tx->failure != REDLOCK_VERDICT_NONE) return;
-    tx->failure = verdict_of_error(text->data, text->bytes);
-    /* WATCH and MULTI refused too: this user cannot release here at all. */
-    if (verdict_is_unknown_command(text->data, text->bytes)) tx->failure = REDLOCK_VERDICT_NOPERM;
+    tx->failure = verdict_of_error(error);
+    /* WATCH and MULTI are refused too: this user cannot release here at all. */
+    if (verdict_is_unknown_command(error)) tx->failure = REDLOCK_VERDICT_NOPERM;
 }
 
 /* The result of reading the keys: a change, or else the verdict that holds without one. */
@@ -300,8 +298,7 @@ static bool take_check(struct node *node) {
         size_t key = nth / 2 - 1;
         const struct net_bytes *value = &reader->bytes[0];
         if (reader->slots[0].type != REPLY_STRING) return false;
-        tx->mine[key] = value->bytes == request->token.bytes &&
-                        memcmp(value->data, request->token.data, value->bytes) == 0;
+        tx->mine[key] = bytes_equal(*value, request->token);
     }
     if (nth > 0 && nth % 2 == 0) {
         size_t key = nth / 2 - 1;
@@ -318,7 +315,7 @@ static void take_elements(struct node *node) {
     for (size_t i = 1; i < reader->slots_count; i++) {
         const struct reply_slot *slot = &reader->slots[i];
         if (slot->type == REPLY_ERROR && node->tx.failure == REDLOCK_VERDICT_NONE)
-            node->tx.failure = verdict_of_error(reader->bytes[i].data, reader->bytes[i].bytes);
+            node->tx.failure = verdict_of_error(reader->bytes[i]);
         if (slot->type == REPLY_STATUS || (slot->type == REPLY_INTEGER && slot->integer > 0))
             node->tx.changed++;
     }
@@ -411,11 +408,15 @@ static void begin_plain(struct node *node) {
         no_memory(node);
 }
 
+bool transaction_is_due(const struct node *node) {
+    const struct net_call *first = node->tx.calls.head;
+    return first && node->tx.stage == TX_IDLE && node->main.state == CONN_READY &&
+           first->order <= node->answered;
+}
+
 void transaction_pump(struct node *node) {
     struct net_call *first = node->tx.calls.head;
-    if (!first || node->tx.stage != TX_IDLE || node->main.state != CONN_READY ||
-        first->order > node->answered)
-        return;
+    if (!transaction_is_due(node)) return;
     if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;
     policy_start_again(first, net_now(node->net));
@@ -424,5 +425,5 @@ void transaction_pump(struct node *node) {
         begin_check(node);
     else
         begin_plain(node);
-    conn_watch_calls(&node->aux);
+    conn_arm_deadline(&node->aux);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/core.h"
 #include "policy/ops.h"
@@ -17,6 +18,19 @@ struct net_bytes {
     const void *data;
     size_t bytes;
 };
+/* Digits only, at most `most`. */
+static inline bool net_read_number(struct net_bytes text, uint64_t most, uint64_t *number) {
+    *number = 0;
+    for (size_t i = 0; i < text.bytes; i++) {
+        unsigned digit = ((const unsigned char *)text.data)[i] - (unsigned)'0';
+        if (digit > 9 || *number > (UINT64_MAX - digit) / 10) return false;
+        *number = *number * 10 + digit;
+    }
+    return text.bytes > 0 && *number <= most;
+}
+static inline bool net_is_text(struct net_bytes bytes, const char *text) {
+    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
+}
 
 /* The names of guarded mode's own keys. The nonce is written as 16 hex digits. */
 #define NET_KEY_RECORD "redlock:node"
@@ -63,8 +77,9 @@ struct net_request {
     struct net_bytes token;
     int64_t ttl_ms;
     uint64_t cursor; /* NET_SCAN */
-    int64_t age_us;  /* NET_STAND */
-    /* NET_LEAVE: also removes the clients before it that did not act when it was their turn. */
+    int64_t age_us;  /* NET_WAIT_QUEUE_ENTER */
+    /* NET_WAIT_QUEUE_LEAVE: also removes the clients before it that did not act when it was their
+     * turn. */
     bool passes;
     enum net_question question; /* NET_SERVER_INFO */
     uint8_t scheme;
@@ -131,7 +146,7 @@ struct net_reply {
     uint64_t cursor;
     int64_t fence;                 /* STALE: the highest fence of the stripes; 0: unknown */
     const int64_t *fences;         /* FENCES: RL_STRIPES numbers, valid during the handler */
-    int64_t count;                 /* STAND, LEAVE */
+    int64_t count;                 /* WAIT_QUEUE_ENTER, WAIT_QUEUE_LEAVE */
     const struct net_state *state; /* STATE: valid during the handler */
     int64_t free_us;               /* net's own, between the replies of one call (setnx.c) */
 };

@@ -185,6 +185,26 @@ static void test_old_incarnation_is_not_counted(void **state) {
     gw.node[2] = young;
 }
 
+/* It is known not to be a member before its own record has been read again. */
+static void test_a_former_member_is_foreign_while_it_is_unread(void **state) {
+    (void)state;
+    begin(5, 1);
+    struct rl_guard *guard = &gw.agent[0].guard;
+    const struct rl_change removal = {.kind = RL_CHANGE_REMOVE, .id = guard->node[4].id};
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_CHANGED, .node = 4});
+    assert_int_equal(eligibility(4), RL_ELIGIBILITY_UNKNOWN);
+    assert_int_equal(rl_guard_voided(guard), 0);
+    assert_true(rl_record_change(&gw.node[0].record, &removal));
+    gw.node[0].record.nonce++;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 0});
+    world_answer(0, 0);
+    assert_int_equal(eligibility(4), RL_ELIGIBILITY_UNKNOWN);
+    assert_int_equal(rl_guard_foreign(guard), 0x10);
+    assert_int_equal(rl_guard_voided(guard), 0x1e); /* the others are behind */
+    world_disconnect(0, 4);
+    assert_int_equal(rl_guard_foreign(guard), 0x10);
+}
+
 static void test_majority_lost_needs_an_operator(void **state) {
     (void)state;
     begin(3, 1);
@@ -871,7 +891,7 @@ static void test_one_epoch_has_one_list(void **state) {
 static void test_watchers_write_nothing(void **state) {
     (void)state;
     begin(3, 1);
-    gw.agent[0].guard.watch_only = true;
+    gw.agent[0].guard.read_only = true;
     world_lose(0, false);
     peek(0);
     world_run(gw.now + 3 * QUARANTINE);
@@ -1004,6 +1024,7 @@ int main(void) {
         cmocka_unit_test(test_restarted_node_is_registered_first),
         cmocka_unit_test(test_registration_is_complete_at_one_moment),
         cmocka_unit_test(test_old_incarnation_is_not_counted),
+        cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
         cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),
