@@ -15,8 +15,6 @@
  */
 #include "judges.h"
 
-#include <string.h>
-
 struct wanted {
     bool open[JUDGE_CLIENTS];
     unsigned count;
@@ -90,14 +88,6 @@ static void count_all(struct watch *watch, size_t index) {
         count_up(watch, resource, index);
 }
 
-static void crash(struct watch *watch, size_t index) {
-    count_all(watch, index);
-    for (unsigned i = 0; i < JUDGE_RESOURCES; i++) {
-        stop_wanting(&watch->resources[i], watch->records[index].client);
-        watch->resources[i].refused[watch->records[index].client] = 0;
-    }
-}
-
 static void begin(struct wanted *wanted, int client, size_t index) {
     if (wanted->open[client]) return;
     if (wanted->count == 0 && wanted->waited == 0) wanted->first = index;
@@ -140,7 +130,13 @@ static void step(struct watch *watch, size_t index) {
     case HISTORY_EXTENDED:
         if (record->result == JUDGE_OK) step_of_lock(watch, index);
         break;
-    case HISTORY_CLIENT_CRASH: crash(watch, index); break;
+    case HISTORY_CLIENT_CRASH:
+        count_all(watch, index);
+        for (unsigned i = 0; i < JUDGE_RESOURCES; i++) {
+            stop_wanting(&watch->resources[i], record->client);
+            watch->resources[i].refused[record->client] = 0;
+        }
+        break;
     case HISTORY_FAULTS_END:
         count_all(watch, index);
         watch->faults_ended = true;
@@ -155,9 +151,6 @@ static void step(struct watch *watch, size_t index) {
 
 void judge_liveness(struct report *report) {
     if (report->history->liveness_bound <= 0) return; /* no bound was promised */
-    struct watch watch;
-    memset(&watch, 0, sizeof watch);
-    watch.report = report;
-    watch.records = report->history->records;
+    struct watch watch = {.report = report, .records = report->history->records};
     for (size_t i = 0; i < report->history->count; i++) step(&watch, i);
 }
