@@ -262,9 +262,15 @@ static bool next_record(struct rl_record *record, const struct rl_change *change
 }
 
 /* "every node gets the record of e + 1". One node that has it is enough for all that follows: any
- * client that reads it updates the other nodes. */
+ * client that reads it updates the other nodes. Until then the change can wait. This process may
+ * have been stopped since it accepted, and members may have lost their data. */
 void membership_switch_looked(struct rl_membership *m) {
     rl_mask nodes = 0;
+    if (m->view.known && m->view.quorum.epoch == m->epoch &&
+        !membership_check_intact_after(m, &m->chosen)) {
+        refused(m);
+        return;
+    }
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         struct rl_guard_node *at = &m->view.node[i];
         if (at->eligibility != RL_ELIGIBILITY_INTACT && at->eligibility != RL_ELIGIBILITY_BEHIND)

@@ -105,8 +105,8 @@ static int fail_too_few_after(const struct quorum_task *task, struct redlock_err
     const struct rl_problem *p = &task->machine.problem;
     const char *kind = p->change.kind == RL_CHANGE_ADD ? "adding a member" : "removing it";
     char begun[sizeof(struct change_text) + 64] = "", silent[RL_URL_BYTES + 96] = "";
-    if (p->change.id != task->machine.wanted.id) {
-        snprintf(begun, sizeof begun, "an earlier change (%s) must be finished first. ",
+    if (task->machine.made || p->change.id != task->machine.wanted.id) {
+        snprintf(begun, sizeof begun, "a change was begun (%s) that must be finished first. ",
                  name(&p->change).text);
         kind = "finishing it";
     }
@@ -115,7 +115,7 @@ static int fail_too_few_after(const struct quorum_task *task, struct redlock_err
                  redlock_verdict_text(task->verdict[p->node]));
     return fail(
         error, REDLOCK_NO_QUORUM,
-        "%s%s now would leave %u of %u members intact, and %u are needed%s: wait until more have recovered",
+        "%s%s now would leave %u of %u members intact, and %u are needed%s: run the command again when more have recovered",
         begun, kind, p->count[0], p->count[1], p->count[2], silent);
 }
 
