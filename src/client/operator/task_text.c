@@ -305,7 +305,7 @@ static int fail_init(const struct quorum_task *task, struct redlock_error *error
     }
 }
 
-int task_result(struct quorum_task *task, struct redlock_error *error) {
+static int result_text(struct quorum_task *task, struct redlock_error *error) {
     const struct rl_problem *problem = &task->machine.problem;
     char why[FITNESS_TEXT_BYTES];
     if (task->no_memory) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
@@ -322,4 +322,18 @@ int task_result(struct quorum_task *task, struct redlock_error *error) {
     if (problem->kind >= RL_PROBLEM_UNREADABLE) return fail_init(task, error);
     if (problem->kind >= RL_PROBLEM_OTHERS_CHANGE) return fail_begun(task, error);
     return fail_refused(task, error);
+}
+
+/* An acceptor may have the change. A command that reports only why it stopped would hide that. */
+int task_result(struct quorum_task *task, struct redlock_error *error) {
+    const struct rl_membership *machine = &task->machine;
+    int result = result_text(task, error);
+    bool complete = machine->problem.kind > RL_PROBLEM_OTHERS_CHANGE ||
+                machine->problem.kind == RL_PROBLEM_TOO_FEW_AFTER;
+    if (result == REDLOCK_OK || !error || !machine->made || complete) return result;
+    size_t used = strlen(error->text);
+    snprintf(error->text + used, sizeof error->text - used,
+             ". The change was begun (%s): this command or a later change finishes it",
+             name(&machine->wanted).text);
+    return result;
 }
