@@ -172,8 +172,7 @@ void membership_change_looked(struct rl_membership *m) {
         membership_ok(m);
         return;
     }
-    m->begun = find_accepted(m, membership_intact(m), &m->chosen);
-    if (!m->begun && !membership_check_change(m)) {
+    if (!find_accepted(m, membership_intact(m), &m->chosen) && !membership_check_change(m)) {
         membership_end(m);
         return;
     }
@@ -225,10 +224,6 @@ void membership_change_promised(struct rl_membership *m) {
             return;
         }
     } else {
-        if (m->begun) { /* whether our change is allowed was not checked */
-            try_again(m);
-            return;
-        }
         if (!check_once_more(m)) {
             refused(m);
             return;
