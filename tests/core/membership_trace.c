@@ -11,10 +11,11 @@
  *
  * Inputs: A|B adds nodeN | removes nodeN | inits [never-used] [pinned] [ttl_max=T] | A|B stops |
  * nodeN down | up | restarts (empty, another run_id) | reboots (with its data) | flushed |
- * promoted F (other data, with that fence) | joined (another quorum, where it votes) | recovers
- * (clients have made it intact) | forgets (which change made its epoch) | mute (its next answer is
- * lost) | slow T (that comes so much later) | was (its data are those of the former member that it
- * was) | left E (by the init of another quorum, at epoch E) | fences F | until: nothing but time.
+ * renamed N (it is the server of nodeN, by another name) | promoted F (other data, with that fence)
+ * | joined (another quorum, where it votes) | recovers (clients have made it intact) | forgets
+ * (which change made its epoch) | mute (its next answer is lost) | slow T (that comes so much
+ * later) | was (its data are those of the former member that it was) | left E (by the init of
+ * another quorum, at epoch E) | fences F | until: nothing but time.
  */
 #include <glob.h>
 #include <stdlib.h>
@@ -485,6 +486,8 @@ static void node_input(unsigned index, const char *what, const char *value) {
         if (what[0] == 'r') node->process += 10;
     } else if (strcmp(what, "reboots") == 0)
         node->process += 10;
+    else if (strcmp(what, "renamed") == 0)
+        node->process = (unsigned)atoi(value ? value : "0");
     else if (strcmp(what, "promoted") == 0)
         node->promoted++, node->fence = atoi(value ? value : "0");
     else if (strcmp(what, "joined") == 0) {
