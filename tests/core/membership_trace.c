@@ -11,11 +11,11 @@
  *
  * Inputs: A|B adds nodeN | removes nodeN | inits [never-used] [pinned] [ttl_max=T] | A|B stops |
  * nodeN down | up | restarts (empty, another run_id) | reboots (with its data) | flushed |
- * renamed N (it is the server of nodeN, by another name) | promoted F (other data, with that fence)
- * | joined (another quorum, where it votes) | recovers (clients have made it intact) | forgets
- * (which change made its epoch) | mute (its next answer is lost) | slow T (that comes so much
- * later) | was (its data are those of the former member that it was) | left E (by the init of
- * another quorum, at epoch E) | fences F | until: nothing but time.
+ * unfit (it may evict, for example) | renamed N (it is the server of nodeN, by another name) |
+ * promoted F (other data, with that fence) | joined (another quorum, where it votes) | recovers
+ * (clients have made it intact) | forgets (which change made its epoch) | mute (its next answer is
+ * lost) | slow T (that comes so much later) | was (its data are those of the former member that it
+ * was) | left E (by the init of another quorum, at epoch E) | fences F | until: nothing but time.
  */
 #include <glob.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ enum { NODES = 7, OPERATORS = 2, QUEUE = 256, QUORUM_ID = 0xaa };
 #define HALF (RL_MS / 2)
 
 struct node {
-    bool up, mute;
+    bool up, mute, unfit;
     rl_ns slow;
     unsigned process;  /* names its run_id */
     unsigned promoted; /* names its replication id */
@@ -48,7 +48,7 @@ struct letter {
     enum rl_membership_ask what;
     uint64_t expected;
     struct rl_record record; /* to be written, or that was read */
-    bool has_record, failed, raises;
+    bool has_record, failed, raises, unfit;
     int64_t fence;
     unsigned process, promoted;
 };
@@ -280,6 +280,7 @@ static void at_node(struct letter letter) {
     node->slow = 0;
     letter.process = node->process;
     letter.promoted = node->promoted;
+    letter.unfit = node->unfit;
     letter.failed = !node->up || node->mute;
     if (letter.what == RL_ASK_READ) {
         letter.has_record = node->has_record;
@@ -314,6 +315,7 @@ static void at_operator(const struct letter *letter) {
                                         .run_id = process,
                                         .replid = data_of,
                                         .done = letter->done,
+                                        .unfit = letter->unfit,
                                         .fences =
                                             letter->has_record || letter->fence > 0 ? fences : NULL,
                                         .record = letter->has_record ? &letter->record : NULL};
@@ -486,6 +488,8 @@ static void node_input(unsigned index, const char *what, const char *value) {
         if (what[0] == 'r') node->process += 10;
     } else if (strcmp(what, "reboots") == 0)
         node->process += 10;
+    else if (strcmp(what, "unfit") == 0)
+        node->unfit = true;
     else if (strcmp(what, "renamed") == 0)
         node->process = (unsigned)atoi(value ? value : "0");
     else if (strcmp(what, "promoted") == 0)
