@@ -329,7 +329,7 @@ int task_result(struct quorum_task *task, struct redlock_error *error) {
     const struct rl_membership *machine = &task->machine;
     int result = result_text(task, error);
     bool complete = machine->problem.kind > RL_PROBLEM_OTHERS_CHANGE ||
-                machine->problem.kind == RL_PROBLEM_TOO_FEW_AFTER;
+                    machine->problem.kind == RL_PROBLEM_TOO_FEW_AFTER;
     if (result == REDLOCK_OK || !error || !machine->made || complete) return result;
     size_t used = strlen(error->text);
     snprintf(error->text + used, sizeof error->text - used,
