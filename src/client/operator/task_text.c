@@ -115,7 +115,7 @@ static int fail_too_few_after(const struct quorum_task *task, struct redlock_err
                  redlock_verdict_text(task->verdict[p->node]));
     return fail(
         error, REDLOCK_NO_QUORUM,
-        "%s%s now would leave %u of %u members intact, and %u are needed%s: run the command again when more have recovered",
+        "%s%s now would leave %u of %u members intact, and %u are needed%s: wait until more have recovered, and run the command again",
         begun, kind, p->count[0], p->count[1], p->count[2], silent);
 }
 
