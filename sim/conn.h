@@ -62,7 +62,7 @@ void conn_post(struct conn *conn, struct net_call *call);
 /* takes effect in the next net_process() */
 void conn_leave(struct conn *conn, int verdict, const char *text);
 void conn_watch_kept(struct conn *conn); /* arms the timer for kept releases */
-void watch_pump(struct conn *conn); /* requests notifications, if a caller waits */
+void watch_pump(struct conn *conn);      /* requests notifications, if a caller waits */
 void watch_answered(struct conn *conn, const struct message *answer);
 void watch_hear(struct conn *conn, const struct message *hint);
 

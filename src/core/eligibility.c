@@ -216,12 +216,29 @@ static void place_empty_nodes(struct rl_guard *guard) {
     }
 }
 
+static const struct rl_member *member_at(const struct rl_guard *guard, const char *url) {
+    for (unsigned m = 0; m < guard->quorum.members_count; m++)
+        if (strcmp(guard->quorum.members[m].url, url) == 0) return &guard->quorum.members[m];
+    return NULL;
+}
+
+/* A server that was made a replica of another member, or started from its file, has the record of
+ * that member. At the URL of a member of its own it is that one, without its data. By the record it
+ * would take the other's place whenever it was read first, and leave its own place empty. */
+static uint64_t id_of(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    const struct rl_member *own = member_at(guard, node->url);
+    bool copied = own && own->id != node->record.node_id &&
+                  rl_record_member(&guard->quorum, node->record.node_id) &&
+                  strcmp(node->record.run_id, node->run_id) != 0;
+    return copied ? own->id : node->record.node_id;
+}
+
 static void place_nodes(struct rl_guard *guard) {
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
         if (!readable(node)) continue;
         bool ours = guard->known && node->record.quorum_id == guard->quorum.quorum_id;
-        node->id = ours ? node->record.node_id : 0;
+        node->id = ours ? id_of(guard, node) : 0;
     }
     if (guard->known) place_empty_nodes(guard);
 }

@@ -55,7 +55,7 @@ static const struct {
     [RL_CHANGE_ACCEPTED] = {"looking who accepted", membership_change_accepted,
                             TO(RL_SWITCH_PEEK) | TO(RL_CHANGE_PEEK) | OVER},
     [RL_SWITCH_PEEK] = {"looking who is to switch", membership_switch_looked,
-                        TO(RL_SWITCH_WRITE) | OVER},
+                        TO(RL_SWITCH_WRITE) | TO(RL_CHANGE_PEEK) | OVER},
     [RL_SWITCH_WRITE] = {"switching", membership_switch_written, TO(RL_SWITCH_SEEN) | OVER},
     [RL_SWITCH_SEEN] = {"looking who switched", membership_switch_seen,
                         TO(RL_SWITCH_PEEK) | TO(RL_SWITCH_CLAIM) | OVER},

@@ -482,6 +482,27 @@ static void test_foreign_and_unfit(void **state) {
     assert_int_equal(world_intact(0), 3);
 }
 
+/* It was a replica of node 0, which the client cannot reach now. By its record it would take node
+ * 0's place, and node 0 would be foreign when it is back. */
+static void test_copy_comes_back_as_itself(void **state) {
+    (void)state;
+    begin(5, 1);
+    uint64_t id = gw.node[1].record.node_id;
+    gw.node[1].record = gw.node[0].record;
+    gw.node[1].lost_at = gw.now;
+    gw.node[1].losses++;
+    world_promote(1);
+    world_disconnect(0, 0);
+    peek(1);
+    assert_int_equal(eligibility(1), RL_ELIGIBILITY_RECOVERING);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(gw.node[1].record.node_id, id);
+    world_connect(0, 0);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(world_intact(0), ALL5);
+    assert_int_equal(gw.node[0].installs, 0);
+}
+
 /* ---- data that went back under the same identity ---- */
 
 static struct world_node earlier;
@@ -1072,6 +1093,7 @@ int main(void) {
         cmocka_unit_test(test_jump_seen_by_all_is_waited_out_once),
         cmocka_unit_test(test_removed_fences_are_a_loss),
         cmocka_unit_test(test_foreign_and_unfit),
+        cmocka_unit_test(test_copy_comes_back_as_itself),
         cmocka_unit_test(test_round_trip_is_pushed),
         cmocka_unit_test(test_round_trip_is_seen_by_a_new_connection),
         cmocka_unit_test(test_round_trip_is_seen_by_the_next_peek),
