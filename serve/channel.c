@@ -12,7 +12,6 @@
 
 #include "connection.h"
 #include "gateway.h"
-#include "pattern.h"
 
 /* A channel or a pattern that has a subscriber. */
 struct channel {
@@ -78,13 +77,6 @@ static struct prefix *prefix_get(struct channels *channels, struct script_bytes 
     return prefix;
 }
 
-static void prefix_rest(struct channels *channels, struct prefix *prefix) {
-    if (!LIST_EMPTY(&prefix->patterns)) return;
-    tdelete(prefix, &channels->prefixes, compare_prefixes);
-    channels->prefixes_of[prefix->text.bytes]--;
-    free(prefix);
-}
-
 /* ---- channels ---- */
 
 static struct channel *channel_find(const struct channels *channels, struct script_bytes name,
@@ -94,21 +86,16 @@ static struct channel *channel_find(const struct channels *channels, struct scri
     return found != NULL ? *found : NULL;
 }
 
-/* False: out of memory. */
-static bool index_pattern(struct channels *channels, struct channel *channel) {
-    const size_t literal = pattern_literal(channel->name);
-    channel->prefix = prefix_get(channels, (struct script_bytes){channel->name.data, literal});
-    if (channel->prefix == NULL) return false;
-    LIST_INSERT_HEAD(&channel->prefix->patterns, channel, same_prefix);
-    channels->wild_bytes += channel->wild_bytes;
-    return true;
-}
-
 static void channel_free(struct channels *channels, struct channel *channel) {
-    if (channel->prefix != NULL) {
+    struct prefix *prefix = channel->prefix;
+    if (prefix != NULL) {
         LIST_REMOVE(channel, same_prefix);
-        prefix_rest(channels, channel->prefix);
         channels->wild_bytes -= channel->wild_bytes;
+    }
+    if (prefix != NULL && LIST_EMPTY(&prefix->patterns)) {
+        tdelete(prefix, &channels->prefixes, compare_prefixes);
+        channels->prefixes_of[prefix->text.bytes]--;
+        free(prefix);
     }
     tdelete(channel, &channels->names, compare_channels);
     free(channel);
@@ -133,9 +120,15 @@ static struct channel *channel_new(struct channels *channels, struct script_byte
         free(channel);
         return NULL;
     }
-    if (!is_pattern || index_pattern(channels, channel)) return channel;
-    channel_free(channels, channel);
-    return NULL;
+    if (!is_pattern) return channel;
+    channel->prefix = prefix_get(channels, (struct script_bytes){copy, pattern_literal(name)});
+    if (channel->prefix == NULL) {
+        channel_free(channels, channel);
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&channel->prefix->patterns, channel, same_prefix);
+    channels->wild_bytes += channel->wild_bytes;
+    return channel;
 }
 
 /* ---- subscriptions ---- */
@@ -170,20 +163,24 @@ static void leave(struct subscription *one) {
     free(one);
 }
 
-static const char *refusal(const struct connection *connection, struct script_bytes name,
-                           bool is_pattern) {
+const char *channel_subscribe(struct connection *connection, struct script_bytes name,
+                              bool is_pattern) {
+    struct channels *channels = &connection->gateway->channels;
+    if (find(connection, name, is_pattern) != NULL) return NULL;
     if (connection->channels == CHANNELS_MAX ||
         name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX))
         return "a connection listens to at most 64 channels, with names of at most 1024 bytes and "
                "patterns of at most 128";
-    return NULL;
-}
-
-static const char *listen_to(struct connection *connection, struct channel *channel) {
-    struct channels *channels = &connection->gateway->channels;
+    struct channel *channel = channel_find(channels, name, is_pattern);
+    if (channel == NULL &&
+        channels->wild_bytes + wild_bytes(name, is_pattern) > CHANNEL_WILD_BYTES_MAX)
+        return "all clients together have too many different patterns that go on behind their "
+               "first wildcard (4096 "
+               "bytes); one that ends in its only * is always taken";
     struct subscription *one = malloc(sizeof *one);
-    if (one == NULL) {
-        if (TAILQ_EMPTY(&channel->listeners)) channel_free(channels, channel);
+    if (channel == NULL && one != NULL) channel = channel_new(channels, name, is_pattern);
+    if (channel == NULL || one == NULL) {
+        free(one);
         return "out of memory";
     }
     *one = (struct subscription){.connection = connection, .channel = channel};
@@ -195,40 +192,71 @@ static const char *listen_to(struct connection *connection, struct channel *chan
     return NULL;
 }
 
-const char *channel_subscribe(struct connection *connection, struct script_bytes name,
-                              bool is_pattern) {
-    struct channels *channels = &connection->gateway->channels;
-    if (find(connection, name, is_pattern) != NULL) return NULL;
-    const char *error = refusal(connection, name, is_pattern);
-    if (error != NULL) return error;
-    struct channel *channel = channel_find(channels, name, is_pattern);
-    if (channel == NULL &&
-        channels->wild_bytes + wild_bytes(name, is_pattern) > CHANNEL_WILD_BYTES_MAX)
-        return "all clients together have too many different patterns that go on behind their "
-               "first wildcard (4096 "
-               "bytes); one that ends in its only * is always taken";
-    if (channel == NULL) channel = channel_new(channels, name, is_pattern);
-    return channel != NULL ? listen_to(connection, channel) : "out of memory";
-}
-
 void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {
     struct subscription *one = find(connection, name, is_pattern);
     if (one != NULL) leave(one);
 }
 
-bool channel_first(const struct connection *connection, bool is_pattern,
-                   struct script_bytes *name) {
-    const struct subscription *one;
-    LIST_FOREACH(one, &connection->subscriptions, of_connection) {
-        if (one->channel->is_pattern != is_pattern) continue;
-        *name = one->channel->name;
-        return true;
-    }
-    return false;
-}
-
 void channel_leave_all(struct connection *connection) {
     while (!LIST_EMPTY(&connection->subscriptions)) leave(LIST_FIRST(&connection->subscriptions));
+}
+
+/* ---- the commands ---- */
+
+/* Each name gets its own answer, with the number of subscriptions after it. */
+static void confirm(struct connection *connection, const char *what, struct script_bytes name,
+                    unsigned count) {
+    struct reply *reply = &connection->reply;
+    reply_push(reply, 3);
+    reply_text(reply, what);
+    if (name.data != NULL)
+        reply_bytes(reply, name.data, name.bytes);
+    else
+        reply_nil(reply);
+    reply_integer(reply, count);
+}
+
+/* PSUBSCRIBE and PUNSUBSCRIBE. */
+static bool takes_patterns(const struct connection *connection) {
+    const char first = connection->reader.words[0].data[0];
+    return first == 'p' || first == 'P';
+}
+
+void command_subscribe(struct connection *connection) {
+    const bool is_pattern = takes_patterns(connection);
+    const char *what = is_pattern ? "psubscribe" : "subscribe";
+    for (size_t i = 1; i < connection->reader.count; i++) {
+        const struct script_bytes name = connection->reader.words[i];
+        const char *error = channel_subscribe(connection, name, is_pattern);
+        if (error != NULL) {
+            command_refuse(connection, what, error);
+            return;
+        }
+        confirm(connection, what, name, connection->channels);
+    }
+}
+
+/* Without a name, of all. */
+void command_unsubscribe(struct connection *connection) {
+    const bool is_pattern = takes_patterns(connection), of_all = connection->reader.count == 1;
+    const char *what = is_pattern ? "punsubscribe" : "unsubscribe";
+    struct subscription *next;
+    bool any = false;
+    for (size_t i = 1; i < connection->reader.count; i++) {
+        channel_unsubscribe(connection, connection->reader.words[i], is_pattern);
+        confirm(connection, what, connection->reader.words[i], connection->channels);
+    }
+    for (struct subscription *one = LIST_FIRST(&connection->subscriptions); of_all && one != NULL;
+         one = next) {
+        next = LIST_NEXT(one, of_connection);
+        if (one->channel->is_pattern != is_pattern) continue;
+        any = true;
+        /* The name lives until the subscription ends: the answer goes out before. */
+        confirm(connection, what, one->channel->name, connection->channels - 1);
+        leave(one);
+    }
+    if (of_all && !any)
+        confirm(connection, what, (struct script_bytes){NULL, 0}, connection->channels);
 }
 
 /* ---- notifications ---- */

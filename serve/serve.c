@@ -2,6 +2,7 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,6 @@
 #include "connection.h"
 #include "gateway.h"
 #include "listen.h"
-#include "password.h"
-#include "reload.h"
-#include "texts.h"
 
 enum {
     DRAIN_MS = 5000,
@@ -35,6 +33,21 @@ int64_t gateway_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void notice_say(struct notice *notice, const struct serve_options *options, const char *text) {
+    const int64_t now = gateway_now_ns();
+    if (now < notice->silent_until_ns) {
+        notice->left_out++;
+        return;
+    }
+    if (notice->left_out > 0)
+        options->say("%s (and %" PRIu64 " times since this was last logged)", text,
+                     notice->left_out);
+    else
+        options->say("%s", text);
+    notice->left_out = 0;
+    notice->silent_until_ns = now + NOTICE_PAUSE_NS;
 }
 
 /* ---- the end ---- */
@@ -182,7 +195,7 @@ static void close_all(struct gateway *gateway) {
     keys_close(gateway);
     key_ops_close(gateway);
     workers_close(gateway);
-    texts_free(gateway->texts);
+    cache_clear(&gateway->texts);
     struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->watchdog_event,
                               gateway->signal_events[0], gateway->signal_events[1]};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
@@ -195,14 +208,6 @@ static void close_all(struct gateway *gateway) {
 }
 
 /* ---- the beginning ---- */
-
-static bool read_password(struct gateway *gateway) {
-    char why[512];
-    if (gateway->options->password_file == NULL) return true;
-    gateway->password = password_read(gateway->options->password_file, why, sizeof why);
-    if (gateway->password == NULL) gateway->options->say("%s", why);
-    return gateway->password != NULL;
-}
 
 static bool make_run_id(struct gateway *gateway) {
     unsigned char bytes[20];
@@ -227,18 +232,23 @@ static bool make_room(const struct gateway *gateway) {
 }
 
 static enum serve_result open_all(struct gateway *gateway) {
+    const struct serve_options *options = gateway->options;
+    char why[512];
     signal(SIGPIPE, SIG_IGN);
-    log_options = gateway->options;
+    log_options = options;
     event_set_log_callback(on_log);
-    gateway->texts = texts_new(TEXTS_MAX);
-    if (gateway->texts == NULL || !make_run_id(gateway) || !open_loop(gateway) ||
-        !workers_open(gateway)) {
-        gateway->options->say("cannot begin: %s", strerror(errno));
+    cache_open(&gateway->texts, TEXTS_MAX);
+    if (!make_run_id(gateway) || !open_loop(gateway) || !workers_open(gateway)) {
+        options->say("cannot begin: %s", strerror(errno));
         return SERVE_SYSTEM;
     }
-    if (!make_room(gateway) || !read_password(gateway)) return SERVE_CONFIG;
-    if (gateway->options->metrics != NULL && !metrics_open(gateway, gateway->options->metrics))
+    if (!make_room(gateway)) return SERVE_CONFIG;
+    if (options->password_file != NULL &&
+        (gateway->password = password_read(options->password_file, why, sizeof why)) == NULL) {
+        options->say("%s", why);
         return SERVE_CONFIG;
+    }
+    if (options->metrics != NULL && !metrics_open(gateway, options->metrics)) return SERVE_CONFIG;
     return listen_open(gateway) ? SERVE_OK : SERVE_CONFIG;
 }
 

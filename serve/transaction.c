@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "transaction.h"
+#include "command.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +90,8 @@ static void watch_over(struct key_op *op, const struct script_value *result) {
 }
 
 static bool is_watched(const struct transaction *transaction, struct script_bytes key) {
-    return transaction->watched_key_bytes == key.bytes &&
-           memcmp(transaction->watched_key, key.data, key.bytes) == 0;
+    const struct script_bytes watched = {transaction->watched_key, transaction->watched_key_bytes};
+    return script_bytes_equal(watched, key);
 }
 
 void command_watch(struct connection *connection) {
@@ -112,15 +112,15 @@ void command_watch(struct connection *connection) {
         return;
     }
     transaction->watched_key = malloc(key.bytes + 1);
-    if (transaction->watched_key != NULL) memcpy(transaction->watched_key, key.data, key.bytes);
-    transaction->watched_key_bytes = key.bytes;
-    connection->busy = true;
-    if (transaction->watched_key != NULL &&
-        key_op_begin(&connection->op, connection->gateway, key, NULL, watch_program, watch_over))
+    if (transaction->watched_key == NULL) {
+        reply_error(&connection->reply, "OOM out of memory");
+        transaction_free(connection);
         return;
-    transaction_free(connection);
-    reply_error(&connection->reply, "OOM out of memory");
-    connection_answered(connection);
+    }
+    memcpy(transaction->watched_key, key.data, key.bytes);
+    transaction->watched_key_bytes = key.bytes;
+    if (!command_begin(connection, key, NULL, watch_program, watch_over))
+        transaction_free(connection);
 }
 
 void command_unwatch(struct connection *connection) {
@@ -151,10 +151,7 @@ void command_discard(struct connection *connection) {
 }
 
 static bool same_key(const struct transaction *transaction, struct script_bytes key) {
-    if (transaction->count > 0) {
-        const struct script_bytes *first = &transaction->plans[0].key;
-        return first->bytes == key.bytes && memcmp(first->data, key.data, key.bytes) == 0;
-    }
+    if (transaction->count > 0) return script_bytes_equal(transaction->plans[0].key, key);
     return transaction->watched_key == NULL || is_watched(transaction, key);
 }
 
@@ -189,16 +186,6 @@ void transaction_queue(struct connection *connection, const struct plan *plan) {
 
 /* ---- EXEC ---- */
 
-static bool acts(const struct plan *plan) {
-    return plan->shape != PLAN_OLD &&
-           (plan->call.command == SCRIPT_DELETE || plan->call.command == SCRIPT_EXTEND);
-}
-
-static void begin_anew(struct transaction *transaction) {
-    transaction->at = 0;
-    evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
-}
-
 /* Whether the watched key has changed; the operation has just peeked, or tried. */
 static bool was_changed(const struct key_op *op, const struct transaction *transaction) {
     if (op->changed) return true;
@@ -212,7 +199,8 @@ static enum script_step exec_program(struct key_op *op, const struct script_valu
                                      struct script_call *call, struct script_value *result) {
     struct transaction *transaction = connection_of(op)->transaction;
     if (answer == NULL) {
-        begin_anew(transaction);
+        transaction->at = 0;
+        evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
     } else if (was_changed(op, transaction)) {
         *result = (struct script_value){.kind = SCRIPT_NIL};
         return SCRIPT_ENDS;
@@ -262,13 +250,11 @@ void command_exec(struct connection *connection) {
     transaction->answers.protocol = connection->reply.protocol;
     /* The lock that WATCH observed is deleted or extended by its token, without another peek: the
      * token is there, or it is not. */
+    const struct plan *first = &transaction->plans[0];
+    const bool acts = first->shape != PLAN_OLD && (first->call.command == SCRIPT_DELETE ||
+                                                   first->call.command == SCRIPT_EXTEND);
     const struct observation *watched =
-        transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
-    connection->busy = true;
-    if (key_op_begin(&connection->op, connection->gateway, transaction->plans[0].key, watched,
-                     exec_program, exec_over))
-        return;
-    transaction_free(connection);
-    reply_error(&connection->reply, "OOM out of memory");
-    connection_answered(connection);
+        transaction->watching && acts ? &transaction->watched : NULL;
+    if (!command_begin(connection, first->key, watched, exec_program, exec_over))
+        transaction_free(connection);
 }

@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * UNFIT_VOTE, REFUSED and RECOVERED: guarded mode's nodes, and who may not use them.
+ * UNFIT_VOTE, REFUSED and RECOVERED: which nodes may vote in guarded mode, and which clients may
+ * use them.
  *
- * Where operators change the members, a node says which list its record has. The majority is one of
- * the newest list that a voter carried, for a node that switches keeps key and fence, and its vote;
- * or one of the list before, for that meets each majority of the next. At the end, those of the
- * newest list that is intact anywhere must be intact.
+ * UNFIT_VOTE: a lock with a fencing token was granted by a majority of intact nodes. A node that
+ * votes writes a VOTE record with the token, the fence, its list of members, and whether it was
+ * intact: its record says so, and was written for the process that runs there and for its present
+ * data. For each ACQUIRED with a fence, the judge counts the intact nodes that voted for this token
+ * and this fence. A client that finds its fence too low proposes a higher one, while nodes still
+ * answer the earlier proposal. So the judge keeps the last few proposals of each client apart.
  *
- * UNFIT_VOTE. A node that votes writes VOTE with token and fence, and whether its record was intact
- * and written for the process that ran and the data that it had. Who holds a lock with a fence was
- * voted for, with this token and this fence, by a majority of all nodes that were so. Votes of an
- * attempt come in on several nodes at once, and a fence that was too low is raised by another
- * round: the last few proposals of a client are kept apart.
+ * Where operators change the members, the majority is one of the newest list that any of these
+ * voters carried: the client knew that list, because a vote names the record under which it is
+ * given. Votes of nodes outside that list do not count. A voter may carry the list directly before:
+ * a node that switches to the next list keeps its keys and fences, and so its vote. An older list
+ * does not count.
  *
- * REFUSED. History says which clients are not to be granted anything.
+ * REFUSED: a client whose configuration is wrong gets no lock. The history names these clients.
  *
- * RECOVERED. Every node that lost its data is intact when the run ends, and a run ends when it has
- * gone on for as long as that may take. Nodes of another quorum than the one in which locks are
- * granted have nobody who does it.
+ * RECOVERED: at the end of the run, every node that lost its data is intact again. If members
+ * change, this holds for the members of the newest list that an intact node carries, and it
+ * includes the members that were added. A run goes on for as long as recovery may take. Nodes of
+ * the second quorum, in which no client takes locks, do not count, since no client recovers them.
  */
-#include "judges.h"
+#include "lists.h"
 
 #include <string.h>
 
 #define PROPOSALS 16
-#define LISTS 128
 
 struct proposal {
     uint32_t token;
     int64_t fence;
-    uint32_t list, oldest; /* the newest and the oldest that a voter carried; 0: there is but one */
-    unsigned nodes;        /* that voted for it while intact */
+    uint32_t nodes;            /* that voted for it while intact */
+    uint8_t list[JUDGE_NODES]; /* the list that each carried when it voted; 0: there is but one */
 };
 
 struct ballot {
@@ -42,13 +45,7 @@ struct booth {
     struct report *report;
     struct ballot ballots[JUDGE_RESOURCES][JUDGE_CLIENTS];
     size_t lost[JUDGE_NODES]; /* index of the record that shows it, plus one; 0: intact */
-    /* where operators change the members: the node's last known state ... */
-    bool intact[JUDGE_NODES];
-    uint32_t carries[JUDGE_NODES]; /* ... and its list; 0: none */
-    struct {
-        int64_t epoch;
-        uint32_t members;
-    } lists[LISTS + 1];
+    struct lists lists;
 };
 
 static struct proposal *find(struct ballot *ballot, const struct history_record *record) {
@@ -65,16 +62,10 @@ static void vote(struct booth *booth, const struct history_record *record) {
     struct proposal *proposal = find(ballot, record);
     if (!proposal) {
         proposal = &ballot->proposals[ballot->next++ % PROPOSALS];
-        *proposal = (struct proposal){.token = record->token,
-                                      .fence = record->value,
-                                      .list = record->message,
-                                      .oldest = record->message};
+        *proposal = (struct proposal){.token = record->token, .fence = record->value};
     }
     proposal->nodes |= 1u << record->node;
-    if (booth->lists[record->message].epoch > booth->lists[proposal->list].epoch)
-        proposal->list = record->message;
-    if (booth->lists[record->message].epoch < booth->lists[proposal->oldest].epoch)
-        proposal->oldest = record->message;
+    proposal->list[record->node] = (uint8_t)record->message;
 }
 
 static unsigned members(const struct history *history) {
@@ -83,21 +74,27 @@ static unsigned members(const struct history *history) {
     return count;
 }
 
-static unsigned count(uint32_t nodes) {
-    unsigned ones = 0;
-    for (; nodes; nodes &= nodes - 1) ones++;
-    return ones;
+/* The newest list that a voter carried; 0: members never change in this world. */
+static unsigned newest_list(const struct booth *booth, const struct proposal *proposal) {
+    unsigned newest = 0;
+    for (unsigned i = 0; i < JUDGE_NODES; i++) {
+        unsigned list = proposal->list[i];
+        if (list != 0 &&
+            (newest == 0 || booth->lists.list[list].epoch > booth->lists.list[newest].epoch))
+            newest = list;
+    }
+    return newest;
 }
 
 static bool is_majority_of_list(const struct booth *booth, const struct proposal *proposal,
-                                unsigned *votes, unsigned *needed) {
-    uint32_t before = booth->lists[proposal->oldest].members;
-    uint32_t members_now = booth->lists[proposal->list].members;
-    int64_t apart = booth->lists[proposal->list].epoch - booth->lists[proposal->oldest].epoch;
-    *votes = count(proposal->nodes & members_now);
-    *needed = count(members_now) / 2 + 1;
-    if (*votes >= *needed) return true;
-    return apart <= 1 && count(proposal->nodes & before) > count(before) / 2;
+                                unsigned list, unsigned *votes, unsigned *needed) {
+    int64_t epoch = booth->lists.list[list].epoch;
+    uint32_t members = booth->lists.list[list].members, voters = 0;
+    for (unsigned i = 0; i < JUDGE_NODES; i++)
+        if (booth->lists.list[proposal->list[i]].epoch >= epoch - 1) voters |= 1u << i;
+    *votes = lists_count(voters & proposal->nodes & members);
+    *needed = lists_count(members) / 2 + 1;
+    return *votes >= *needed;
 }
 
 static bool is_granted(const struct booth *booth, const struct history_record *record,
@@ -107,8 +104,9 @@ static bool is_granted(const struct booth *booth, const struct history_record *r
     for (unsigned i = 0; i < PROPOSALS; i++) {
         const struct proposal *proposal = &ballot->proposals[i];
         if (proposal->token != record->token || proposal->fence != record->value) continue;
-        if (proposal->list) return is_majority_of_list(booth, proposal, votes, needed);
-        *votes = count(proposal->nodes & ~booth->report->history->others);
+        unsigned list = newest_list(booth, proposal);
+        if (list != 0) return is_majority_of_list(booth, proposal, list, votes, needed);
+        *votes = lists_count(proposal->nodes & ~booth->report->history->others);
         if (*votes >= *needed) return true;
     }
     return false;
@@ -132,21 +130,15 @@ static void acquired(struct booth *booth, size_t index) {
 
 /* Nodes that must be intact at the end: those that lost their data, and those that were added. */
 static uint32_t wanted(const struct booth *booth) {
-    uint32_t newest = 0;
-    for (unsigned i = 0; i < JUDGE_NODES; i++) {
-        uint32_t list = booth->carries[i];
-        if (list != 0 && booth->intact[i] &&
-            (newest == 0 || booth->lists[list].epoch > booth->lists[newest].epoch))
-            newest = list;
-    }
-    return newest ? booth->lists[newest].members : ~booth->report->history->others;
+    unsigned newest = lists_newest(&booth->lists);
+    return newest ? booth->lists.list[newest].members : ~booth->report->history->others;
 }
 
 static void end(struct booth *booth, size_t index) {
     const struct history_record *records = booth->report->history->records;
     uint32_t nodes = wanted(booth);
     for (int node = 0; node < JUDGE_NODES; node++) {
-        bool added = booth->carries[node] != 0 && !booth->intact[node];
+        bool added = booth->lists.carries[node] != 0 && !(booth->lists.intact >> node & 1);
         if ((booth->lost[node] == 0 && !added) || !(nodes >> node & 1)) continue;
         size_t lost = booth->lost[node] ? booth->lost[node] - 1 : index;
         judge_found(booth->report, CHECK_RECOVERED, lost, index, records[lost].at,
@@ -161,19 +153,11 @@ void judge_eligibility(struct report *report) {
     booth.report = report;
     for (size_t i = 0; i < report->history->count; i++) {
         const struct history_record *record = &report->history->records[i];
+        lists_read(&booth.lists, record);
         switch (record->kind) {
         case HISTORY_VOTE: vote(&booth, record); break;
         case HISTORY_ACQUIRED: acquired(&booth, i); break;
-        case HISTORY_NODE_MEMBERS:
-            if (record->message > LISTS) break;
-            if (!record->result) booth.carries[record->node] = record->message;
-            booth.lists[record->message].epoch = record->value;
-            booth.lists[record->message].members = (uint32_t)record->until;
-            break;
-        case HISTORY_NODE_ELIGIBILITY:
-            booth.lost[record->node] = record->result ? 0 : i + 1;
-            booth.intact[record->node] = record->result != 0;
-            break;
+        case HISTORY_NODE_ELIGIBILITY: booth.lost[record->node] = record->result ? 0 : i + 1; break;
         case HISTORY_END: end(&booth, i); break;
         default: break;
         }

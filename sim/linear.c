@@ -1,49 +1,52 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * LINEARIZABLE: is there an order of the operations, each at a point between its beginning and its
- * end, that a lock explains? The lock, as a sequential object per resource, has an owner or none:
+ * LINEARIZABLE: some order of the operations explains all their results.
  *
- *   acquire(t) -> OK        only if there is no owner; t becomes it
- *   acquire(t) -> anything else   always allowed: classic Redlock refuses spuriously (split
- *                           votes), and changes nothing
- *   release(t) -> OK        only if t is the owner; frees
- *   release(t) -> unknown   (NO_QUORUM, or never answered) as OK or as nothing, at any time after
- * it began release(t) -> LOST      as unknown, but only if the validity was over by its end: a
- * majority did not have the key expiry of t             only if t is the owner, at `until` as last
- * moved or after LOST, or later, or never; frees
+ * The rule. Each operation takes effect at one point in time between its beginning and its end. The
+ * judge asks whether these points can be chosen such that a simple lock gives the same results.
+ * Each resource has one such lock. It has an owner or none:
  *
- * A crash frees nothing: what the crashed client held is taken until it expires. An acquisition
- * that a crash cut off may have happened or not; choosing "not" never forbids anything, so it can
- * be left out.
+ *   acquire that reports OK       only while there is no owner; the client becomes the owner
+ *   acquire that reports another  always allowed, and changes nothing (two clients that split the
+ *   result                        votes are both refused)
+ *   release that reports OK       only by the owner, and frees the lock
+ *   release that reports LOST     frees the lock or does nothing, at any time after it began; but
+ *                                 validity must be over when it ends (exceptions: below)
+ *   release that reports another  frees the lock or does nothing, at any time after it began
+ *   result, or never ends
+ *   expiry                        frees the lock when validity ends or the client learns that it
+ *                                 is lost, or later, or never
  *
- * Why no search (Wing and Gong) is needed. A token is acquired once and freed at most once, so that
- * an order is a choice, for each token t, of a point a(t) in [ACQUIRE, ACQUIRED] and a point f(t)
- * where it is freed, such that the spans [a, f) of different tokens do not overlap. f(t) lies in a
- * window that starts at
- *   - RELEASE, if the release said OK: it must itself be what frees;
- *   - the first of `until`, LOST and RELEASE, as far as they came, if it said anything else, or
- *     never began;
- * and every span, whatever is chosen, contains the core [ACQUIRED, start of f's window). Spans
- * disjoint, hence cores disjoint; and cores disjoint, hence the choice a = ACQUIRED, f = start of
- * the window is an order (a core of no length is a point that must not lie inside another). So an
- * order exists exactly if the cores of different tokens do not overlap, and if no release says OK
- * to a client without a lock, or LOST while there is validity left. tests/sim/test_check_order.c
- * compares this with a search, on every small history that it draws.
+ * A crash frees nothing: the lock of a client that crashed is taken until it expires. If a crash
+ * cuts off an acquisition, the judge assumes that it did not take effect. That assumption never
+ * makes an order impossible.
  *
- * Where the list of members has changed since the lock was acquired, a release that says OK may
- * have found the key on nodes that are not members any more: it says nothing of a time after
- * validity.
+ * How it is decided. In general this needs a search over all orders (Wing and Gong). Here it does
+ * not, because each token is acquired once and freed at most once. So an order is a choice of two
+ * points for each token: where it is acquired, between ACQUIRE and ACQUIRED, and where it is freed.
+ * There is an earliest point at which it can be freed:
  *
- * The core differs from EXCLUSION's interval: it goes on after a crash, and after the validity is
- * over when the release says that the lock was there all the same. EXCLUSION sees nothing of a
- * grant over the keys of a crashed holder, nor of a release that says OK to a client that was not
- * the owner any more.
+ *   - RELEASE, if the release reports OK: the release itself must free it;
+ *   - else the end of validity, LOST or RELEASE, whichever comes first.
  *
- * LOST from a release while validity is left is excused when something befell the keys on the way
- * there (the list of members, a key of the token lost, changed by others, a node's clock stepped or
- * false, or older data in the place of a node's), and when the release did delete a key: LOST says
- * that a majority had it not, and a node that is asked again because its answer was lost has it not
- * any more. What is left to be found is a release that passes the keys by.
+ * Whatever is chosen, the client owns the lock from ACQUIRED up to that earliest point. This span
+ * is the token's core. If the cores of two tokens overlap, no order exists. If no cores overlap,
+ * there is one: acquire each token at ACQUIRED, and free it at the earliest point. So the judge
+ * looks for cores that overlap. (A core without length is a point. It must not lie inside another
+ * core.) tests/sim/test_check_order.c compares this with a search, on small histories that it draws
+ * at random.
+ *
+ * What EXCLUSION does not see. EXCLUSION looks at clients that believe they hold the lock. A core
+ * goes on after a crash, and it goes on after the end of validity if the release reports OK. So
+ * this judge also finds a grant over the keys of a client that crashed, and a release that reports
+ * OK to a client that was not the owner any more.
+ *
+ * LOST while validity is left is allowed if the keys were disturbed: a key of the token was lost,
+ * another program changed a key, a node's clock was stepped or runs at a wrong rate, or a node went
+ * back to older data, without an extension that had counted. It is also allowed if the release did
+ * delete a key: when the answer is lost and the node is asked again, the key is not there any more.
+ * What remains to be found is a release that misses keys that are there. A change of the members
+ * excuses nothing.
  */
 #include "judges.h"
 
@@ -65,7 +68,6 @@ struct order {
     struct report *report;
     const struct history_record *records;
     size_t count;
-    size_t changed; /* the last record of another list of members; 0: none */
     struct hold holds[JUDGE_RESOURCES][JUDGE_CLIENTS];
 };
 
@@ -78,8 +80,7 @@ static bool is_extension(const struct history_record *record) {
 static rl_ns core_end(const struct order *order, const struct hold *hold,
                       const struct history_record *released) {
     rl_ns release_at = hold->release != NOWHERE ? order->records[hold->release].at : RL_NEVER;
-    bool same_members = order->changed <= hold->acquired;
-    if (released != NULL && released->result == JUDGE_OK && same_members) return release_at;
+    if (released != NULL && released->result == JUDGE_OK) return release_at;
     return hold->until < release_at ? hold->until : release_at;
 }
 
@@ -148,19 +149,17 @@ static void judge_cores(struct order *order, const struct hold *hold,
 
 /* ---- releases ------------------------------------------------------------------------------- */
 
-static bool befell(const struct order *order, const struct hold *hold, size_t until) {
+/* Did anything happen to the token's keys before that record? */
+static bool disturbed(const struct order *order, const struct hold *hold, size_t until) {
     int resource = order->records[hold->acquired].resource;
     for (size_t i = 0; i < until; i++) {
         const struct history_record *record = &order->records[i];
-        if (record->kind == HISTORY_NODE_MEMBERS && i > hold->acquired)
-            return true; /* of more members a majority may not have had it */
         if (record->kind == HISTORY_NODE_CLOCK || record->kind == HISTORY_NODE_RATE) return true;
         if (record->kind == HISTORY_NODE_SPLIT || record->kind == HISTORY_NODE_OLD_ENDS)
             return true;
         if (record->kind == HISTORY_NODE_FAILOVER || record->kind == HISTORY_NODE_RESYNCED ||
             (record->kind == HISTORY_NODE_RESTART && record->value == 2))
-            return true; /* an extension may be gone with what was lost, and the key ends as it
-                            would have */
+            return true; /* older data: an extension may be gone, and the key has ended */
         if (record->resource != resource) continue;
         if (record->kind == HISTORY_KEY_FOREIGN) return true;
         if (record->token != hold->token) continue;
@@ -180,11 +179,11 @@ static void judge_release(struct order *order, const struct hold *hold, size_t i
                     judge_ms(record->at).text, judge_client(record->client).text);
     }
     if (hold->open && record->result == JUDGE_LOST && record->at < hold->until &&
-        !befell(order, hold, index)) {
+        !disturbed(order, hold, index)) {
         judge_found(
             order->report, CHECK_LINEARIZABLE, hold->acquired, index, record->at, hold->until,
             "%s's release of %s said at %s that it was lost, but its validity ran until %s and nothing had "
-            "befallen its keys",
+            "happened to its keys",
             judge_client(record->client).text, judge_resource(record->resource).text,
             judge_ms(record->at).text, judge_ms(hold->until).text);
     }
@@ -213,7 +212,6 @@ static void acquired(struct order *order, size_t index) {
 
 static void step(struct order *order, size_t index) {
     const struct history_record *record = &order->records[index];
-    if (record->kind == HISTORY_NODE_MEMBERS) order->changed = index;
     if (record->resource < 0 || record->client < 0) return;
     struct hold *hold = &order->holds[record->resource][record->client];
     switch (record->kind) {

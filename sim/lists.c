@@ -7,58 +7,78 @@
  *
  * And, of LIVENESS: an operator that is alive ends the command that it began.
  */
-#include "judges.h"
+#include "lists.h"
 
 #include <string.h>
 
-#define LISTS 128
+/* ---- what the nodes carry -------------------------------------------------------------------- */
 
-struct list {
-    int64_t epoch;
-    uint32_t members;
-};
+unsigned lists_count(uint32_t nodes) {
+    unsigned ones = 0;
+    for (; nodes; nodes &= nodes - 1) ones++;
+    return ones;
+}
+
+bool lists_read(struct lists *lists, const struct history_record *record) {
+    if (record->kind == HISTORY_NODE_MEMBERS && record->message <= LISTS_MAX) {
+        /* The old incarnation of a split node is not the node. */
+        if (!record->result) lists->carries[record->node] = record->message;
+        lists->list[record->message].epoch = record->value;
+        lists->list[record->message].members = (uint32_t)record->until;
+        return true;
+    }
+    if (record->kind != HISTORY_NODE_ELIGIBILITY) return false;
+    lists->intact &= ~(1u << record->node);
+    if (record->result) lists->intact |= 1u << record->node;
+    return true;
+}
+
+unsigned lists_newest(const struct lists *lists) {
+    unsigned newest = 0;
+    for (unsigned i = 0; i < JUDGE_NODES; i++) {
+        unsigned list = lists->carries[i];
+        if (list != 0 && (lists->intact >> i & 1) &&
+            (newest == 0 || lists->list[list].epoch > lists->list[newest].epoch))
+            newest = list;
+    }
+    return newest;
+}
+
+/* ---- ONE_LIST -------------------------------------------------------------------------------- */
 
 struct registry {
     struct report *report;
-    struct list lists[LISTS + 1];
-    unsigned carries[JUDGE_NODES]; /* which list; 0: none */
-    bool intact[JUDGE_NODES];
+    struct lists lists;
     unsigned newest; /* that was in force; 0: none */
     size_t since;
     size_t operates[JUDGE_CLIENTS]; /* index of the record that shows it, plus one; 0: none */
 };
 
-static unsigned count(uint32_t mask) {
-    unsigned ones = 0;
-    for (; mask; mask &= mask - 1) ones++;
-    return ones;
+static bool is_in_force(const struct lists *lists, unsigned list) {
+    uint32_t carriers = 0;
+    for (unsigned i = 0; i < JUDGE_NODES; i++)
+        if (lists->carries[i] == list) carriers |= 1u << i;
+    uint32_t members = lists->list[list].members;
+    return list != 0 && lists_count(carriers & members & lists->intact) > lists_count(members) / 2;
 }
 
-static bool is_in_force(const struct registry *registry, unsigned list) {
-    uint32_t members = registry->lists[list].members;
-    unsigned votes = 0;
+static bool is_forgotten(const struct lists *lists, unsigned list) {
     for (unsigned i = 0; i < JUDGE_NODES; i++)
-        votes += (members >> i & 1) && registry->intact[i] && registry->carries[i] == list;
-    return list != 0 && votes > count(members) / 2;
-}
-
-static bool is_forgotten(const struct registry *registry, unsigned list) {
-    for (unsigned i = 0; i < JUDGE_NODES; i++)
-        if (registry->carries[i] == list) return false;
+        if (lists->carries[i] == list) return false;
     return true;
 }
 
 static void look(struct registry *registry, unsigned list, size_t index) {
     const struct history_record *records = registry->report->history->records;
-    const struct list *now = &registry->lists[list], *before = &registry->lists[registry->newest];
-    if (list == registry->newest || !is_in_force(registry, list)) return;
-    if (registry->newest != 0 && now->epoch <= before->epoch &&
-        !is_forgotten(registry, registry->newest))
+    const struct lists *lists = &registry->lists;
+    int64_t epoch = lists->list[list].epoch, before = lists->list[registry->newest].epoch;
+    if (list == registry->newest || !is_in_force(lists, list)) return;
+    if (registry->newest != 0 && epoch <= before && !is_forgotten(lists, registry->newest))
         judge_found(registry->report, CHECK_ONE_LIST, registry->since, index, records[index].at,
                     records[index].at,
                     "list %u of epoch %lld was in force at %s, and list %u of epoch %lld had been",
-                    list, (long long)now->epoch, judge_ms(records[index].at).text, registry->newest,
-                    (long long)before->epoch);
+                    list, (long long)epoch, judge_ms(records[index].at).text, registry->newest,
+                    (long long)before);
     registry->newest = list;
     registry->since = index;
 }
@@ -81,17 +101,12 @@ void judge_lists(struct report *report) {
     registry.report = report;
     for (size_t i = 0; i < report->history->count; i++) {
         const struct history_record *record = &report->history->records[i];
+        if (lists_read(&registry.lists, record)) {
+            bool names_one = record->kind == HISTORY_NODE_MEMBERS;
+            look(&registry, names_one ? record->message : registry.lists.carries[record->node], i);
+            continue;
+        }
         switch (record->kind) {
-        case HISTORY_NODE_MEMBERS:
-            if (record->message > LISTS) break;
-            if (!record->result) registry.carries[record->node] = record->message;
-            registry.lists[record->message] = (struct list){record->value, (uint32_t)record->until};
-            look(&registry, record->message, i);
-            break;
-        case HISTORY_NODE_ELIGIBILITY:
-            registry.intact[record->node] = record->result != 0;
-            look(&registry, registry.carries[record->node], i);
-            break;
         case HISTORY_OPERATE: registry.operates[record->client] = i + 1; break;
         case HISTORY_OPERATED:
         case HISTORY_CLIENT_CRASH: registry.operates[record->client] = 0; break;

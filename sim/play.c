@@ -23,6 +23,7 @@ struct player {
     struct history history;
     const struct plan *plan;
     bool healed;
+    bool stands; /* after the faults: the quorum was usable, and no operator has worked since */
     bool down[RL_NODES_MAX];
     /* the time since which no fault has kept clients from seeing its present state */
     rl_ns undisturbed[RL_NODES_MAX];
@@ -254,8 +255,14 @@ static void on_operated(struct world *world, unsigned client, unsigned resource,
              client);
 }
 
-/* After the faults, A, which always exists, runs init if too few nodes are intact, or if two inits
- * have left records of two quorums; and it repeats an add that its node has forgotten. */
+/* After the faults, client A, which always exists, does what docs/guarded.md asks of an operator:
+ * it runs init if too few members are intact, or if two inits have left records of two quorums, and
+ * it repeats an add that its node has forgotten. Nothing else helps in these cases.
+ *
+ * This must not hide a fault of the library. So A waits until every operator has ended, which
+ * LIVENESS judges. It does nothing while a majority is intact: clients must recover the other
+ * members, which RECOVERED judges. And once the quorum was usable without an operator at work, A
+ * never inits again: if clients then destroy it, it stays destroyed. */
 #define LOOK_EVERY (500 * RL_MS)
 #define CLOCKS_APART_MAX (5 * 3600000 * RL_MS)
 
@@ -268,7 +275,8 @@ static void tend(struct world *world, void *argument, int64_t number) {
     /* A node that lost its data recovers by itself, given the time. */
     bool usable = world_is_usable(world);
     number = usable || busy ? 0 : number + 1;
-    if (number >= 4) {
+    player->stands = !busy && (usable || player->stands);
+    if (number >= 4 && !player->stands) {
         struct world_operation what = {.kind = OPERATION_INIT,
                                        .ttl_max_before_ms = plan->options.ttl_ms_max,
                                        .ttl_max_ms = plan->options.ttl_ms_max,
@@ -521,7 +529,7 @@ static void run_healed(struct player *player) {
 
 static void begin(struct player *player, const struct plan *plan) {
     player->plan = plan;
-    player->healed = false;
+    player->healed = player->stands = false;
     player->acquisitions = 0;
     memset(player->down, 0, sizeof(player->down));
     memset(player->serial, 0, sizeof(player->serial));

@@ -40,7 +40,7 @@ static bool forget(struct queue *queue, int64_t now_us) {
     return queue->count < before;
 }
 
-static int64_t stand(struct queue *queue, const struct queue_request *request, int64_t now_us) {
+static int64_t enter(struct queue *queue, const struct queue_request *request, int64_t now_us) {
     unsigned at = find(queue, request->waiter);
     if (at == queue->count) {
         if (queue->count == QUEUE_MAX) return -1;
@@ -69,7 +69,7 @@ int64_t queue_ask(struct queue *queue, const struct queue_request *request, int6
     int64_t answer;
     news->count = 0;
     if (request->lease_ms > 0) {
-        answer = stand(queue, request, now_us);
+        answer = enter(queue, request, now_us);
     } else {
         int from = leave(queue, request);
         if (moved < 0) moved = from;

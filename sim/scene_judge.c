@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lists.h"
 #include "net/net.h"
 #include "phrase.h"
 
@@ -121,33 +122,25 @@ static bool fenced_off(const struct history *history, const struct scene_line *c
            find(history, claim, HISTORY_READ_REFUSED) != NULL;
 }
 
+/* What the nodes carry at the claim's time. At the beginning these nodes are intact. */
+static struct lists lists_at(const struct history *history, const struct scene_line *claim,
+                             uint32_t intact) {
+    struct lists lists = {.intact = intact};
+    for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++)
+        lists_read(&lists, &history->records[i]);
+    return lists;
+}
+
 /* The number of the claim's nodes that are intact at that time. */
 static unsigned intact_at(const struct history *history, const struct scene_line *claim) {
-    rl_mask intact = rl_all(RL_NODES_MAX);
-    for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
-        const struct history_record *record = &history->records[i];
-        if (record->kind != HISTORY_NODE_ELIGIBILITY) continue;
-        intact &= (rl_mask)~rl_bit((unsigned)record->node);
-        if (record->result) intact |= rl_bit((unsigned)record->node);
-    }
-    return rl_count(intact & claim->nodes);
+    return rl_count((rl_mask)lists_at(history, claim, rl_all(RL_NODES_MAX)).intact & claim->nodes);
 }
 
 /* Whether the claim's nodes are the members of the newest list that an intact node carries then. */
 static bool members_at(const struct history *history, const struct scene_line *claim) {
-    const struct history_record *newest = NULL, *carries[RL_NODES_MAX] = {NULL};
-    rl_mask intact = 0;
-    for (size_t i = 0; i < history->count && history->records[i].at <= claim->span; i++) {
-        const struct history_record *record = &history->records[i];
-        if (record->kind == HISTORY_NODE_MEMBERS && !record->result) carries[record->node] = record;
-        if (record->kind != HISTORY_NODE_ELIGIBILITY) continue;
-        intact &= (rl_mask)~rl_bit((unsigned)record->node);
-        if (record->result) intact |= rl_bit((unsigned)record->node);
-    }
-    for (unsigned i = 0; i < RL_NODES_MAX; i++)
-        if ((intact & rl_bit(i)) && carries[i] && (!newest || carries[i]->value > newest->value))
-            newest = carries[i];
-    return newest && (rl_mask)newest->until == claim->nodes;
+    struct lists lists = lists_at(history, claim, 0);
+    unsigned newest = lists_newest(&lists);
+    return newest != 0 && (rl_mask)lists.list[newest].members == claim->nodes;
 }
 
 static bool change_ends(const struct history *history, const struct scene_line *claim, rl_ns from,

@@ -44,7 +44,7 @@ static void forget(struct conn *conn) {
 
 static void unwatch_fired(struct net_timer *timer) {
     struct net *net = NET_OF(timer, unwatch);
-    if (!policy_watch_end(&net->policy)) return;
+    if (!policy_track_end(&net->policy)) return;
     for (unsigned i = 0; i < net->nodes; i++) {
         forget(&net->conn[i]);
         link_at(&net->conn[i])->tracks = 0; /* the other end is gone */
@@ -59,13 +59,13 @@ void watch_init(struct net *net) {
     for (unsigned i = 0; i < net->nodes; i++) net->conn[i].track_again.fire = track_again_fired;
 }
 
-void net_watch(struct net *net, bool on) {
-    if (on == net->policy.watching || net->closing || !reports(net)) return;
-    net_timer_set(net, &net->unwatch, policy_watch(&net->policy, on, net_now(net)));
+void net_track(struct net *net, bool on) {
+    if (on == net->policy.caller_waits || net->closing || !reports(net)) return;
+    net_timer_set(net, &net->unwatch, policy_track(&net->policy, on, net_now(net)));
     if (on) net->pending = true; /* asked for by net_process() */
 }
 
-rl_mask net_watched(struct net *net) { return policy_watched(&net->policy); }
+rl_mask net_tracked(struct net *net) { return policy_tracked(&net->policy); }
 
 /* Each process is a waiter of its own. */
 static void name_waiter(struct net *net) {
@@ -86,13 +86,9 @@ uint32_t net_waiter_number(const struct net *net) { return net->waiter_number; }
 void watch_pump(struct conn *conn) {
     struct net *net = conn->net;
     if (conn->watch_asked || conn->track_again.index != 0 || net->closing) return;
-    if (!policy_wants_watch(&net->policy, conn->slot)) return;
-    struct message *track = message_new(net->world);
-    track->what = MESSAGE_TRACK;
-    track->client = (uint8_t)net->client;
-    track->slot = (uint8_t)conn->slot;
+    if (!policy_wants_tracking(&net->policy, conn->slot)) return;
     conn->watch_asked = true;
-    messages_push(&conn->out, track);
+    messages_push(&conn->out, message_on(net->world, link_at(conn), MESSAGE_TRACK));
 }
 
 void watch_answered(struct conn *conn, const struct message *answer) {
@@ -100,15 +96,15 @@ void watch_answered(struct conn *conn, const struct message *answer) {
     if (!conn->watch_asked) return;
     conn->watch_asked = false;
     if (answer->verdict == REDLOCK_VERDICT_GRANTED) {
-        policy_watch_live(&net->policy, conn->slot);
+        policy_tracking_live(&net->policy, conn->slot);
         hear_any(conn);
-    } else if (!policy_watch_refused(&net->policy, conn->slot, answer->verdict)) {
-        conn_pause(conn, &policy_at(conn)->watch_backoff, &conn->track_again);
+    } else if (!policy_tracking_refused(&net->policy, conn->slot, answer->verdict)) {
+        conn_pause(conn, &policy_at(conn)->tracking_backoff, &conn->track_again);
     }
 }
 
 /* Notifications since then may be lost. */
 void watch_down(struct conn *conn) {
     forget(conn);
-    if (policy_watch_lost(&conn->net->policy, conn->slot)) hear_any(conn);
+    if (policy_tracking_lost(&conn->net->policy, conn->slot)) hear_any(conn);
 }

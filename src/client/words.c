@@ -23,6 +23,15 @@ const char *redlock_verdict_text(int verdict) {
     }
 }
 
+void copy_text(struct net_bytes from, char *to, size_t size) {
+    size_t length = 0;
+    for (size_t i = 0; i < from.bytes && length + 1 < size; i++) {
+        char c = ((const char *)from.data)[i];
+        to[length++] = c >= ' ' && c <= '~' ? c : '?';
+    }
+    to[length] = '\0';
+}
+
 void client_log(struct redlock_client *client, int level, const char *format, ...) {
     if (!client->options.log || level > client->options.log_level) return;
     char text[512];
@@ -33,24 +42,16 @@ void client_log(struct redlock_client *client, int level, const char *format, ..
     client->options.log(client->options.log_context, level, text);
 }
 
-static void explain(struct redlock_error *error, int result, const char *format, va_list args) {
-    if (!error) return;
-    error->result = result;
-    vsnprintf(error->text, sizeof error->text, format, args);
-}
-
 int fail(struct redlock_error *error, int result, const char *format, ...) {
     va_list args;
+    if (!error) return result;
+    error->result = result;
     va_start(args, format);
-    explain(error, result, format, args);
+    vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
     return result;
 }
 
-bool bad_argument(struct redlock_error *error, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    explain(error, REDLOCK_BAD_ARGUMENT, format, args);
-    va_end(args);
-    return false;
+int fail_forked(struct redlock_error *error) {
+    return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
 }

@@ -134,13 +134,13 @@ struct rl_actions {
     rl_mask repair;
     rl_mask extend; /* compare-and-pexpire to `extend_ttl` */
     rl_ns extend_ttl;
-    rl_mask release; /* compare-and-delete, queued behind all that was sent to that node before */
-    rl_mask peek;    /* read how long the holder's key has left (a hint) */
-    rl_mask watch;   /* the same, answered by WATCHED; the node also notifies of the next change */
-    bool stand;      /* enter the wait queue, or stay in it; answered by RANK */
-    int64_t fence;   /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
-    rl_mask raise;   /* guarded: raise the fence to the proposal where the key is ours */
-    rl_mask confirm; /* guarded: do key and fence still have the values that were voted for? */
+    rl_mask release;  /* compare-and-delete, queued behind all that was sent to that node before */
+    rl_mask peek;     /* read how long the holder's key has left (a hint) */
+    rl_mask watch;    /* the same, answered by WATCHED; the node also notifies of the next change */
+    bool enter_queue; /* enter the wait queue, or stay in it; answered by RANK */
+    int64_t fence;    /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
+    rl_mask raise;    /* guarded: raise the fence to the proposal where the key is ours */
+    rl_mask confirm;  /* guarded: do key and fence still have the values that were voted for? */
     /* Lease: a renewal is due and waits for an event without `full`. `wake_at` does not cover
      * it. */
     bool renewal_waits;
@@ -168,6 +168,8 @@ void rl_tally_close(struct rl_tally *tally); /* pending nodes count as failed fr
 bool rl_tally_void(struct rl_tally *tally, rl_mask voided);
 bool rl_tally_won(const struct rl_tally *tally);      /* a majority granted */
 bool rl_tally_hopeless(const struct rl_tally *tally); /* granted + pending is below the quorum */
+/* The nth smallest of the times of these nodes; RL_NEVER: there are fewer. */
+rl_ns rl_nth_time(const rl_ns times[RL_NODES_MAX], rl_mask nodes, unsigned nth);
 
 /* ---- one attempt ------------------------------------------------------------------------- */
 
@@ -315,6 +317,10 @@ struct rl_lease {
     struct rl_tally round;
     rl_ns round_t1, round_ttl;
     rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
+    /* Guarded: the members, of the listed nodes, and their quorum, when a majority last proved the
+     * lease. No members: nothing proves it now. */
+    rl_mask proven_members;
+    uint8_t proven_quorum;
     struct rl_tally unlocking;
     rl_ns unlocking_since;
 };
@@ -329,7 +335,6 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now);
 
 /* For traces and messages; never NULL. */
-const char *rl_attempt_state_name(enum rl_attempt_state state);
 const char *rl_acquire_state_name(enum rl_acquire_state state);
 const char *rl_lease_state_name(enum rl_lease_state state);
 const char *rl_outcome_name(enum rl_outcome outcome);

@@ -91,6 +91,12 @@ const struct rl_member *rl_record_member(const struct rl_record *record, uint64_
  * member, too many members, the last member, or no epoch number is left). The record is then
  * unchanged. */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change);
+/* Identifies an init in the records that it writes as recovering: nothing else writes this loss. */
+uint64_t rl_loss_of_init(uint64_t quorum_id, uint32_t epoch);
+bool rl_record_of_init(const struct rl_record *record);
+/* By the first init of its quorum, and never intact since: whether that quorum will exist is open.
+ */
+bool rl_record_of_first_init(const struct rl_record *record);
 
 enum rl_eligibility {
     /* not connected, or its record was not read since a report that it changed */
@@ -106,7 +112,6 @@ enum rl_eligibility {
     /* not fit (the caller reported it), or its record has a format that we do not know */
     RL_ELIGIBILITY_REFUSED
 };
-const char *rl_eligibility_name(enum rl_eligibility eligibility);
 
 enum rl_guard_event_type {
     RL_GUARD_UP, /* `node` is connected; `run_id` is its server's */
@@ -214,7 +219,7 @@ struct rl_guard {
     unsigned nodes;
     uint32_t drift_ppm;
     rl_ns drift_fixed;
-    bool watch_only; /* reads, never writes; for a peek */
+    bool read_only; /* reads, never writes; for a peek */
     /* Set by the caller before each step: nodes whose last try to connect has failed. */
     rl_mask unreachable;
     /* The quorum id that the user pinned. 0: the one that the nodes name, if they name only one. */
@@ -244,9 +249,10 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
 rl_mask rl_guard_intact(const struct rl_guard *guard);
 /* Nodes that may vote; none before the quorum is decided. */
 rl_mask rl_guard_voters(const struct rl_guard *guard);
-/* Nodes that are known not to be eligible: neither intact nor unknown. */
+/* Nodes that are known not to be eligible: neither intact nor unknown, or not a member. */
 rl_mask rl_guard_voided(const struct rl_guard *guard);
-rl_mask rl_guard_foreign(const struct rl_guard *guard); /* of these: superseded, or not a member */
+/* Of these: superseded, or not a member of the newest list, also while the node cannot be read. */
+rl_mask rl_guard_foreign(const struct rl_guard *guard);
 /* The time until this recovering node may be installed, as far as we know. -1: it is not
  * recovering, or the time is unknown. */
 rl_ns rl_guard_left(const struct rl_guard *guard, unsigned node, rl_ns now);

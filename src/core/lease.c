@@ -61,6 +61,16 @@ static rl_ns lost_at(const struct rl_lease *lease) {
     return lease->validity_end - lease->rules.lost_margin;
 }
 
+/* The listed nodes that may be members. In classic mode all are. */
+static rl_mask members(const struct rl_lease *lease, const struct rl_event *event) {
+    return rl_all(lease->terms->nodes) & (rl_mask)~event->foreign;
+}
+
+static void note_members(struct rl_lease *lease, const struct rl_event *event) {
+    lease->proven_members = members(lease, event);
+    lease->proven_quorum = lease->terms->quorum;
+}
+
 /* An open round ends with the lease, and so does the wait of a caller. */
 static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
     bool caller_waits = lease->want_ttl != 0 ||
@@ -189,6 +199,7 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     }
     bool was_proven = !unproven(lease);
     lease->round_proven = true;
+    note_members(lease, event);
     lease->renewals++;
     if (validity_end > lease->validity_end) lease->validity_end = validity_end; /* never shortens */
     if (lease->state == RL_LEASE_UNSURE) actions->notices |= RL_NOTICE_SURE;
@@ -285,41 +296,65 @@ static void want_extension(struct rl_lease *lease, const struct rl_event *event,
 
 /* ---- release ------------------------------------------------------------------------------ */
 
-/* A node that was never asked has no key of ours: it counts as absent. OK: a majority deleted our
- * key. LOST: so many nodes did not have it that no majority was ours, whatever the silent nodes
- * hold. Else NO_QUORUM: the silent nodes decide. */
-static void count_unlocked(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+/* What the answers say about one list of members. */
+enum ownership { MAY_BE_OURS, WAS_OURS, NOT_OURS, UNCERTAIN };
+
+static enum ownership by_list(const struct rl_tally *votes, rl_mask list, unsigned quorum) {
+    unsigned deleted = rl_count(votes->granted & list);
+    unsigned not_ours = rl_count((votes->denied | votes->absent) & list);
+    if (deleted >= quorum) return WAS_OURS;
+    if (rl_count(list) - not_ours < quorum) return NOT_OURS;
+    return deleted + rl_count(rl_tally_pending(votes) & list) < quorum ? UNCERTAIN : MAY_BE_OURS;
+}
+
+/* OK: a majority deleted our key. LOST: so many nodes did not have it that no majority was ours,
+ * whatever the silent nodes hold. Else NO_QUORUM: the silent nodes decide.
+ *
+ * A majority of which members? A key on a node that is no longer a member says nothing: the present
+ * members may have granted the lock to another client. But the lease that runs was proven by the
+ * members of that time. When a member was added since, its keys may be too few for a majority of
+ * the present members, and still no other client can have the lock. So both lists count while the
+ * lease runs, and only the present one afterwards. */
+static void count_unlocked(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                           struct rl_actions *actions) {
     const struct rl_tally *votes = &lease->unlocking;
-    unsigned not_ours = rl_count(votes->denied | votes->absent);
-    if (rl_tally_won(votes))
+    enum ownership present = by_list(votes, members(lease, event), lease->terms->quorum),
+                   proven = present;
+    if (lease->proven_members != 0)
+        proven = by_list(votes, lease->proven_members, lease->proven_quorum);
+    if (present == WAS_OURS || proven == WAS_OURS)
         actions->outcome = RL_OUTCOME_OK;
-    else if (votes->nodes - not_ours < votes->quorum)
+    else if (present == NOT_OURS && proven == NOT_OURS)
         actions->outcome = RL_OUTCOME_LOST;
-    else if (rl_tally_hopeless(votes))
+    else if (present != MAY_BE_OURS && proven != MAY_BE_OURS)
         actions->outcome = RL_OUTCOME_NO_QUORUM;
     else
         return;
     move(lease, RL_LEASE_RELEASED, now);
 }
 
-static void release(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+static void release(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                    struct rl_actions *actions) {
     if (lease->state == RL_LEASE_RELEASING || lease->state == RL_LEASE_RELEASED) return;
+    if (!holding(lease)) lease->proven_members = 0;
     drop_rounds(lease, actions);
     move(lease, RL_LEASE_RELEASING, now);
     rl_tally_open(&lease->unlocking, lease->terms->nodes, lease->terms->quorum, lease->asked);
+    /* A node that was never asked has no key of ours. */
     lease->unlocking.absent = lease->unlocking.failed;
     lease->unlocking.failed = 0;
     lease->unlocking_since = now;
     actions->release = lease->asked;
-    count_unlocked(lease, now, actions);
+    count_unlocked(lease, event, now, actions);
 }
 
-static void close_late_release(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+static void close_late_release(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                               struct rl_actions *actions) {
     if (lease->state != RL_LEASE_RELEASING ||
         now < lease->unlocking_since + lease->terms->node_timeout)
         return;
     rl_tally_close(&lease->unlocking);
-    count_unlocked(lease, now, actions);
+    count_unlocked(lease, event, now, actions);
     assert(lease->state == RL_LEASE_RELEASED);
 }
 
@@ -339,6 +374,7 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
         move(lease, RL_LEASE_LOST, now);
         return;
     }
+    note_members(lease, event);
     move(lease, RL_LEASE_HELD, now);
     schedule_renewal(lease, now, now);
 }
@@ -369,15 +405,15 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     case RL_EVENT_UNLOCKED:
         if (lease->state == RL_LEASE_RELEASING &&
             rl_tally_vote(&lease->unlocking, event->node, event->vote))
-            count_unlocked(lease, now, actions);
+            count_unlocked(lease, event, now, actions);
         break;
     case RL_EVENT_EXTEND: want_extension(lease, event, actions); break;
-    case RL_EVENT_RELEASE: release(lease, now, actions); break;
+    case RL_EVENT_RELEASE: release(lease, event, now, actions); break;
     default: break;
     }
     /* Answers that wait in the sockets are read before any node counts as late. */
     if (event->type != RL_EVENT_VOTE) close_late_round(lease, now, actions);
-    if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, now, actions);
+    if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, event, now, actions);
     if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);
     actions->wake_at = wake_at(lease, actions->renewal_waits);
 }

@@ -27,7 +27,7 @@ static const struct {
     [RL_INIT_PEEK] = {"looking", membership_init_looked,
                       TO(RL_INIT_CLAIM) | TO(RL_FINISH_TAKE) | OVER},
     [RL_INIT_CLAIM] = {"writing records", membership_init_claimed,
-                       TO(RL_INIT_WAIT) | TO(RL_INIT_FLOOR) | OVER},
+                       TO(RL_INIT_PEEK) | TO(RL_INIT_WAIT) | TO(RL_INIT_FLOOR) | OVER},
     [RL_INIT_WAIT] = {"waiting", membership_init_watched,
                       TO(RL_INIT_WAIT) | TO(RL_INIT_FLOOR) | OVER},
     [RL_INIT_FLOOR] = {"reading fences", membership_init_floored, TO(RL_INIT_INSTALL) | OVER},
@@ -128,7 +128,7 @@ void rl_membership_init(struct rl_membership *m, const struct rl_membership_wish
     m->wake_at = RL_NEVER;
     m->problem.node = -1;
     rl_guard_init(&m->view, wish->nodes, wish->drift_ppm, wish->drift_fixed);
-    m->view.watch_only = true;
+    m->view.read_only = true;
 }
 
 /* ---- chance and results ---------------------------------------------------------------------- */

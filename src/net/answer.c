@@ -10,7 +10,6 @@
 #include "core/guard.h"
 #include "net/command.h"
 #include "net/form.h"
-#include "net/info.h"
 #include "net/setnx.h"
 #include "net/verdict.h"
 #include "redlock.h"
@@ -81,22 +80,13 @@ static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_re
     return true;
 }
 
-static bool answer_value(const struct reader *reader, struct net_reply *answer) {
-    if (reader->slots[0].type != REPLY_STRING) return false;
-    answer->value = reader->bytes[0];
-    answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
-    if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
-    return true;
-}
-
 static bool answer_scan(const struct reader *reader, struct net_reply *answer) {
     const struct reply_slot *slots = reader->slots;
     if (reader->slots_count < 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2)
         return false;
-    if (slots[1].type != REPLY_STRING || slots[2].type != REPLY_ARRAY) return false;
-    if (reader->slots_count != 3 + (size_t)slots[2].integer) return false;
-    for (size_t i = 3; i < reader->slots_count; i++)
-        if (slots[i].type != REPLY_STRING) return false;
+    if (slots[1].type != REPLY_STRING || !reader_is_strings(reader, 2, slots[2].integer) ||
+        reader->slots_count != 3 + (size_t)slots[2].integer)
+        return false;
     char cursor[24] = "", *end;
     if (reader->bytes[1].bytes == 0 || reader->bytes[1].bytes >= sizeof(cursor)) return false;
     memcpy(cursor, reader->bytes[1].data, reader->bytes[1].bytes);
@@ -110,50 +100,28 @@ static bool answer_scan(const struct reader *reader, struct net_reply *answer) {
 
 /* An array of pairs of strings: `*pairs` of them. */
 static bool is_pairs(const struct reader *reader, size_t *pairs) {
-    const struct reply_slot *slots = reader->slots;
-    if (slots[0].type != REPLY_ARRAY || slots[0].integer % 2 != 0) return false;
-    if (reader->slots_count != 1 + (size_t)slots[0].integer) return false;
-    for (size_t i = 1; i < reader->slots_count; i++)
-        if (slots[i].type != REPLY_STRING) return false;
-    *pairs = (size_t)slots[0].integer / 2;
-    return true;
+    int64_t count = reader->slots[0].integer;
+    *pairs = (reader->slots_count - 1) / 2;
+    return reader_is_strings(reader, 0, count) && count % 2 == 0 &&
+           reader->slots_count == 1 + (size_t)count;
 }
 
-static bool answer_record(const struct reader *reader, struct net_reply *answer) {
-    size_t pairs;
-    if (!is_pairs(reader, &pairs)) return false;
-    answer->items = &reader->bytes[1];
-    answer->items_count = 2 * pairs;
-    answer->verdict = pairs > 0 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
-    return true;
-}
-
-/* An integer from 0 to `max`, as servers write it: digits only. */
+/* An integer from 0 to `max`, as servers write it: without a zero before it. */
 static bool parse_number(struct net_bytes text, int64_t max, int64_t *number) {
-    const char *digits = text.data;
-    if (text.bytes == 0 || (digits[0] == '0' && text.bytes > 1)) return false;
-    *number = 0;
-    for (size_t i = 0; i < text.bytes; i++) {
-        if (digits[i] < '0' || digits[i] > '9') return false;
-        *number = *number * 10 + (digits[i] - '0'); /* at most ten times `max`: no overflow */
-        if (*number > max) return false;
-    }
+    uint64_t value;
+    if (text.bytes > 1 && *(const char *)text.data == '0') return false;
+    if (!bytes_number(text, (uint64_t)max, &value)) return false;
+    *number = (int64_t)value;
     return true;
 }
 
 /* An array of arrays of two strings: the RESP3 form of ZRANGE's reply. */
 static bool is_nested_pairs(const struct reader *reader, size_t *pairs) {
-    const struct reply_slot *slots = reader->slots;
-    size_t count = reader->slots_count / 3;
-    if (slots[0].type != REPLY_ARRAY || slots[0].integer != (int64_t)count ||
-        reader->slots_count != 1 + 3 * count)
-        return false;
-    for (size_t i = 1; i < reader->slots_count; i += 3)
-        if (slots[i].type != REPLY_ARRAY || slots[i].integer != 2 ||
-            slots[i + 1].type != REPLY_STRING || slots[i + 2].type != REPLY_STRING)
-            return false;
-    *pairs = count;
-    return true;
+    size_t count = *pairs = reader->slots_count / 3;
+    bool right = reader->slots[0].type == REPLY_ARRAY && reader->slots_count == 1 + 3 * count &&
+                 reader->slots[0].integer == (int64_t)count;
+    for (size_t i = 0; right && i < count; i++) right = reader_is_strings(reader, 1 + 3 * i, 2);
+    return right;
 }
 
 static bool answer_fences(const struct reader *reader, int64_t *fences, struct net_reply *answer) {
@@ -179,65 +147,56 @@ static bool answer_server_info(enum net_question question, const struct reader *
                                struct net_reply *answer) {
     const struct reply_slot *slots = reader->slots;
     bool many = slots[0].type == REPLY_ARRAY;
-    bool none = question == NET_ASK_QUORUM && slots[0].type == REPLY_NIL;
     answer->verdict = REDLOCK_VERDICT_GRANTED;
-    if (none) return true;
-    if (many && reader->slots_count != 1 + (size_t)slots[0].integer) return false;
-    for (size_t i = many; i < reader->slots_count; i++)
-        if (slots[i].type != REPLY_STRING) return false;
+    if (question == NET_ASK_QUORUM && slots[0].type == REPLY_NIL) return true;
+    if (many ? !reader_is_strings(reader, 0, (int64_t)reader->slots_count - 1)
+             : slots[0].type != REPLY_STRING)
+        return false;
     answer->items = &reader->bytes[many];
     answer->items_count = reader->slots_count - many;
     return true;
 }
 
-static bool answer_state(unsigned nth, unsigned replies, const struct reader *reader,
-                         struct net_state *state, struct net_reply *answer) {
-    bool sound;
-    if (!state || !state_answer(nth, reader, state, &sound)) return false;
-    answer->verdict = sound ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_PROTOCOL;
-    answer->state = nth + 1 == replies ? state : NULL;
-    return true;
-}
-
-/* The first reply to a WATCH. */
-static bool answer_ok(const struct reader *reader, struct net_reply *answer) {
-    answer->verdict = REDLOCK_VERDICT_GRANTED;
-    return reader_is_status(reader, 0, "OK");
-}
-
-static bool answer_count(const struct reader *reader, struct net_reply *answer) {
-    const struct reply_slot *slot = &reader->slots[0];
-    answer->verdict = REDLOCK_VERDICT_GRANTED;
-    answer->count = slot->integer;
-    return slot->type == REPLY_INTEGER && slot->integer >= 0;
-}
-
-/* The scripts of scheme=setnx answer as the classic ones do. */
-static bool answer_setnx(const struct net_request *request, unsigned nth,
-                         const struct reader *reader, struct net_reply *answer) {
-    if (!net_op_is_write(request->op)) return setnx_answer(request, nth, reader, answer);
-    return answer_verdict(forms[request->op][1].verdicts, reader, answer);
-}
-
 static bool answer_right(const struct net_request *request, unsigned nth,
                          const struct reader *reader, struct answer_room room,
                          struct net_reply *answer) {
-    if (setnx_speaks(request)) return answer_setnx(request, nth, reader, answer);
     const struct form *form = form_of(request);
+    const struct reply_slot *slot = &reader->slots[0];
+    size_t pairs;
+    bool sound;
+    if (setnx_speaks(request)) {
+        if (!net_op_is_write(request->op)) return setnx_answer(request, nth, reader, answer);
+        /* the scripts of scheme=setnx answer as the classic ones do */
+        return answer_verdict(forms[request->op][1].verdicts, reader, answer);
+    }
     switch ((enum shape)form->shape[nth % 2]) {
     case SHAPE_SET: return answer_set(reader, answer);
     case SHAPE_RAISED: return answer_zadd(reader, answer);
     case SHAPE_VERDICTS: return answer_verdict(form->verdicts, reader, answer);
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
     case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
-    case SHAPE_VALUE: return answer_value(reader, answer);
+    case SHAPE_VALUE: answer_shows(answer, reader->bytes[0]); return slot->type == REPLY_STRING;
     case SHAPE_SCAN: return answer_scan(reader, answer);
     case SHAPE_SERVER_INFO: return answer_server_info(request->question, reader, answer);
-    case SHAPE_STATE: return answer_state(nth, form->replies, reader, room.state, answer);
-    case SHAPE_RECORD: return answer_record(reader, answer);
+    case SHAPE_STATE:
+        if (!room.state || !state_answer(nth, reader, room.state, &sound)) return false;
+        answer->verdict = sound ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_PROTOCOL;
+        answer->state = nth + 1 == form->replies ? room.state : NULL;
+        return true;
+    case SHAPE_RECORD:
+        if (!is_pairs(reader, &pairs)) return false;
+        answer->items = &reader->bytes[1];
+        answer->items_count = 2 * pairs;
+        answer->verdict = pairs > 0 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
+        return true;
     case SHAPE_FENCES: return answer_fences(reader, room.fences, answer);
-    case SHAPE_OK: return answer_ok(reader, answer);
-    case SHAPE_COUNT: return answer_count(reader, answer);
+    case SHAPE_OK:
+        answer->verdict = REDLOCK_VERDICT_GRANTED;
+        return reader_is_status(reader, 0, "OK");
+    case SHAPE_COUNT:
+        answer->verdict = REDLOCK_VERDICT_GRANTED;
+        answer->count = slot->integer;
+        return slot->type == REPLY_INTEGER && slot->integer >= 0;
     }
     return false;
 }
@@ -274,7 +233,7 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
     bool stands = nth > 0 && before != REDLOCK_VERDICT_GRANTED && before != REDLOCK_VERDICT_ABSENT;
     bool right = true;
     if (reader_is_error(reader))
-        answer->verdict = verdict_of_error(reader->bytes[0].data, reader->bytes[0].bytes);
+        answer->verdict = verdict_of_error(reader->bytes[0]);
     else
         right = answer_right(request, nth, reader, room, answer);
     if (stands) answer->verdict = before;

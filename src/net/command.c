@@ -54,6 +54,10 @@ static size_t digits_of(uint64_t number) {
 /* Returns the end. Written by hand, because a lock's commands are formatted in every turn, and
  * printf() takes longer than all the rest. */
 static char *put_digits(char *at, uint64_t number) {
+    if (number < 10) {
+        *at = (char)('0' + number);
+        return at + 1;
+    }
     char *end = at + digits_of(number);
     char *digit = end;
     do {
@@ -299,19 +303,16 @@ static void add_named(struct words *words, char what, struct turn *turn) {
     }
 }
 
-/* Adds the words up to the end of the command, and returns that end. It runs for each vote, so
- * every byte that it reads counts. */
-static const char *add_words(struct words *words, const char *at, struct turn *turn) {
-    for (;; at++) {
-        const char *word = at;
-        if (*word == '%') {
-            add_named(words, word[1], turn);
-            at += 2;
-        } else {
-            while ((unsigned char)*at > ' ' && *at != ';') at++;
-            if (*word != '|') words_bytes(words, (struct net_bytes){word, (size_t)(at - word)});
-        }
-        if (*at != ' ') return at;
+/* Adds the words up to the end of the command, and returns that end. */
+static const struct piece *add_words(struct words *words, const struct piece *piece,
+                                     struct turn *turn) {
+    for (;; piece++) {
+        if (piece->what == PIECE_WORD)
+            words_bytes(words, (struct net_bytes){piece->word, piece->bytes});
+        else if (piece->what == PIECE_END || piece->what == PIECE_NEXT_COMMAND)
+            return piece;
+        else
+            add_named(words, piece->what, turn);
     }
 }
 
@@ -323,13 +324,13 @@ static bool encode_form(const struct form *form, const struct net_request *reque
     turn.nonce = request->nonces ? request->nonces[node] : 0;
     const size_t turns = form->each ? request->keys_count : 1;
     for (turn.key = 0; turn.key < turns; turn.key++) {
-        for (const char *at = form->text;; at++) {
+        for (const struct piece *piece = form_pieces(form);; piece++) {
             words_clear(&words);
             if (form->script != NODE_SCRIPTS_ALL)
                 begin_script(&words, form->script, whole, request->keys_count + form->more_keys);
-            at = add_words(&words, at, &turn);
+            piece = add_words(&words, piece, &turn);
             if (!words_end(&words, out, limit)) return false;
-            if (*at == '\0') break;
+            if (piece->what == PIECE_END) break;
         }
     }
     if (words.named) *nonce_at = words_behind(&words, words.named) + NET_NONCE_BYTES;

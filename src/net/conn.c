@@ -35,11 +35,10 @@ static void set_tcp_options(const struct conn *conn) {
 
 static void begin_handshake(struct conn *conn) {
     conn->state = CONN_HANDSHAKE;
-    if (!handshake_begin(conn)) {
+    if (handshake_begin(conn))
+        conn_flush(conn);
+    else
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-        return;
-    }
-    conn_flush(conn);
 }
 
 void conn_step_tls(struct conn *conn) {
@@ -56,7 +55,7 @@ void conn_step_tls(struct conn *conn) {
 
 static void connected(struct conn *conn) {
     set_tcp_options(conn);
-    conn_watch(conn, EPOLLIN);
+    conn_epoll(conn, EPOLLIN);
     if (conn->node->url.kind != URL_TLS) {
         begin_handshake(conn);
         return;
@@ -74,10 +73,10 @@ static void close_socket(struct conn *conn) {
     if (conn->fd < 0) return;
     /* Done explicitly: while a forked child still has the descriptor, closing ours would leave it
      * in the epoll set. */
-    if (conn->watched) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+    if (conn->epoll_events) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
     close(conn->fd);
     conn->fd = -1;
-    conn->watched = 0;
+    conn->epoll_events = 0;
 }
 
 /* The next address that does not fail at once. */
@@ -95,22 +94,13 @@ static void try_address(struct conn *conn, int why) {
         why = errno;
         if (conn->fd >= 0 && why == EINPROGRESS) {
             conn->state = CONN_CONNECTING;
-            conn_watch(conn, EPOLLOUT);
+            conn_epoll(conn, EPOLLOUT);
             return;
         }
     }
     char text[160];
     snprintf(text, sizeof(text), "cannot connect: %s", strerror(why));
     conn_fail(conn, REDLOCK_VERDICT_REFUSED, text);
-}
-
-static void connect_unix(struct conn *conn) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, conn->node->url.path, strlen(conn->node->url.path));
-    memcpy(&conn->addresses.each[0].at, &address, sizeof(address));
-    conn->addresses.each[0].bytes = sizeof(address);
-    conn->addresses.count = 1;
-    try_address(conn, ENOENT);
 }
 
 void conn_start(struct conn *conn) {
@@ -123,8 +113,13 @@ void conn_start(struct conn *conn) {
     if (!reader_open(&conn->reader)) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
     } else if (url->kind == URL_UNIX) {
-        connect_unix(conn);
-    } else if (resolve_numeric(url->host, url->port, &conn->addresses)) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        memcpy(address.sun_path, url->path, strlen(url->path));
+        memcpy(&conn->addresses.each[0].at, &address, sizeof(address));
+        conn->addresses.each[0].bytes = sizeof(address);
+        conn->addresses.count = 1;
+        try_address(conn, ENOENT);
+    } else if (lookup_numeric(url->host, url->port, &conn->addresses)) {
         try_address(conn, EHOSTUNREACH);
     } else {
         net->resolving = true;
@@ -133,14 +128,14 @@ void conn_start(struct conn *conn) {
 }
 
 void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure) {
-    if (!failure) {
+    char text[160];
+    if (failure) {
+        snprintf(text, sizeof(text), "host name not found: %s", failure);
+        conn_fail(conn, REDLOCK_VERDICT_NAME, text);
+    } else {
         conn->addresses = *addresses;
         try_address(conn, EHOSTUNREACH);
-        return;
     }
-    char text[160];
-    snprintf(text, sizeof(text), "host name not found: %s", failure);
-    conn_fail(conn, REDLOCK_VERDICT_NAME, text);
 }
 
 /* ---- the middle ---- */
@@ -186,7 +181,7 @@ void conn_give_up_broken(struct conn *conn) {
 
 bool conn_has_unanswered_write(const struct conn *conn) {
     if (conn->kind == CONN_MAIN) return policy_of(conn->node)->writes > 0;
-    if (conn->kind == CONN_WATCH) return false;
+    if (conn->kind == CONN_NOTIFIER) return false;
     return conn->node->tx.stage != TX_IDLE;
 }
 
@@ -217,8 +212,8 @@ void conn_close(struct conn *conn, bool reset) {
     conn_stop_counting(conn);
 }
 
-void conn_free_forked(struct conn *conn) {
-    if (conn->fd >= 0) close(conn->fd);
+void conn_free(struct conn *conn, bool forked) {
+    if (forked && conn->fd >= 0) close(conn->fd);
     tls_free(conn->tls);
     reader_close(&conn->reader);
     buffer_free(&conn->out);
@@ -226,22 +221,18 @@ void conn_free_forked(struct conn *conn) {
     conn_stop_counting(conn);
 }
 
-static void plan_retry(struct conn *conn) {
+void conn_fail(struct conn *conn, int verdict, const char *text) {
     struct net *net = net_of(conn);
     struct policy_node *policy = policy_of(conn->node);
-    struct backoff *backoff = conn->kind == CONN_MAIN    ? &policy->backoff
-                              : conn->kind == CONN_WATCH ? &policy->watch_backoff
-                                                         : &conn->backoff;
-    uint32_t random = 0;
-    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX;
-    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
-}
-
-void conn_fail(struct conn *conn, int verdict, const char *text) {
+    struct backoff *backoff = conn->kind == CONN_MAIN       ? &policy->backoff
+                              : conn->kind == CONN_NOTIFIER ? &policy->tracking_backoff
+                                                            : &conn->backoff;
     char why[160]; /* `text` may be the connection's own */
     snprintf(why, sizeof(why), "%s", text);
     conn_close(conn, conn_has_unanswered_write(conn));
-    plan_retry(conn);
+    uint32_t random = 0;
+    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX;
+    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
     node_down(conn, verdict, why);
 }
 
@@ -257,29 +248,29 @@ static void deadline_fired(struct net_timer *timer) {
     struct conn *conn = (struct conn *)((char *)timer - offsetof(struct conn, deadline));
     struct net *net = net_of(conn);
     char text[160];
-    if (conn->state != CONN_READY) {
-        /* an address that drops packets must not keep us from the others */
-        conn->first += conn->address;
-        if (conn->state == CONN_RESOLVING)
-            lookup_late(conn->node, net_now(net), text, sizeof(text));
+    if (conn->state == CONN_READY) {
+        if (policy_is_stalled(conn->calls.head, net_now(net), net->stall_timeout))
+            conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, "an answer was overdue for too long");
         else
-            snprintf(text, sizeof(text), "no connection within %lld ms (%s)",
-                     (long long)(net->connect_timeout / RL_MS),
-                     conn->state == CONN_CONNECTING ? "connecting"
-                     : conn->state == CONN_TLS      ? "TLS handshake; does this port speak TLS?"
-                                                    : "waiting for the server's first answers");
-        conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, text);
+            conn_arm_deadline(conn);
         return;
     }
-    if (policy_is_stalled(conn_oldest(conn), net_now(net), net->stall_timeout))
-        conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, "an answer was overdue for too long");
+    /* an address that drops packets must not keep us from the others */
+    conn->first += conn->address;
+    if (conn->state == CONN_RESOLVING)
+        lookup_late(conn->node, net_now(net), text, sizeof(text));
     else
-        conn_watch_calls(conn);
+        snprintf(text, sizeof(text), "no connection within %lld ms (%s)",
+                 (long long)(net->connect_timeout / RL_MS),
+                 conn->state == CONN_CONNECTING ? "connecting"
+                 : conn->state == CONN_TLS      ? "TLS handshake; does this port speak TLS?"
+                                                : "waiting for the server's first answers");
+    conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, text);
 }
 
 /* The deadline does not move with each answer: when it fires, it looks again. */
-void conn_watch_calls(struct conn *conn) {
-    const struct net_call *oldest = conn_oldest(conn);
+void conn_arm_deadline(struct conn *conn) {
+    const struct net_call *oldest = conn->calls.head;
     struct net *net = net_of(conn);
     rl_ns armed = conn->deadline.index != 0 ? conn->deadline.at : RL_NEVER;
     if (conn->state != CONN_READY || policy_looks_in_time(oldest, armed)) return;

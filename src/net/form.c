@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/form.h"
 
+#include <assert.h>
+#include <pthread.h>
+
 #define ANY(form)                                                                                  \
     { form, form, form, form }
 #define BY_MODE(classic, guarded)                                                                  \
@@ -35,4 +38,38 @@
 #define ROW(name, subject, flags, forms)                                                           \
     [NET_##name] = forms, /* NOLINT(bugprone-macro-parentheses) */
 
-const struct form forms[NET_OPS_COUNT][4] = {NET_OPS(ROW)};
+const struct form forms[NET_OPS_COUNT][FORM_VARIANTS] = {NET_OPS(ROW)};
+
+static struct piece pieces[NET_OPS_COUNT * FORM_VARIANTS][FORM_PIECES_MAX];
+
+/* The '|' is there for the reader of the table. */
+static void cut(const char *at, struct piece *piece) {
+    const struct piece *last = piece + FORM_PIECES_MAX - 1;
+    for (; *at != '\0'; at += *at == ' ') {
+        const char *word = at;
+        assert(piece < last);
+        if (*at == ';') {
+            at++;
+            *piece++ = (struct piece){.what = PIECE_NEXT_COMMAND};
+            continue;
+        }
+        while ((unsigned char)*at > ' ' && *at != ';') at++;
+        if (*word == '%')
+            *piece++ = (struct piece){.what = word[1]};
+        else if (*word != '|')
+            *piece++ = (struct piece){word, (uint8_t)(at - word), PIECE_WORD};
+    }
+    piece->what = PIECE_END;
+}
+
+static void cut_all(void) {
+    for (unsigned op = 0; op < NET_OPS_COUNT; op++)
+        for (unsigned i = 0; i < FORM_VARIANTS; i++)
+            if (forms[op][i].text) cut(forms[op][i].text, pieces[op * FORM_VARIANTS + i]);
+}
+
+const struct piece *form_pieces(const struct form *form) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, cut_all);
+    return pieces[form - &forms[0][0]];
+}

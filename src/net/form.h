@@ -34,11 +34,22 @@ struct form {
     uint8_t shape[2]; /* of the replies, in turn */
 };
 
+enum { FORM_VARIANTS = 4, FORM_PIECES_MAX = 16 };
+
 /* one key, several; then the same for guarded mode */
-extern const struct form forms[NET_OPS_COUNT][4];
+extern const struct form forms[NET_OPS_COUNT][FORM_VARIANTS];
 
 static inline const struct form *form_of(const struct net_request *request) {
     return &forms[request->op][(request->nonces ? 2 : 0) + (request->keys_count > 1 ? 1 : 0)];
 }
+
+/* A form's text, cut into words once per process: a lock's commands are written in every turn. */
+enum { PIECE_END = '\0', PIECE_NEXT_COMMAND = ';', PIECE_WORD = 'w' }; /* or the letter after '%' */
+struct piece {
+    const char *word;
+    uint8_t bytes;
+    char what;
+};
+const struct piece *form_pieces(const struct form *form);
 
 #endif

@@ -16,7 +16,6 @@
 
 #include "net/command.h"
 #include "net/conn.h"
-#include "net/info.h"
 #include "net/verdict.h"
 #include "node/scripts.h"
 
@@ -30,7 +29,7 @@ enum {
     STEP_QUORUM,
     STEP_SCRIPT,
     STEP_FENCES,
-    STEP_WATCH
+    STEP_SUBSCRIBE
 };
 
 /* What guarded mode needs in addition to a classic lock. */
@@ -41,160 +40,102 @@ _Static_assert(HANDSHAKE_STEPS_MAX >= 7 + NODE_SCRIPTS + 2, "all steps must fit"
 
 static bool is_guarded(const struct conn *conn) { return conn->node->net->guarded; }
 
-static bool send_step(struct conn *conn, const struct words *words, unsigned char step) {
+/* A command was queued, or could not be: `sent`. Its reply is that of the step. */
+static bool await(struct conn *conn, unsigned char step, bool sent) {
     conn->steps[conn->steps_count++] = step;
-    return words_end(words, &conn->out, NET_WIRE_BYTES_MAX);
-}
-
-static bool send_auth(struct conn *conn) {
-    const struct url *url = &conn->node->url;
-    struct words words;
-    words_begin(&words, "AUTH");
-    if (url->user) words_text(&words, url->user);
-    words_text(&words, url->password);
-    return send_step(conn, &words, STEP_AUTH);
+    return sent;
 }
 
 /* The main connection is notified of the record: NOLOOP, because our own writes are known. The
- * connection that is open while a caller waits is notified of the keys that it reads. */
+ * notifier is notified of the keys that it reads. */
 static bool send_hello(struct conn *conn) {
-    struct words words;
     reader_expect_resp3(&conn->reader, true);
-    words_begin(&words, "HELLO");
-    words_number(&words, 3);
-    if (!send_step(conn, &words, STEP_HELLO)) return false;
-    words_begin(&words, "CLIENT");
-    words_text(&words, "TRACKING");
-    words_text(&words, "ON");
-    if (conn->kind == CONN_WATCH) {
-        words_text(&words, "OPTIN");
-    } else {
-        words_text(&words, "BCAST");
-        words_text(&words, "PREFIX");
-        words_text(&words, NET_KEY_RECORD);
-        words_text(&words, "NOLOOP");
-    }
-    return send_step(conn, &words, STEP_TRACKING);
-}
-
-static bool send_untrack(struct conn *conn) {
-    struct words words;
-    words_begin(&words, "CLIENT");
-    words_text(&words, "TRACKING");
-    words_text(&words, "OFF");
-    return send_step(conn, &words, STEP_UNTRACK);
-}
-
-static bool send_quorum(struct conn *conn) {
-    struct words words;
-    words_begin(&words, "HGET");
-    words_text(&words, NET_KEY_RECORD);
-    words_text(&words, "quorum");
-    return send_step(conn, &words, STEP_QUORUM);
+    if (!await(conn, STEP_HELLO, conn_command(conn, "HELLO", "3", NULL))) return false;
+    bool sent = conn->kind == CONN_NOTIFIER
+                    ? conn_command(conn, "CLIENT", "TRACKING", "ON", "OPTIN", NULL)
+                    : conn_command(conn, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX",
+                                   NET_KEY_RECORD, "NOLOOP", NULL);
+    return await(conn, STEP_TRACKING, sent);
 }
 
 /* EVALSHA too: it may be renamed or forbidden separately. */
 static bool send_scripts(struct conn *conn) {
-    struct words words;
     bool setnx = conn->node->url.scheme != REDLOCK_SCHEME_SET;
     int first = setnx ? NODE_SETNX_ACQUIRE : 0;
     int end = setnx ? NODE_SCRIPTS_ALL : is_guarded(conn) ? NODE_SCRIPTS : NODE_CLASSIC_SCRIPTS;
-    for (int i = first; i < end; i++) {
-        words_begin(&words, "EVAL");
-        words_text(&words, node_scripts[i].text);
-        words_number(&words, 0);
-        if (!send_step(conn, &words, STEP_SCRIPT)) return false;
-    }
-    words_begin(&words, "EVALSHA");
-    words_text(&words, node_scripts[setnx ? NODE_SETNX_RELEASE : NODE_RELEASE].sha1);
-    words_number(&words, 0);
-    return send_step(conn, &words, STEP_SCRIPT);
-}
-
-/* A client with permissions for classic locks only learns here what is missing. The command changes
- * nothing: no stripe is added (XX), and none is below 0. */
-static bool send_zadd(struct conn *conn) {
-    struct words words;
-    words_begin(&words, "ZADD");
-    words_text(&words, NET_KEY_KEPT);
-    words_text(&words, "XX");
-    words_text(&words, "GT");
-    words_text(&words, "CH");
-    words_number(&words, 0);
-    words_number(&words, 0);
-    return send_step(conn, &words, STEP_FENCES);
+    for (int i = first; i < end; i++)
+        if (!await(conn, STEP_SCRIPT, conn_command(conn, "EVAL", node_scripts[i].text, "0", NULL)))
+            return false;
+    const char *sha1 = node_scripts[setnx ? NODE_SETNX_RELEASE : NODE_RELEASE].sha1;
+    return await(conn, STEP_SCRIPT, conn_command(conn, "EVALSHA", sha1, "0", NULL));
 }
 
 bool handshake_begin(struct conn *conn) {
     const struct url *url = &conn->node->url;
-    struct words words;
     conn->step = conn->steps_count = 0;
     conn->scripting_refused = false;
     conn->announces = false;
     conn->run_id[0] = conn->quorum[0] = conn->refusal[0] = '\0';
-    if (url->password && !send_auth(conn)) return false;
-    bool main = conn->kind == CONN_MAIN, watch = conn->kind == CONN_WATCH;
-    bool hears = main ? is_guarded(conn) : watch && conn->node->main.announces;
-    if (hears && !send_hello(conn)) return false;
-    if (watch && !hears) {
-        memset(conn->steps + conn->steps_count, STEP_WATCH, TRACKING_STEPS);
+    if (url->password) {
+        bool sent = url->user ? conn_command(conn, "AUTH", url->user, url->password, NULL)
+                              : conn_command(conn, "AUTH", url->password, NULL);
+        if (!await(conn, STEP_AUTH, sent)) return false;
+    }
+    bool main = conn->kind == CONN_MAIN, notifier = conn->kind == CONN_NOTIFIER;
+    bool resp3 = main ? is_guarded(conn) : notifier && conn->node->main.announces;
+    if (resp3 && !send_hello(conn)) return false;
+    if (notifier && !resp3) {
+        memset(conn->steps + conn->steps_count, STEP_SUBSCRIBE, TRACKING_STEPS);
         conn->steps_count += TRACKING_STEPS;
         return tracking_handshake(conn);
     }
-    if (url->db[0] != '\0' && strcmp(url->db, "0") != 0) {
-        words_begin(&words, "SELECT");
-        words_text(&words, url->db);
-        if (!send_step(conn, &words, STEP_SELECT)) return false;
-    }
-    words_begin(&words, "INFO");
-    words_text(&words, "server");
-    if (!send_step(conn, &words, STEP_INFO)) return false;
+    bool other_db = url->db[0] != '\0' && strcmp(url->db, "0") != 0;
+    if (other_db && !await(conn, STEP_SELECT, conn_command(conn, "SELECT", url->db, NULL)))
+        return false;
+    if (!await(conn, STEP_INFO, conn_command(conn, "INFO", "server", NULL))) return false;
     if (conn->kind == CONN_AUX) return true;
-    if (watch) {
-        conn->steps[conn->steps_count++] = STEP_WATCH;
-        return tracking_subscribe(conn);
-    }
-    if (conn->node->net->asks_quorum && !send_quorum(conn)) return false;
-    return send_scripts(conn) && (!is_guarded(conn) || send_zadd(conn));
+    if (notifier) return await(conn, STEP_SUBSCRIBE, tracking_subscribe(conn));
+    if (conn->node->net->asks_quorum &&
+        !await(conn, STEP_QUORUM, conn_command(conn, "HGET", NET_KEY_RECORD, "quorum", NULL)))
+        return false;
+    if (!send_scripts(conn)) return false;
+    /* A client with permissions for classic locks only learns here what is missing. The command
+     * changes nothing: no stripe is added (XX), and none is below 0. */
+    return !is_guarded(conn) ||
+           await(conn, STEP_FENCES,
+                 conn_command(conn, "ZADD", NET_KEY_KEPT, "XX", "GT", "CH", "0", "0", NULL));
 }
 
-/* How much of an error can be shown. */
-static int shown_bytes(const struct net_bytes *error, int most) {
-    const char *end = memmem(error->data, error->bytes, ", with args", 11);
-    size_t bytes = end ? (size_t)(end - (const char *)error->data) : error->bytes;
-    return bytes < (size_t)most ? (int)bytes : most;
-}
-
-static void fail(struct conn *conn, const char *what, const struct net_bytes *error, int verdict) {
+static void fail(struct conn *conn, const char *what, struct net_bytes error, int verdict) {
     char text[160];
     if (verdict == REDLOCK_VERDICT_AUTH && !conn->node->url.password)
         snprintf(
             text, sizeof(text),
             "the server requires a password; put it in the URL, as in redis://user:password@host");
     else
-        snprintf(text, sizeof(text), "%s: %.*s", what, shown_bytes(error, 110),
-                 (const char *)error->data);
+        snprintf(text, sizeof(text), "%s: %.*s", what, verdict_shown_bytes(error, 110),
+                 (const char *)error.data);
     conn_fail(conn, verdict, text);
 }
 
 /* The server's answer to whatever comes first: it does not accept clients like us. */
-static bool is_denied(const struct net_bytes *error) {
-    return memmem(error->data, error->bytes, "DENIED", 6) == error->data;
+static bool is_denied(struct net_bytes error) {
+    return memmem(error.data, error.bytes, "DENIED", 6) == error.data;
 }
 
-static void auth_failed(struct conn *conn, const struct net_bytes *error) {
-    int verdict = verdict_of_error(error->data, error->bytes);
+static void auth_failed(struct conn *conn, struct net_bytes error) {
+    int verdict = verdict_of_error(error);
     /* Errors that the server may send before it reads the command keep their own meaning. */
     bool about_auth = verdict == REDLOCK_VERDICT_AUTH || verdict == REDLOCK_VERDICT_ERROR;
     if (is_denied(error)) {
         fail(conn, "refused", error, REDLOCK_VERDICT_AUTH);
     } else if (!about_auth) {
         fail(conn, "AUTH", error, verdict);
-    } else if (memmem(error->data, error->bytes, "wrong number of arguments", 25)) {
+    } else if (memmem(error.data, error.bytes, "wrong number of arguments", 25)) {
         conn_fail(conn, REDLOCK_VERDICT_AUTH,
                   "the server has no users (it is older than 6.0); write :password@host");
-    } else if (memmem(error->data, error->bytes, "without any password", 20) ||
-               memmem(error->data, error->bytes, "no password is set", 18)) {
+    } else if (memmem(error.data, error.bytes, "without any password", 20) ||
+               memmem(error.data, error.bytes, "no password is set", 18)) {
         conn_fail(conn, REDLOCK_VERDICT_AUTH,
                   "the server has no password; remove the one in the URL");
     } else {
@@ -204,17 +145,17 @@ static void auth_failed(struct conn *conn, const struct net_bytes *error) {
 
 /* ---- RESP3 and tracking ---- */
 
-static void note_refusal(struct conn *conn, const char *what, const struct net_bytes *error) {
+static void note_refusal(struct conn *conn, const char *what, struct net_bytes error) {
     snprintf(conn->refusal, sizeof(conn->refusal), "%s is refused: %.*s", what,
-             shown_bytes(error, 40), (const char *)error->data);
+             verdict_shown_bytes(error, 40), (const char *)error.data);
 }
 
-static void hello_failed(struct conn *conn, const struct net_bytes *error) {
-    if (conn->kind == CONN_WATCH) {
+static void hello_failed(struct conn *conn, struct net_bytes error) {
+    if (conn->kind == CONN_NOTIFIER) {
         tracking_refused(conn, "HELLO", error);
         return;
     }
-    int verdict = verdict_of_error(error->data, error->bytes);
+    int verdict = verdict_of_error(error);
     if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
     if (verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR) {
         fail(conn, "HELLO", error, verdict);
@@ -234,44 +175,25 @@ static void hello_answered(struct conn *conn) {
             return;
     }
     snprintf(conn->refusal, sizeof(conn->refusal), "HELLO 3 was answered in another protocol");
-    if (conn->kind == CONN_WATCH) {
+    if (conn->kind == CONN_NOTIFIER)
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, conn->refusal);
-        return;
-    }
-    reader_expect_resp3(&conn->reader, false);
-}
-
-static void tracking_failed(struct conn *conn, const struct net_bytes *error) {
-    if (conn->kind == CONN_WATCH)
-        tracking_refused(conn, "CLIENT TRACKING", error);
-    else if (conn->refusal[0] == '\0')
-        note_refusal(conn, "CLIENT TRACKING", error);
-}
-
-/* In RESP2 nothing is announced, and this tracking would exclude that of tracking.c. */
-static void tracking_granted(struct conn *conn) {
-    conn->announces = conn->refusal[0] == '\0';
-    if (!conn->announces && !send_untrack(conn))
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    else
+        reader_expect_resp3(&conn->reader, false);
 }
 
 /* ---- who the server is ---- */
 
-/* ZADD's GT came with 6.2. (Valkey reports the version of Redis that it is compatible with.) */
-static bool is_new_enough(const char *version) {
-    unsigned major = 0, minor = 0;
-    return sscanf(version, "%u.%u", &major, &minor) == 2 &&
-           (major > 6 || (major == 6 && minor >= 2));
-}
-
-/* The parts of INFO's answer that guarded mode needs. */
+/* The parts of INFO's answer that guarded mode needs. ZADD's GT came with 6.2. (Valkey reports the
+ * version of Redis that it is compatible with.) */
 static void check_fitness(struct conn *conn, const char *version) {
     char text[160];
+    unsigned major = 0, minor = 0;
+    bool known = sscanf(version, "%u.%u", &major, &minor) == 2;
     if (conn->run_id[0] == '\0') {
         conn_fail(
             conn, REDLOCK_VERDICT_UNFIT,
             "INFO shows no run_id, and guarded mode needs it to recognise a restarted server; connect to the server itself");
-    } else if (!is_new_enough(version)) {
+    } else if (!known || major < 6 || (major == 6 && minor < 2)) {
         snprintf(text, sizeof(text), "version %s; guarded mode needs Redis 6.2 or later, or Valkey",
                  version[0] ? version : "unknown");
         conn_fail(conn, REDLOCK_VERDICT_UNFIT, text);
@@ -300,11 +222,10 @@ static void info_answered(struct conn *conn) {
     }
 }
 
-static void info_failed(struct conn *conn, const struct net_bytes *error) {
-    int verdict = verdict_of_error(error->data, error->bytes);
+static void info_failed(struct conn *conn, struct net_bytes error) {
+    int verdict = verdict_of_error(error);
     if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
-    bool refused =
-        verdict == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error->data, error->bytes);
+    bool refused = verdict == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error);
     if (!refused)
         fail(conn, "INFO", error, verdict);
     else if (is_guarded(conn))
@@ -321,8 +242,8 @@ static void scripting_refused(struct conn *conn) {
                   "scripts are refused; guarded mode needs them: allow " GUARDED_COMMANDS);
 }
 
-static void script_failed(struct conn *conn, const struct net_bytes *error) {
-    int verdict = verdict_of_error(error->data, error->bytes);
+static void script_failed(struct conn *conn, struct net_bytes error) {
+    int verdict = verdict_of_error(error);
     switch (verdict) {
     case REDLOCK_VERDICT_NOPERM: scripting_refused(conn); return;
     case REDLOCK_VERDICT_OOM:
@@ -332,9 +253,9 @@ static void script_failed(struct conn *conn, const struct net_bytes *error) {
         return; /* this does not concern scripting, and may pass: each call gets its own answer */
     default: break;
     }
-    if (verdict_is_unknown_command(error->data, error->bytes))
+    if (verdict_is_unknown_command(error))
         scripting_refused(conn);
-    else if (!verdict_is_noscript(error->data, error->bytes))
+    else if (!verdict_is_noscript(error))
         fail(conn, "EVAL", error, verdict);
 }
 
@@ -350,14 +271,6 @@ static void quorum_answered(struct conn *conn) {
     conn->quorum[bytes] = '\0';
 }
 
-static void fences_failed(struct conn *conn, const struct net_bytes *error) {
-    /* Any other error may pass, or shows up when the record is read and in each vote. */
-    if (verdict_of_error(error->data, error->bytes) == REDLOCK_VERDICT_NOPERM ||
-        verdict_is_unknown_command(error->data, error->bytes))
-        conn_fail(conn, REDLOCK_VERDICT_NOPERM,
-                  "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
-}
-
 void handshake_reply(struct conn *conn) {
     unsigned char step = conn->steps[conn->step++];
     struct net_bytes error = conn->reader.bytes[0];
@@ -365,44 +278,53 @@ void handshake_reply(struct conn *conn) {
     bool failed = reader_is_error(&conn->reader);
     switch (step) {
     case STEP_AUTH:
-        if (failed) auth_failed(conn, &error);
+        if (failed) auth_failed(conn, error);
         break;
     case STEP_HELLO:
         if (failed)
-            hello_failed(conn, &error);
+            hello_failed(conn, error);
         else
             hello_answered(conn);
         break;
     case STEP_TRACKING:
-        if (failed)
-            tracking_failed(conn, &error);
-        else
-            tracking_granted(conn);
+        if (failed && conn->kind == CONN_NOTIFIER)
+            tracking_refused(conn, "CLIENT TRACKING", error);
+        else if (failed && conn->refusal[0] == '\0')
+            note_refusal(conn, "CLIENT TRACKING", error);
+        conn->announces = !failed && conn->refusal[0] == '\0';
+        /* In RESP2 nothing is announced, and this tracking would exclude that of tracking.c. */
+        if (!failed && !conn->announces &&
+            !await(conn, STEP_UNTRACK, conn_command(conn, "CLIENT", "TRACKING", "OFF", NULL)))
+            conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
         break;
     case STEP_UNTRACK: break;
     case STEP_QUORUM:
         if (failed)
             net_log(conn->node->net, REDLOCK_LOG_DEBUG,
                     "%s: cannot find out whether it has a record: %.*s", conn->node->url.text,
-                    shown_bytes(&error, 110), (const char *)error.data);
+                    verdict_shown_bytes(error, 110), (const char *)error.data);
         else
             quorum_answered(conn);
         break;
     case STEP_SELECT:
-        if (failed) fail(conn, "SELECT", &error, verdict_of_error(error.data, error.bytes));
+        if (failed) fail(conn, "SELECT", error, verdict_of_error(error));
         break;
     case STEP_INFO:
         if (failed)
-            info_failed(conn, &error);
+            info_failed(conn, error);
         else
             info_answered(conn);
         break;
-    case STEP_WATCH: tracking_step(conn, failed); break;
+    case STEP_SUBSCRIBE: tracking_step(conn, failed); break;
     case STEP_FENCES:
-        if (failed) fences_failed(conn, &error);
+        /* Any other error may pass, or shows up when the record is read and in each vote. */
+        if (failed && (verdict_of_error(error) == REDLOCK_VERDICT_NOPERM ||
+                       verdict_is_unknown_command(error)))
+            conn_fail(conn, REDLOCK_VERDICT_NOPERM,
+                      "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
         break;
     default:
-        if (failed) script_failed(conn, &error);
+        if (failed) script_failed(conn, error);
         break;
     }
     if (conn->generation == generation && conn->step == conn->steps_count) node_up(conn);

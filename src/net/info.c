@@ -2,7 +2,7 @@
  *
  * INFO is requested section by section: before version 7 it takes only one, and a whole INFO is
  * long. */
-#include "net/info.h"
+#include "net/command.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -29,33 +29,20 @@ void info_value(struct net_bytes info, const char *field, char *value, size_t ca
     }
 }
 
-/* Digits only, at most `max`. */
-static bool parse_number(struct net_bytes text, uint64_t max, uint64_t *number) {
-    const char *digits = text.data;
-    *number = 0;
-    if (text.bytes == 0 || text.bytes >= NUMBER_BYTES) return false;
-    for (size_t i = 0; i < text.bytes; i++) {
-        unsigned digit = (unsigned char)digits[i] - (unsigned)'0';
-        if (digit > 9 || *number > (max - digit) / 10) return false;
-        *number = *number * 10 + digit;
-    }
-    return true;
-}
-
 static bool number_field(struct net_bytes info, const char *field, uint64_t max, uint64_t *number) {
     /* one byte more than is allowed, so that a number that is too long is not cut to another
      * number */
     char text[NUMBER_BYTES + 1];
     info_value(info, field, text, sizeof(text));
-    return parse_number((struct net_bytes){text, strlen(text)}, max, number);
+    return bytes_number((struct net_bytes){text, strlen(text)}, max, number);
 }
 
-static bool take_time(const struct reader *reader, struct net_state *state) {
+bool time_answer(const struct reader *reader, size_t slot, int64_t *wall_us) {
     const uint64_t seconds_max = INT64_MAX / 1000000 - 1;
     uint64_t seconds, us;
-    if (!parse_number(reader->bytes[1], seconds_max, &seconds)) return false;
-    if (!parse_number(reader->bytes[2], 999999, &us)) return false;
-    state->wall_us = (int64_t)(seconds * 1000000 + us);
+    if (!bytes_number(reader->bytes[slot + 1], seconds_max, &seconds)) return false;
+    if (!bytes_number(reader->bytes[slot + 2], 999999, &us)) return false;
+    *wall_us = (int64_t)(seconds * 1000000 + us);
     return true;
 }
 
@@ -74,28 +61,23 @@ static bool take_replication(struct net_bytes info, struct net_state *state) {
     return true;
 }
 
-static bool take_memory(struct net_bytes info, struct net_state *state) {
-    char policy[32];
-    info_value(info, "maxmemory_policy", policy, sizeof(policy));
-    state->may_evict = strcmp(policy, "noeviction") != 0;
-    return policy[0] != '\0';
-}
-
 bool state_answer(unsigned nth, const struct reader *reader, struct net_state *state, bool *sound) {
-    const struct reply_slot *slots = reader->slots;
+    struct net_bytes info = reader->bytes[0];
+    char policy[32];
+    *sound = false;
     if (nth == 0) {
         memset(state, 0, sizeof(*state));
-        bool right = slots[0].type == REPLY_ARRAY && slots[0].integer == 2 &&
-                     reader->slots_count == 3 && slots[1].type == REPLY_STRING &&
-                     slots[2].type == REPLY_STRING;
-        *sound = right && take_time(reader, state);
-        return right;
+        if (!reader_is_strings(reader, 0, 2) || reader->slots_count != 3) return false;
+        *sound = time_answer(reader, 0, &state->wall_us);
+        return true;
     }
-    *sound = false;
-    if (slots[0].type != REPLY_STRING) return false;
-    if (nth == 1) *sound = take_replication(reader->bytes[0], state);
-    if (nth == 2) *sound = take_memory(reader->bytes[0], state);
-    if (nth == 3)
-        *sound = number_field(reader->bytes[0], "evicted_keys", UINT64_MAX, &state->evicted);
+    if (reader->slots[0].type != REPLY_STRING) return false;
+    if (nth == 1) *sound = take_replication(info, state);
+    if (nth == 2) {
+        info_value(info, "maxmemory_policy", policy, sizeof(policy));
+        state->may_evict = strcmp(policy, "noeviction") != 0;
+        *sound = policy[0] != '\0';
+    }
+    if (nth == 3) *sound = number_field(info, "evicted_keys", UINT64_MAX, &state->evicted);
     return true;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ enum { TIMERS_PER_PROCESS = 1024 };
 
 /* ---- opening and closing ---- */
 
-static bool watch_descriptor(const struct net *net, int fd, enum conn_kind kind) {
+static bool add_to_epoll(const struct net *net, int fd, enum conn_kind kind) {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 56};
     return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
@@ -32,8 +33,8 @@ static bool open_descriptors(struct net *net, struct net_error *error) {
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->sleeper = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (net->epoll >= 0 && watch_descriptor(net, net->kick, CONN_KICK) &&
-        watch_descriptor(net, net->sleeper, CONN_SLEEPER))
+    if (net->epoll >= 0 && add_to_epoll(net, net->kick, CONN_KICK) &&
+        add_to_epoll(net, net->sleeper, CONN_SLEEPER))
         return true;
     error->result = REDLOCK_SYSTEM;
     snprintf(error->text, sizeof(error->text),
@@ -82,24 +83,19 @@ static bool open_nodes(struct net *net, const struct net_options *options,
     return net->tls != NULL;
 }
 
-static struct net *new_net(bool guarded) {
-    struct net *net = calloc(1, sizeof(*net));
-    if (!net || !guarded) return net;
-    net->guarded = true;
-    net->fences = calloc(RL_STRIPES, sizeof(*net->fences));
-    if (net->fences) return net;
-    free(net);
-    return NULL;
-}
-
 int net_open(struct net **net, const struct net_options *options,
              const struct net_handlers *handlers, struct net_error *error) {
-    struct net *new = new_net(options->guarded);
-    if (!new) {
+    struct net *new = calloc(1, sizeof(*new));
+    int64_t *fences = options->guarded ? calloc(RL_STRIPES, sizeof(*fences)) : NULL;
+    if (!new || (options->guarded && !fences)) {
+        free(new);
+        free(fences);
         error->result = REDLOCK_NO_MEMORY;
         snprintf(error->text, sizeof(error->text), "out of memory");
         return error->result;
     }
+    new->guarded = options->guarded;
+    new->fences = fences;
     new->epoll = new->kick = new->timer = new->sleeper = -1;
     pthread_mutex_init(&new->sleeper_mutex, NULL);
     new->handlers = *handlers;
@@ -135,40 +131,37 @@ void net_use_tls(struct net *net, struct tls_context *fresh) {
 static void close_node(struct net *net, struct node *node) {
     struct call_queue all = node->main.calls, transactions;
     struct net_call *call;
-    conn_close(&node->main, conn_has_unanswered_write(&node->main));
-    conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
-    conn_close(&node->watch, false);
+    for (int i = 0; i < CONNS_PER_NODE; i++)
+        conn_close(&node->conns[i], conn_has_unanswered_write(&node->conns[i]));
     node->main.calls = (struct call_queue){.head = NULL};
     policy_down(&net->policy, node->index, REDLOCK_VERDICT_DISCONNECTED);
-    calls_append(&all, &node->watch.calls);
+    calls_append(&all, &node->notifier.calls);
     transactions = transaction_take_all(node);
     calls_append(&all, &transactions);
     calls_append(&all, &policy_of(node)->kept);
     while ((call = calls_pop(&all))) call_failed(net, call, REDLOCK_VERDICT_DISCONNECTED);
-    buffer_free(&node->main.out);
-    buffer_free(&node->main.cipher);
-    buffer_free(&node->aux.out);
-    buffer_free(&node->aux.cipher);
-    buffer_free(&node->watch.out);
-    buffer_free(&node->watch.cipher);
 }
 
 void net_close(struct net *net, bool forked) {
     if (!net) return;
     net->closing = true;
     for (unsigned i = 0; i < net->nodes; i++) {
-        if (net->node[i].job) resolve_drop(net->node[i].job, forked);
-        net->node[i].job = NULL;
-        if (forked) {
-            conn_free_forked(&net->node[i].main);
-            conn_free_forked(&net->node[i].aux);
-            conn_free_forked(&net->node[i].watch);
-            bag_clear(&net->node[i].tx.keys);
-        } else {
-            close_node(net, &net->node[i]);
-        }
+        struct node *node = &net->node[i];
+        lookup_drop(node, forked);
+        if (!forked) close_node(net, node);
+        for (int kind = 0; kind < CONNS_PER_NODE; kind++) conn_free(&node->conns[kind], forked);
     }
     free_net(net);
+}
+
+void net_log(struct net *net, int level, const char *format, ...) {
+    if (!net->handlers.log || level > net->log_level) return;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    net->handlers.log(net->handlers.context, level, text);
 }
 
 /* ---- clock, randomness, timers ---- */
@@ -190,19 +183,17 @@ int64_t net_wall_us(struct net *net) {
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static bool refill_random(struct net *net) {
-    ssize_t got;
-    do {
-        got = getrandom(net->random, sizeof(net->random), 0);
-    } while (got < 0 && errno == EINTR);
-    net->random_left = got > 0 ? (size_t)got : 0; /* fewer than requested when a signal comes */
-    return net->random_left > 0;
-}
-
 int net_random(struct net *net, void *buf, size_t n) {
     unsigned char *to = buf;
     while (n > 0) {
-        if (net->random_left == 0 && !refill_random(net)) return -1;
+        if (net->random_left == 0) {
+            ssize_t got;
+            do {
+                got = getrandom(net->random, sizeof(net->random), 0);
+            } while (got < 0 && errno == EINTR);
+            if (got <= 0) return -1;
+            net->random_left = (size_t)got; /* fewer than requested when a signal comes */
+        }
         size_t part = n < net->random_left ? n : net->random_left;
         unsigned char *from = net->random + net->random_left - part;
         memcpy(to, from, part);
@@ -228,10 +219,8 @@ static void arm_timer(struct net *net) {
     rl_ns at = timers_next(&net->timers);
     if (net->timer < 0 || at == net->timer_at) return;
     struct itimerspec when = {0};
-    if (at != RL_NEVER) {
-        when.it_value.tv_sec = (time_t)(at / 1000000000);
-        when.it_value.tv_nsec = (long)(at % 1000000000);
-    }
+    if (at != RL_NEVER)
+        when.it_value = (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
     if (at <= 0) when.it_value.tv_nsec = 1; /* all zero would disarm it */
     timerfd_settime(net->timer, TFD_TIMER_ABSTIME, &when, NULL);
     net->timer_at = at;
@@ -240,7 +229,7 @@ static void arm_timer(struct net *net) {
 int net_fd(struct net *net) {
     if (net->timer >= 0) return net->epoll;
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (!watch_descriptor(net, timer, CONN_TIMER)) {
+    if (!add_to_epoll(net, timer, CONN_TIMER)) {
         close_descriptor(timer);
         return -1;
     }
@@ -266,8 +255,8 @@ static void wait_ms(int epoll, int timeout, struct net_batch *batch) {
  * suspend the loss of a lock would be reported late. */
 static void wake_after_suspend(struct net *net, rl_ns now, rl_ns until) {
     pthread_mutex_lock(&net->sleeper_mutex);
-    if (net->sleeper_at <= now ||
-        net->sleeper_at > until) { /* else it wakes us early, once, and we check again */
+    /* a time between the two wakes us early, once, and we check again */
+    if (net->sleeper_at <= now || net->sleeper_at > until) {
         struct itimerspec when = {
             .it_value = {(time_t)(until / 1000000000), (long)(until % 1000000000)}};
         timerfd_settime(net->sleeper, TFD_TIMER_ABSTIME, &when, NULL);
@@ -281,8 +270,8 @@ static void wake_after_suspend(struct net *net, rl_ns now, rl_ns until) {
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     int timeout = -1;
     if (until != RL_NEVER) {
-        rl_ns now = clock_now(),
-              left = until - now; /* not net_now(): a sample belongs to another thread */
+        rl_ns now = clock_now(); /* not net_now(): a sample belongs to another thread */
+        rl_ns left = until - now;
         /* rounded up: waking too early would spin */
         rl_ns ms = left <= 0 ? 0 : (left + RL_MS - 1) / RL_MS;
         timeout = ms > INT_MAX ? INT_MAX : (int)ms;
@@ -302,7 +291,7 @@ void net_kick(struct net *net) {
 static void handle(struct net *net, uint64_t what, uint32_t events) {
     uint64_t ignored;
     unsigned kind = (unsigned)(what >> 56), index = (unsigned)(what >> 48) & 0xff;
-    if (kind == CONN_KICK || kind == CONN_TIMER || kind == CONN_SLEEPER) {
+    if (kind >= CONNS_PER_NODE) {
         int fd = kind == CONN_KICK ? net->kick : kind == CONN_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
         (void)got; /* nothing to read: another thread's net_process() was first */
@@ -311,61 +300,50 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
         return;
     }
     if (index >= net->nodes) return;
-    struct node *node = &net->node[index];
-    struct conn *conn = kind == CONN_MAIN  ? &node->main
-                        : kind == CONN_AUX ? &node->aux
-                                           : &node->watch;
+    struct conn *conn = &net->node[index].conns[kind];
     if (conn->generation == (uint32_t)what) conn_event(conn, events);
-}
-
-static void fire_timers(struct net *net) {
-    struct net_timer *timer;
-    rl_ns now = net->sample = clock_now();
-    for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++)
-        timer->fire(timer);
-    net->sample = 0;
-}
-
-static void tend_node(struct node *node) {
-    conn_give_up_broken(&node->watch);
-    conn_give_up_broken(&node->aux);
-    conn_give_up_broken(&node->main);
-    transaction_pump(node);
-    tracking_pump(node);
 }
 
 void net_process(struct net *net, const struct net_batch *batch) {
     struct net_batch own;
+    struct net_timer *timer;
     if (!batch) {
         wait_ms(net->epoll, 0, &own);
         batch = &own;
     }
     net->pending = false;
     for (int i = 0; i < batch->count; i++) handle(net, batch->item[i].what, batch->item[i].events);
-    fire_timers(net);
+    rl_ns now = net->sample = clock_now();
+    for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++)
+        timer->fire(timer);
+    net->sample = 0;
     lookups_pump(net);
     struct node *end = net->node + net->nodes;
-    for (struct node *node = net->node; node < end; node++) tend_node(node);
-    rl_ns now = clock_now();
-    for (struct node *node = net->node; node < end; node++) node_report(node, now);
+    for (struct node *node = net->node; node < end; node++) {
+        for (int kind = CONNS_PER_NODE; kind-- > 0;) conn_give_up_broken(&node->conns[kind]);
+        transaction_pump(node);
+        tracking_pump(node);
+    }
+    now = clock_now();
+    for (struct node *node = net->node; node < end; node++)
+        if (policy_reports(&net->policy, node->index, now))
+            net->handlers.node(net->handlers.context, node->index);
     net_flush(net);
 }
 
 /* Calls no handler: net_process() opens a connection for transactions, and closes a broken one. */
 void net_flush(struct net *net) {
     for (struct node *node = net->node, *end = node + net->nodes; node < end; node++) {
-        if (node->tx.calls.head && node->tx.stage == TX_IDLE) {
+        if (transaction_is_due(node)) {
             if (node->aux.state == CONN_READY) {
                 transaction_pump(node);
-            } else if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0 &&
-                       node->main.state == CONN_READY) {
+            } else if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) {
                 net->pending = true;
                 net_kick(net);
             }
         }
-        if (buffer_bytes(&node->main.out) > 0) conn_flush(&node->main);
-        if (buffer_bytes(&node->aux.out) > 0) conn_flush(&node->aux);
-        if (buffer_bytes(&node->watch.out) > 0) conn_flush(&node->watch);
+        for (struct conn *conn = node->conns; conn < node->conns + CONNS_PER_NODE; conn++)
+            if (buffer_bytes(&conn->out) > 0) conn_flush(conn);
     }
     arm_timer(net);
 }

@@ -33,7 +33,7 @@ struct net_handlers {
     void (*log)(void *context, int level, const char *text);
     /* A hint. It may be late, lost or false, or caused by our own requests. `rank` below 0: the key
      * may have changed on that node; with `key` NULL, any key may have changed, and so may
-     * net_watched() for the node. `rank` from 0 on: that many clients wait before us in the key's
+     * net_tracked() for the node. `rank` from 0 on: that many clients wait before us in the key's
      * queue. */
     void (*wake)(void *context, unsigned node, struct net_bytes key, int rank);
     /* Guarded. The node's record, or all data of the server, may have changed. Where net_node() has
@@ -120,8 +120,8 @@ void net_flush(struct net *net);
 
 /* A caller waits for keys (`on`), or none does any more. Nodes are asked, on a separate connection,
  * to notify of changes. */
-void net_watch(struct net *net, bool on);
-rl_mask net_watched(struct net *net); /* nodes that notify: they accept WATCH */
+void net_track(struct net *net, bool on);
+rl_mask net_tracked(struct net *net); /* nodes that notify: they accept WATCH */
 /* this client's token in every wait queue; none: {NULL, 0} */
 struct net_bytes net_waiter(struct net *net);
 

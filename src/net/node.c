@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node's readiness: whether it can be asked, and if not, the reason. */
+ * A node comes up and goes down; and why it cannot be asked. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,46 +8,21 @@
 #include "net/conn.h"
 #include "net/verdict.h"
 
-const struct net_call *conn_oldest(const struct conn *conn) {
-    return conn->kind == CONN_AUX ? conn->node->tx.calls.head : conn->calls.head;
-}
-
-void node_report(struct node *node, rl_ns now) {
-    struct net *net = node->net;
-    if (policy_reports(&net->policy, node->index, now))
-        net->handlers.node(net->handlers.context, node->index);
-}
-
-static void is_same_server(char text[160], const struct node *first) {
-    snprintf(text, 160, "same server as %.110s; list it once", first->url.text);
-}
-
 static bool is_twice_listed(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
     char text[160];
     int before = policy_listed_before(&net->policy, node->index, conn->run_id);
+    const struct node *first = before >= 0 ? &net->node[before] : node;
+    snprintf(text, sizeof(text), "same server as %.110s; list it once", first->url.text);
     if (before >= 0) {
-        is_same_server(text, &net->node[before]);
         conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED, text);
         return true;
     }
     rl_mask again = policy_listed_again(&net->policy, node->index, conn->run_id);
-    is_same_server(text, node);
     for (unsigned i = 0; i < net->nodes; i++)
         if (again & rl_bit(i)) conn_break(&net->node[i].main, REDLOCK_VERDICT_TWICE_LISTED, text);
     return false;
-}
-
-static void log_silence(struct conn *conn) {
-    struct node *node = conn->node;
-    bool silent = node->net->guarded && !conn->announces;
-    if (silent && !node->logged_silence)
-        net_log(node->net, REDLOCK_LOG_WARNING,
-                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello "
-                "+client|tracking",
-                node->url.text, conn->refusal);
-    node->logged_silence = silent;
 }
 
 void node_up(struct conn *conn) {
@@ -57,7 +32,7 @@ void node_up(struct conn *conn) {
     conn->state = CONN_READY;
     if (conn->kind == CONN_AUX) conn->backoff.pause = 0;
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
-    if (conn->kind == CONN_WATCH) tracking_up(node);
+    if (conn->kind == CONN_NOTIFIER) tracking_up(node);
     if (conn->kind != CONN_MAIN) return;
     policy_up(&net->policy, node->index, conn->run_id, net_now(net));
     memcpy(node->quorum, conn->quorum, sizeof(node->quorum));
@@ -67,13 +42,24 @@ void node_up(struct conn *conn) {
     net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text,
             node->version[0] ? node->version : "unknown",
             node->uses_transactions ? ", scripting refused: using transactions" : "");
-    log_silence(conn);
+    bool silent = net->guarded && !conn->announces;
+    if (silent && !node->logged_silence)
+        net_log(net, REDLOCK_LOG_WARNING,
+                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello "
+                "+client|tracking",
+                node->url.text, conn->refusal);
+    node->logged_silence = silent;
     node_send_kept(node);
+}
+
+/* Of the calls whose connection is lost. */
+static int verdict_of_lost(int verdict) {
+    return verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED;
 }
 
 static void main_down(struct node *node, int verdict, const char *text) {
     struct net *net = node->net;
-    struct call_queue lost = node->main.calls, transactions, watches;
+    struct call_queue lost = node->main.calls, transactions, reads;
     policy_down(&net->policy, node->index, verdict);
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged)
@@ -86,14 +72,13 @@ static void main_down(struct node *node, int verdict, const char *text) {
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff.pause = 0;
     bool was_live;
-    watches = tracking_main_down(node, &was_live);
+    reads = tracking_main_down(node, &was_live);
     node->main.calls = (struct call_queue){.head = NULL};
     node->answered = node->sent;
     transactions = transaction_take_all(node);
     calls_append(&lost, &transactions);
-    node_lose_calls(node, &lost,
-                    verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
-    node_lose_calls(node, &watches, REDLOCK_VERDICT_DISCONNECTED);
+    node_lose_calls(node, &lost, verdict_of_lost(verdict));
+    node_lose_calls(node, &reads, REDLOCK_VERDICT_DISCONNECTED);
     if (was_live) tracking_lost(node, "the other connection is down");
 }
 
@@ -101,15 +86,12 @@ void node_down(struct conn *conn, int verdict, const char *text) {
     struct node *node = conn->node;
     if (conn->kind == CONN_MAIN) {
         main_down(node, verdict, text);
-        return;
-    }
-    if (conn->kind == CONN_WATCH) {
+    } else if (conn->kind == CONN_NOTIFIER) {
         tracking_down(node, text);
-        return;
+    } else {
+        net_log(node->net, REDLOCK_LOG_INFO, "%s: second connection: %s", node->url.text, text);
+        transaction_lost(node, verdict_of_lost(verdict));
     }
-    net_log(node->net, REDLOCK_LOG_INFO, "%s: second connection: %s", node->url.text, text);
-    transaction_lost(node,
-                     verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED);
 }
 
 static void memory_fired(struct net_timer *timer) {
@@ -127,12 +109,11 @@ void node_init(struct node *node, struct net *net, unsigned index) {
     node->net = net;
     node->index = index;
     policy_of(node)->calls = &node->main.calls;
-    policy_of(node)->turn = &node->tx.calls;
+    policy_of(node)->turn = &node->aux.calls;
     node->memory_timer.fire = memory_fired;
     node->keep_timer.fire = keep_fired;
-    conn_init(&node->main, node, CONN_MAIN);
-    conn_init(&node->aux, node, CONN_AUX);
-    conn_init(&node->watch, node, CONN_WATCH);
+    for (int kind = 0; kind < CONNS_PER_NODE; kind++)
+        conn_init(&node->conns[kind], node, (enum conn_kind)kind);
 }
 
 void net_reconnect(struct net *net, unsigned index, int verdict, const char *text) {

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "net/net.h"
 
@@ -82,11 +83,19 @@ bool reader_feed(struct reader *reader, const char *data, size_t bytes);
  * failure the connection is unusable. */
 enum reader_status reader_next(struct reader *reader);
 
+static inline bool bytes_equal(struct net_bytes a, struct net_bytes b) {
+    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
+}
+/* A whole number up to `max`: digits, at most 20 of them. */
+bool bytes_number(struct net_bytes text, uint64_t max, uint64_t *number);
+
 static inline bool reader_is_error(const struct reader *reader) {
     return reader->slots[0].type == REPLY_ERROR;
 }
 bool reader_is_status(const struct reader *reader, size_t slot, const char *text);
 bool reader_is_string(const struct reader *reader, size_t slot, const char *text);
+/* An array of that many strings begins at the slot. */
+bool reader_is_strings(const struct reader *reader, size_t slot, int64_t count);
 
 /* For resp3.c. False: the reader has recorded the reason. */
 bool reader_add_slot(struct reader *reader, enum reply_type type, int64_t integer, size_t bytes);

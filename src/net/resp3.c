@@ -3,14 +3,15 @@
  * RESP3, as servers send it after HELLO 3:
  * https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md
  *
- * Each piece becomes the slot that RESP2 has for the same: a map is an array of its pairs, a set an
- * array, a double or a big number the string that writes it, a boolean 1 or 0, a verbatim string
- * its text alone. An attribute is dropped. Streamed strings and aggregates are malformed: servers
- * do not send them.
+ * A piece is one value, or the head of an aggregate ("*3" is a piece, and three pieces follow).
+ * Each becomes the slot that RESP2 has for the same value: a map becomes an array of keys and
+ * values, a set an array, a double or a big number a string, a boolean 1 or 0, and a verbatim
+ * string its text without the format. An attribute is dropped. Streamed strings and aggregates
+ * count as malformed, because servers do not send them.
  *
- * The state is kept from one byte to the next, wherever the stream is cut. A line grows in the
- * arena until it is whole; a mere number, or a part of an attribute, is taken off the arena again.
- */
+ * A read may end anywhere in a reply, and the next call continues there. Until a line or a string
+ * is complete, its bytes collect in the arena. The bytes of a number or of an attribute are removed
+ * from the arena again, because no slot refers to them. */
 #include <limits.h>
 #include <string.h>
 
@@ -18,11 +19,11 @@
 
 enum { NUMBER_BYTES_MAX = 20, FORMAT_BYTES = 4 }; /* "txt:" */
 
+/* The types, by how they go on: a count of pieces, a length, or the value itself. */
+#define AGGREGATES "*%~>|"
+#define STRINGS "$!="
+#define TEXTS "+-,("
 static bool is_one_of(char type, const char *types) { return type != '\0' && strchr(types, type); }
-static bool is_aggregate(char type) { return is_one_of(type, "*%~>|"); }
-static bool is_string(char type) { return is_one_of(type, "$!="); }
-static bool is_text(char type) { return is_one_of(type, "+-,("); }
-static bool is_known(char type) { return is_one_of(type, "*%~>|$!=+-,(:_#"); }
 
 static void take(struct reader *reader, size_t bytes) {
     reader->direct += bytes;
@@ -33,34 +34,17 @@ static void take(struct reader *reader, size_t bytes) {
 /* A whole number as servers write it; "-1" is one. */
 static bool parse_number(const char *text, size_t bytes, int64_t *number) {
     bool negative = bytes > 0 && text[0] == '-';
-    uint64_t limit = (uint64_t)INT64_MAX + negative, value = 0;
-    size_t at = negative;
-    if (at == bytes || bytes > NUMBER_BYTES_MAX) return false;
-    for (; at < bytes; at++) {
-        unsigned digit = (unsigned char)text[at] - (unsigned)'0';
-        if (digit > 9 || value > (limit - digit) / 10) return false;
-        value = value * 10 + digit;
-    }
+    struct net_bytes digits = {text + negative, bytes - negative};
+    uint64_t value;
+    if (bytes > NUMBER_BYTES_MAX || !bytes_number(digits, (uint64_t)INT64_MAX + negative, &value))
+        return false;
     *number = negative ? (int64_t)(0 - value) : (int64_t)value;
     return true;
 }
 
-/* ---- pieces that are whole ---- */
+/* ---- pieces that are complete ---- */
 
-/* The piece is whole: so may be those that it is the last part of. True: so is the reply. */
-static bool close_piece(struct resp3 *resp3) {
-    resp3->type = 0;
-    while (resp3->depth > 0) {
-        if (--resp3->level[resp3->depth - 1].left > 0) return false;
-        resp3->depth--;
-        if (!resp3->level[resp3->depth].attribute) continue;
-        if (resp3->hidden == resp3->depth + 1) resp3->hidden = 0;
-        return false; /* what it is about comes now */
-    }
-    return true;
-}
-
-/* The slot, with the bytes that lie in the arena for it. */
+/* Adds the piece's slot, with its bytes in the arena. */
 static bool add(struct reader *reader, enum reply_type type, int64_t integer) {
     const struct resp3 *resp3 = &reader->resp3;
     size_t bytes = reader->arena_bytes - resp3->begin;
@@ -73,21 +57,20 @@ static enum reader_status why(const struct reader *reader) {
     return reader->oversized ? READER_OVERSIZED : READER_NO_MEMORY;
 }
 
+/* The piece is complete. It may be the last part of an aggregate, which is then complete too, and
+ * so on; REPLY: of the whole reply. */
 static enum reader_status end_piece(struct reader *reader, enum reply_type type, int64_t integer) {
-    if (!add(reader, type, integer)) return why(reader);
-    return close_piece(&reader->resp3) ? READER_REPLY : READER_MORE;
-}
-
-static enum reader_status open_level(struct reader *reader, size_t pieces) {
     struct resp3 *resp3 = &reader->resp3;
-    if (resp3->depth == RESP3_LEVELS) return READER_MALFORMED;
-    bool attribute = resp3->type == '|';
-    resp3->level[resp3->depth].left = pieces;
-    resp3->level[resp3->depth].attribute = attribute;
-    resp3->depth++;
-    if (attribute && !resp3->hidden) resp3->hidden = resp3->depth;
+    if (!add(reader, type, integer)) return why(reader);
     resp3->type = 0;
-    return READER_MORE;
+    while (resp3->depth > 0) {
+        if (--resp3->level[resp3->depth - 1].left > 0) return READER_MORE;
+        resp3->depth--;
+        if (!resp3->level[resp3->depth].attribute) continue;
+        if (resp3->hidden == resp3->depth + 1) resp3->hidden = 0;
+        return READER_MORE; /* the value that the attribute is about follows */
+    }
+    return READER_REPLY;
 }
 
 static enum reader_status begin_aggregate(struct reader *reader, int64_t count) {
@@ -102,14 +85,17 @@ static enum reader_status begin_aggregate(struct reader *reader, int64_t count) 
         if (resp3->depth > 0 || pieces == 0) return READER_MALFORMED;
         resp3->push = true;
     }
-    if (type == '|') {
-        if (pieces > 0) return open_level(reader, pieces);
-        resp3->type = 0;
-        return READER_MORE;
-    }
-    if (pieces == 0) return end_piece(reader, REPLY_ARRAY, 0);
-    if (!add(reader, REPLY_ARRAY, (int64_t)pieces)) return why(reader);
-    return open_level(reader, pieces);
+    bool attribute = type == '|';
+    if (pieces == 0 && !attribute) return end_piece(reader, REPLY_ARRAY, 0);
+    if (!attribute && !add(reader, REPLY_ARRAY, (int64_t)pieces)) return why(reader);
+    resp3->type = 0;
+    if (pieces == 0) return READER_MORE;
+    if (resp3->depth == RESP3_LEVELS) return READER_MALFORMED;
+    resp3->level[resp3->depth].left = pieces;
+    resp3->level[resp3->depth].attribute = attribute;
+    resp3->depth++;
+    if (attribute && !resp3->hidden) resp3->hidden = resp3->depth;
+    return READER_MORE;
 }
 
 static enum reader_status begin_string(struct reader *reader, int64_t bytes) {
@@ -130,7 +116,7 @@ static enum reader_status end_line(struct reader *reader) {
     size_t bytes = reader->arena_bytes - resp3->begin;
     int64_t number = 0;
     char type = resp3->type;
-    if (is_text(type)) {
+    if (is_one_of(type, TEXTS)) {
         enum reply_type other = type == '-' ? REPLY_ERROR : REPLY_STRING;
         return end_piece(reader, type == '+' ? REPLY_STATUS : other, 0);
     }
@@ -140,8 +126,8 @@ static enum reader_status end_line(struct reader *reader) {
     if (!right) return READER_MALFORMED;
     if (type == '#') number = line[0] == 't';
     reader->arena_bytes = resp3->begin;
-    if (is_aggregate(type)) return begin_aggregate(reader, number);
-    if (is_string(type)) return begin_string(reader, number);
+    if (is_one_of(type, AGGREGATES)) return begin_aggregate(reader, number);
+    if (is_one_of(type, STRINGS)) return begin_string(reader, number);
     return end_piece(reader, type == '_' ? REPLY_NIL : REPLY_INTEGER, number);
 }
 
@@ -159,7 +145,7 @@ static enum reader_status read_line(struct reader *reader) {
         reader->arena_bytes -= 2;
         return end_line(reader);
     }
-    bool number = !is_text(reader->resp3.type);
+    bool number = !is_one_of(reader->resp3.type, TEXTS);
     bool too_long = number && reader->arena_bytes - reader->resp3.begin > NUMBER_BYTES_MAX + 2;
     return too_long ? READER_MALFORMED : READER_MORE;
 }
@@ -182,22 +168,19 @@ static enum reader_status read_payload(struct reader *reader) {
     return end_piece(reader, resp3->type == '!' ? REPLY_ERROR : REPLY_STRING, 0);
 }
 
-static enum reader_status begin_piece(struct reader *reader) {
-    struct resp3 *resp3 = &reader->resp3;
-    if (!is_known(*reader->direct)) return READER_MALFORMED;
-    if (reader->pending == 0) resp3->push = false;
-    resp3->type = *reader->direct;
-    resp3->begin = reader->arena_bytes;
-    take(reader, 1);
-    return READER_MORE;
-}
-
 enum reader_status resp3_next(struct reader *reader) {
-    const struct resp3 *resp3 = &reader->resp3;
+    struct resp3 *resp3 = &reader->resp3;
     while (reader->direct_bytes > 0) {
-        enum reader_status status = resp3->type == 0    ? begin_piece(reader)
-                                    : resp3->in_payload ? read_payload(reader)
-                                                        : read_line(reader);
+        if (resp3->type == 0) {
+            char type = *reader->direct;
+            if (!is_one_of(type, AGGREGATES STRINGS TEXTS ":_#")) return READER_MALFORMED;
+            if (reader->pending == 0) resp3->push = false;
+            resp3->type = type;
+            resp3->begin = reader->arena_bytes;
+            take(reader, 1);
+            continue;
+        }
+        enum reader_status status = resp3->in_payload ? read_payload(reader) : read_line(reader);
         bool too_much = reader->pending > READER_REPLY_BYTES_MAX + NUMBER_BYTES_MAX;
         if (status == READER_MORE && too_much) return READER_OVERSIZED;
         if (status == READER_MORE) continue;

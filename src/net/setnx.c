@@ -17,8 +17,8 @@
 /* Our locks end, and we take ended locks, this much later: for clocks that differ, and for programs
  * that compare whole seconds. */
 #define LEEWAY_US SECOND_US
-#define BESIDE_MS                                                                                  \
-    3000 /* the token outlives the TTL by this much: until the time in the key has passed */
+/* the token outlives the TTL by this much: until the time in the key has passed */
+#define OWNER_EXTRA_MS 3000
 
 enum { SHA1_BYTES = 40, DIGITS_SECONDS = 10, DIGITS_MS = 13, STAMP_BYTES_MAX = 32 };
 
@@ -75,8 +75,8 @@ unsigned setnx_replies(const struct net_request *request) {
     }
 }
 
-/* The name of the hash next to the lock; the caller frees it. */
-static struct net_bytes name_beside(const struct net_request *request) {
+/* The name of the hash that records the owner; the caller frees it. */
+static struct net_bytes name_owner(const struct net_request *request) {
     const size_t prefix = sizeof(NET_KEY_SETNX) - 1;
     assert(request->keys_count == 1);
     char *name = malloc(prefix + request->keys[0].bytes);
@@ -86,7 +86,7 @@ static struct net_bytes name_beside(const struct net_request *request) {
     return (struct net_bytes){name, prefix + request->keys[0].bytes};
 }
 
-/* One command with one key; up to three words behind it. */
+/* One command; `key`, `a` and `b` may be absent. */
 static bool send(struct buffer *out, size_t limit, const char *command, struct net_bytes key,
                  const char *a, const char *b) {
     struct words words;
@@ -106,7 +106,7 @@ static bool send_value(const struct net_request *request, struct buffer *out, si
     return send(out, limit, "GETRANGE", request->keys[0], "0", last);
 }
 
-static bool send_script(const struct net_request *request, struct net_bytes beside, bool whole,
+static bool send_script(const struct net_request *request, struct net_bytes owner, bool whole,
                         struct buffer *out, size_t limit) {
     enum node_script script = request->op == NET_ACQUIRE  ? NODE_SETNX_ACQUIRE
                               : request->op == NET_EXTEND ? NODE_SETNX_EXTEND
@@ -118,7 +118,7 @@ static bool send_script(const struct net_request *request, struct net_bytes besi
                       : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
     words_number(&words, 2);
     words_bytes(&words, request->keys[0]);
-    words_bytes(&words, beside);
+    words_bytes(&words, owner);
     words_bytes(&words, request->token);
     if (script != NODE_SETNX_RELEASE) {
         words_number(&words, (uint64_t)request->ttl_ms);
@@ -127,65 +127,39 @@ static bool send_script(const struct net_request *request, struct net_bytes besi
     return words_end(&words, out, limit);
 }
 
-/* The value first: where it is watched, that is what the server tells of. */
-static bool send_peek(const struct net_request *request, struct buffer *out, size_t limit) {
-    if (request->op == NET_WATCH && !send(out, limit, "CLIENT", no_key, "CACHING", "YES"))
-        return false;
-    return send_value(request, out, limit, SETNX_STAMP_BYTES - 1) &&
-           send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
-           send(out, limit, "TIME", no_key, NULL, NULL);
-}
-
-/* In one step, and one answer, so that number and token belong together. */
-static bool send_peek_value(const struct net_request *request, struct net_bytes beside,
-                            struct buffer *out, size_t limit) {
-    return send(out, limit, "MULTI", no_key, NULL, NULL) &&
-           send(out, limit, "TIME", no_key, NULL, NULL) &&
-           send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
-           send_value(request, out, limit, REDLOCK_TOKEN_BYTES_MAX) &&
-           send(out, limit, "HMGET", beside, "value", "token") &&
-           send(out, limit, "EXEC", no_key, NULL, NULL);
-}
-
 bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out,
                   size_t limit) {
-    bool needs_beside = request->op != NET_PEEK && request->op != NET_WATCH;
-    struct net_bytes beside = needs_beside ? name_beside(request) : no_key;
-    if (needs_beside && !beside.data) return false;
-    bool done = !needs_beside ? send_peek(request, out, limit)
-                : request->op == NET_PEEK_VALUE
-                    ? send_peek_value(request, beside, out, limit)
-                    : send_script(request, beside, whole_script, out, limit);
-    free((void *)(uintptr_t)beside.data);
+    struct net_bytes key = request->keys[0];
+    if (request->op == NET_PEEK || request->op == NET_WATCH) {
+        if (request->op == NET_WATCH && !send(out, limit, "CLIENT", no_key, "CACHING", "YES"))
+            return false;
+        /* the value first: of the reads, the server tracks only this one */
+        return send_value(request, out, limit, SETNX_STAMP_BYTES - 1) &&
+               send(out, limit, "PTTL", key, NULL, NULL) &&
+               send(out, limit, "TIME", no_key, NULL, NULL);
+    }
+    struct net_bytes owner = name_owner(request);
+    if (!owner.data) return false;
+    bool done;
+    if (request->op == NET_PEEK_VALUE)
+        /* in one step, and one answer, so that number and token belong together */
+        done = send(out, limit, "MULTI", no_key, NULL, NULL) &&
+               send(out, limit, "TIME", no_key, NULL, NULL) &&
+               send(out, limit, "PTTL", key, NULL, NULL) &&
+               send_value(request, out, limit, REDLOCK_TOKEN_BYTES_MAX) &&
+               send(out, limit, "HMGET", owner, "value", "token") &&
+               send(out, limit, "EXEC", no_key, NULL, NULL);
+    else
+        done = send_script(request, owner, whole_script, out, limit);
+    free((void *)(uintptr_t)owner.data);
     return done;
 }
 
-/* ---- answers to looks ---- */
-
-static bool parse_digits(struct net_bytes text, int64_t *number) {
-    const char *digits = text.data;
-    *number = 0;
-    if (text.bytes == 0 || text.bytes > 18) return false;
-    for (size_t i = 0; i < text.bytes; i++) {
-        if (!is_digit(digits[i])) return false;
-        *number = *number * 10 + (digits[i] - '0');
-    }
-    return true;
-}
+/* ---- answers to reads ---- */
 
 /* TIME's answer, from its array on. */
 static bool parse_time(const struct reader *reader, size_t at, int64_t *now_us) {
-    int64_t seconds, us;
-    if (reader->slots_count < at + 3 || reader->slots[at].type != REPLY_ARRAY ||
-        reader->slots[at].integer != 2)
-        return false;
-    if (reader->slots[at + 1].type != REPLY_STRING || reader->slots[at + 2].type != REPLY_STRING)
-        return false;
-    if (!parse_digits(reader->bytes[at + 1], &seconds) || !parse_digits(reader->bytes[at + 2], &us))
-        return false;
-    if (seconds > INT64_MAX / SECOND_US - 1 || us >= SECOND_US) return false;
-    *now_us = seconds * SECOND_US + us;
-    return true;
+    return reader_is_strings(reader, at, 2) && time_answer(reader, at, now_us);
 }
 
 static int64_t free_from(struct net_bytes value) {
@@ -220,36 +194,28 @@ static bool answer_peek(unsigned nth, const struct reader *reader, struct net_re
     }
 }
 
-static bool same_bytes(struct net_bytes a, struct net_bytes b) {
-    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
-}
-
 /* EXEC's reply: [TIME, PTTL, value, [value in the hash, token]]. The token is shown if it belongs
  * to the value; else the value itself, which is all that other programs write. */
 static bool answer_peek_value(const struct reader *reader, struct net_reply *answer) {
-    enum { TIME = 1, PTTL = 4, VALUE = 5, BESIDE = 6 };
+    enum { TIME = 1, PTTL = 4, VALUE = 5, OWNER = 6 };
     const struct reply_slot *slots = reader->slots;
     int64_t now_us;
-    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 4 || reader->slots_count <= BESIDE)
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 4 || reader->slots_count <= OWNER)
         return false;
     if (!parse_time(reader, TIME, &now_us) || slots[PTTL].type != REPLY_INTEGER) return false;
     answer->remaining_ms = slots[PTTL].integer;
     if (answer->remaining_ms < -2) return false;
     if (slots[VALUE].type == REPLY_ERROR) {
-        answer->verdict = verdict_of_error(reader->bytes[VALUE].data, reader->bytes[VALUE].bytes);
+        answer->verdict = verdict_of_error(reader->bytes[VALUE]);
         return true;
     }
     if (slots[VALUE].type != REPLY_STRING) return false;
     answer->value = reader->bytes[VALUE];
     answer->free_us = free_from(answer->value);
     conclude(answer, now_us);
-    bool beside = slots[BESIDE].type == REPLY_ARRAY && slots[BESIDE].integer == 2 &&
-                  reader->slots_count == BESIDE + 3 && slots[BESIDE + 1].type == REPLY_STRING &&
-                  slots[BESIDE + 2].type == REPLY_STRING;
-    if (beside && same_bytes(reader->bytes[BESIDE + 1], answer->value))
-        answer->value = reader->bytes[BESIDE + 2];
-    answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
-    if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
+    bool owned = reader_is_strings(reader, OWNER, 2) && reader->slots_count == OWNER + 3 &&
+                 bytes_equal(reader->bytes[OWNER + 1], answer->value);
+    answer_shows(answer, reader->bytes[owned ? OWNER + 2 : VALUE]);
     return true;
 }
 
@@ -266,74 +232,68 @@ bool setnx_answer(const struct net_request *request, unsigned nth, const struct 
 /* ---- without scripts ---- */
 
 bool setnx_send_checks(const struct net_request *request, struct buffer *out, size_t limit) {
-    struct net_bytes beside = name_beside(request);
-    if (!beside.data) return false;
+    struct net_bytes owner = name_owner(request);
+    if (!owner.data) return false;
     struct words words;
     words_begin(&words, "WATCH");
     words_bytes(&words, request->keys[0]);
-    words_bytes(&words, beside);
+    words_bytes(&words, owner);
     bool done = words_end(&words, out, limit) &&
                 send(out, limit, "PTTL", request->keys[0], NULL, NULL) &&
                 send_value(request, out, limit, SETNX_STAMP_BYTES - 1) &&
-                send(out, limit, "HMGET", beside, "value", "token") &&
+                send(out, limit, "HMGET", owner, "value", "token") &&
                 send(out, limit, "TIME", no_key, NULL, NULL);
-    free((void *)(uintptr_t)beside.data);
+    free((void *)(uintptr_t)owner.data);
     return done;
 }
 
-static bool take_beside(const struct net_request *request, const struct reader *reader,
-                        struct setnx_seen *seen) {
-    const struct reply_slot *slots = reader->slots;
-    if (slots[0].type != REPLY_ARRAY || slots[0].integer != 2 || reader->slots_count != 3)
-        return false;
-    bool there = slots[1].type == REPLY_STRING && slots[2].type == REPLY_STRING;
-    seen->ours = there &&
-                 same_bytes(reader->bytes[1], (struct net_bytes){seen->value, seen->value_bytes}) &&
-                 same_bytes(reader->bytes[2], request->token);
-    return true;
+static struct net_bytes value_of(const struct setnx_seen *seen) {
+    return (struct net_bytes){seen->value, seen->value_bytes};
 }
 
 bool setnx_take_check(const struct net_request *request, unsigned nth, const struct reader *reader,
                       struct setnx_seen *seen) {
+    const struct reply_slot *slots = reader->slots;
     const struct net_bytes *text = &reader->bytes[0];
     switch (nth) {
     case 0: return reader_is_status(reader, 0, "OK");
-    case 1: seen->left_ms = reader->slots[0].integer; return reader->slots[0].type == REPLY_INTEGER;
+    case 1: seen->left_ms = slots[0].integer; return slots[0].type == REPLY_INTEGER;
     case 2:
-        if (reader->slots[0].type != REPLY_STRING || text->bytes > sizeof(seen->value))
-            return false;
+        if (slots[0].type != REPLY_STRING || text->bytes > sizeof(seen->value)) return false;
         seen->value_bytes = text->bytes;
         if (text->bytes > 0) memcpy(seen->value, text->data, text->bytes);
         return true;
-    case 3: return take_beside(request, reader, seen);
+    case 3:
+        if (slots[0].type != REPLY_ARRAY || slots[0].integer != 2 || reader->slots_count != 3)
+            return false;
+        seen->ours = reader_is_strings(reader, 0, 2) && bytes_equal(text[1], value_of(seen)) &&
+                     bytes_equal(text[2], request->token);
+        return true;
     default: return parse_time(reader, 0, &seen->now_us);
     }
 }
 
 static int64_t over_at(const struct setnx_seen *seen) {
     int64_t over_us;
-    return setnx_parse((struct net_bytes){seen->value, seen->value_bytes}, &over_us)
-               ? over_us
-               : INT64_MAX - LEEWAY_US;
-}
-
-/* For an acquisition a key of another type simply exists. */
-static int judge_acquire(const struct setnx_seen *seen, int failure, bool *change) {
-    if (failure == REDLOCK_VERDICT_WRONGTYPE && seen->left_ms != -2) return REDLOCK_VERDICT_DENIED;
-    if (failure != REDLOCK_VERDICT_NONE) return failure;
-    *change =
-        seen->left_ms == -2 || (seen->left_ms == -1 && seen->now_us >= over_at(seen) + LEEWAY_US);
-    return *change ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED;
+    return setnx_parse(value_of(seen), &over_us) ? over_us : INT64_MAX - LEEWAY_US;
 }
 
 int setnx_judge(const struct net_request *request, const struct setnx_seen *seen, int failure,
                 bool *change) {
+    bool acquire = request->op == NET_ACQUIRE;
+    int64_t over = over_at(seen);
     *change = false;
-    if (request->op == NET_ACQUIRE) return judge_acquire(seen, failure, change);
+    /* for an acquisition a key of another type simply exists */
+    if (acquire && failure == REDLOCK_VERDICT_WRONGTYPE && seen->left_ms != -2)
+        return REDLOCK_VERDICT_DENIED;
     if (failure != REDLOCK_VERDICT_NONE) return failure;
+    if (acquire) {
+        bool ended = seen->left_ms == -1 && seen->now_us >= over + LEEWAY_US;
+        *change = seen->left_ms == -2 || ended;
+        return *change ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED;
+    }
     if (seen->left_ms == -2) return REDLOCK_VERDICT_ABSENT;
     if (!seen->ours) return REDLOCK_VERDICT_DENIED;
-    int64_t over = over_at(seen);
     if (seen->now_us >= over) return REDLOCK_VERDICT_ABSENT;
     int64_t later =
         setnx_stamp_at(request->scheme, seen->now_us, request->ttl_ms) * unit_of(request->scheme);
@@ -341,40 +301,31 @@ int setnx_judge(const struct net_request *request, const struct setnx_seen *seen
     return REDLOCK_VERDICT_GRANTED;
 }
 
-static bool send_beside(const struct net_request *request, struct net_bytes beside,
-                        const char *stamp, struct buffer *out, size_t limit) {
-    struct words words;
-    words_begin(&words, "HMSET");
-    words_bytes(&words, beside);
-    words_text(&words, "value");
-    words_text(&words, stamp);
-    words_text(&words, "token");
-    words_bytes(&words, request->token);
-    if (!words_end(&words, out, limit)) return false;
-    words_begin(&words, "PEXPIRE");
-    words_bytes(&words, beside);
-    words_number(&words, (uint64_t)request->ttl_ms + BESIDE_MS);
-    return words_end(&words, out, limit);
-}
-
 unsigned setnx_send_changes(const struct net_request *request, const struct setnx_seen *seen,
                             struct buffer *out, size_t limit) {
-    struct net_bytes beside = name_beside(request);
-    if (!beside.data) return 0;
+    struct net_bytes owner = name_owner(request);
+    if (!owner.data) return 0;
     bool done, release = request->op == NET_RELEASE;
+    struct words words;
     if (release) {
-        struct words words;
         words_begin(&words, "DEL");
         words_bytes(&words, request->keys[0]);
-        words_bytes(&words, beside);
+        words_bytes(&words, owner);
         done = words_end(&words, out, limit);
     } else {
-        char stamp[24];
+        char stamp[24], extra[24];
         snprintf(stamp, sizeof(stamp), "%lld",
                  (long long)setnx_stamp_at(request->scheme, seen->now_us, request->ttl_ms));
-        done = send_beside(request, beside, stamp, out, limit) &&
+        snprintf(extra, sizeof(extra), "%lld", (long long)request->ttl_ms + OWNER_EXTRA_MS);
+        words_begin(&words, "HMSET");
+        words_bytes(&words, owner);
+        words_text(&words, "value");
+        words_text(&words, stamp);
+        words_text(&words, "token");
+        words_bytes(&words, request->token);
+        done = words_end(&words, out, limit) && send(out, limit, "PEXPIRE", owner, extra, NULL) &&
                send(out, limit, "SET", request->keys[0], stamp, NULL);
     }
-    free((void *)(uintptr_t)beside.data);
+    free((void *)(uintptr_t)owner.data);
     return !done ? 0 : release ? 1 : SETNX_CHANGES_MAX;
 }

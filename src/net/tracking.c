@@ -1,61 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Notifications of changes: a waiter sleeps until a lock is free, and no longer. In RESP2 a
- * connection that has read keys cannot get their notifications itself. So a second one, open only
- * while a caller waits, subscribes to the messages that the server redirects to it. On it, the wait
- * queue also notifies a waiter when its turn is near.
+ * connection that has read keys cannot get their notifications itself. So a second one, the
+ * notifier, subscribes to the messages that the server redirects to it. It is open only while a
+ * caller waits. On it, the wait queue also notifies a waiter when its turn is near.
  *
- * Reads name the keys: CLIENT CACHING YES marks the one PTTL after it, which answers and arms at
- * once. The server notifies once, also for keys that do not exist, and for changes by any client
- * except this connection's own. All of it is a hint. If a server refuses any of it, waiters poll
- * it, and only the log shows that.
+ * A WATCH names the keys: after CLIENT CACHING YES, the next PTTL both answers and makes the server
+ * notify of the key's next change. The server notifies once, also for keys that do not exist, and
+ * for changes by any client except this connection's own. All of it is a hint. If a server refuses
+ * any of it, waiters poll it, and only the log shows that.
  *
- * A main connection that tracks the node's record (push.c) cannot also track single keys. There the
- * second connection uses RESP3 and does all of it: it reads, and it is notified. So it is also
+ * A main connection that tracks the node's record (conn_push()) cannot also track single keys.
+ * There the notifier uses RESP3 and does all of it: it reads, and it is notified. So it is also
  * notified of our own requests on the main connection: a SET that was granted, and a release of a
  * key that was ours. A SET that is denied and a release that finds nothing change no key. So a
- * client hears of itself only after it was granted something, and does not keep itself awake. */
+ * client is notified of its own requests only after a grant, and does not keep itself awake. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/command.h"
 #include "net/conn.h"
 #include "net/verdict.h"
 #include "node/scripts.h"
 
 #define INVALIDATE "__redis__:invalidate"
 
-#define NODE_OF(timer_or_conn, member)                                                             \
-    ((struct node *)(void *)((char *)(timer_or_conn)-offsetof(struct node, member)))
-
 /* ---- when a caller waits ---- */
 
-static struct call_queue take_calls(struct node *node) {
-    struct call_queue calls = node->watch.calls;
-    node->watch.calls = (struct call_queue){.head = NULL};
-    conn_stop_counting(&node->watch);
+/* Returns the notifier's calls, which are lost. */
+static struct call_queue forget(struct node *node) {
+    struct call_queue calls = node->notifier.calls;
+    node->notifier.calls = (struct call_queue){.head = NULL};
+    conn_stop_counting(&node->notifier);
+    node->tracking.id = node->tracking.reported = 0;
     return calls;
 }
 
-static void close_watch(struct node *node) {
-    timers_set(&node->net->timers, &node->watch.retry, RL_NEVER);
-    if (node->watch.state != CONN_DOWN) conn_close(&node->watch, false);
+static void close_notifier(struct node *node) {
+    timers_set(&node->net->timers, &node->notifier.retry, RL_NEVER);
+    if (node->notifier.state != CONN_DOWN) conn_close(&node->notifier, false);
 }
 
-static void unwatch_fired(struct net_timer *timer) {
-    struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, unwatch));
-    if (!policy_watch_end(&net->policy)) return;
-    for (unsigned i = 0; i < net->nodes && !net->policy.watching; i++) {
+static void untrack_fired(struct net_timer *timer) {
+    struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, untrack));
+    if (!policy_track_end(&net->policy)) return;
+    for (unsigned i = 0; i < net->nodes && !net->policy.caller_waits; i++) {
         struct node *node = &net->node[i];
-        struct call_queue lost = take_calls(node);
-        close_watch(node);
-        node->tracking.id = node->tracking.reported = 0;
+        struct call_queue lost = forget(node);
+        close_notifier(node);
         node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED); /* whose owner may wait again */
     }
 }
 
-void tracking_init(struct net *net) { net->unwatch.fire = unwatch_fired; }
+void tracking_init(struct net *net) { net->untrack.fire = untrack_fired; }
 
 static bool draw_waiter(struct net *net) {
     static const char digits[] = "0123456789abcdef";
@@ -67,17 +64,17 @@ static bool draw_waiter(struct net *net) {
     return true;
 }
 
-void net_watch(struct net *net, bool on) {
+void net_track(struct net *net, bool on) {
     struct policy *policy = &net->policy;
-    if (on == policy->watching || net->closing) return;
+    if (on == policy->caller_waits || net->closing) return;
     if (on && !draw_waiter(net)) return;
-    timers_set(&net->timers, &net->unwatch, policy_watch(policy, on, on ? 0 : net_now(net)));
-    if (!on || policy_watched(policy) == rl_all(net->nodes)) return;
+    timers_set(&net->timers, &net->untrack, policy_track(policy, on, on ? 0 : net_now(net)));
+    if (!on || policy_tracked(policy) == rl_all(net->nodes)) return;
     net->pending = true; /* connections are opened by net_process() */
     net_kick(net);
 }
 
-rl_mask net_watched(struct net *net) { return policy_watched(&net->policy); }
+rl_mask net_tracked(struct net *net) { return policy_tracked(&net->policy); }
 
 struct net_bytes net_waiter(struct net *net) {
     if (!draw_waiter(net)) return (struct net_bytes){NULL, 0};
@@ -96,36 +93,26 @@ static void notify_any(struct node *node) {
 
 /* A refusal that may pass is not logged. */
 static void refuse(struct node *node, const char *what, int verdict, struct net_bytes error) {
-    if (!policy_watch_refused(&node->net->policy, node->index, verdict)) return;
-    const char *end = memmem(error.data, error.bytes, ", with args", 11);
-    int bytes = (int)(end ? (size_t)(end - (const char *)error.data) : error.bytes);
+    if (!policy_tracking_refused(&node->net->policy, node->index, verdict)) return;
     net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text,
-            what, bytes < 110 ? bytes : 110, (const char *)error.data);
+            what, verdict_shown_bytes(error, 110), (const char *)error.data);
 }
 
 bool tracking_subscribe(struct conn *conn) {
-    struct words words;
     char channel[sizeof(NET_CHANNEL_WAKE) + WAITER_BYTES];
     snprintf(channel, sizeof(channel), NET_CHANNEL_WAKE "%s", conn->node->net->waiter);
-    words_begin(&words, "SUBSCRIBE");
-    words_text(&words, channel);
-    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX);
+    return conn_command(conn, "SUBSCRIBE", channel, NULL);
 }
 
 bool tracking_handshake(struct conn *conn) {
-    struct words words;
     conn->node->tracking.id = 0;
-    words_begin(&words, "CLIENT");
-    words_text(&words, "ID");
-    if (!words_end(&words, &conn->out, NET_WIRE_BYTES_MAX)) return false;
-    words_begin(&words, "SUBSCRIBE");
-    words_text(&words, INVALIDATE);
-    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX) && tracking_subscribe(conn);
+    return conn_command(conn, "CLIENT", "ID", NULL) &&
+           conn_command(conn, "SUBSCRIBE", INVALIDATE, NULL) && tracking_subscribe(conn);
 }
 
-void tracking_refused(struct conn *conn, const char *what, const struct net_bytes *error) {
-    int verdict = verdict_of_error(error->data, error->bytes);
-    refuse(conn->node, what, verdict, *error);
+void tracking_refused(struct conn *conn, const char *what, struct net_bytes error) {
+    int verdict = verdict_of_error(error);
+    refuse(conn->node, what, verdict, error);
     conn_fail(conn, verdict, "cannot be notified of changes");
 }
 
@@ -133,9 +120,8 @@ void tracking_step(struct conn *conn, bool failed) {
     struct node *node = conn->node;
     const struct reply_slot *first = &conn->reader.slots[0];
     if (failed) {
-        struct net_bytes error = conn->reader.bytes[0];
-        tracking_refused(conn, conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE",
-                         &error);
+        const char *what = conn->step + 2 == conn->steps_count ? "CLIENT ID" : "SUBSCRIBE";
+        tracking_refused(conn, what, conn->reader.bytes[0]);
     } else if (first->type == REPLY_INTEGER) {
         node->tracking.id = (uint64_t)first->integer;
     } else if (first->type != REPLY_ARRAY) {
@@ -143,7 +129,7 @@ void tracking_step(struct conn *conn, bool failed) {
     }
 }
 
-/* The connection that asks comes up after the one that hears: the server must know where to
+/* The connection that asks is set up after the notifier: the server must know where to
  * redirect. */
 static void send_track(struct node *node) {
     struct net *net = node->net;
@@ -163,31 +149,31 @@ void tracking_answered(struct net *net, const struct net_call *call,
                    call->request->cursor == tracking->id;
     if (!current || net->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        policy_watch_live(&net->policy, node->index);
+        policy_tracking_live(&net->policy, node->index);
         notify_any(node);
     } else if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED) {
         refuse(node, "CLIENT TRACKING", reply->verdict, (struct net_bytes){"", 0});
-        conn_break(&node->watch, reply->verdict, "cannot be notified of changes");
+        conn_break(&node->notifier, reply->verdict, "cannot be notified of changes");
     }
 }
 
 void tracking_up(struct node *node) {
     if (!node->main.announces) return; /* send_track() comes first */
-    policy_watch_live(&node->net->policy, node->index);
+    policy_tracking_live(&node->net->policy, node->index);
     notify_any(node);
 }
 
 struct conn *tracking_way(struct node *node) {
     if (!node->main.announces) return &node->main;
-    return policy_of(node)->watch_live && !node->watch.broken ? &node->watch : NULL;
+    return policy_of(node)->tracking_live && !node->notifier.broken ? &node->notifier : NULL;
 }
 
 void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
-    struct conn *watch = &node->watch;
-    if (node->uses_transactions || !policy_wants_watch(&node->net->policy, node->index)) return;
-    if (watch->state == CONN_DOWN && watch->retry.index == 0) conn_start(watch);
-    bool redirects = watch->state == CONN_READY && !node->main.announces;
+    struct conn *notifier = &node->notifier;
+    if (node->uses_transactions || !policy_wants_tracking(&node->net->policy, node->index)) return;
+    if (notifier->state == CONN_DOWN && notifier->retry.index == 0) conn_start(notifier);
+    bool redirects = notifier->state == CONN_READY && !node->main.announces;
     if (redirects && tracking->reported != tracking->id) send_track(node);
 }
 
@@ -197,22 +183,17 @@ void tracking_lost(struct node *node, const char *text) {
     notify_any(node);
 }
 
-static struct call_queue is_down(struct node *node, bool *was_live) {
-    *was_live = policy_watch_lost(&node->net->policy, node->index);
-    node->tracking.id = node->tracking.reported = 0;
-    return take_calls(node);
-}
-
 void tracking_down(struct node *node, const char *text) {
-    bool was_live;
-    struct call_queue lost = is_down(node, &was_live);
+    bool was_live = policy_tracking_lost(&node->net->policy, node->index);
+    struct call_queue lost = forget(node);
     node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED);
     if (was_live) tracking_lost(node, text);
 }
 
 struct call_queue tracking_main_down(struct node *node, bool *was_live) {
-    close_watch(node);
-    return is_down(node, was_live);
+    close_notifier(node);
+    *was_live = policy_tracking_lost(&node->net->policy, node->index);
+    return forget(node);
 }
 
 /* ---- notifications ---- */
@@ -227,41 +208,18 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
            rank);
 }
 
-static bool is_same(struct net_bytes one, struct net_bytes other) {
-    return one.bytes == other.bytes && memcmp(one.data, other.data, one.bytes) == 0;
-}
-
-/* Two keys with one hash only cost a hint. */
-static bool is_counted(const struct conn *conn, struct net_bytes key) {
-    const struct net_call *first = conn->calls.head;
-    uint32_t times = bag_times(&conn->counted, key_hash(key)), answered = 0;
-    for (size_t i = 0; i < conn->replies / 2; i++)
-        if (is_same(first->request->keys[i], key)) answered++;
-    return times > answered;
-}
-
-/* Where the connection that asks is also notified, everything comes in order. A notification before
- * the answer to a read is about the time before the read, and the answer is newer. Mostly it is
- * about our own last request on the main connection. */
-static bool is_being_asked(struct conn *conn, struct net_bytes key) {
-    enum { FEW = 16 };
-    size_t answered = conn->replies / 2; /* of the first call */
-    unsigned watches = 0;
-    for (const struct net_call *call = conn->calls.head; call; call = call->next, answered = 0) {
-        if (++watches == FEW && conn_counts(conn)) return is_counted(conn, key);
-        for (size_t i = answered; i < call->request->keys_count; i++)
-            if (is_same(call->request->keys[i], key)) return true;
-    }
-    return false;
-}
-
-/* They begin at this slot; nil: all keys are gone. */
+/* They begin at this slot; nil: all keys are gone.
+ *
+ * A key that is just being read is left out. Where the connection that asks is also notified,
+ * everything comes in order. A notification before the answer to a read is about the time before
+ * the read, and the answer is newer. Mostly it is about our own last request on the main
+ * connection. */
 static void take_keys(struct conn *conn, size_t at) {
     const struct reader *reader = &conn->reader;
     uint32_t generation = conn->generation;
     if (reader->slots[at].type != REPLY_ARRAY) notify_any(conn->node);
     for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++)
-        if (reader->slots[i].type == REPLY_STRING && !is_being_asked(conn, reader->bytes[i]))
+        if (reader->slots[i].type == REPLY_STRING && !conn_has_key(conn, reader->bytes[i]))
             notify(conn->node->net, conn->node->index, reader->bytes[i], -1);
 }
 
@@ -273,22 +231,32 @@ void tracking_message(struct conn *conn) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "a message of the wrong kind");
         return;
     }
-    bool invalidates = reader->bytes[2].bytes == sizeof(INVALIDATE) - 1 &&
-                       memcmp(reader->bytes[2].data, INVALIDATE, sizeof(INVALIDATE) - 1) == 0;
-    if (!invalidates) {
-        if (slots[3].type == REPLY_STRING) take_rank(conn, reader->bytes[3]);
-        return;
-    }
-    take_keys(conn, 3);
+    if (reader_is_string(reader, 2, INVALIDATE))
+        take_keys(conn, 3);
+    else if (slots[3].type == REPLY_STRING)
+        take_rank(conn, reader->bytes[3]);
 }
 
-/* In RESP3 a subscription is answered by a push. */
-void tracking_push(struct conn *conn) {
+/* A push comes between two replies, and never inside one. Pushes of other kinds are ignored.
+ *
+ * On a guarded net's main connection a push reports a change of the node's record. The server
+ * announces a loss of all its data (FLUSHALL, a full resynchronisation) at the time of the loss. So
+ * every later vote comes after the push in the stream. A change of the record alone is announced as
+ * soon as the server has executed the commands that it had read. */
+void conn_push(struct conn *conn) {
     const struct reader *reader = &conn->reader;
-    bool last_step = conn->step + 1 == conn->steps_count;
-    if (conn->state == CONN_HANDSHAKE) {
+    const struct net_handlers *handlers = &conn->node->net->handlers;
+    bool invalidates = reader_is_string(reader, 1, "invalidate");
+    if (conn->kind == CONN_MAIN) {
+        /* Before the handshake is complete the record is unknown, and no vote was requested. */
+        if (conn->state == CONN_READY && invalidates && handlers->changed)
+            handlers->changed(handlers->context, conn->node->index);
+    } else if (conn->kind == CONN_AUX) {
+        return;
+    } else if (conn->state == CONN_HANDSHAKE) { /* a push answers a subscription */
+        bool last_step = conn->step + 1 == conn->steps_count;
         if (last_step && reader_is_string(reader, 1, "subscribe")) handshake_reply(conn);
-    } else if (reader_is_string(reader, 1, "invalidate") && reader->slots_count > 2) {
+    } else if (invalidates && reader->slots_count > 2) {
         take_keys(conn, 2);
     } else if (reader_is_string(reader, 1, "message") && reader->slots_count == 4 &&
                reader->slots[3].type == REPLY_STRING) {

@@ -33,19 +33,20 @@ static const struct {
     {"ERR AUTH <password> called without any password configured", REDLOCK_VERDICT_AUTH},
 };
 
-static bool begins(const char *text, size_t bytes, const char *beginning) {
+static bool begins(struct net_bytes text, const char *beginning) {
     size_t length = strlen(beginning);
-    return bytes >= length && memcmp(text, beginning, length) == 0;
+    return text.bytes >= length && memcmp(text.data, beginning, length) == 0;
 }
 
-static const char *find(const char *text, size_t bytes, const char *what) {
-    return memmem(text, bytes, what, strlen(what));
+static const char *find(struct net_bytes text, const char *what) {
+    return memmem(text.data, text.bytes, what, strlen(what));
 }
 
-static int verdict_of_code(const char *text, size_t bytes) {
+static int verdict_of_code(struct net_bytes text) {
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         size_t length = strlen(codes[i].code);
-        if (begins(text, bytes, codes[i].code) && (bytes == length || text[length] == ' '))
+        if (begins(text, codes[i].code) &&
+            (text.bytes == length || ((const char *)text.data)[length] == ' '))
             return codes[i].verdict;
     }
     return REDLOCK_VERDICT_ERROR;
@@ -53,15 +54,13 @@ static int verdict_of_code(const char *text, size_t bytes) {
 
 /* Before version 7 an error inside a script comes wrapped:
  *   ERR Error running script (call to f_<sha>): @user_script:3: WRONGTYPE Operation against ...
- * with, for some, the '-' of the wire left in. Every word after the wrapping is tried as a code. */
-static int verdict_in_script(const char *text, size_t bytes) {
-    const char *at = find(text, bytes, "@user_script");
-    if (!at) return REDLOCK_VERDICT_ERROR;
-    const char *end = text + bytes;
-    if (find(text, bytes, "can't run this command")) return REDLOCK_VERDICT_NOPERM;
+ * and some keep the '-' of the wire. Each word after the wrapping is tried as a code. */
+static int verdict_in_script(struct net_bytes text) {
+    const char *at = find(text, "@user_script"), *end = (const char *)text.data + text.bytes;
+    if (at && find(text, "can't run this command")) return REDLOCK_VERDICT_NOPERM;
     while (at && at < end) {
         if (*at == '-') at++;
-        int verdict = verdict_of_code(at, (size_t)(end - at));
+        int verdict = verdict_of_code((struct net_bytes){at, (size_t)(end - at)});
         if (verdict != REDLOCK_VERDICT_ERROR) return verdict;
         at = memchr(at, ' ', (size_t)(end - at));
         if (at) at++;
@@ -69,18 +68,24 @@ static int verdict_in_script(const char *text, size_t bytes) {
     return REDLOCK_VERDICT_ERROR;
 }
 
-int verdict_of_error(const char *text, size_t bytes) {
-    int verdict = verdict_of_code(text, bytes);
+int verdict_of_error(struct net_bytes error) {
+    int verdict = verdict_of_code(error);
     if (verdict != REDLOCK_VERDICT_ERROR) return verdict;
     for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
-        if (begins(text, bytes, sentences[i].beginning)) return sentences[i].verdict;
-    return begins(text, bytes, "ERR ") ? verdict_in_script(text, bytes) : REDLOCK_VERDICT_ERROR;
+        if (begins(error, sentences[i].beginning)) return sentences[i].verdict;
+    return begins(error, "ERR ") ? verdict_in_script(error) : REDLOCK_VERDICT_ERROR;
 }
 
-bool verdict_is_noscript(const char *text, size_t bytes) { return begins(text, bytes, "NOSCRIPT"); }
+bool verdict_is_noscript(struct net_bytes error) { return begins(error, "NOSCRIPT"); }
 
-bool verdict_is_unknown_command(const char *text, size_t bytes) {
-    return begins(text, bytes, "ERR unknown command");
+bool verdict_is_unknown_command(struct net_bytes error) {
+    return begins(error, "ERR unknown command");
+}
+
+int verdict_shown_bytes(struct net_bytes error, int most) {
+    const char *end = find(error, ", with args");
+    size_t bytes = end ? (size_t)(end - (const char *)error.data) : error.bytes;
+    return bytes < (size_t)most ? (int)bytes : most;
 }
 
 const char *verdict_text(int verdict) {

@@ -4,14 +4,16 @@
 #ifndef RL_NET_VERDICT_H
 #define RL_NET_VERDICT_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "net/net.h"
 
 /* The enum redlock_verdict for the text of an error reply, without the leading '-'. */
-int verdict_of_error(const char *text, size_t bytes);
+int verdict_of_error(struct net_bytes error);
 /* the text of redlock_verdict_text(), which belongs to the client layer */
 const char *verdict_text(int verdict);
-bool verdict_is_noscript(const char *text, size_t bytes);
-bool verdict_is_unknown_command(const char *text, size_t bytes);
+bool verdict_is_noscript(struct net_bytes error);
+bool verdict_is_unknown_command(struct net_bytes error);
+/* How many bytes of an error may be shown, at most `most`: the arguments that an "unknown command"
+ * error repeats may hold a secret. */
+int verdict_shown_bytes(struct net_bytes error, int most);
 
 #endif

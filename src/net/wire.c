@@ -1,32 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * The bytes of one connection: from the socket through TLS to the reader, and back. */
+ *
+ * The bytes of one connection. On the way in: socket, TLS, reader, and then the function that the
+ * reply is for. On the way out: the buffer of commands, TLS, socket. `generation` shows whether the
+ * connection that a function works for has ended meanwhile. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "net/command.h"
 #include "net/conn.h"
 
 enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
 
-static struct net *net_of(const struct conn *conn) { return conn->node->net; }
-
-void conn_watch(struct conn *conn, uint32_t events) {
-    if (conn->watched == events) return;
+void conn_epoll(struct conn *conn, uint32_t events) {
+    if (conn->epoll_events == events) return;
     struct epoll_event event = {.events = events};
     event.data.u64 =
         (uint64_t)conn->kind << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
-    int op = conn->watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-    if (epoll_ctl(net_of(conn)->epoll, op, conn->fd, &event) != 0) {
+    int op = conn->epoll_events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    if (epoll_ctl(conn->node->net->epoll, op, conn->fd, &event) != 0) {
         conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "epoll_ctl failed");
         return;
     }
-    conn->watched = events;
+    conn->epoll_events = events;
 }
 
-static void take_replies(struct conn *conn) {
+static void take_plain(struct conn *conn, const char *data, size_t bytes) {
     uint32_t generation = conn->generation;
+    if (!reader_feed(&conn->reader, data, bytes)) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+        return;
+    }
     /* What a reply causes may end the connection; another may even have begun. */
     while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
         switch (reader_next(&conn->reader)) {
@@ -43,20 +50,13 @@ static void take_replies(struct conn *conn) {
         }
         if (conn->state == CONN_HANDSHAKE)
             handshake_reply(conn);
-        else if (conn->kind == CONN_MAIN || (conn->kind == CONN_WATCH && conn->reader.resp3.on))
+        else if (conn->kind == CONN_MAIN || (conn->kind == CONN_NOTIFIER && conn->reader.resp3.on))
             call_reply(conn);
-        else if (conn->kind == CONN_WATCH)
+        else if (conn->kind == CONN_NOTIFIER)
             tracking_message(conn);
         else
             transaction_reply(conn->node);
     }
-}
-
-static void take_plain(struct conn *conn, const char *data, size_t bytes) {
-    if (!reader_feed(&conn->reader, data, bytes))
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-    else
-        take_replies(conn);
 }
 
 static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
@@ -84,7 +84,7 @@ static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
 
 void conn_read(struct conn *conn) {
     char data[READ_BYTES], text[160];
-    struct net *net = net_of(conn);
+    struct net *net = conn->node->net;
     uint32_t generation = conn->generation;
     for (int i = 0;
          i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
@@ -117,7 +117,7 @@ static bool write_out(struct conn *conn, struct buffer *buffer) {
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
             if (errno == EAGAIN || errno == EWOULDBLOCK)
-                conn_watch(conn, EPOLLIN | EPOLLOUT);
+                conn_epoll(conn, EPOLLIN | EPOLLOUT);
             else
                 conn_break(conn, REDLOCK_VERDICT_DISCONNECTED, strerror(errno));
             return false;
@@ -147,5 +147,15 @@ static bool encrypt(struct conn *conn) {
 void conn_flush(struct conn *conn) {
     if (conn->state < CONN_TLS || conn->broken) return;
     if (conn->tls && !encrypt(conn)) return;
-    if (write_out(conn, conn->tls ? &conn->cipher : &conn->out)) conn_watch(conn, EPOLLIN);
+    if (write_out(conn, conn->tls ? &conn->cipher : &conn->out)) conn_epoll(conn, EPOLLIN);
+}
+
+bool conn_command(struct conn *conn, const char *command, ...) {
+    struct words words;
+    va_list texts;
+    words_begin(&words, command);
+    va_start(texts, command);
+    for (const char *text; (text = va_arg(texts, const char *));) words_text(&words, text);
+    va_end(texts);
+    return words_end(&words, &conn->out, NET_WIRE_BYTES_MAX);
 }

@@ -67,11 +67,11 @@ enum {
     X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)))                                         \
     /* First key: PTTL, since only it tells an absent key from an empty one; and the first bytes:  \
      * one more than is shown, to know whether there are more. */                                  \
-    X(PEEK_VALUE, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))                   \
+    X(PEEK_VALUE, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))             \
     /* Keys under a prefix: SCAN cursor MATCH prefix*. */                                          \
     X(SCAN, LOOKS, 0, ANY(OWN(SCAN)))                                                              \
     /* No keys; one question about the server itself. */                                           \
-    X(SERVER_INFO, SERVER, 0, ANY(OWN(SERVER_INFO)))                                                         \
+    X(SERVER_INFO, SERVER, 0, ANY(OWN(SERVER_INFO)))                                               \
     /* No keys; GRANTED with `state`: what a vote rests on besides the node's record. */           \
     X(STATE, SERVER, 0,                                                                            \
       ANY(COMMANDS(4, "TIME;INFO replication;INFO memory;INFO stats", STATE, STATE)))              \
@@ -98,10 +98,10 @@ enum {
       ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP", OK, OK)))                     \
     /* Two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: wait in the queue under the  \
      * token for ttl_ms, since `age_us` ago; GRANTED with `count`, the waiters before us. */       \
-    X(STAND, WAITERS, NET_OP_GROWS,                                                                \
+    X(WAIT_QUEUE_ENTER, WAITERS, NET_OP_GROWS,                                                     \
       ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t %l %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))       \
     /* The same keys and token: leave the queue; GRANTED with `count`, the waiters left. */        \
-    X(LEAVE, WAITERS, NET_OP_CHANGES,                                                              \
+    X(WAIT_QUEUE_LEAVE, WAITERS, NET_OP_CHANGES,                                                   \
       ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))
 /* clang-format on */
 

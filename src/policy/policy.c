@@ -18,7 +18,7 @@ rl_ns backoff_next(struct backoff *backoff, uint32_t random) {
 /* ---- readiness ---- */
 
 void policy_init(struct policy *policy, unsigned nodes) {
-    memset(policy, 0, sizeof(*policy));
+    memset(policy, 0, sizeof *policy);
     policy->nodes = nodes;
     policy_changed(policy);
     for (unsigned i = 0; i < nodes; i++) {
@@ -140,8 +140,8 @@ void policy_down(struct policy *policy, unsigned node, int verdict) {
     at->up = at->leaving = false;
     at->verdict = verdict;
     at->writes = 0;
-    at->watch_refused = false; /* the next server behind this address is asked again */
-    at->watch_backoff.pause = 0;
+    at->tracking_refused = false; /* the next server behind this address is asked again */
+    at->tracking_backoff.pause = 0;
     policy_changed(policy);
 }
 
@@ -267,45 +267,45 @@ void policy_put_back(struct policy *policy, unsigned node, struct net_call *call
 
 /* ---- being notified of changes ---- */
 
-rl_ns policy_watch(struct policy *policy, bool on, rl_ns now) {
-    policy->watching = on;
-    return on ? RL_NEVER : now + WATCH_LINGER;
+rl_ns policy_track(struct policy *policy, bool on, rl_ns now) {
+    policy->caller_waits = on;
+    return on ? RL_NEVER : now + TRACKING_LINGER;
 }
 
-bool policy_watch_end(struct policy *policy) {
-    for (unsigned i = 0; i < policy->nodes && !policy->watching; i++) {
-        policy->node[i].watch_live = false;
-        policy->node[i].watch_backoff.pause = 0;
+bool policy_track_end(struct policy *policy) {
+    for (unsigned i = 0; i < policy->nodes && !policy->caller_waits; i++) {
+        policy->node[i].tracking_live = false;
+        policy->node[i].tracking_backoff.pause = 0;
     }
-    return !policy->watching;
+    return !policy->caller_waits;
 }
 
-bool policy_wants_watch(const struct policy *policy, unsigned node) {
+bool policy_wants_tracking(const struct policy *policy, unsigned node) {
     const struct policy_node *at = &policy->node[node];
-    bool asked_in_vain = at->watch_live || at->watch_refused;
-    return policy->watching && at->up && !at->leaving && !asked_in_vain;
+    bool asked_in_vain = at->tracking_live || at->tracking_refused;
+    return policy->caller_waits && at->up && !at->leaving && !asked_in_vain;
 }
 
-rl_mask policy_watched(const struct policy *policy) {
+rl_mask policy_tracked(const struct policy *policy) {
     rl_mask mask = 0;
-    for (unsigned i = 0; i < policy->nodes && policy->watching; i++)
-        if (policy->node[i].watch_live) mask |= rl_bit(i);
+    for (unsigned i = 0; i < policy->nodes && policy->caller_waits; i++)
+        if (policy->node[i].tracking_live) mask |= rl_bit(i);
     return mask;
 }
 
-void policy_watch_live(struct policy *policy, unsigned node) {
-    policy->node[node].watch_live = true;
-    policy->node[node].watch_backoff.pause = 0;
+void policy_tracking_live(struct policy *policy, unsigned node) {
+    policy->node[node].tracking_live = true;
+    policy->node[node].tracking_backoff.pause = 0;
 }
 
-bool policy_watch_lost(struct policy *policy, unsigned node) {
-    bool was_live = policy->node[node].watch_live;
-    policy->node[node].watch_live = false;
+bool policy_tracking_lost(struct policy *policy, unsigned node) {
+    bool was_live = policy->node[node].tracking_live;
+    policy->node[node].tracking_live = false;
     return was_live;
 }
 
-bool policy_watch_refused(struct policy *policy, unsigned node, int verdict) {
+bool policy_tracking_refused(struct policy *policy, unsigned node, int verdict) {
     bool for_good = verdict == REDLOCK_VERDICT_NOPERM || verdict == REDLOCK_VERDICT_ERROR;
-    if (for_good) policy->node[node].watch_refused = true;
+    if (for_good) policy->node[node].tracking_refused = true;
     return for_good;
 }

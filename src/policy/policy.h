@@ -10,8 +10,48 @@
 #ifndef RL_POLICY_H
 #define RL_POLICY_H
 
-#include "policy/queue.h"
+#include "policy/request.h"
 #include "redlock.h"
+
+/* ---- queues of calls, whose answers come in order: queue.c ---- */
+
+struct call_queue {
+    struct net_call *head, *tail;
+    /* the first call that is due sooner than the one before it; NULL: there is none */
+    struct net_call *rest;
+    rl_ns rest_due; /* the earliest due from `rest` to the tail */
+};
+/* for queues in which dues do not matter */
+void calls_push(struct call_queue *queue, struct net_call *call);
+/* the same for a whole queue; empties `more` */
+void calls_append(struct call_queue *queue, struct call_queue *more);
+/* used only by calls_await() */
+void calls_pushed_to_rest(struct call_queue *queue, struct net_call *call);
+void calls_popped_before_rest(struct call_queue *queue); /* used only by calls_pop() */
+
+/* Appends a call. Afterwards the head is due no later than any call behind it. */
+static inline void calls_await(struct call_queue *queue, struct net_call *call) {
+    struct net_call *before = queue->tail;
+    call->next = NULL;
+    queue->tail = call;
+    if (!before) {
+        queue->head = call;
+        return;
+    }
+    before->next = call;
+    if (queue->rest || before->due > call->due) calls_pushed_to_rest(queue, call);
+}
+
+/* NULL: the queue is empty. The head's due stays the earliest. */
+static inline struct net_call *calls_pop(struct call_queue *queue) {
+    struct net_call *call = queue->head;
+    if (!call) return NULL;
+    queue->head = call->next;
+    if (!queue->head) queue->tail = NULL;
+    call->next = NULL;
+    if (queue->rest) calls_popped_before_rest(queue);
+    return call;
+}
 
 /* ---- pauses ---- */
 
@@ -51,14 +91,14 @@ struct policy_node {
     uint64_t reconnects;
     char run_id[41]; /* of the server at the last connection; "": unknown */
     /* While a caller waits. */
-    bool watch_live;    /* the node notifies of changes */
-    bool watch_refused; /* it refuses to notify on this connection */
-    struct backoff watch_backoff;
+    bool tracking_live;    /* the node notifies of changes */
+    bool tracking_refused; /* it refuses to notify on this connection */
+    struct backoff tracking_backoff;
 };
 
 struct policy {
     unsigned nodes;
-    bool watching;          /* a caller waits */
+    bool caller_waits;
     rl_mask ready, settled; /* valid while nothing changes, until ... */
     rl_ns known_until;      /* ... this time; INT64_MIN: compute them again */
     struct policy_node node[RL_NODES_MAX];
@@ -116,8 +156,8 @@ rl_mask policy_listed_again(const struct policy *policy, unsigned node, const ch
 void policy_up(struct policy *policy, unsigned node, const char *run_id, rl_ns now);
 /* The connection will be closed: nothing more is sent on it until it is down. */
 void policy_leave(struct policy *policy, unsigned node);
-/* The connection is down, or could not be made. `calls` is empty then. policy_watch_lost() reports
- * whether the node notified of changes. */
+/* The connection is down, or could not be made. `calls` is empty then. policy_tracking_lost()
+ * reports whether the node notified of changes. */
 void policy_down(struct policy *policy, unsigned node, int verdict);
 /* The layers above refuse the server. The next connection most likely reaches the same server, so
  * the pause grows although each connection comes up. The verdict is set at once, so that going down
@@ -183,24 +223,24 @@ void policy_start_again(struct net_call *call, rl_ns now);
 /* ---- being notified of changes, while a caller waits ---- */
 
 /* A caller that waits again soon finds that the nodes still notify. */
-#define WATCH_LINGER (10000 * RL_MS)
+#define TRACKING_LINGER (10000 * RL_MS)
 
-/* A caller waits (`on`), or none does any more. Returns when to call policy_watch_end(): RL_NEVER,
- * or WATCH_LINGER from now. */
-rl_ns policy_watch(struct policy *policy, bool on, rl_ns now);
+/* A caller waits (`on`), or none does any more. Returns when to call policy_track_end(): RL_NEVER,
+ * or TRACKING_LINGER from now. */
+rl_ns policy_track(struct policy *policy, bool on, rl_ns now);
 /* No caller has waited for a while: no node notifies from now on. False: a caller waits again. */
-bool policy_watch_end(struct policy *policy);
+bool policy_track_end(struct policy *policy);
 /* The node is to be asked to notify. (The owner knows whether that is under way, or pauses by
- * `watch_backoff`.) */
-bool policy_wants_watch(const struct policy *policy, unsigned node);
+ * `tracking_backoff`.) */
+bool policy_wants_tracking(const struct policy *policy, unsigned node);
 /* Nodes that notify: they accept WATCH. */
-rl_mask policy_watched(const struct policy *policy);
+rl_mask policy_tracked(const struct policy *policy);
 /* It notifies from now on; earlier changes are unknown. */
-void policy_watch_live(struct policy *policy, unsigned node);
+void policy_tracking_live(struct policy *policy, unsigned node);
 /* It stopped notifying. True: it did notify before, so the changes since are lost. */
-bool policy_watch_lost(struct policy *policy, unsigned node);
+bool policy_tracking_lost(struct policy *policy, unsigned node);
 /* It was asked to notify, and answered with `verdict`. True: it is not asked again on this
  * connection, and the caller polls it. False: it is asked again after a pause. */
-bool policy_watch_refused(struct policy *policy, unsigned node, int verdict);
+bool policy_tracking_refused(struct policy *policy, unsigned node, int verdict);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/core.h"
 #include "policy/ops.h"
@@ -17,6 +18,19 @@ struct net_bytes {
     const void *data;
     size_t bytes;
 };
+/* Digits only, at most `most`. */
+static inline bool net_read_number(struct net_bytes text, uint64_t most, uint64_t *number) {
+    *number = 0;
+    for (size_t i = 0; i < text.bytes; i++) {
+        unsigned digit = ((const unsigned char *)text.data)[i] - (unsigned)'0';
+        if (digit > 9 || *number > (UINT64_MAX - digit) / 10) return false;
+        *number = *number * 10 + digit;
+    }
+    return text.bytes > 0 && *number <= most;
+}
+static inline bool net_is_text(struct net_bytes bytes, const char *text) {
+    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
+}
 
 /* The names of guarded mode's own keys. The nonce is written as 16 hex digits. */
 #define NET_KEY_RECORD "redlock:node"
@@ -63,8 +77,9 @@ struct net_request {
     struct net_bytes token;
     int64_t ttl_ms;
     uint64_t cursor; /* NET_SCAN */
-    int64_t age_us;  /* NET_STAND */
-    /* NET_LEAVE: also removes the clients before it that did not act when it was their turn. */
+    int64_t age_us;  /* NET_WAIT_QUEUE_ENTER */
+    /* NET_WAIT_QUEUE_LEAVE: also removes the clients before it that did not act when it was their
+     * turn. */
     bool passes;
     enum net_question question; /* NET_SERVER_INFO */
     uint8_t scheme;
@@ -92,16 +107,20 @@ struct net_request {
 };
 #define NET_FIELDS_MAX 64
 
+struct net_call;
+struct net_reply;
+typedef void net_answered_fn(struct net_call *call, const struct net_reply *reply);
+
 /* One request at one node. It is part of the caller's memory, so queueing needs no allocation. */
 struct net_call {
     struct net_call *next;             /* net's own */
     const struct net_request *request; /* net's own */
     void *owner;                       /* the caller's */
+    net_answered_fn *answered;         /* the caller's: takes the answer */
     rl_ns due;                         /* net's own */
     rl_ns keep_until;                  /* net's own */
     uint64_t order;                    /* net's own */
     uint8_t node;                      /* set by net_send */
-    uint8_t tag;                       /* the caller's */
     bool busy;         /* set by net_send, cleared just before the handler is called */
     uint8_t state, op; /* net's own */
 };
@@ -131,7 +150,7 @@ struct net_reply {
     uint64_t cursor;
     int64_t fence;                 /* STALE: the highest fence of the stripes; 0: unknown */
     const int64_t *fences;         /* FENCES: RL_STRIPES numbers, valid during the handler */
-    int64_t count;                 /* STAND, LEAVE */
+    int64_t count;                 /* WAIT_QUEUE_ENTER, WAIT_QUEUE_LEAVE */
     const struct net_state *state; /* STATE: valid during the handler */
     int64_t free_us;               /* net's own, between the replies of one call (setnx.c) */
 };

@@ -15,7 +15,9 @@
  * promoted F (other data, with that fence) | joined (another quorum, where it votes) | recovers
  * (clients have made it intact) | forgets (which change made its epoch) | mute (its next answer is
  * lost) | slow T (that comes so much later) | was (its data are those of the former member that it
- * was) | left E (by the init of another quorum, at epoch E) | fences F | until: nothing but time.
+ * was) | left E (by the init of another quorum, at epoch E) | claimed (a client's guard has found
+ * that it lost its data) | waits T (and keeps the time waited there) | contended (from now on a
+ * guard writes there before each write of an operator) | fences F | until: nothing but time.
  */
 #include <glob.h>
 #include <stdlib.h>
@@ -28,7 +30,7 @@ enum { NODES = 7, OPERATORS = 2, QUEUE = 256, QUORUM_ID = 0xaa };
 #define HALF (RL_MS / 2)
 
 struct node {
-    bool up, mute, unfit;
+    bool up, mute, unfit, contended;
     rl_ns slow;
     unsigned process;  /* names its run_id */
     unsigned promoted; /* names its replication id */
@@ -286,6 +288,7 @@ static void at_node(struct letter letter) {
         letter.has_record = node->has_record;
         letter.record = node->record;
     } else if (letter.what == RL_ASK_WRITE && node->up) {
+        if (node->contended) node->record.waited_ms++, node->record.nonce += 50;
         letter.done = letter.expected == (node->has_record ? node->record.nonce : 0);
         if (letter.done) {
             node->record = letter.record;
@@ -464,8 +467,21 @@ static void left_by_other(struct node *node, unsigned index, const char *epoch) 
     node->record.quorum_id = QUORUM_ID + 1;
     node->record.epoch = node->record.begun = (uint32_t)atoi(epoch ? epoch : "1");
     node->record.eligibility = RL_RECORD_RECOVERING;
-    node->record.loss = membership_loss_of_init(QUORUM_ID + 1, node->record.epoch);
+    node->record.loss = rl_loss_of_init(QUORUM_ID + 1, node->record.epoch);
     node->has_record = true;
+}
+
+/* By a client's guard, as a node that lost its data. */
+static void claimed(struct node *node, unsigned index) {
+    if (!node->has_record) node->record = record_of(index);
+    node->has_record = true;
+    node->record.eligibility = RL_RECORD_RECOVERING;
+    node->record.loss = 70 + index;
+    node->record.nonce += 50;
+    run_id(node->record.run_id, node->process);
+    for (unsigned i = 0; i < node->record.members_count; i++)
+        if (node->record.members[i].id == node->record.node_id)
+            rl_incarnation_follow(&node->record.members[i].incarnation, node->record.run_id);
 }
 
 static void node_input(unsigned index, const char *what, const char *value) {
@@ -482,6 +498,12 @@ static void node_input(unsigned index, const char *what, const char *value) {
         node->record.node_id = 70 + index, node->record.epoch = 1;
     else if (strcmp(what, "left") == 0)
         left_by_other(node, index, value);
+    else if (strcmp(what, "claimed") == 0)
+        claimed(node, index);
+    else if (strcmp(what, "waits") == 0)
+        node->record.waited_ms = parse_time(value) / RL_MS, node->record.nonce += 50;
+    else if (strcmp(what, "contended") == 0)
+        node->contended = true;
     else if (strcmp(what, "flushed") == 0 || strcmp(what, "restarts") == 0) {
         node->has_record = false;
         node->fence = 0;

@@ -185,6 +185,59 @@ static void test_old_incarnation_is_not_counted(void **state) {
     gw.node[2] = young;
 }
 
+static void claim_for(unsigned node, uint64_t quorum_id) {
+    struct rl_record *record = &gw.node[node].record;
+    record->quorum_id = quorum_id;
+    record->nonce++;
+    record->eligibility = RL_RECORD_RECOVERING;
+    record->loss = rl_loss_of_init(quorum_id, record->epoch);
+    world_push(node);
+}
+
+/* Two inits have begun, and the second takes the node of the first. A third init may still take all
+ * of them: a client that adopted this quorum by now would be refused for ever. */
+static void test_a_first_init_under_way_is_not_adopted(void **state) {
+    (void)state;
+    world_begin(3, 1, 1);
+    for (unsigned i = 0; i < 3; i++) claim_for(i, i == 0 ? 0xb1 : 0xb2);
+    world_run(gw.now);
+    assert_int_not_equal(gw.agent[0].guard.other_quorum, 0);
+    claim_for(0, 0xb2);
+    world_run(gw.now);
+    assert_int_equal(gw.agent[0].guard.other_quorum, 0);
+    assert_int_equal(gw.agent[0].guard.quorum.quorum_id, 0xb2);
+    assert_false(gw.agent[0].guard.decided);
+    for (unsigned i = 0; i < 3; i++) {
+        claim_for(i, 0xb3);
+        gw.node[i].record.eligibility = RL_RECORD_INTACT;
+        gw.node[i].record.loss = 0;
+    }
+    world_run(gw.now);
+    assert_int_equal(gw.agent[0].guard.other_quorum, 0);
+    assert_true(gw.agent[0].guard.decided);
+    assert_int_equal(world_intact(0), 7);
+}
+
+/* It is known not to be a member before its own record has been read again. */
+static void test_a_former_member_is_foreign_while_it_is_unread(void **state) {
+    (void)state;
+    begin(5, 1);
+    struct rl_guard *guard = &gw.agent[0].guard;
+    const struct rl_change removal = {.kind = RL_CHANGE_REMOVE, .id = guard->node[4].id};
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_CHANGED, .node = 4});
+    assert_int_equal(eligibility(4), RL_ELIGIBILITY_UNKNOWN);
+    assert_int_equal(rl_guard_voided(guard), 0);
+    assert_true(rl_record_change(&gw.node[0].record, &removal));
+    gw.node[0].record.nonce++;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 0});
+    world_answer(0, 0);
+    assert_int_equal(eligibility(4), RL_ELIGIBILITY_UNKNOWN);
+    assert_int_equal(rl_guard_foreign(guard), 0x10);
+    assert_int_equal(rl_guard_voided(guard), 0x1e); /* the others are behind */
+    world_disconnect(0, 4);
+    assert_int_equal(rl_guard_foreign(guard), 0x10);
+}
+
 static void test_majority_lost_needs_an_operator(void **state) {
     (void)state;
     begin(3, 1);
@@ -892,7 +945,7 @@ static void test_one_epoch_has_one_list(void **state) {
 static void test_watchers_write_nothing(void **state) {
     (void)state;
     begin(3, 1);
-    gw.agent[0].guard.watch_only = true;
+    gw.agent[0].guard.read_only = true;
     world_lose(0, false);
     peek(0);
     world_run(gw.now + 3 * QUARANTINE);
@@ -1025,6 +1078,8 @@ int main(void) {
         cmocka_unit_test(test_restarted_node_is_registered_first),
         cmocka_unit_test(test_registration_is_complete_at_one_moment),
         cmocka_unit_test(test_old_incarnation_is_not_counted),
+        cmocka_unit_test(test_a_first_init_under_way_is_not_adopted),
+        cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
         cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),

@@ -521,6 +521,46 @@ static void test_release_outcomes(void **state) {
     assert_int_equal(release_with("", 0), RL_OUTCOME_LOST);
 }
 
+/* Nodes 4 and 5 are removed one after the other, while the lease runs or after it was lost. */
+static enum rl_outcome release_after_removals(const char *votes, bool runs) {
+    setup(5);
+    terms.guarded = true;
+    rules.renew_every = 0;
+    begin();
+    if (!runs) tick(1000 * RL_MS);
+    terms.quorum = (uint8_t)rl_quorum(3);
+    rl_ns now = runs ? RL_MS : 1001 * RL_MS;
+    const rl_mask gone = 0x18;
+    step((struct rl_event){.type = RL_EVENT_RELEASE, .voided = gone, .foreign = gone}, now);
+    assert_int_equal(actions.release, 0x1f);
+    for (unsigned node = 0; votes[node] != '\0' && actions.outcome == RL_OUTCOME_NONE; node++) {
+        enum rl_vote vote = votes[node] == 'g'   ? RL_VOTE_GRANTED
+                            : votes[node] == 'a' ? RL_VOTE_ABSENT
+                                                 : RL_VOTE_FAILED;
+        step((struct rl_event){.type = RL_EVENT_UNLOCKED,
+                               .node = (uint8_t)node,
+                               .vote = vote,
+                               .voided = gone,
+                               .foreign = gone},
+             now + RL_MS);
+    }
+    return actions.outcome;
+}
+
+static void test_release_counts_members(void **state) {
+    (void)state;
+    /* Lost: only the present members count. */
+    assert_int_equal(release_after_removals("gg", false), RL_OUTCOME_OK);
+    assert_int_equal(release_after_removals("aagg", false), RL_OUTCOME_LOST);
+    assert_int_equal(release_after_removals("gaf", false), RL_OUTCOME_NO_QUORUM);
+    /* It runs: those that proved it count too. */
+    assert_int_equal(release_after_removals("gg", true), RL_OUTCOME_OK);
+    assert_int_equal(release_after_removals("gaagg", true), RL_OUTCOME_OK);
+    assert_int_equal(release_after_removals("aafgg", true), RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(release_after_removals("aaagg", true), RL_OUTCOME_LOST);
+    assert_int_equal(release_after_removals("aa", true), RL_OUTCOME_NONE);
+}
+
 static void test_an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times(void **state) {
     (void)state;
     setup(5);
@@ -775,6 +815,7 @@ int main(void) {
         cmocka_unit_test(test_renewals_max),
         cmocka_unit_test(test_release_crosses_a_renewal),
         cmocka_unit_test(test_release_outcomes),
+        cmocka_unit_test(test_release_counts_members),
         cmocka_unit_test(test_an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times),
         cmocka_unit_test(test_two_extensions_at_once_are_the_callers_mistake),
         cmocka_unit_test(test_quorum_is_that_of_the_members),

@@ -73,7 +73,7 @@ static void first_in_line(rl_ns remaining) {
     behind = false;
     start(true, RL_NEVER);
     assert_int_equal(acquire.state, RL_ACQUIRE_SLEEPING);
-    assert_true(actions.stand);
+    assert_true(actions.enter_queue);
     assert_int_equal(actions.watch | actions.acquire, 0); /* first it asks who is before it */
     rank(0, RL_MS);
     assert_int_equal(actions.watch, 0x1f);
@@ -90,7 +90,7 @@ static void test_without_watchers_the_random_delay_decides(void **state) {
     start(true, RL_NEVER);
     assert_int_equal(actions.acquire, 0x1f); /* nobody would tell: no use in standing in line */
     lose_and_sleep(RL_MS);
-    assert_false(actions.stand);
+    assert_false(actions.enter_queue);
     assert_int_equal(actions.watch, 0);
     assert_in_range(actions.wake_at, 101 * RL_MS, 201 * RL_MS);
     tick(actions.wake_at);
@@ -103,7 +103,7 @@ static void test_after_a_lost_try_it_asks_for_its_rank(void **state) {
     start(false, RL_NEVER);
     assert_int_equal(actions.acquire, 0x1f); /* who knows of no crowd tries at once */
     lose_and_sleep(RL_MS);
-    assert_true(actions.stand);
+    assert_true(actions.enter_queue);
     assert_int_equal(actions.watch, 0);
     rank(0, 2 * RL_MS);
     assert_int_equal(actions.watch, 0x1f);
@@ -206,7 +206,7 @@ static void test_the_second_keeps_watch_and_lets_the_first_go_before(void **stat
     rl_ns now = actions.wake_at;
     tick(now);
     assert_int_equal(actions.watch, 0x1f);
-    assert_true(actions.stand);
+    assert_true(actions.enter_queue);
     for (unsigned node = 0; node < 3; node++) seen_free(node, now);
     assert_int_equal(actions.acquire, 0); /* perhaps the first is just about to take it */
     assert_int_equal(actions.wake_at, now + RL_MS);
@@ -226,7 +226,7 @@ static void test_those_far_behind_only_ask_for_their_rank(void **state) {
     assert_in_range(actions.wake_at, 100 * RL_MS, 200 * RL_MS);
     for (int i = 0; i < 10; i++) {
         tick(actions.wake_at);
-        assert_true(actions.stand);
+        assert_true(actions.enter_queue);
         assert_int_equal(actions.watch | actions.acquire, 0);
     }
     rank(0, 5000 * RL_MS); /* their turn is told */
@@ -263,13 +263,13 @@ static void test_behind_others_of_the_process_it_does_nothing(void **state) {
     start(false, 500 * RL_MS);
     assert_int_equal(acquire.state, RL_ACQUIRE_SLEEPING);
     assert_int_equal(actions.acquire | actions.watch, 0);
-    assert_false(actions.stand);
+    assert_false(actions.enter_queue);
     assert_int_equal(actions.wake_at, 500 * RL_MS);
     wake(0, 10 * RL_MS);
     assert_int_equal(actions.wake_at, 500 * RL_MS);
     behind = false;
     tick(20 * RL_MS);
-    assert_true(actions.stand);
+    assert_true(actions.enter_queue);
 
     behind = true;
     start(false, 500 * RL_MS);
@@ -312,7 +312,7 @@ static void test_watchers_that_go_leave_the_random_delay(void **state) {
     lose_and_sleep(300 * RL_MS);
     watched = rl_all(5);
     step((struct rl_event){.type = RL_EVENT_NODES}, 301 * RL_MS);
-    assert_true(actions.stand);
+    assert_true(actions.enter_queue);
 }
 
 static void test_after_a_split_it_stays_away_for_longer_each_time(void **state) {

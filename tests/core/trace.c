@@ -15,9 +15,11 @@
  * once, as the client does it.
  *
  * "given guarded=1": nodeN stale 17 (17 is the fence it has; none: it does not say) | nodeN reading
- * (its record is read again), recovering, intact (it may vote). The hint for a proposal is the time
- * in microseconds.
+ * (its record is read again), recovering, intact (it may vote), removed (it is no longer a member).
+ * members 4: the newest list that was read has that many. The hint for a proposal is the time in
+ * microseconds.
  */
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +37,7 @@ struct play {
     bool leased;
     rl_ns now, wake_at, reported_wake_at;
     const char *reported_state;
-    rl_mask down, settled, voided;
+    rl_mask down, settled, voided, foreign;
     enum { OWES_NOTHING, OWES_ACQUIRE, OWES_LEASE } owes[RL_NODES_MAX];
     unsigned owes_release[RL_NODES_MAX];
 };
@@ -175,7 +177,9 @@ static void step_acquire(struct play *play, struct rl_event *event) {
     if (play->terms.guarded) text_add(&play->text, ", fence %lld", (long long)attempt->fence);
     struct rl_event start = {.type = RL_EVENT_START,
                              .validity_end = attempt->validity_end,
-                             .asked = attempt->tally.asked};
+                             .asked = attempt->tally.asked,
+                             .voided = play->voided,
+                             .foreign = play->foreign};
     play->leased = true;
     rl_lease_step(&play->lease, &start, play->now, &actions);
     const struct trace_context context = context_of(play);
@@ -191,6 +195,7 @@ static void step(struct play *play, struct rl_event *event, bool to_lease) {
     event->ready = ready(play);
     event->settled = play->settled;
     event->voided = play->voided;
+    event->foreign = play->foreign;
     if (play->terms.guarded) event->fence_hint = play->now / 1000;
     if (to_lease)
         step_lease(play, event);
@@ -236,10 +241,12 @@ static bool is_eligibility(struct play *play, rl_mask node, const char *word) {
     bool down = strcmp(word, "down") == 0, connecting = strcmp(word, "connecting") == 0;
     bool reading = strcmp(word, "reading") == 0, recovering = strcmp(word, "recovering") == 0;
     bool up = strcmp(word, "up") == 0 || strcmp(word, "intact") == 0;
-    if (!down && !connecting && !reading && !recovering && !up) return false;
+    bool removed = strcmp(word, "removed") == 0;
+    if (!down && !connecting && !reading && !recovering && !up && !removed) return false;
     play->down = up ? play->down & (rl_mask)~node : play->down | node;
     play->settled = connecting || reading ? play->settled & (rl_mask)~node : play->settled | node;
-    play->voided = recovering ? play->voided | node : play->voided & (rl_mask)~node;
+    play->voided = recovering || removed ? play->voided | node : play->voided & (rl_mask)~node;
+    play->foreign = removed ? play->foreign | node : play->foreign & (rl_mask)~node;
     return true;
 }
 
@@ -278,7 +285,10 @@ static void input(struct play *play, char *word) {
         return;
     }
     bool known = true;
-    if (strcmp(word, "start") == 0)
+    if (strcmp(word, "members") == 0) {
+        event.type = RL_EVENT_NODES;
+        play->terms.quorum = (uint8_t)rl_quorum((unsigned)atoi(value ? value : ""));
+    } else if (strcmp(word, "start") == 0)
         event.type = RL_EVENT_START, event.seed = 1;
     else if (strcmp(word, "adopt") == 0) {
         event.type = RL_EVENT_START;
@@ -383,16 +393,17 @@ static int check(const char *name, bool update) {
     return failed ? 2 : 0;
 }
 
+/* Without files: all traces, as the mutants run it. */
 int main(int argc, char **argv) {
     bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
     int first = update ? 2 : 1, worst = 0;
-    if (first >= argc) {
-        fprintf(stderr, "usage: core_trace [--update] FILE...\n");
-        return 2;
-    }
-    for (int i = first; i < argc; i++) {
-        int result = check(argv[i], update);
+    glob_t all = {.gl_pathc = 0};
+    if (argc == 1 && glob(SOURCE_DIR "/tests/core/traces/*.trace", 0, NULL, &all) != 0)
+        return fprintf(stderr, "no traces\n"), 2;
+    for (int i = 0; i < (argc > 1 ? argc - first : (int)all.gl_pathc); i++) {
+        int result = check(argc > 1 ? argv[first + i] : all.gl_pathv[i], update);
         if (result > worst) worst = result;
     }
+    if (argc == 1) globfree(&all);
     return worst;
 }

@@ -6,7 +6,6 @@
  * the server sends.
  */
 #include "net/command.h"
-#include "net/info.h"
 #include "net/reader.h"
 #include "net/setnx.h"
 #include "net/verdict.h"
@@ -71,7 +70,7 @@ static void ask(struct asked *asked, uint8_t choice) {
         asked->request.nonces = nonces, asked->request.stripes = stripes,
         asked->request.stripes_count = 1;
     if (variant == 3) asked->request.scheme = REDLOCK_SCHEME_SETNX;
-    if (asked->request.op == NET_STAND || asked->request.op == NET_LEAVE)
+    if (asked->request.op == NET_WAIT_QUEUE_ENTER || asked->request.op == NET_WAIT_QUEUE_LEAVE)
         asked->request.keys_count = 2;
 }
 

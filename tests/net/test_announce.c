@@ -327,7 +327,7 @@ static struct fake begin_second(struct fake *fake, struct world *world) {
     begin(fake, world);
     second.listener = fake->listener;
     second.port = fake->port;
-    net_watch(world->net, true);
+    net_track(world->net, true);
     fake_accept(&second, world);
     fake_await(&second, world, WATCH_GREETED);
     return second;
@@ -348,13 +348,13 @@ static void test_looks_on_the_second_connection(void **state) {
         struct fake second = begin_second(&fake, &world);
         struct ask look;
         assert_true(was_sent(&second, "TRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n"));
-        assert_int_equal(net_watched(world.net), 0);
+        assert_int_equal(net_tracked(world.net), 0);
         fake_say_text(&second, OK_TO_HELLO);
         fake_introduce(&second, fake.port);
         fake_say(&second, SUBSCRIBED, cut % sizeof(SUBSCRIBED));
         world_for(&world, 1);
         fake_say_text(&second, &SUBSCRIBED[cut % sizeof(SUBSCRIBED)]);
-        while (net_watched(world.net) == 0) world_turn(&world, net_now(world.net) + RL_MS);
+        while (net_tracked(world.net) == 0) world_turn(&world, net_now(world.net) + RL_MS);
         assert_int_equal(world.changes, 1); /* any key may have changed before */
         ask_init(&look, NET_WATCH, "k", "", 0);
         assert_int_equal(ask_send(&world, &look, 1, 1000, 0), 1);
@@ -377,7 +377,7 @@ static void test_looks_on_the_second_connection(void **state) {
         assert_int_equal(world.ranks, 1);
         assert_int_equal(world.changes, 4);
         assert_string_equal(world.key, "");
-        assert_int_equal(net_watched(world.net), 1);
+        assert_int_equal(net_tracked(world.net), 1);
         end_second(&second, &fake, &world);
     }
 }
@@ -391,7 +391,7 @@ static void expect_polling(const char *hello, int identity, const char *subscrib
     fake_introduce(&second, identity ? identity : fake.port);
     fake_say_text(&second, subscribed);
     fake_await_end(&second, &world);
-    assert_int_equal(net_watched(world.net), 0);
+    assert_int_equal(net_tracked(world.net), 0);
     if (logged) assert_int_equal(times_logged(&world, logged), 1);
     assert_int_equal(times_logged(&world, "waiting polls"), logged != NULL);
     assert_true(world_node(&world, 0).announces);

@@ -243,7 +243,7 @@ static void test_table(void **state) {
     (void)state;
     for (int i = 0; i < NET_OPS_COUNT; i++) {
         enum net_op op = (enum net_op)i;
-        for (int j = 0; j < 4; j++) check_form(&forms[i][j]);
+        for (int j = 0; j < FORM_VARIANTS; j++) check_form(&forms[i][j]);
         bool by_mode = forms[i][1].script != forms[i][3].script;
         assert_int_equal(by_mode, net_op_is(op, NET_OP_FENCED));
         if (net_op_is_write(op)) {

@@ -296,8 +296,8 @@ static void open_watching(struct world *world, const struct server *server) {
         fail_msg("net_open: %s", error.text);
     while (net_ready(world->net, net_now(world->net)) == 0)
         world_turn(world, net_now(world->net) + RL_MS);
-    net_watch(world->net, true);
-    while (net_watched(world->net) == 0) world_turn(world, net_now(world->net) + RL_MS);
+    net_track(world->net, true);
+    while (net_tracked(world->net) == 0) world_turn(world, net_now(world->net) + RL_MS);
     done = wakes = 0;
 }
 

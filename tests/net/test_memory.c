@@ -150,7 +150,7 @@ static void one_guarded_life(const char *url, const char *keys) {
     assert_int_equal(insist_on(net, &fences), REDLOCK_VERDICT_GRANTED);
     struct net_request state = {.op = NET_STATE};
     assert_int_equal(insist_on(net, &state), REDLOCK_VERDICT_GRANTED);
-    net_watch(net, true);
+    net_track(net, true);
     assert_int_equal(insist(net, NET_WATCH, keys), REDLOCK_VERDICT_GRANTED);
     int release = insist(net, NET_RELEASE, keys);
     assert_true(release == REDLOCK_VERDICT_GRANTED ||

@@ -155,7 +155,7 @@ static void test_words(void **state) {
     /* What has nothing to do with a lock's value is as ever. */
     request.op = NET_SCAN;
     assert_false(setnx_speaks(&request));
-    request.op = NET_STAND;
+    request.op = NET_WAIT_QUEUE_ENTER;
     assert_false(setnx_speaks(&request));
 }
 

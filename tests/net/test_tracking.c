@@ -24,7 +24,7 @@ static int stop_server(void **state) {
 }
 
 static bool is_watched(struct world *world, void *context) {
-    return net_watched(world->net) == *(rl_mask *)context;
+    return net_tracked(world->net) == *(rl_mask *)context;
 }
 
 static void until_watched(struct world *world, rl_mask nodes) {
@@ -56,7 +56,7 @@ static void open_world(struct world *world) {
 }
 
 static void watch(struct world *world) {
-    net_watch(world->net, true);
+    net_track(world->net, true);
     until_watched(world, 1);
     world->changes = 0; /* the first says that the node tells from now on */
 }
@@ -73,7 +73,7 @@ static void a_change_is_reported_whoever_makes_it(void **state) {
     struct world world;
     struct ask ask;
     open_world(&world);
-    assert_int_equal(net_watched(world.net), 0);
+    assert_int_equal(net_tracked(world.net), 0);
     assert_int_equal(subscribers(), 0); /* nobody waits: no second connection */
     watch(&world);
     assert_int_equal(subscribers(), 1);
@@ -202,7 +202,7 @@ static void a_look_that_stalls_ends_its_connection_alone(void **state) {
     assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
     world_until_done(&world, &ask, 1);
     assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_DISCONNECTED);
-    assert_int_equal(net_watched(world.net), 0);
+    assert_int_equal(net_tracked(world.net), 0);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
     server_resume(&server);
     until_watched(&world, 1);
@@ -219,7 +219,7 @@ static void a_node_that_does_not_report_takes_no_look(void **state) {
     ask_init(&ask, NET_WATCH, "k", "", 0);
     assert_int_equal(ask_send(&world, &ask, 1, 1000, 0), 0);
     assert_false(ask.calls[0].busy);
-    net_watch(world.net, true);
+    net_track(world.net, true);
     assert_int_equal(ask_send(&world, &ask, 1, 1000, 0), 0);
     until_watched(&world, 1);
     assert_int_equal(ask_and_wait(&world, &ask), REDLOCK_VERDICT_ABSENT);
@@ -256,10 +256,10 @@ static void nobody_waits_any_more(void **state) {
     struct world world;
     open_world(&world);
     watch(&world);
-    net_watch(world.net, false);
-    assert_int_equal(net_watched(world.net), 0);
-    net_watch(world.net, true);
-    assert_int_equal(net_watched(world.net), 1); /* at once: the connection stays for a while */
+    net_track(world.net, false);
+    assert_int_equal(net_tracked(world.net), 0);
+    net_track(world.net, true);
+    assert_int_equal(net_tracked(world.net), 1); /* at once: the connection stays for a while */
     world_close(&world);
 }
 
@@ -279,30 +279,30 @@ static void a_line_is_by_age_and_forgets_the_dead(void **state) {
     (void)state;
     struct world world;
     open_world(&world);
-    assert_int_equal(line(&world, NET_STAND, "a", 5000, 0, false), 0);
-    assert_int_equal(line(&world, NET_STAND, "b", 5000, 0, false), 1);
-    assert_int_equal(line(&world, NET_STAND, "c", 5000, 9000000, false),
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "a", 5000, 0, false), 0);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "b", 5000, 0, false), 1);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "c", 5000, 9000000, false),
                      0); /* has waited elsewhere for 9 s */
-    assert_int_equal(line(&world, NET_STAND, "b", 5000, 0, false), 2);
-    assert_int_equal(line(&world, NET_STAND, "a", 5000, 0, false),
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "b", 5000, 0, false), 2);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "a", 5000, 0, false),
                      1); /* its place is that of the first time */
-    assert_int_equal(line(&world, NET_LEAVE, "c", 0, 0, false), 2);
-    assert_int_equal(line(&world, NET_LEAVE, "c", 0, 0, false),
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_LEAVE, "c", 0, 0, false), 2);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_LEAVE, "c", 0, 0, false),
                      2); /* who is not there leaves nothing */
-    assert_int_equal(line(&world, NET_STAND, "b", 5000, 0, false), 1);
-    assert_int_equal(line(&world, NET_STAND, "d", 5000, 0, false), 2);
-    assert_int_equal(line(&world, NET_LEAVE, "b", 0, 0, true),
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "b", 5000, 0, false), 1);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "d", 5000, 0, false), 2);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_LEAVE, "b", 0, 0, true),
                      1); /* and takes along whoever did not come before it */
-    assert_int_equal(line(&world, NET_STAND, "d", 5000, 0, false), 0);
-    assert_int_equal(line(&world, NET_STAND, "e", 20, 0, false), 1);
-    assert_int_equal(line(&world, NET_STAND, "f", 5000, 0, false), 2);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "d", 5000, 0, false), 0);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "e", 20, 0, false), 1);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "f", 5000, 0, false), 2);
     world_for(&world, 30);
-    assert_int_equal(line(&world, NET_STAND, "f", 5000, 0, false),
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "f", 5000, 0, false),
                      1); /* e has said nothing for too long */
-    assert_int_equal(line(&world, NET_LEAVE, "d", 0, 0, false), 1);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_LEAVE, "d", 0, 0, false), 1);
     assert_in_range(server_ask_integer(&server, "PTTL " NET_KEY_WAITING "k"), 1000,
                     20000); /* nothing stays for ever */
-    assert_int_equal(line(&world, NET_LEAVE, "f", 0, 0, false), 0);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_LEAVE, "f", 0, 0, false), 0);
     assert_int_equal(
         server_ask_integer(&server, "EXISTS " NET_KEY_WAITING "k " NET_KEY_WAITERS "k"), 0);
     world_close(&world);
@@ -317,14 +317,14 @@ static void whose_turn_it_is_is_reported(void **state) {
     watch(&world);
     snprintf(token, sizeof(token), "%.*s", (int)net_waiter(world.net).bytes,
              (const char *)net_waiter(world.net).data);
-    assert_int_equal(line(&world, NET_STAND, "a", 5000, 0, false), 0);
-    assert_int_equal(line(&world, NET_STAND, "b", 5000, 0, false), 1);
-    assert_int_equal(line(&world, NET_STAND, token, 5000, 0, false), 2);
-    assert_int_equal(line(&world, NET_LEAVE, "a", 0, 0, false),
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "a", 5000, 0, false), 0);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, "b", 5000, 0, false), 1);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_ENTER, token, 5000, 0, false), 2);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_LEAVE, "a", 0, 0, false),
                      2); /* ours is not the next turn yet */
     world_for(&world, 30);
     assert_int_equal(world.ranks, 0);
-    assert_int_equal(line(&world, NET_LEAVE, "b", 0, 0, false), 1);
+    assert_int_equal(line(&world, NET_WAIT_QUEUE_LEAVE, "b", 0, 0, false), 1);
     world_until(&world, has_ranks, &one, "the rank is told");
     assert_int_equal(world.rank, 0);
     assert_string_equal(world.key, "k");
@@ -334,8 +334,8 @@ static void whose_turn_it_is_is_reported(void **state) {
         server_ask_integer(&server, "PUBLISH %s%s %s", NET_CHANNEL_WAKE, token, nonsense[i]);
     world_for(&world, 30);
     assert_int_equal(world.ranks, 1);
-    assert_int_equal(net_watched(world.net), 1);
-    line(&world, NET_LEAVE, token, 0, 0, false);
+    assert_int_equal(net_tracked(world.net), 1);
+    line(&world, NET_WAIT_QUEUE_LEAVE, token, 0, 0, false);
     world_close(&world);
 }
 
@@ -350,9 +350,9 @@ static void refusals_are_no_failures(void **state) {
             server_ask(&server, "ACL SETUSER w reset on >p ~* &* +@all %s", refused[i]));
         snprintf(url, sizeof(url), "redis://w:p@127.0.0.1:%d", server.port);
         open_url(&world, url);
-        net_watch(world.net, true);
+        net_track(world.net, true);
         world_for(&world, 60);
-        assert_int_equal(net_watched(world.net), 0);
+        assert_int_equal(net_tracked(world.net), 0);
         assert_non_null(strstr(world.log, "waiting polls"));
         assert_null(strstr(strstr(world.log, "waiting polls") + 1, "waiting polls")); /* once */
         assert_int_equal(ask_one(&world, NET_PEEK, "k", "", 0),

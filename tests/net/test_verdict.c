@@ -64,10 +64,14 @@ static const struct {
      REDLOCK_VERDICT_NOPERM},
 };
 
+static struct net_bytes error_of(const char *text, size_t bytes) {
+    return (struct net_bytes){text, bytes};
+}
+
 static void test_table(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        int verdict = verdict_of_error(table[i].text, strlen(table[i].text));
+        int verdict = verdict_of_error(error_of(table[i].text, strlen(table[i].text)));
         if (verdict != table[i].verdict)
             fail_msg("\"%s\": %s", table[i].text, verdict_text(verdict));
     }
@@ -80,7 +84,7 @@ static void test_cut(void **state) {
         for (size_t n = 0; n < strlen(table[i].text); n++) {
             char *cut = test_malloc(n + 1);
             memcpy(cut, table[i].text, n);
-            int verdict = verdict_of_error(cut, n);
+            int verdict = verdict_of_error(error_of(cut, n));
             assert_true(verdict >= REDLOCK_VERDICT_AUTH && verdict <= REDLOCK_VERDICT_ERROR);
             test_free(cut);
         }
@@ -88,11 +92,11 @@ static void test_cut(void **state) {
 
 static void test_kinds(void **state) {
     (void)state;
-    assert_true(verdict_is_noscript("NOSCRIPT No matching script. Please use EVAL.", 45));
-    assert_false(verdict_is_noscript("NOSCR", 5));
-    assert_true(verdict_is_unknown_command("ERR unknown command 'EVAL'", 26));
-    assert_true(verdict_is_unknown_command("ERR unknown command `EVAL`, with args", 37));
-    assert_false(verdict_is_unknown_command("ERR unknown", 11));
+    assert_true(verdict_is_noscript(error_of("NOSCRIPT No matching script. Please use EVAL.", 45)));
+    assert_false(verdict_is_noscript(error_of("NOSCR", 5)));
+    assert_true(verdict_is_unknown_command(error_of("ERR unknown command 'EVAL'", 26)));
+    assert_true(verdict_is_unknown_command(error_of("ERR unknown command `EVAL`, with args", 37)));
+    assert_false(verdict_is_unknown_command(error_of("ERR unknown", 11)));
 }
 
 int main(void) {

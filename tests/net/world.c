@@ -96,6 +96,7 @@ void world_close(struct world *world) {
 }
 
 void world_turn(struct world *world, rl_ns until) {
+    world->turns++;
     struct net_batch batch;
     rl_ns timer = net_next_timer(world->net);
     net_wait(world->net, timer < until ? timer : until, &batch);

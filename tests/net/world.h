@@ -41,7 +41,7 @@ struct ask {
 
 struct world {
     struct net *net;
-    unsigned replies;
+    unsigned replies, turns;
     unsigned reported[RL_NODES_MAX];
     unsigned losses;         /* how often we were told that a record or all data may have changed */
     unsigned changes, ranks; /* hints: of changes, and of our rank in a line */

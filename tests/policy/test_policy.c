@@ -326,42 +326,42 @@ static void test_watching(void **state) {
     (void)state;
     begin();
     up(0, 0);
-    assert_false(policy_wants_watch(&policy, 0));
-    assert_int_equal(policy_watch(&policy, true, 5 * MS), RL_NEVER);
-    assert_true(policy_wants_watch(&policy, 0));
-    assert_false(policy_wants_watch(&policy, 1)); /* not up */
-    policy_watch_live(&policy, 0);
-    assert_false(policy_wants_watch(&policy, 0));
-    assert_int_equal(policy_watched(&policy), 1);
-    assert_int_equal(policy_watch(&policy, false, 5 * MS), 5 * MS + WATCH_LINGER);
-    assert_int_equal(policy_watched(&policy), 0);
-    assert_int_equal(policy_watch(&policy, true, 6 * MS), RL_NEVER);
-    assert_false(policy_watch_end(&policy)); /* somebody waits again, and finds it notifying */
-    assert_int_equal(policy_watched(&policy), 1);
-    policy_watch(&policy, false, 5 * MS);
-    assert_true(policy_watch_end(&policy));
-    policy_watch(&policy, true, 30000 * MS);
-    assert_int_equal(policy_watched(&policy), 0);
-    assert_true(policy_wants_watch(&policy, 0));
+    assert_false(policy_wants_tracking(&policy, 0));
+    assert_int_equal(policy_track(&policy, true, 5 * MS), RL_NEVER);
+    assert_true(policy_wants_tracking(&policy, 0));
+    assert_false(policy_wants_tracking(&policy, 1)); /* not up */
+    policy_tracking_live(&policy, 0);
+    assert_false(policy_wants_tracking(&policy, 0));
+    assert_int_equal(policy_tracked(&policy), 1);
+    assert_int_equal(policy_track(&policy, false, 5 * MS), 5 * MS + TRACKING_LINGER);
+    assert_int_equal(policy_tracked(&policy), 0);
+    assert_int_equal(policy_track(&policy, true, 6 * MS), RL_NEVER);
+    assert_false(policy_track_end(&policy)); /* somebody waits again, and finds it notifying */
+    assert_int_equal(policy_tracked(&policy), 1);
+    policy_track(&policy, false, 5 * MS);
+    assert_true(policy_track_end(&policy));
+    policy_track(&policy, true, 30000 * MS);
+    assert_int_equal(policy_tracked(&policy), 0);
+    assert_true(policy_wants_tracking(&policy, 0));
 }
 
 static void test_watch_refused(void **state) {
     (void)state;
     begin();
     up(0, 0);
-    policy_watch(&policy, true, 0);
-    assert_false(policy_watch_refused(&policy, 0, REDLOCK_VERDICT_LOADING)); /* it passes */
-    assert_true(policy_wants_watch(&policy, 0));
-    assert_true(policy_watch_refused(&policy, 0, REDLOCK_VERDICT_NOPERM));
-    assert_false(policy_wants_watch(&policy, 0));
+    policy_track(&policy, true, 0);
+    assert_false(policy_tracking_refused(&policy, 0, REDLOCK_VERDICT_LOADING)); /* it passes */
+    assert_true(policy_wants_tracking(&policy, 0));
+    assert_true(policy_tracking_refused(&policy, 0, REDLOCK_VERDICT_NOPERM));
+    assert_false(policy_wants_tracking(&policy, 0));
     (void)lose(0, REDLOCK_VERDICT_DISCONNECTED, 0);
-    assert_false(policy_watch_lost(&policy, 0));
+    assert_false(policy_tracking_lost(&policy, 0));
     up(0, 0);
-    assert_true(policy_wants_watch(&policy, 0)); /* another server may be there by now */
-    policy_watch_live(&policy, 0);
+    assert_true(policy_wants_tracking(&policy, 0)); /* another server may be there by now */
+    policy_tracking_live(&policy, 0);
     (void)lose(0, REDLOCK_VERDICT_DISCONNECTED, 0);
-    assert_true(policy_watch_lost(&policy, 0));
-    assert_false(policy_watch_lost(&policy, 0));
+    assert_true(policy_tracking_lost(&policy, 0));
+    assert_false(policy_tracking_lost(&policy, 0));
 }
 
 /* ---- what is remembered is so ---- */

@@ -85,8 +85,10 @@ static void votes_are_of_a_majority_of_the_newest_list(void **state) {
            TAKES(3, A, 1, 7)); /* no member */
     BREAKS(UNFIT_VOTE, 7, 7, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 3, 15),
            VOTES_BY(2, 1, 2), TAKES(3, A, 1, 7)); /* enough for a list that is over */
-    HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 2, 15),
-          VOTES_BY(2, 1, 2), TAKES(3, A, 1, 7)); /* for the list before */
+    BREAKS(UNFIT_VOTE, 7, 7, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 2, 15),
+           VOTES_BY(2, 1, 2), TAKES(3, A, 1, 7)); /* enough for the list before */
+    BREAKS(UNFIT_VOTE, 8, 8, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 3, 15),
+           VOTES_BY(2, 1, 2), VOTES_BY(2, 2, 2), TAKES(3, A, 1, 7)); /* one is two changes behind */
     HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, VOTES_BY(2, 0, 1), CARRIES(2, 1, 2, 2, 15),
           VOTES_BY(2, 1, 2), VOTES_BY(2, 2, 2), TAKES(3, A, 1, 7));
     HOLDS(UNFIT_VOTE, TWO_CARRY_LIST_1, CARRIES(2, 1, 2, 2, 15), VOTES_BY(2, 0, 2),

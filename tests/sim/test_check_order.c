@@ -74,7 +74,7 @@ static void not_lost_while_it_is_valid(void **state) {
     BREAKS(LINEARIZABLE, 0, 3, GIVEN_BACK(899, DOES(200, A, UNSURE)));
     says(
         "A's release of job said at 0.000899 ms that it was lost, but its validity ran until 0.0009 ms and nothing had "
-        "befallen its keys");
+        "happened to its keys");
     HOLDS(LINEARIZABLE, GIVEN_BACK(900, DOES(200, A, UNSURE)));
     HOLDS(LINEARIZABLE, GIVEN_BACK(310, DOES(200, A, LOST)));
     HOLDS(LINEARIZABLE, GIVEN_BACK(310, KEY(200, 0, LOST, .token = 1)));
@@ -92,6 +92,15 @@ static void not_lost_while_it_is_valid(void **state) {
     BREAKS(LINEARIZABLE, 0, 3, TAKES(100, A, 1, 900), DOES(300, A, RELEASE),
            KEY(305, 0, DELETED, .token = 7), GIVES(310, A, LOST_));
     BREAKS(LINEARIZABLE, 0, 3, GIVEN_BACK(310, KEY(200, 0, DELETED, .token = 1)));
+}
+
+static void a_change_of_members_excuses_nothing(void **state) {
+    (void)state;
+    BREAKS(LINEARIZABLE, 0, 3,
+           GIVEN_BACK(310, NODE(200, 2, MEMBERS, .message = 2, .value = 2, .until = 15)));
+    BREAKS(LINEARIZABLE, 0, 2, TAKES(100, A, 1, 200),
+           NODE(220, 2, MEMBERS, .message = 2, .value = 2, .until = 15), TAKES(250, B, 2, 900),
+           DOES(300, A, RELEASE), GIVES(310, A, OK));
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
@@ -245,8 +254,11 @@ static void agrees_with_the_search(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acquired_only_if_free),      cmocka_unit_test(a_crash_frees_nothing),
-        cmocka_unit_test(released_by_the_owner_only), cmocka_unit_test(not_lost_while_it_is_valid),
+        cmocka_unit_test(acquired_only_if_free),
+        cmocka_unit_test(a_crash_frees_nothing),
+        cmocka_unit_test(released_by_the_owner_only),
+        cmocka_unit_test(not_lost_while_it_is_valid),
+        cmocka_unit_test(a_change_of_members_excuses_nothing),
         cmocka_unit_test(agrees_with_the_search),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ static void a_world_that_reports_nothing_is_waited_for_by_polling(void **state) 
     actor_release(stage.world, A, 0);
     stage_run(&stage, 1000);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, ANYBODY, ANYBODY), 0);
-    assert_null(stage_message(&stage, HISTORY_SENT, NET_STAND, B, ANYBODY, 0));
+    assert_null(stage_message(&stage, HISTORY_SENT, NET_WAIT_QUEUE_ENTER, B, ANYBODY, 0));
     stage_need(&stage, HISTORY_ACQUIRED, B, ANYBODY, 0);
     stage_close(&stage);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/guarding/guarding.h"
 #include "lock.h"
 
 /* ---- this room's part of a client ---- */
@@ -100,8 +99,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (!client || !resources || !out)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "redlock_lock_new: client, resource and lock must not be NULL");
-    if (schedule_is_forked(&client->schedule))
-        return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+    if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
@@ -109,7 +107,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
                     "with scheme=setnx a lock covers one resource: make one lock for each");
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
-    if (!client->lock_mode->keys_valid(lock, error)) {
+    if (client->lock_mode->keys_valid && !client->lock_mode->keys_valid(lock, error)) {
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
@@ -161,7 +159,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     }
     forget(lock);
     lock_drop_round(lock);
-    schedule_hush(&client->schedule, &lock->notified);
+    schedule_stop_callbacks(&client->schedule, &lock->notified);
     lock_unref(lock);
     client_leave(client);
 }
@@ -208,7 +206,8 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
-    int refusal = lock->client->lock_mode->may_extend(lock, ttl_ms);
+    const struct lock_mode *mode = lock->client->lock_mode;
+    int refusal = mode->may_extend ? mode->may_extend(lock, ttl_ms) : REDLOCK_OK;
     if (refusal != REDLOCK_OK) return refusal;
     op_begin(&lock->extension, done, context);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
@@ -311,7 +310,8 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
-    if (result == REDLOCK_OK) result = client->lock_mode->adopt(lock, fence);
+    if (result == REDLOCK_OK && client->lock_mode->adopt)
+        result = client->lock_mode->adopt(lock, fence);
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
         lease_init(lock);
@@ -329,14 +329,11 @@ int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t byte
 int redlock_lock_disown(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = REDLOCK_OK;
+    int result = lock->phase == PHASE_FREE ? REDLOCK_LOST : REDLOCK_OK;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active)
         result = REDLOCK_BUSY;
-    else if (lock->phase == PHASE_FREE)
-        result = REDLOCK_LOST;
     /* the token's bytes stay until the next acquisition */
-    else
-        forget(lock);
+    if (result == REDLOCK_OK) forget(lock);
     client_leave(client);
     return result;
 }
@@ -350,13 +347,10 @@ int redlock_lock_state(struct redlock_lock *lock) {
         [RL_LEASE_RELEASING] = REDLOCK_STATE_RELEASING, [RL_LEASE_RELEASED] = REDLOCK_STATE_FREE,
     };
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_STATE_FREE;
-    int state = REDLOCK_STATE_FREE;
-    if (lock->phase == PHASE_ACQUIRING)
-        state = REDLOCK_STATE_ACQUIRING;
-    else if (lock->phase == PHASE_RELEASING)
-        state = REDLOCK_STATE_RELEASING;
-    else if (lock->phase == PHASE_LEASED)
-        state = leased[lock->lease.state];
+    int state = lock->phase == PHASE_LEASED      ? leased[lock->lease.state]
+                : lock->phase == PHASE_ACQUIRING ? REDLOCK_STATE_ACQUIRING
+                : lock->phase == PHASE_RELEASING ? REDLOCK_STATE_RELEASING
+                                                 : REDLOCK_STATE_FREE;
     pthread_mutex_unlock(&lock->client->schedule.mutex);
     return state;
 }

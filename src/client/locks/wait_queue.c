@@ -26,9 +26,6 @@ static struct place *place_of(struct redlock_lock *lock) { return &lock->acquisi
 static const struct rl_acquire *machine_of(const struct redlock_lock *lock) {
     return &lock->acquisition->machine;
 }
-static rl_ns node_timeout_of(const struct redlock_lock *lock) {
-    return lock->config->terms.node_timeout;
-}
 
 /* One key's queue. It stays until the last of its calls is done. */
 struct wait_queue {
@@ -36,13 +33,13 @@ struct wait_queue {
     struct redlock_client *client;
     unsigned busy; /* calls under way, and functions that use it now */
     struct redlock_lock *first, **last;
-    rl_mask stood;    /* nodes where we have a place */
+    rl_mask entered;  /* nodes where we have a place */
     bool asking;      /* a question for our rank is under way, ... */
     bool outdated;    /* ... sent for a caller that has left since */
     int32_t reported; /* The rank that nodes reported since the question; INT32_MAX: none. */
     struct net_bytes key, names[2];
-    struct net_request watch, stand, leave;
-    struct net_call calls[]; /* by node: peeks, then stands, then leaves */
+    struct net_request watch, enter, leave;
+    struct net_call calls[]; /* by node: watches, then stands, then leaves */
 };
 
 struct wait_queues {
@@ -50,7 +47,7 @@ struct wait_queues {
     rl_mask refused;  /* nodes that keep no queues */
     rl_ns asked;      /* when a node was last asked whether others wait */
     struct chains by_key;
-    struct {
+    struct crowd {
         uint32_t hash;
         rl_ns until;
     } crowd[CROWDS];
@@ -76,6 +73,8 @@ static struct wait_queue *find(const struct wait_queues *queues, struct net_byte
 
 /* ---- making and freeing ---- */
 
+static net_answered_fn on_answer;
+
 /* One allocation: the queue, its calls, the two names; the key is the end of the first name. */
 static struct wait_queue *wait_queue_new(struct redlock_client *client, struct net_bytes key) {
     unsigned nodes = client->nodes;
@@ -95,22 +94,17 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     queue->key = (struct net_bytes){(const char *)queue->names[0].data + prefix, key.bytes};
     queue->watch = (struct net_request){
         .op = NET_WATCH, .keys = &queue->key, .keys_count = 1, .scheme = client->scheme};
-    queue->stand = (struct net_request){.op = NET_STAND, .keys = queue->names, .keys_count = 2};
-    queue->leave = (struct net_request){.op = NET_LEAVE, .keys = queue->names, .keys_count = 2};
+    queue->enter =
+        (struct net_request){.op = NET_WAIT_QUEUE_ENTER, .keys = queue->names, .keys_count = 2};
+    queue->leave =
+        (struct net_request){.op = NET_WAIT_QUEUE_LEAVE, .keys = queue->names, .keys_count = 2};
     for (unsigned i = 0; i < 3 * nodes; i++) {
-        /* Peeks have an owner of their own: a request that is sent again after NOSCRIPT must not
+        /* Watches have an owner of their own: a request that is sent again after NOSCRIPT must not
          * overtake another one of the same owner. */
-        queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->stand;
-        queue->calls[i].tag = (uint8_t)(i < nodes       ? CALL_QUEUE_WATCH
-                                        : i < 2 * nodes ? CALL_QUEUE_STAND
-                                                        : CALL_QUEUE_LEAVE);
+        queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->enter;
+        queue->calls[i].answered = on_answer;
     }
     return queue;
-}
-
-static struct wait_queue *wait_queue_of(const struct net_call *call) {
-    return call->tag == CALL_QUEUE_WATCH ? call->owner
-                                         : RL_CONTAINER(call->owner, struct wait_queue, stand);
 }
 
 static struct wait_queue *open_queue(struct redlock_client *client, struct net_bytes key) {
@@ -141,7 +135,7 @@ void wait_queues_free(struct wait_queues *queues) {
 static void send_calls(struct wait_queue *queue, rl_mask nodes, struct net_request *request,
                        struct net_call *calls, rl_ns now) {
     struct redlock_client *client = queue->client;
-    rl_ns due = now + (queue->first ? node_timeout_of(queue->first) : 50 * RL_MS);
+    rl_ns due = now + (queue->first ? lock_node_timeout(queue->first) : 50 * RL_MS);
     for (unsigned i = 0; i < client->nodes; i++)
         if (calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
     queue->busy += rl_count(nodes ? net_send(client->net, nodes, request, calls, due, now) : 0);
@@ -155,9 +149,8 @@ static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
     uint32_t best = 0;
     rl_mask keeper = 0;
     for (unsigned i = 0; i < client->nodes; i++) {
-        struct net_node_status status;
         if (!(may & rl_bit(i))) continue;
-        net_node(client->net, i, now, &status);
+        struct net_node_status status = client_status(client, i);
         if (status.uses_transactions) continue;
         const char *name = status.run_id[0] ? status.run_id : status.url;
         uint32_t score =
@@ -171,35 +164,31 @@ static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
 }
 
 static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
-    queue->stood &= (rl_mask)~nodes;
+    queue->entered &= (rl_mask)~nodes;
     queue->outdated = queue->asking;
     queue->leave.token = net_waiter(queue->client->net);
     send_calls(queue, nodes, &queue->leave, queue->calls + 2 * queue->client->nodes, now);
 }
 
-static rl_ns lease_of(const struct redlock_lock *lock) {
-    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
-    if (lease < LEASE_MIN) return LEASE_MIN;
-    return lease < LEASE_MAX ? lease : LEASE_MAX;
-}
-
 /* False: no node can report our rank. */
-static bool stand(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
+static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
     struct net *net = queue->client->net;
     if (queue->asking) return true;
     rl_mask node = keeper(queue, now);
-    if (queue->stood & (rl_mask)~node) leave_nodes(queue, queue->stood & (rl_mask)~node, now);
+    if (queue->entered & (rl_mask)~node) leave_nodes(queue, queue->entered & (rl_mask)~node, now);
     if (node == 0) return false;
-    queue->stand.token = net_waiter(net);
-    queue->stand.ttl_ms = lease_of(lock) / RL_MS;
-    queue->stand.age_us = (now - place_of(lock)->since) / 1000;
+    queue->enter.token = net_waiter(net);
+    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
+    if (lease < LEASE_MIN) lease = LEASE_MIN;
+    queue->enter.ttl_ms = (lease < LEASE_MAX ? lease : LEASE_MAX) / RL_MS;
+    queue->enter.age_us = (now - place_of(lock)->since) / 1000;
     unsigned busy = queue->busy;
-    send_calls(queue, node, &queue->stand, queue->calls + queue->client->nodes, now);
+    send_calls(queue, node, &queue->enter, queue->calls + queue->client->nodes, now);
     if (queue->busy == busy) return false;
     queue->asking = true;
     queue->outdated = false;
     queue->reported = INT32_MAX;
-    queue->stood |= node;
+    queue->entered |= node;
     return true;
 }
 
@@ -208,11 +197,10 @@ static bool stand(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now
 static void join(struct redlock_lock *lock, struct wait_queue *queue, rl_ns now) {
     struct redlock_client *client = lock->client;
     struct place *place = place_of(lock);
-    *place = (struct place){.queue = queue, .since = now};
-    place->at = queue->last;
+    *place = (struct place){.queue = queue, .at = queue->last, .since = now};
     *queue->last = lock;
     queue->last = &place->next;
-    if (client->locks->wait_queues->waiting++ == 0) net_watch(client->net, true);
+    if (client->locks->wait_queues->waiting++ == 0) net_track(client->net, true);
 }
 
 static bool waits(struct redlock_lock *lock) {
@@ -235,35 +223,28 @@ void wait_queue_leave(struct redlock_lock *lock) {
     const struct rl_acquire *machine = machine_of(lock);
     queue->leave.passes =
         machine->state == RL_ACQUIRE_WON && machine->waiting.active && machine->waiting.rank > 0;
-    if (was_first && queue->stood) leave_nodes(queue, queue->stood, now);
+    if (was_first && queue->entered) leave_nodes(queue, queue->entered, now);
     /* it is its turn, but not inside this call */
     if (was_first && queue->first) net_timer_set(client->net, &queue->first->timer, now);
-    if (--client->locks->wait_queues->waiting == 0) net_watch(client->net, false);
+    if (--client->locks->wait_queues->waiting == 0) net_track(client->net, false);
     close_queue(queue);
 }
 
-/* The report of other waiters dates from when we left the queue. Another key with the same hash
- * only costs a question. */
-static bool is_crowded(const struct wait_queues *queues, uint32_t hash, rl_ns now) {
-    return queues->crowd[hash % CROWDS].hash == hash && queues->crowd[hash % CROWDS].until > now;
-}
-
 static void note_crowd(struct wait_queue *queue, int64_t remaining) {
-    struct wait_queues *queues = queue->client->locks->wait_queues;
-    uint32_t at = queue->by_key.hash % CROWDS;
-    if (remaining == 0 && queues->crowd[at].hash != queue->by_key.hash) return;
-    queues->crowd[at].hash = queue->by_key.hash;
-    queues->crowd[at].until = remaining > 0 ? net_now(queue->client->net) + CROWD_KEPT : 0;
+    uint32_t hash = queue->by_key.hash;
+    struct crowd *crowd = &queue->client->locks->wait_queues->crowd[hash % CROWDS];
+    if (remaining == 0 && crowd->hash != hash) return;
+    crowd->hash = hash;
+    crowd->until = remaining > 0 ? net_now(queue->client->net) + CROWD_KEPT : 0;
 }
 
 /* Runs in parallel with the try, which does not wait for the answer. */
 static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     struct redlock_client *client = lock->client;
+    const struct wait_queues *queues = client->locks->wait_queues;
     rl_ns released = lock->lease.unlocking_since;
-    bool soon = released != 0 && now - released < SOON;
-    if (!soon ||
-        (client->locks->wait_queues && now - client->locks->wait_queues->asked < ASK_EVERY))
-        return;
+    if (released == 0 || now - released >= SOON) return;
+    if (queues && now - queues->asked < ASK_EVERY) return;
     struct net_bytes waiter = net_waiter(client->net);
     struct wait_queue *queue = waiter.data ? open_queue(client, lock->keys[0]) : NULL;
     if (!queue) return;
@@ -287,7 +268,10 @@ void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event 
     if (!queues) return;
     uint32_t hash = hash_of(lock->keys[0]);
     struct wait_queue *queue = find(queues, lock->keys[0], hash);
-    start->crowded = is_crowded(queues, hash, now);
+    /* The report of other waiters dates from when we left the queue. Another key with the same hash
+     * only costs a question. */
+    const struct crowd *crowd = &queues->crowd[hash % CROWDS];
+    start->crowded = crowd->hash == hash && crowd->until > now;
     if (!start->crowded && (!queue || !queue->first)) return;
     if (!queue) queue = open_queue(lock->client, lock->keys[0]);
     if (queue) join(lock, queue, now);
@@ -296,7 +280,7 @@ void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event 
 void wait_queue_event(struct redlock_lock *lock, struct rl_event *event) {
     const struct redlock_client *client = lock->client;
     if (!waits(lock)) return;
-    event->watched = net_watched(client->net) & client->voters;
+    event->watched = net_tracked(client->net) & client->voters;
     event->behind = place_of(lock)->queue->first != lock;
 }
 
@@ -308,12 +292,12 @@ void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *ac
         join(lock, queue, now);
         struct net *net = lock->client->net;
         /* This reports that it is behind others, or that nodes notify already. */
-        if (queue->first != lock || net_watched(net)) net_timer_set(net, &lock->timer, now);
+        if (queue->first != lock || net_tracked(net)) net_timer_set(net, &lock->timer, now);
     }
     struct wait_queue *queue = place_of(lock)->queue;
     if (!queue || queue->first != lock) return;
     if (actions->watch) send_calls(queue, actions->watch, &queue->watch, queue->calls, now);
-    if (actions->stand && !stand(queue, lock, now)) lock->unranked = true;
+    if (actions->enter_queue && !enter(queue, lock, now)) lock->unranked = true;
 }
 
 /* ---- hearing ---- */
@@ -352,7 +336,8 @@ static void notify_all_of(struct redlock_client *client, unsigned node) {
     chains->walked = false;
 }
 
-void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank) {
+void wait_queue_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    struct redlock_client *client = context;
     struct wait_queues *queues = client->locks->wait_queues;
     if (!queues) return;
     if (!key.data) {
@@ -364,9 +349,8 @@ void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_by
     if (!queue) return;
     client->stats.wakeups++;
     if (rank >= 0 && rank < queue->reported) queue->reported = rank;
-    struct rl_event event = {
-        .type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK, .node = (uint8_t)node, .rank = rank};
-    notify_head(queue, event);
+    enum rl_event_type type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK;
+    notify_head(queue, (struct rl_event){.type = type, .node = (uint8_t)node, .rank = rank});
     close_queue(queue);
 }
 
@@ -375,18 +359,16 @@ static void watched(struct wait_queue *queue, const struct net_call *call,
     struct rl_event event = {.type = RL_EVENT_WATCHED, .node = call->node, .vote = RL_VOTE_FAILED};
     if (reply->verdict == REDLOCK_VERDICT_ABSENT) event.vote = RL_VOTE_ABSENT;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) event.vote = RL_VOTE_GRANTED;
-    /* A key without a TTL does not end; a key with a TTL beyond that of any lock is not a lock. */
-    bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
-    event.remaining = ends ? reply->remaining_ms * RL_MS : -1;
+    event.remaining = reports_end(reply) ? reply->remaining_ms * RL_MS : -1;
     notify_head(queue, event);
 }
 
-static void stood(struct wait_queue *queue, const struct net_call *call,
-                  const struct net_reply *reply) {
+static void entered(struct wait_queue *queue, const struct net_call *call,
+                    const struct net_reply *reply) {
     struct redlock_client *client = queue->client;
     bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED, outdated = queue->outdated;
     queue->asking = queue->outdated = false;
-    if (!reported) queue->stood &= (rl_mask)~rl_bit(call->node);
+    if (!reported) queue->entered &= (rl_mask)~rl_bit(call->node);
     if (reply->verdict == REDLOCK_VERDICT_NOPERM) {
         client->locks->wait_queues->refused |= rl_bit(call->node);
         client_log(client, REDLOCK_LOG_INFO, "waiting: a node keeps no wait queue: %s",
@@ -394,19 +376,22 @@ static void stood(struct wait_queue *queue, const struct net_call *call,
     }
     if (!queue->first) return;
     /* the answer was for another caller */
-    if (outdated && stand(queue, queue->first, net_now(client->net))) return;
+    if (outdated && enter(queue, queue->first, net_now(client->net))) return;
     int32_t rank = reported && !outdated && reply->count <= INT32_MAX ? (int32_t)reply->count : -1;
     /* a report that others left overtook the answer */
     if (rank > queue->reported) rank = queue->reported;
     notify_head(queue, (struct rl_event){.type = RL_EVENT_RANK, .rank = rank});
 }
 
-void wait_queue_reply(struct net_call *call, const struct net_reply *reply) {
-    struct wait_queue *queue = wait_queue_of(call);
-    if (call->tag == CALL_QUEUE_WATCH)
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
+    const enum net_op op = call->request->op;
+    struct wait_queue *queue = op == NET_WATCH
+                                   ? call->owner /* see wait_queue_new() */
+                                   : RL_CONTAINER(call->owner, struct wait_queue, enter);
+    if (op == NET_WATCH)
         watched(queue, call, reply);
-    else if (call->tag == CALL_QUEUE_STAND)
-        stood(queue, call, reply);
+    else if (op == NET_WAIT_QUEUE_ENTER)
+        entered(queue, call, reply);
     else if (reply->verdict == REDLOCK_VERDICT_GRANTED)
         note_crowd(queue, reply->count);
     queue->busy--;
