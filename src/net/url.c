@@ -218,6 +218,17 @@ static int parse_scheme(const struct parse *parse, const char *text, char scheme
                   known);
 }
 
+/* Whether the host is an address with colons but without brackets, as in redis://::1:6379. A
+ * password may hold colons, too, so only what follows the last '@' counts. */
+static bool lacks_brackets(const char *text) {
+    const char *host = strstr(text, "://") + strlen("://"), *at = strrchr(host, '@');
+    if (at) host = at + 1;
+    size_t bytes = strcspn(host, "/?#");
+    const char *first = memchr(host, ':', bytes);
+    return first && strspn(host, "0123456789abcdefABCDEF:.") == bytes &&
+           memchr(first + 1, ':', bytes - (size_t)(first + 1 - host));
+}
+
 static int parse_one(const struct parse *parse, const char *text, struct url *url) {
     char scheme[16];
     UriUriA uri;
@@ -226,6 +237,8 @@ static int parse_one(const struct parse *parse, const char *text, struct url *ur
     if (result != REDLOCK_OK) return result;
     if (has_encoded_nul(text))
         return refuse(parse, "%%00 cannot be part of a user, a password or a path");
+    if (url->kind != URL_UNIX && lacks_brackets(text))
+        return refuse(parse, "an IPv6 address is written in brackets, as in redis://[::1]:6379");
     int outcome = uriParseSingleUriA(&uri, text, &where);
     if (outcome == URI_ERROR_MALLOC) return no_memory(parse);
     if (outcome != URI_SUCCESS) {
