@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "net/conn.h"
-#include "net/verdict.h"
 
 const struct net_call *conn_oldest(const struct conn *conn) {
     return conn->kind == CONN_AUX ? conn->node->tx.calls.head : conn->calls.head;
@@ -71,9 +70,7 @@ static void main_down(struct node *node, int verdict, const char *text) {
     struct call_queue lost = node->main.calls, transactions, watches;
     policy_down(&net->policy, node->index, verdict);
     snprintf(node->text, sizeof(node->text), "%s", text);
-    if (verdict != node->logged)
-        net_log(net, REDLOCK_LOG_WARNING, "%s: %s: %s", node->url.text, verdict_text(verdict),
-                text);
+    if (verdict != node->logged) net_log(net, REDLOCK_LOG_WARNING, "%s: %s", node->url.text, text);
     node->logged = verdict;
     /* Both connections end together: the permissions of the next server behind this address are
      * checked again. */
