@@ -138,7 +138,7 @@ def test_unreachable_nodes_are_named(redlock):
     done = redlock("acquire", "-N", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "x")
     assert done.returncode == NO_QUORUM
     for port in (1, 2, 3):
-        assert f"  redis://127.0.0.1:{port}: connection refused" in done.stderr.decode()
+        assert f"  redis://127.0.0.1:{port}: cannot connect: Connection refused\n" in done.stderr.decode()
     assert redlock("acquire", "-q", "-N", NODES, "x").stderr == b""
 
 
