@@ -177,6 +177,9 @@ static void start_command(struct holder *holder, bool lend) {
                                 .token = redlock_token(holder->lock),
                                 .fence = redlock_fence(holder->lock)};
     if (job_start(&holder->job, holder->plan, &grant, lend, &failed) != 0) {
+        const char *command = holder->plan->argv[0];
+        if (failed == EXIT_NOT_FOUND && strpbrk(command, " \t;&|<>$") != NULL)
+            complain("run starts no shell; for a line of the shell: -c '%.200s'", command);
         set_outcome(holder, failed == EXIT_SYSTEM ? OUTCOME_SYSTEM : OUTCOME_NOT_RUN, failed);
         begin_release(holder);
         return;

@@ -401,7 +401,7 @@ static int act_add(struct task *task, char **operands) {
         if ((status = must_be_fit(task, node)) != 0) return status;
         complain("%s becomes a member: %zu members then, of which %zu must be intact", url, members,
                  quorum_of(members));
-        complain("it votes when it has waited for ttl_max, %s: at the latest after twice that",
+        complain("it votes when it has waited for ttl_max, %s",
                  duration_text(most, sizeof most, membership->quorum.ttl_ms_max));
         if ((status = confirm(task)) != 0) return status;
         if ((status = add_node(task, node)) != 0) return status;

@@ -25,6 +25,7 @@ static void log_line(void *context, int level, const char *text) {
 
 const char *find_nodes(const struct settings *settings) {
     if (settings->nodes != NULL) return settings->nodes;
+    if (settings->profile_named && settings->config_nodes != NULL) return settings->config_nodes;
     const char *environment = getenv("REDLOCK_NODES");
     if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0')
         return environment;
@@ -43,7 +44,8 @@ static int find_mode(const struct settings *settings, int *mode) {
     *mode = settings->mode;
     if (*mode != MODE_UNSET) return 0;
     *mode = settings->config_mode != MODE_UNSET ? settings->config_mode : REDLOCK_MODE_AUTO;
-    if (environment == NULL) return 0;
+    if (environment == NULL || (settings->profile_named && settings->config_mode != MODE_UNSET))
+        return 0;
     *mode = mode_named(environment);
     if (*mode != MODE_UNSET) return 0;
     complain("REDLOCK_MODE is '%.60s'; it must be auto, classic or guarded", environment);
@@ -54,6 +56,7 @@ static int find_quorum(const struct settings *settings, const char **quorum) {
     const char *environment = from_environment("REDLOCK_QUORUM");
     *quorum = settings->quorum;
     if (*quorum != NULL) return 0;
+    if (settings->profile_named && settings->config_quorum != NULL) environment = NULL;
     *quorum = environment != NULL ? environment : settings->config_quorum;
     if (environment == NULL || is_quorum_id(environment)) return 0;
     complain(
@@ -67,7 +70,8 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
     *allow = settings->allow_replicas;
     if (*allow >= 0) return 0;
     *allow = settings->config_allow_replicas > 0;
-    if (environment == NULL) return 0;
+    if (environment == NULL || (settings->profile_named && settings->config_allow_replicas >= 0))
+        return 0;
     *allow = environment[0] == '1';
     if (strcmp(environment, "0") == 0 || strcmp(environment, "1") == 0) return 0;
     complain("REDLOCK_ALLOW_REPLICAS is '%.60s'; it must be 0 or 1", environment);
@@ -127,6 +131,9 @@ int session_open(struct session *session, const struct settings *settings) {
         complain(
             "no nodes. Name them with -N redis://HOST:PORT,..., or in REDLOCK_NODES, or by `nodes =` lines in the "
             "file REDLOCK_CONFIG names, or in /etc/redlock.conf. To try it out: redlock up");
+        if (settings->profiles != NULL && settings->profile == NULL)
+            complain("the file has profiles: %s. Choose one with --profile or REDLOCK_PROFILE",
+                     settings->profiles);
         return EXIT_CONFIG;
     }
     int status = find_guarding(session);

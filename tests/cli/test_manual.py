@@ -86,7 +86,7 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         assert listed or not accepted, name
         assert accepted or name in ("help", "quiet", "json", "verbose", "tokens", "token", "nonblock", "status-file", "count", "dir",
                                     "server", "restart-after", "samples", "watch", "fence", "confirm", "floor", "never-used",
-                                    "yes", "only", "list", "pairs", "seconds", "held", "ttls", "plot"), name
+                                    "yes", "profile", "timeout", "command", "only", "list", "pairs", "seconds", "held", "ttls", "plot"), name
 
 
 def complete(*words):
@@ -116,6 +116,7 @@ def test_completion(redlock):
     assert "--never-used" in complete("redlock", "quorum", "init", "--")
     assert "true" in complete("redlock", "run", "--confirm", "x", "tru")
     assert "true" in complete("redlock", "run", "-t", "5s", "x", "tru")
+    assert "true" in complete("redlock", "run", "--timeout", "5s", "--profile", "prod", "x", "tru")
     assert "true" in complete("redlock", "up", "-n", "3", "--", "tru")
     assert "true" in complete("redlock", "gate", "--fence", "3", "file", "tru")
     assert "/etc/passwd" in complete("redlock", "gate", "/etc/passw")
