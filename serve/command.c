@@ -104,7 +104,8 @@ static void unknown(struct connection *connection, struct script_bytes name) {
     reply_error(
         &connection->reply,
         "ERR unknown command '%.*s'. This is redlock serve, a gateway to locks on a majority of servers: it takes SET "
-        "with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that docs/serve.md lists",
+        "with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that " REDLOCK_DOC
+        "/serve.md lists",
         (int)(name.bytes < 64 ? name.bytes : 64), name.data);
 }
 

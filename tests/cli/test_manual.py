@@ -127,3 +127,16 @@ def test_completion_passes_shellcheck():
         pytest.skip("shellcheck is not installed")
     done = subprocess.run(["shellcheck", SOURCE / "packaging" / "completion" / "redlock.bash"], capture_output=True, text=True, check=False)
     assert done.stdout == ""
+
+
+def test_messages_name_installed_documents():
+    """A user has no source tree: what a message or the manual names is installed."""
+    named = set(re.findall(r"/usr/share/doc/redlock/(\S+)", PAGE.read_text()))
+    for directory in ("cli", "serve", "src"):
+        for path in (SOURCE / directory).rglob("*.c"):
+            text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+            assert not re.search(r"docs/[a-z-]+\.md", text), path
+            named |= set(re.findall(r'REDLOCK_DOC\s+"/([a-z-]+\.md)', text))
+    assert "docs/" not in PAGE.read_text()
+    assert {"acl.md", "safety.md", "older-ways.md", "serve.md"} <= named
+    assert [name for name in named if not (SOURCE / "docs" / name).exists()] == []

@@ -42,8 +42,8 @@ static int fail_node(struct quorum_task *task, struct redlock_error *error, cons
     bool reported = redlock_client_node(task->client, node, &status) == REDLOCK_OK &&
                     status.text[0] != '\0' && status.verdict == verdict;
     if (verdict == REDLOCK_VERDICT_NOPERM)
-        cure =
-            "Allow its user what docs/acl.md lists under guarded mode, and run the command again";
+        cure = "Allow its user what " REDLOCK_DOC
+               "/acl.md lists under guarded mode, and run the command again";
     return fail(error, REDLOCK_NO_QUORUM, "%s: %s%s%s%s. %s", task->url[node],
                 redlock_verdict_text(verdict), reported ? " (" : "", reported ? status.text : "",
                 reported ? ")" : "", cure);
