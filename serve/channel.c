@@ -170,15 +170,7 @@ static void leave(struct subscription *one) {
     free(one);
 }
 
-static const char *refusal(const struct connection *connection, struct script_bytes name,
-                           bool is_pattern) {
-    if (connection->channels == CHANNELS_MAX ||
-        name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX))
-        return "a connection listens to at most 64 channels, with names of at most 1024 bytes and "
-               "patterns of at most 128";
-    return NULL;
-}
-
+/* Returns NULL, or the reason for the failure: a static text. */
 static const char *listen_to(struct connection *connection, struct channel *channel) {
     struct channels *channels = &connection->gateway->channels;
     struct subscription *one = malloc(sizeof *one);
@@ -199,8 +191,10 @@ const char *channel_subscribe(struct connection *connection, struct script_bytes
                               bool is_pattern) {
     struct channels *channels = &connection->gateway->channels;
     if (find(connection, name, is_pattern) != NULL) return NULL;
-    const char *error = refusal(connection, name, is_pattern);
-    if (error != NULL) return error;
+    if (connection->channels == CHANNELS_MAX ||
+        name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX))
+        return "a connection listens to at most 64 channels, with names of at most 1024 bytes and "
+               "patterns of at most 128";
     struct channel *channel = channel_find(channels, name, is_pattern);
     if (channel == NULL &&
         channels->wild_bytes + wild_bytes(name, is_pattern) > CHANNEL_WILD_BYTES_MAX)
@@ -216,19 +210,66 @@ void channel_unsubscribe(struct connection *connection, struct script_bytes name
     if (one != NULL) leave(one);
 }
 
-bool channel_first(const struct connection *connection, bool is_pattern,
-                   struct script_bytes *name) {
-    const struct subscription *one;
-    LIST_FOREACH(one, &connection->subscriptions, of_connection) {
-        if (one->channel->is_pattern != is_pattern) continue;
-        *name = one->channel->name;
-        return true;
-    }
-    return false;
-}
-
 void channel_leave_all(struct connection *connection) {
     while (!LIST_EMPTY(&connection->subscriptions)) leave(LIST_FIRST(&connection->subscriptions));
+}
+
+/* ---- the commands ---- */
+
+/* Each name gets its own answer, with the number of subscriptions after it. */
+static void confirm(struct connection *connection, const char *what, struct script_bytes name,
+                    unsigned count) {
+    struct reply *reply = &connection->reply;
+    reply_push(reply, 3);
+    reply_text(reply, what);
+    if (name.data != NULL)
+        reply_bytes(reply, name.data, name.bytes);
+    else
+        reply_nil(reply);
+    reply_integer(reply, count);
+}
+
+/* PSUBSCRIBE and PUNSUBSCRIBE. */
+static bool takes_patterns(const struct connection *connection) {
+    const char first = connection->reader.words[0].data[0];
+    return first == 'p' || first == 'P';
+}
+
+void command_subscribe(struct connection *connection) {
+    const bool is_pattern = takes_patterns(connection);
+    const char *what = is_pattern ? "psubscribe" : "subscribe";
+    for (size_t i = 1; i < connection->reader.count; i++) {
+        const struct script_bytes name = connection->reader.words[i];
+        const char *error = channel_subscribe(connection, name, is_pattern);
+        if (error != NULL) {
+            command_refuse(connection, what, error);
+            return;
+        }
+        confirm(connection, what, name, connection->channels);
+    }
+}
+
+/* Without a name, of all. */
+void command_unsubscribe(struct connection *connection) {
+    const bool is_pattern = takes_patterns(connection), of_all = connection->reader.count == 1;
+    const char *what = is_pattern ? "punsubscribe" : "unsubscribe";
+    struct subscription *next;
+    bool any = false;
+    for (size_t i = 1; i < connection->reader.count; i++) {
+        channel_unsubscribe(connection, connection->reader.words[i], is_pattern);
+        confirm(connection, what, connection->reader.words[i], connection->channels);
+    }
+    for (struct subscription *one = LIST_FIRST(&connection->subscriptions); of_all && one != NULL;
+         one = next) {
+        next = LIST_NEXT(one, of_connection);
+        if (one->channel->is_pattern != is_pattern) continue;
+        any = true;
+        /* The name lives until the subscription ends: the answer goes out before. */
+        confirm(connection, what, one->channel->name, connection->channels - 1);
+        leave(one);
+    }
+    if (of_all && !any)
+        confirm(connection, what, (struct script_bytes){NULL, 0}, connection->channels);
 }
 
 /* ---- notifications ---- */

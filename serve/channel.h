@@ -39,9 +39,6 @@ struct channels {
 const char *channel_subscribe(struct connection *connection, struct script_bytes name,
                               bool is_pattern);
 void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern);
-/* Finds one of the subscriptions that are left; false: there are none. `name` lives until the
- * connection unsubscribes from it. */
-bool channel_first(const struct connection *connection, bool is_pattern, struct script_bytes *name);
 void channel_leave_all(struct connection *connection);
 
 /* `event` is "del" or "expired". */

@@ -7,48 +7,47 @@
 
 #include "connection.h"
 #include "gateway.h"
-#include "transaction.h"
 
 #define ANY REQUEST_WORDS_MAX
 
 static const struct command commands[] = {
-    {"set", 3, ANY, 0, NULL, plan_set, 1},
-    {"setnx", 3, 3, 0, NULL, plan_setnx, 1},
-    {"get", 2, 2, 0, NULL, plan_get, 1},
-    {"exists", 2, ANY, COMMAND_MANY_KEYS, NULL, plan_exists, 1},
-    {"pttl", 2, 2, 0, NULL, plan_pttl, 1},
-    {"ttl", 2, 2, 0, NULL, plan_ttl, 1},
-    {"pexpire", 3, 4, 0, NULL, plan_pexpire, 1},
-    {"expire", 3, 4, 0, NULL, plan_expire, 1},
-    {"del", 2, ANY, COMMAND_MANY_KEYS, NULL, plan_delete, 1},
-    {"unlink", 2, ANY, COMMAND_MANY_KEYS, NULL, plan_delete, 1},
-    {"redlock.fence", 2, 3, 0, NULL, plan_fence, 1},
-    {"eval", 3, ANY, 0, command_eval, NULL, 3},
-    {"evalsha", 3, ANY, 0, command_evalsha, NULL, 3},
-    {"script", 2, ANY, 0, command_script, NULL, 0},
-    {"watch", 2, ANY, COMMAND_IN_MULTI, command_watch, NULL, 1},
-    {"unwatch", 1, 1, COMMAND_IN_MULTI, command_unwatch, NULL, 0},
-    {"multi", 1, 1, COMMAND_IN_MULTI, command_multi, NULL, 0},
-    {"exec", 1, 1, COMMAND_IN_MULTI, command_exec, NULL, 0},
-    {"discard", 1, 1, COMMAND_IN_MULTI, command_discard, NULL, 0},
-    {"subscribe", 2, ANY, COMMAND_LISTENING, command_subscribe, NULL, 0},
-    {"unsubscribe", 1, ANY, COMMAND_LISTENING, command_unsubscribe, NULL, 0},
-    {"psubscribe", 2, ANY, COMMAND_LISTENING, command_psubscribe, NULL, 0},
-    {"punsubscribe", 1, ANY, COMMAND_LISTENING, command_punsubscribe, NULL, 0},
-    {"auth", 2, 3, COMMAND_OPEN, command_auth, NULL, 0},
-    {"hello", 1, ANY, COMMAND_OPEN, command_hello, NULL, 0},
-    {"client", 2, ANY, 0, command_client, NULL, 0},
-    {"select", 2, 2, 0, command_select, NULL, 0},
-    {"ping", 1, 2, COMMAND_LISTENING, command_ping, NULL, 0},
-    {"echo", 2, 2, 0, command_echo, NULL, 0},
-    {"quit", 1, ANY, COMMAND_OPEN | COMMAND_LISTENING | COMMAND_IN_MULTI, command_quit, NULL, 0},
-    {"reset", 1, 1, COMMAND_OPEN | COMMAND_LISTENING | COMMAND_IN_MULTI, command_reset, NULL, 0},
-    {"info", 1, ANY, 0, command_info, NULL, 0},
-    {"command", 1, ANY, 0, command_command, NULL, 0},
-    {"config", 2, ANY, 0, command_config, NULL, 0},
-    {"time", 1, 1, 0, command_time, NULL, 0},
-    {"role", 1, 1, 0, command_role, NULL, 0},
-    {"cluster", 2, ANY, 0, command_cluster, NULL, 0},
+    {"set", 3, ANY, 0, 1, .asks = SCRIPT_TAKE, .plan = plan_set},
+    {"setnx", 3, 3, 0, 1, .asks = SCRIPT_TAKE, .shape = PLAN_FLAG, .plan = plan_setnx},
+    {"get", 2, 2, 0, 1, .asks = SCRIPT_GET},
+    {"exists", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = SCRIPT_EXISTS},
+    {"pttl", 2, 2, 0, 1, .asks = SCRIPT_PTTL},
+    {"ttl", 2, 2, 0, 1, .asks = SCRIPT_PTTL, .shape = PLAN_SECONDS},
+    {"pexpire", 3, 4, 0, 1, .asks = SCRIPT_EXTEND, .plan = plan_expire},
+    {"expire", 3, 4, 0, 1, .asks = SCRIPT_EXTEND, .plan = plan_expire},
+    {"del", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = SCRIPT_DELETE},
+    {"unlink", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = SCRIPT_DELETE},
+    {"redlock.fence", 2, 3, 0, 1, .asks = SCRIPT_GET, .shape = PLAN_FENCE, .plan = plan_fence},
+    {"eval", 3, ANY, 0, 3, .run = command_eval},
+    {"evalsha", 3, ANY, 0, 3, .run = command_evalsha},
+    {"script", 2, ANY, 0, 0, .run = command_script},
+    {"watch", 2, ANY, COMMAND_IN_MULTI, 1, .run = command_watch},
+    {"unwatch", 1, 1, COMMAND_IN_MULTI, 0, .run = command_unwatch},
+    {"multi", 1, 1, COMMAND_IN_MULTI, 0, .run = command_multi},
+    {"exec", 1, 1, COMMAND_IN_MULTI, 0, .run = command_exec},
+    {"discard", 1, 1, COMMAND_IN_MULTI, 0, .run = command_discard},
+    {"subscribe", 2, ANY, COMMAND_LISTENING, 0, .run = command_subscribe},
+    {"unsubscribe", 1, ANY, COMMAND_LISTENING, 0, .run = command_unsubscribe},
+    {"psubscribe", 2, ANY, COMMAND_LISTENING, 0, .run = command_subscribe},
+    {"punsubscribe", 1, ANY, COMMAND_LISTENING, 0, .run = command_unsubscribe},
+    {"auth", 2, 3, COMMAND_OPEN, 0, .run = command_auth},
+    {"hello", 1, ANY, COMMAND_OPEN, 0, .run = command_hello},
+    {"client", 2, ANY, 0, 0, .run = command_client},
+    {"select", 2, 2, 0, 0, .run = command_select},
+    {"ping", 1, 2, COMMAND_LISTENING, 0, .run = command_ping},
+    {"echo", 2, 2, 0, 0, .run = command_echo},
+    {"quit", 1, ANY, COMMAND_OPEN | COMMAND_LISTENING | COMMAND_IN_MULTI, 0, .run = command_quit},
+    {"reset", 1, 1, COMMAND_OPEN | COMMAND_LISTENING | COMMAND_IN_MULTI, 0, .run = command_reset},
+    {"info", 1, ANY, 0, 0, .run = command_info},
+    {"command", 1, ANY, 0, 0, .run = command_command},
+    {"config", 2, ANY, 0, 0, .run = command_config},
+    {"time", 1, 1, 0, 0, .run = command_time},
+    {"role", 1, 1, 0, 0, .run = command_role},
+    {"cluster", 2, ANY, 0, 0, .run = command_cluster},
 };
 
 const struct command *command_at(size_t index) {
@@ -93,11 +92,6 @@ void command_refuse(struct connection *connection, const char *what, const char 
                 what, why);
 }
 
-void command_wrong_words(struct connection *connection, const char *name) {
-    refused(connection);
-    reply_error(&connection->reply, "ERR wrong number of arguments for '%s' command", name);
-}
-
 /* Clients look for "unknown command" at the beginning to learn what a server can do. */
 static void unknown(struct connection *connection, struct script_bytes name) {
     refused(connection);
@@ -135,10 +129,23 @@ static bool may_run(struct connection *connection, const struct command *command
     return true;
 }
 
+bool command_begin(struct connection *connection, struct script_bytes key,
+                   const struct observation *watched, key_op_program *program, key_op_over *over) {
+    connection->busy = true;
+    if (key_op_begin(&connection->op, connection->gateway, key, watched, program, over))
+        return true;
+    reply_error(&connection->reply, "OOM out of memory");
+    connection_answered(connection);
+    return false;
+}
+
 static void run_plan(struct connection *connection, const struct command *command) {
     struct job *job = &connection->job;
-    *job = (struct job){.word = 1, .plan = {.key = connection->reader.words[1]}};
-    if (!command->plan(connection, &job->plan)) {
+    *job = (struct job){.word = 1,
+                        .plan = {.key = connection->reader.words[1],
+                                 .call = {.command = command->asks},
+                                 .shape = command->shape}};
+    if (command->plan != NULL && !command->plan(connection, &job->plan)) {
         /* EXEC must not answer as if all commands had been accepted */
         transaction_break(connection);
         return;
@@ -154,17 +161,13 @@ static void run_plan(struct connection *connection, const struct command *comman
     }
 }
 
-/* A browser can be made to send such lines to a local port: the rest of its input must not be read.
- */
-static bool is_browser(struct script_bytes name) {
-    return command_is(name, "post") || command_is(name, "host:");
-}
-
 void command_do(struct connection *connection) {
     const struct script_bytes name = connection->reader.words[0];
     const struct command *command = command_find(name);
     connection->gateway->metrics.requests++;
-    if (is_browser(name)) {
+    if (command_is(name, "post") || command_is(name, "host:")) {
+        /* A browser can be made to send such lines to a local port: the rest of its input must not
+         * be read. */
         connection->gateway->metrics.refusals[REFUSED_PROTOCOL]++;
         connection_close(connection);
     } else if (command == NULL && !connection->authenticated) {
@@ -173,7 +176,9 @@ void command_do(struct connection *connection) {
         unknown(connection, name);
     } else if (connection->reader.count < command->words_min ||
                connection->reader.count > command->words_max) {
-        command_wrong_words(connection, command->name);
+        refused(connection);
+        reply_error(&connection->reply, "ERR wrong number of arguments for '%s' command",
+                    command->name);
     } else if (may_run(connection, command)) {
         if (command->run != NULL)
             command->run(connection);

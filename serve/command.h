@@ -9,13 +9,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan.h"
+#include "key_op.h"
 #include "script.h"
 
 /* The Redis version that clients see, for clients that ask. */
 #define COMMAND_REDIS_VERSION "7.0.0"
 
 struct connection;
+
+/* What one lock command asks of one key, and the form of its answer. EXEC and a command outside a
+ * transaction use the same plan. */
+enum plan_shape {
+    PLAN_PLAIN,
+    PLAN_SECONDS, /* TTL: milliseconds become seconds */
+    PLAN_FLAG,    /* SETNX: OK and nil become 1 and 0 */
+    PLAN_OLD,     /* SET ... GET: the old value; nil: the key was taken */
+    PLAN_FENCE    /* REDLOCK.FENCE */
+};
+
+struct plan {
+    struct script_bytes key;
+    struct script_call call;
+    enum plan_shape shape;
+    bool looked; /* OLD: the old value has been read */
+};
 
 enum command_flag {
     COMMAND_OPEN = 1,      /* allowed before the password */
@@ -28,12 +45,13 @@ struct command {
     const char *name; /* in lower case */
     size_t words_min, words_max;
     unsigned flags;
-    /* A command has one of the two. `run` answers, or makes the connection busy and answers later.
-     * `plan` fills in what the command asks of the key; false: it has answered with an error.
-     */
-    void (*run)(struct connection *connection);
-    bool (*plan)(struct connection *connection, struct plan *plan);
     int first_key; /* index of the word; 0: no key */
+    /* Answers, or makes the connection busy and answers later. NULL: the command is a plan. */
+    void (*run)(struct connection *connection);
+    enum script_command asks;
+    enum plan_shape shape;
+    /* Adds to the plan what the words say; false: it has answered with an error. NULL: nothing. */
+    bool (*plan)(struct connection *connection, struct plan *plan);
 };
 
 /* A request that is under way as a series of plans: one for each key. */
@@ -55,19 +73,19 @@ bool command_is(struct script_bytes word, const char *text);
 bool command_number(struct script_bytes word, int64_t *number);
 /* Answers that this gateway does not support the request, with a pointer to the documentation. */
 void command_refuse(struct connection *connection, const char *what, const char *why);
-void command_wrong_words(struct connection *connection, const char *name);
+/* Begins an operation on the key, whose end answers the request. False after an error: the request
+ * is answered. */
+bool command_begin(struct connection *connection, struct script_bytes key,
+                   const struct observation *watched, key_op_program *program, key_op_over *over);
 
-/* command_lock.c */
-bool plan_get(struct connection *connection, struct plan *plan);
+/* command_lock.c: commands about a lock */
 bool plan_set(struct connection *connection, struct plan *plan);
 bool plan_setnx(struct connection *connection, struct plan *plan);
-bool plan_exists(struct connection *connection, struct plan *plan);
-bool plan_pttl(struct connection *connection, struct plan *plan);
-bool plan_ttl(struct connection *connection, struct plan *plan);
-bool plan_delete(struct connection *connection, struct plan *plan);
-bool plan_pexpire(struct connection *connection, struct plan *plan);
 bool plan_expire(struct connection *connection, struct plan *plan);
 bool plan_fence(struct connection *connection, struct plan *plan);
+/* As a key_op_program. */
+enum script_step plan_step(struct plan *plan, struct key_op *op, const struct script_value *answer,
+                           struct script_call *call, struct script_value *result);
 /* Begins the job's next operation. */
 void job_begin(struct connection *connection);
 
@@ -89,15 +107,31 @@ void command_time(struct connection *connection);
 void command_role(struct connection *connection);
 void command_cluster(struct connection *connection);
 
-/* command_channel.c */
+/* channel.c */
 void command_subscribe(struct connection *connection);
 void command_unsubscribe(struct connection *connection);
-void command_psubscribe(struct connection *connection);
-void command_punsubscribe(struct connection *connection);
 
 /* command_script.c */
 void command_eval(struct connection *connection);
 void command_evalsha(struct connection *connection);
 void command_script(struct connection *connection);
+
+/* transaction.c: WATCH, MULTI, EXEC on one key. Clients without scripts send a compare-and-delete
+ * or a compare-and-expire this way. */
+void command_watch(struct connection *connection);
+void command_unwatch(struct connection *connection);
+void command_multi(struct connection *connection);
+void command_exec(struct connection *connection);
+void command_discard(struct connection *connection);
+
+/* Whether the client has sent MULTI. */
+bool transaction_is_open(const struct connection *connection);
+/* Keeps the plan for EXEC, and answers. */
+void transaction_queue(struct connection *connection, const struct plan *plan);
+/* A command between MULTI and EXEC was refused: EXEC will do nothing. */
+void transaction_break(struct connection *connection);
+/* The memory that it takes, approximate; 0: no transaction. */
+size_t transaction_weight(const struct connection *connection);
+void transaction_free(struct connection *connection);
 
 #endif

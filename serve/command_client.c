@@ -10,7 +10,6 @@
 #include "command.h"
 #include "connection.h"
 #include "gateway.h"
-#include "transaction.h"
 
 /* ---- passwords ---- */
 
@@ -78,9 +77,7 @@ static void report_clients(struct connection *connection, bool all) {
         if (one->wire != NULL) describe(one, text);
     }
     if (!all) describe(connection, text);
-    size_t bytes = evbuffer_get_length(text);
-    reply_bytes(&connection->reply, evbuffer_pullup(text, -1), bytes);
-    evbuffer_free(text);
+    reply_buffer(&connection->reply, text);
 }
 
 void command_client(struct connection *connection) {
@@ -128,23 +125,18 @@ static bool hello_options(struct connection *connection) {
     return true;
 }
 
-static bool has_password(const struct connection *connection) {
-    for (size_t at = 2; at < connection->reader.count; at++) {
-        if (command_is(connection->reader.words[at], "auth")) return true;
-    }
-    return false;
-}
-
 void command_hello(struct connection *connection) {
     struct reply *reply = &connection->reply;
     int64_t protocol = reply->protocol;
-    bool given = connection->reader.count > 1;
-    if (given &&
+    bool has_password = false;
+    if (connection->reader.count > 1 &&
         (!command_number(connection->reader.words[1], &protocol) || protocol < 2 || protocol > 3)) {
         reply_error(reply, "NOPROTO unsupported protocol version");
         return;
     }
-    if (has_password(connection) && guess_wait(connection, command_hello)) return;
+    for (size_t at = 2; at < connection->reader.count; at++)
+        has_password = has_password || command_is(connection->reader.words[at], "auth");
+    if (has_password && guess_wait(connection, command_hello)) return;
     if (!hello_options(connection)) return;
     if (!connection->authenticated) {
         reply_error(

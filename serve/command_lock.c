@@ -2,42 +2,12 @@
  *
  * The commands about a lock: what each one asks of its key.
  */
+#include "command.h"
+
 #include <redlock.h>
 
-#include "command.h"
 #include "connection.h"
 #include "gateway.h"
-
-static bool plans(struct plan *plan, enum script_command command, enum plan_shape shape) {
-    plan->call = (struct script_call){.command = command};
-    plan->shape = shape;
-    return true;
-}
-
-bool plan_get(struct connection *connection, struct plan *plan) {
-    (void)connection;
-    return plans(plan, SCRIPT_GET, PLAN_PLAIN);
-}
-
-bool plan_exists(struct connection *connection, struct plan *plan) {
-    (void)connection;
-    return plans(plan, SCRIPT_EXISTS, PLAN_PLAIN);
-}
-
-bool plan_pttl(struct connection *connection, struct plan *plan) {
-    (void)connection;
-    return plans(plan, SCRIPT_PTTL, PLAN_PLAIN);
-}
-
-bool plan_ttl(struct connection *connection, struct plan *plan) {
-    (void)connection;
-    return plans(plan, SCRIPT_PTTL, PLAN_SECONDS);
-}
-
-bool plan_delete(struct connection *connection, struct plan *plan) {
-    (void)connection;
-    return plans(plan, SCRIPT_DELETE, PLAN_PLAIN);
-}
 
 bool plan_fence(struct connection *connection, struct plan *plan) {
     if (!connection->gateway->options->guarded) {
@@ -52,13 +22,11 @@ bool plan_fence(struct connection *connection, struct plan *plan) {
             "give the value that the lock was taken with: the lock may be another client's by now");
         return false;
     }
-    plans(plan, SCRIPT_GET, PLAN_FENCE);
     plan->call.value = connection->reader.words[2];
     return true;
 }
 
 bool plan_setnx(struct connection *connection, struct plan *plan) {
-    plans(plan, SCRIPT_TAKE, PLAN_FLAG);
     plan->call.value = connection->reader.words[2];
     plan->call.ttl_ms = connection->gateway->options->ttl_ms;
     return true;
@@ -79,21 +47,15 @@ static bool read_ttl(struct connection *connection, struct script_bytes word, in
     return true;
 }
 
-static bool plan_expiry(struct connection *connection, struct plan *plan, int64_t unit_ms) {
+bool plan_expire(struct connection *connection, struct plan *plan) {
+    const struct script_bytes *words = connection->reader.words;
     if (connection->reader.count > 3) {
         command_refuse(connection, "NX, XX, GT and LT are not taken",
                        "an expiry here never shortens what is left, as with GT");
         return false;
     }
-    plans(plan, SCRIPT_EXTEND, PLAN_PLAIN);
-    return read_ttl(connection, connection->reader.words[2], unit_ms, &plan->call.ttl_ms);
-}
-
-bool plan_pexpire(struct connection *connection, struct plan *plan) {
-    return plan_expiry(connection, plan, 1);
-}
-bool plan_expire(struct connection *connection, struct plan *plan) {
-    return plan_expiry(connection, plan, 1000);
+    return read_ttl(connection, words[2], command_is(words[0], "expire") ? 1000 : 1,
+                    &plan->call.ttl_ms);
 }
 
 /* ---- SET ---- */
@@ -129,7 +91,6 @@ static bool read_option(struct connection *connection, size_t *at, struct set_op
 
 bool plan_set(struct connection *connection, struct plan *plan) {
     struct set_options options = {0};
-    plans(plan, SCRIPT_TAKE, PLAN_PLAIN);
     plan->call.value = connection->reader.words[2];
     for (size_t at = 3; at < connection->reader.count; at++) {
         if (!read_option(connection, &at, &options, &plan->call.ttl_ms)) return false;
@@ -142,6 +103,64 @@ bool plan_set(struct connection *connection, struct plan *plan) {
     }
     if (options.get) plan->shape = PLAN_OLD;
     return true;
+}
+
+/* ---- the steps of a plan ---- */
+
+/* The fencing token of a lock that another client holds by now is not returned. */
+static struct script_value fence_of(const struct key_op *op, struct script_bytes asked,
+                                    struct script_bytes held) {
+    if (!script_bytes_equal(asked, held)) return (struct script_value){.kind = SCRIPT_NIL};
+    struct redlock_lock *lock = key_lock(op->key, &op->observation);
+    int64_t fence = lock != NULL ? redlock_fence(lock) : 0;
+    if (fence > 0) return script_integer(fence);
+    return script_error(
+        "ERR the lock is held, and its fencing token is not known here: it was taken through another gateway, "
+        "before this one started, or by a client in classic mode");
+}
+
+static struct script_value shaped(const struct plan *plan, const struct key_op *op,
+                                  const struct script_value *answer) {
+    if (answer->kind == SCRIPT_ERROR) return *answer;
+    if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES)
+        return fence_of(op, plan->call.value, answer->bytes);
+    if (plan->shape == PLAN_FLAG) return script_integer(answer->kind == SCRIPT_STATUS);
+    if (plan->shape == PLAN_SECONDS && answer->integer >= 0)
+        return script_integer((answer->integer + 500) / 1000);
+    return *answer;
+}
+
+/* Takes the key only after it was observed absent, so that nil certainly means "taken". */
+static enum script_step take_or_report(struct plan *plan, const struct script_value *answer,
+                                       struct script_call *call, struct script_value *result) {
+    if (answer == NULL) {
+        plan->looked = false;
+        *call = (struct script_call){.command = SCRIPT_GET};
+        return SCRIPT_CALLS;
+    }
+    if (!plan->looked && answer->kind == SCRIPT_NIL) {
+        plan->looked = true;
+        *call = plan->call;
+        return SCRIPT_CALLS;
+    }
+    *result = *answer;
+    if (plan->looked && answer->kind == SCRIPT_STATUS)
+        *result = (struct script_value){.kind = SCRIPT_NIL};
+    if (plan->looked && answer->kind == SCRIPT_NIL)
+        *result = script_error(
+            "TRYAGAIN other clients take and release this key all the time: its value could not be read");
+    return SCRIPT_ENDS;
+}
+
+enum script_step plan_step(struct plan *plan, struct key_op *op, const struct script_value *answer,
+                           struct script_call *call, struct script_value *result) {
+    if (plan->shape == PLAN_OLD) return take_or_report(plan, answer, call, result);
+    if (answer == NULL) {
+        *call = plan->call;
+        return SCRIPT_CALLS;
+    }
+    *result = shaped(plan, op, answer);
+    return SCRIPT_ENDS;
 }
 
 /* ---- several keys, one after the other ---- */
@@ -166,17 +185,12 @@ static void over(struct key_op *op, const struct script_value *result) {
             return;
         }
     }
-    const struct script_value sum = {.kind = SCRIPT_INTEGER, .integer = job->sum};
+    const struct script_value sum = script_integer(job->sum);
     if (connection->wire != NULL)
         reply_value(&connection->reply, several && result->kind == SCRIPT_INTEGER ? &sum : result);
     connection_answered(connection);
 }
 
 void job_begin(struct connection *connection) {
-    connection->busy = true;
-    if (key_op_begin(&connection->op, connection->gateway, connection->job.plan.key, NULL, program,
-                     over))
-        return;
-    reply_error(&connection->reply, "OOM out of memory");
-    connection_answered(connection);
+    command_begin(connection, connection->job.plan.key, NULL, program, over);
 }

@@ -2,15 +2,13 @@
  *
  * EVAL and its variants: a script runs within one operation on its key.
  */
-#include "command_script.h"
+#include "command.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
 #include "connection.h"
 #include "gateway.h"
-#include "script_name.h"
-#include "texts.h"
 
 enum { TEXT_BYTES_MAX = 16 * 1024 };
 /* A worker that died during a script may have been killed from outside, or have been damaged by an
@@ -20,9 +18,12 @@ enum { DEATHS_MAX = 3 };
 
 static const char no_script[] = "NOSCRIPT No matching script. Please use EVAL.";
 
-static struct script_value error_value(const char *text) {
-    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, strlen(text)}};
-}
+/* The known ones, and those that a worker has compiled and accepted. */
+struct text {
+    struct script_entry entry;
+    struct script_bytes bytes; /* stored behind the struct */
+    struct known known;
+};
 
 static struct connection *connection_of_task(struct worker_task *task) {
     return (struct connection *)(void *)((char *)task - offsetof(struct connection, script.task));
@@ -47,7 +48,7 @@ static const char *failure_of(enum worker_failure failure) {
 static bool ask_to_run(struct connection *connection) {
     struct worker_task *task = &connection->script.task;
     const struct request_reader *reader = &connection->reader;
-    const struct text *kept = texts_use(connection->gateway->texts, connection->script.sha);
+    const struct text *kept = cache_use(&connection->gateway->texts, connection->script.sha);
     struct wire_message message = {.kind = WIRE_RUN,
                                    .key = reader->words[3],
                                    .arguments = &reader->words[4],
@@ -63,8 +64,8 @@ static bool ask_to_run(struct connection *connection) {
 static enum script_step begin(struct connection *connection, struct script_value *result) {
     connection->script.changed = false;
     if (ask_to_run(connection)) return SCRIPT_WAITS;
-    const bool is_known = texts_have(connection->gateway->texts, connection->script.sha);
-    *result = error_value(is_known ? "OOM out of memory" : no_script);
+    const bool is_known = cache_find(&connection->gateway->texts, connection->script.sha) != NULL;
+    *result = script_error(is_known ? "OOM out of memory" : no_script);
     return SCRIPT_ENDS;
 }
 
@@ -74,7 +75,7 @@ static enum script_step begin_after(struct connection *connection, enum worker_f
     struct script *script = &connection->script;
     if (failure == WORKER_DIED && !script->changed && ++script->deaths < DEATHS_MAX)
         return begin(connection, result);
-    *result = error_value(failure_of(failure));
+    *result = script_error(failure_of(failure));
     return SCRIPT_ENDS;
 }
 
@@ -121,7 +122,7 @@ static enum script_step known_program(struct key_op *op, const struct script_val
 static bool is_known(struct connection *connection) {
     struct script *script = &connection->script;
     const struct request_reader *reader = &connection->reader;
-    const struct text *kept = texts_use(connection->gateway->texts, script->sha);
+    const struct text *kept = cache_use(&connection->gateway->texts, script->sha);
     return kept != NULL && known_begin(&script->known, &kept->known, script->sha, &reader->words[4],
                                        reader->count - 4);
 }
@@ -131,14 +132,9 @@ static void run(struct connection *connection) {
     key_op_program *const runs = by_heart ? known_program : program;
     struct workers_count *count = &connection->gateway->workers.count;
     *(by_heart ? &count->known : &count->runs) += 1;
-    connection->busy = true;
     connection->script.task.heard = heard_of_run;
     connection->script.deaths = 0;
-    if (key_op_begin(&connection->op, connection->gateway, connection->reader.words[3], NULL, runs,
-                     over))
-        return;
-    reply_error(&connection->reply, "OOM out of memory");
-    connection_answered(connection);
+    command_begin(connection, connection->reader.words[3], NULL, runs, over);
 }
 
 /* ---- loading ---- */
@@ -150,6 +146,19 @@ static bool is_eval(const struct connection *connection) {
 
 static struct script_bytes text_of(const struct connection *connection) {
     return connection->reader.words[is_eval(connection) ? 1 : 2];
+}
+
+/* Copies the text. False: out of memory. */
+static bool keep_text(struct connection *connection) {
+    struct script_cache *texts = &connection->gateway->texts;
+    const struct script_bytes bytes = text_of(connection);
+    if (cache_use(texts, connection->script.sha) != NULL) return true;
+    struct text *text = malloc(sizeof *text + bytes.bytes);
+    if (text == NULL) return false;
+    if (bytes.bytes > 0) memcpy(text + 1, bytes.data, bytes.bytes);
+    text->bytes = (struct script_bytes){(char *)(text + 1), bytes.bytes};
+    text->known = known_find(bytes);
+    return cache_keep(texts, connection->script.sha, &text->entry);
 }
 
 static bool ask_to_load(struct connection *connection) {
@@ -190,7 +199,7 @@ static void heard_of_load(struct worker_task *task, const struct wire_message *m
         not_loaded_for(connection, failure_of(failure));
     } else if (message->kind == WIRE_REFUSED) {
         not_loaded(connection, message->text);
-    } else if (texts_keep(connection->gateway->texts, script->sha, text_of(connection))) {
+    } else if (keep_text(connection)) {
         task_end(task);
         loaded(connection);
     } else {
@@ -213,9 +222,8 @@ static void load(struct connection *connection) {
         return;
     }
     connection->busy = true;
-    const bool has = texts_use(connection->gateway->texts, script->sha) != NULL;
-    if (has || (known_find(text).program != NULL &&
-                texts_keep(connection->gateway->texts, script->sha, text))) {
+    const bool has = cache_use(&connection->gateway->texts, script->sha) != NULL;
+    if (has || (known_find(text).program != NULL && keep_text(connection))) {
         loaded(connection);
         return;
     }
@@ -258,7 +266,7 @@ static bool read_sha(struct script_bytes word, char *sha) {
 void command_evalsha(struct connection *connection) {
     if (!has_one_key(connection)) return;
     if (read_sha(connection->reader.words[1], connection->script.sha) &&
-        texts_have(connection->gateway->texts, connection->script.sha)) {
+        cache_find(&connection->gateway->texts, connection->script.sha) != NULL) {
         run(connection);
         return;
     }
@@ -275,9 +283,9 @@ void command_script(struct connection *connection) {
         reply_array(reply, reader->count - 2);
         for (size_t i = 2; i < reader->count; i++)
             reply_integer(reply, read_sha(reader->words[i], sha) &&
-                                     texts_have(connection->gateway->texts, sha));
+                                     cache_find(&connection->gateway->texts, sha) != NULL);
     } else if (command_is(reader->words[1], "flush")) {
-        texts_forget(connection->gateway->texts);
+        cache_clear(&connection->gateway->texts);
         reply_status(reply, "OK");
     } else {
         command_refuse(connection, "SCRIPT", "it takes LOAD, EXISTS and FLUSH");

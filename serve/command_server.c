@@ -15,25 +15,6 @@
 
 /* ---- INFO ---- */
 
-static void info_server(const struct gateway *gateway, struct evbuffer *out) {
-    evbuffer_add_printf(out,
-                        "redis_version:" COMMAND_REDIS_VERSION
-                        "\r\nredis_mode:standalone\r\nos:Linux\r\nprocess_id:%ld\r\nrun_id:%s\r\n",
-                        (long)getpid(), gateway->run_id);
-    evbuffer_add_printf(out, "uptime_in_seconds:%" PRId64 "\r\n",
-                        (gateway_now_ns() - gateway->began_ns) / (1000 * GATEWAY_MS));
-}
-
-static void info_clients(const struct gateway *gateway, struct evbuffer *out) {
-    evbuffer_add_printf(out, "connected_clients:%zu\r\nmaxclients:%zu\r\n",
-                        gateway->connections_count, gateway->options->connections_max);
-}
-
-static void info_replication(const struct gateway *gateway, struct evbuffer *out) {
-    (void)gateway;
-    evbuffer_add_printf(out, "role:master\r\nconnected_slaves:0\r\n");
-}
-
 static void info_redlock(const struct gateway *gateway, struct evbuffer *out) {
     size_t nodes = redlock_client_nodes(gateway->client), ready = 0;
     for (size_t i = 0; i < nodes; i++) {
@@ -48,48 +29,49 @@ static void info_redlock(const struct gateway *gateway, struct evbuffer *out) {
     evbuffer_add_printf(out, "redlock_locks_kept:%zu\r\n", gateway->keys.kept);
 }
 
-static const struct section {
-    const char *name, *title;
-    void (*write)(const struct gateway *gateway, struct evbuffer *out);
-} sections[] = {{"server", "Server", info_server},
-                {"clients", "Clients", info_clients},
-                {"replication", "Replication", info_replication},
-                {"redlock", "Redlock", info_redlock}};
-
-static bool is_wanted(const struct request_reader *reader, const char *section) {
-    if (reader->count == 1) return true;
-    for (size_t i = 1; i < reader->count; i++) {
+/* Begins the section, if the client asks for it. */
+static bool begins(const struct request_reader *reader, const char *title, struct evbuffer *out) {
+    bool asks = reader->count == 1;
+    for (size_t i = 1; i < reader->count && !asks; i++) {
         const struct script_bytes word = reader->words[i];
-        if (command_is(word, section) || command_is(word, "all") ||
-            command_is(word, "everything") || command_is(word, "default"))
-            return true;
+        asks = command_is(word, title) || command_is(word, "all") ||
+               command_is(word, "everything") || command_is(word, "default");
     }
-    return false;
+    if (!asks) return false;
+    evbuffer_add_printf(out, "%s# %s\r\n", evbuffer_get_length(out) > 0 ? "\r\n" : "", title);
+    return true;
 }
 
 void command_info(struct connection *connection) {
-    struct evbuffer *text = evbuffer_new();
-    if (text == NULL) {
+    const struct gateway *gateway = connection->gateway;
+    const struct request_reader *reader = &connection->reader;
+    struct evbuffer *out = evbuffer_new();
+    if (out == NULL) {
         reply_error(&connection->reply, "OOM out of memory");
         return;
     }
-    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
-        if (!is_wanted(&connection->reader, sections[i].name)) continue;
-        evbuffer_add_printf(text, "%s# %s\r\n", evbuffer_get_length(text) > 0 ? "\r\n" : "",
-                            sections[i].title);
-        sections[i].write(connection->gateway, text);
-    }
-    size_t bytes = evbuffer_get_length(text);
-    reply_bytes(&connection->reply, bytes > 0 ? (const void *)evbuffer_pullup(text, -1) : "",
-                bytes);
-    evbuffer_free(text);
+    if (begins(reader, "Server", out))
+        evbuffer_add_printf(
+            out,
+            "redis_version:" COMMAND_REDIS_VERSION
+            "\r\nredis_mode:standalone\r\nos:Linux\r\nprocess_id:%ld\r\nrun_id:%s\r\n"
+            "uptime_in_seconds:%" PRId64 "\r\n",
+            (long)getpid(), gateway->run_id,
+            (gateway_now_ns() - gateway->began_ns) / (1000 * GATEWAY_MS));
+    if (begins(reader, "Clients", out))
+        evbuffer_add_printf(out, "connected_clients:%zu\r\nmaxclients:%zu\r\n",
+                            gateway->connections_count, gateway->options->connections_max);
+    if (begins(reader, "Replication", out))
+        evbuffer_add_printf(out, "role:master\r\nconnected_slaves:0\r\n");
+    if (begins(reader, "Redlock", out)) info_redlock(gateway, out);
+    reply_buffer(&connection->reply, out);
 }
 
 /* ---- COMMAND ---- */
 
 static void report_command(struct reply *reply, const struct command *command) {
-    int words = (int)command->words_min;
-    bool many = (command->flags & COMMAND_MANY_KEYS) != 0;
+    const int words = (int)command->words_min;
+    const bool many = (command->flags & COMMAND_MANY_KEYS) != 0;
     reply_array(reply, 6);
     reply_text(reply, command->name);
     reply_integer(reply, command->words_min == command->words_max ? words : -words);
@@ -99,18 +81,12 @@ static void report_command(struct reply *reply, const struct command *command) {
     reply_integer(reply, command->first_key != 0);
 }
 
-static size_t commands_count(void) {
-    size_t count = 0;
-    while (command_at(count) != NULL) count++;
-    return count;
-}
-
 void command_command(struct connection *connection) {
     const struct request_reader *reader = &connection->reader;
     struct reply *reply = &connection->reply;
-    const size_t count = commands_count();
-    bool asks = reader->count > 1;
-    if (!asks || (command_is(reader->words[1], "info") && reader->count == 2)) {
+    size_t count = 0;
+    while (command_at(count) != NULL) count++;
+    if (reader->count == 1 || (command_is(reader->words[1], "info") && reader->count == 2)) {
         reply_array(reply, count);
         for (size_t i = 0; i < count; i++) report_command(reply, command_at(i));
     } else if (command_is(reader->words[1], "count")) {

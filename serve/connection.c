@@ -10,10 +10,7 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 
-#include "address.h"
 #include "gateway.h"
-#include "step.h"
-#include "transaction.h"
 
 /* Limits on one client's requests in a row, and on their time, before others have their turn; and
  * on the bytes of one read. */
@@ -102,11 +99,6 @@ void connection_finish(struct connection *connection) {
     if (unread(connection) == 0) connection_close(connection);
 }
 
-static void close_slow(struct connection *connection) {
-    connection->gateway->metrics.refusals[REFUSED_SLOW]++;
-    connection_close(connection);
-}
-
 bool connection_may_write(const struct connection *connection) {
     return connection->wire != NULL && unread(connection) <= CONNECTION_OUTPUT_MAX;
 }
@@ -120,12 +112,6 @@ static bool read_more(struct connection *connection) {
     return count > 0 && request_feed(&connection->reader, bytes, (size_t)count);
 }
 
-static void refuse_garbage(struct connection *connection) {
-    connection->gateway->metrics.refusals[REFUSED_PROTOCOL]++;
-    reply_error(&connection->reply, "ERR Protocol error: %s", connection->reader.error);
-    connection_finish(connection);
-}
-
 /* Processes one request. False: there is no complete one. */
 static bool next_request(struct connection *connection) {
     enum request_status status = request_next(&connection->reader);
@@ -135,10 +121,13 @@ static bool next_request(struct connection *connection) {
         return false;
     }
     connection->midway_since_ns = 0;
-    if (status == REQUEST_BAD)
-        refuse_garbage(connection);
-    else if (connection->reader.count > 0)
+    if (status == REQUEST_BAD) {
+        connection->gateway->metrics.refusals[REFUSED_PROTOCOL]++;
+        reply_error(&connection->reply, "ERR Protocol error: %s", connection->reader.error);
+        connection_finish(connection);
+    } else if (connection->reader.count > 0) {
         command_do(connection);
+    }
     return true;
 }
 
@@ -221,13 +210,6 @@ static void on_event(struct bufferevent *wire, short what, void *context) {
 
 /* ---- new connections ---- */
 
-static void tune(int fd, const struct sockaddr *address) {
-    const int on = 1;
-    if (address->sa_family == AF_UNIX) return;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-}
-
 static void link_in(struct gateway *gateway, struct connection *connection) {
     connection->gateway = gateway;
     connection->next = gateway->connections;
@@ -240,18 +222,15 @@ static void link_in(struct gateway *gateway, struct connection *connection) {
     connection->began_ns = gateway_now_ns();
 }
 
-static void refuse_socket(struct gateway *gateway, int fd) {
-    static const char text[] = "-ERR max number of clients reached\r\n";
-    gateway->metrics.refusals[REFUSED_CONNECTION]++;
-    if (send(fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) <
-        0) { /* the socket is closed in any case */
-    }
-    evutil_closesocket(fd);
-}
-
 void connection_open(struct gateway *gateway, int fd, const struct sockaddr *address) {
+    static const char full[] = "-ERR max number of clients reached\r\n";
+    const int on = 1;
     if (gateway->connections_count >= gateway->options->connections_max) {
-        refuse_socket(gateway, fd);
+        gateway->metrics.refusals[REFUSED_CONNECTION]++;
+        if (send(fd, full, sizeof full - 1, MSG_DONTWAIT | MSG_NOSIGNAL) <
+            0) { /* the socket is closed in any case */
+        }
+        evutil_closesocket(fd);
         return;
     }
     struct connection *connection = calloc(1, sizeof *connection);
@@ -264,7 +243,10 @@ void connection_open(struct gateway *gateway, int fd, const struct sockaddr *add
         free(connection);
         return;
     }
-    tune(fd, address);
+    if (address->sa_family != AF_UNIX) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    }
     address_text(address, connection->peer, sizeof connection->peer);
     link_in(gateway, connection);
     connection->wire = wire;
@@ -335,7 +317,9 @@ void connections_sweep(struct gateway *gateway) {
     for (struct connection *connection = gateway->connections, *next; connection != NULL;
          connection = next) {
         next = connection->next;
-        if (connection->wire != NULL && keeps_us_waiting(connection, now)) close_slow(connection);
+        if (connection->wire == NULL || !keeps_us_waiting(connection, now)) continue;
+        gateway->metrics.refusals[REFUSED_SLOW]++;
+        connection_close(connection);
     }
 }
 

@@ -10,14 +10,14 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "address.h"
 #include "channel.h"
 #include "command.h"
-#include "command_script.h"
-#include "guess.h"
+#include "known.h"
+#include "listen.h"
+#include "password.h"
 #include "reply.h"
 #include "request.h"
-#include "key_op.h"
+#include "workers.h"
 
 #define CONNECTION_OUTPUT_MAX (256 * 1024)  /* a client with more unread answers is closed */
 #define CONNECTION_OUTPUT_PAUSE (64 * 1024) /* with more, its next request waits */
@@ -29,6 +29,15 @@
 struct bufferevent;
 struct gateway;
 struct transaction;
+
+/* The script of the request that is under way on a connection. */
+struct script {
+    struct worker_task task; /* of a script that needs an interpreter */
+    struct known_run known;
+    char sha[SCRIPT_SHA_BYTES + 1];
+    bool changed;    /* a call may have changed the key */
+    unsigned deaths; /* the number of workers that died while they ran this script */
+};
 
 struct connection {
     struct gateway *gateway;

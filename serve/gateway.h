@@ -13,22 +13,29 @@
 #include <redlock.h>
 
 #include "channel.h"
-#include "guess.h"
 #include "key.h"
 #include "metrics.h"
-#include "notice.h"
+#include "password.h"
+#include "script_cache.h"
 #include "serve.h"
 #include "key_op.h"
 #include "workers.h"
 
 #define GATEWAY_MS INT64_C(1000000)
+#define NOTICE_PAUSE_NS INT64_C(10000000000)
 
 struct connection;
 struct event;
 struct event_base;
 struct listener;
 struct reload;
-struct texts;
+
+/* A message whose cause clients can repeat as often as they like. It is printed at most once per
+ * NOTICE_PAUSE_NS, with the number of messages left out since. All zero: it was never printed. */
+struct notice {
+    int64_t silent_until_ns;
+    uint64_t left_out;
+};
 
 struct gateway {
     const struct serve_options *options;
@@ -45,10 +52,10 @@ struct gateway {
     struct channels channels;
     struct keys keys;
     struct ops key_ops;
-    struct texts *texts;
+    struct script_cache texts; /* of scripts, as SCRIPT LOAD keeps them */
     struct workers workers;
     struct metrics metrics;
-    struct notice accept_fails, too_heavy;
+    struct notice accept_fails, metrics_fail, too_heavy, wrong_passwords;
     struct guesses guesses;
     char *password; /* NULL: clients need no password */
     char run_id[41];
@@ -60,5 +67,15 @@ struct gateway {
 
 /* Reads CLOCK_BOOTTIME, the clock that the library uses. */
 int64_t gateway_now_ns(void);
+/* Prints the text, or counts it. `text` is one line without its newline. */
+void notice_say(struct notice *notice, const struct serve_options *options, const char *text);
+
+/* ---- reload.c ---- */
+
+/* SIGHUP: the gateway reads the password file and the TLS files again. Existing connections stay
+ * open, to clients and to nodes. False: errno holds the reason. */
+bool reload_open(struct gateway *gateway);
+/* False: a thread still reads a file. The redlock client must not be freed then. */
+bool reload_close(struct gateway *gateway);
 
 #endif

@@ -16,7 +16,10 @@ static int compare(const void *a, const void *b) {
     return memcmp(one->name.data, other->name.data, one->name.bytes);
 }
 
-static struct key *key_new(struct gateway *gateway, struct script_bytes name) {
+struct key *key_get(struct gateway *gateway, struct script_bytes name) {
+    const struct key wanted = {.name = name};
+    struct key **found = tfind(&wanted, &gateway->keys.tree, compare);
+    if (found != NULL) return *found;
     struct key *key = calloc(1, sizeof *key + name.bytes);
     if (key == NULL) return NULL;
     char *copy = (char *)(key + 1);
@@ -24,15 +27,6 @@ static struct key *key_new(struct gateway *gateway, struct script_bytes name) {
     key->gateway = gateway;
     TAILQ_INIT(&key->queue);
     key->name = (struct script_bytes){copy, name.bytes};
-    return key;
-}
-
-struct key *key_get(struct gateway *gateway, struct script_bytes name) {
-    const struct key wanted = {.name = name};
-    struct key **found = tfind(&wanted, &gateway->keys.tree, compare);
-    if (found != NULL) return *found;
-    struct key *key = key_new(gateway, name);
-    if (key == NULL) return NULL;
     if (tsearch(key, &gateway->keys.tree, compare) != NULL) return key;
     free(key);
     return NULL;
@@ -43,13 +37,6 @@ static void key_free(struct key *key) {
     tdelete(key, &key->gateway->keys.tree, compare);
     if (key->end != NULL) event_free(key->end);
     free(key);
-}
-
-/* It has expired on the nodes too: a waiter would get it now. */
-static void has_ended(struct key *key) {
-    key_forget(key);
-    key->gateway->metrics.expired++;
-    channel_notify(key->gateway, key->name, "expired");
 }
 
 /* While an operation has the key, the end of that operation handles this. */
@@ -70,7 +57,12 @@ static bool watch_end(struct key *key) {
 
 void key_rest(struct key *key) {
     if (!TAILQ_EMPTY(&key->queue)) return;
-    if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) has_ended(key);
+    if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) {
+        /* It has expired on the nodes too: a waiter would get it now. */
+        key_forget(key);
+        key->gateway->metrics.expired++;
+        channel_notify(key->gateway, key->name, "expired");
+    }
     /* The loop's clock is coarse: the event may fire some milliseconds too early. */
     if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);
     if (key->lock == NULL) key_free(key);
@@ -113,17 +105,14 @@ void key_forget(struct key *key) {
     if (key->end != NULL) evtimer_del(key->end);
 }
 
-static bool has_token(struct redlock_lock *lock, const struct observation *observation) {
-    struct redlock_bytes token = redlock_token(lock);
-    return token.bytes == observation->token_bytes &&
-           memcmp(token.data, observation->token, token.bytes) == 0;
-}
-
 struct redlock_lock *key_lock(const struct key *key, const struct observation *observation) {
     if (observation->state != OBSERVED_LOCK || key->lock == NULL ||
         redlock_validity_ms(key->lock) == 0)
         return NULL;
-    return has_token(key->lock, observation) ? key->lock : NULL;
+    const struct redlock_bytes token = redlock_token(key->lock);
+    const bool same = token.bytes == observation->token_bytes &&
+                      memcmp(token.data, observation->token, token.bytes) == 0;
+    return same ? key->lock : NULL;
 }
 
 bool key_believed(const struct key *key, struct observation *observation) {

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "key_op.h"
 
-#include <string.h>
-
 #include <event2/event.h>
 
 #include "gateway.h"
-#include "step.h"
 
 /* A script may call without end, and many clients may change a key again and again. */
 enum { CALLS_MAX = 100, RESTARTS_MAX = 5 };
@@ -32,13 +29,6 @@ static void on_ready(evutil_socket_t fd, short what, void *context) {
         take_from_ready(&gateway->key_ops, op);
         start(op);
     }
-}
-
-/* Not at once: a long queue would make a deep stack. */
-static void make_ready(struct ops *ops, struct key_op *op) {
-    TAILQ_INSERT_TAIL(&ops->ready, op, ready);
-    op->is_ready = true;
-    event_active(ops->event, 0, 0);
 }
 
 bool key_ops_open(struct gateway *gateway) {
@@ -77,8 +67,13 @@ static void leave(struct key_op *op) {
     const bool was_first = TAILQ_FIRST(&key->queue) == op;
     TAILQ_REMOVE(&key->queue, op, queued);
     op->key = NULL;
-    if (was_first && !TAILQ_EMPTY(&key->queue))
-        make_ready(&op->gateway->key_ops, TAILQ_FIRST(&key->queue));
+    struct key_op *next = TAILQ_FIRST(&key->queue);
+    if (was_first && next != NULL) {
+        /* Not at once: a long queue would make a deep stack. */
+        TAILQ_INSERT_TAIL(&op->gateway->key_ops.ready, next, ready);
+        next->is_ready = true;
+        event_active(op->gateway->key_ops.event, 0, 0);
+    }
     key_rest(key);
 }
 
@@ -91,28 +86,24 @@ bool key_op_abandon(struct key_op *op) {
 
 /* ---- steps ---- */
 
-static void give_back(struct key_op *op, const struct script_value *result) {
-    step_close(op);
-    op->running = false;
-    leave(op);
-    op->over(op, result);
-}
-
 /* The caller owns the call or the result. */
 static void go_on(struct key_op *op, enum script_step step, struct script_call *call,
                   struct script_value *result) {
     struct script_value reached;
     while (step == SCRIPT_CALLS) {
         if (++op->calls > CALLS_MAX) {
-            static const char text[] =
-                "ERR the script calls more often than a script about a lock should";
-            *result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, sizeof text - 1}};
+            *result =
+                script_error("ERR the script calls more often than a script about a lock should");
             break;
         }
         if (!step_call(op, call, &reached)) return;
         step = op->program(op, &reached, call, result);
     }
-    if (step != SCRIPT_WAITS) give_back(op, result);
+    if (step == SCRIPT_WAITS) return;
+    step_close(op);
+    op->running = false;
+    leave(op);
+    op->over(op, result);
 }
 
 void key_op_go(struct key_op *op, const struct script_value *answer) {

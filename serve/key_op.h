@@ -70,6 +70,13 @@ void key_op_said(struct key_op *op, enum script_step step, const struct script_c
  * continues to its end. */
 bool key_op_abandon(struct key_op *op);
 
+/* ---- step.c: the requests of an operation to the nodes: peek, acquire, extend, release ---- */
+
+/* True: *value is the answer. False: the answer comes later, by key_op_go() or key_op_late(). */
+bool step_call(struct key_op *op, const struct script_call *call, struct script_value *value);
+/* Frees what the last step needed. */
+void step_close(struct key_op *op);
+
 /* ---- for step.c ---- */
 
 /* Continues with the answer to the call. */

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "known_programs.h"
 #include "script_lexer.h"
 
 /* As for the interpreter's runs: if another client changes the key meanwhile, the run restarts. */
@@ -112,8 +111,7 @@ static enum script_step fail(struct known_run *run, struct script_value *result)
     for (char *at = run->error; *at != '\0'; at++) {
         if (*at == '\r' || *at == '\n') *at = ' ';
     }
-    *result =
-        (struct script_value){.kind = SCRIPT_ERROR, .bytes = {run->error, strlen(run->error)}};
+    *result = script_error(run->error);
     return SCRIPT_ENDS;
 }
 
@@ -131,32 +129,30 @@ static enum script_step fail_in_call(struct known_run *run, unsigned number,
     return fail(run, result);
 }
 
-static enum script_step end(struct script_value *result, struct script_value value) {
-    *result = value;
-    return SCRIPT_ENDS;
-}
-
-static struct script_value integer(int64_t number) {
-    return (struct script_value){.kind = SCRIPT_INTEGER, .integer = number};
-}
-
 /* `answer` is that to the branch's call, where it has one. */
 static enum script_step finish(const struct known_branch *branch, const struct script_value *answer,
                                struct script_value *result) {
     switch (branch->outcome) {
-    case KNOWN_ANSWER: return end(result, *answer);
-    case KNOWN_NUMBER: return end(result, integer(branch->number));
-    case KNOWN_FLAG: return end(result, integer(answer->kind != SCRIPT_NIL));
-    case KNOWN_POSITIVE: return end(result, integer(answer->integer > 0 ? answer->integer : 0));
+    case KNOWN_ANSWER: *result = *answer; break;
+    case KNOWN_NUMBER: *result = script_integer(branch->number); break;
+    case KNOWN_FLAG: *result = script_integer(answer->kind != SCRIPT_NIL); break;
+    case KNOWN_POSITIVE: *result = script_integer(answer->integer > 0 ? answer->integer : 0); break;
     case KNOWN_OK:
-        return end(result, (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}});
-    case KNOWN_ERROR: break;
+        *result = (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
+        break;
+    case KNOWN_ERROR: *result = script_error("ERR ERROR"); break;
     }
-    return end(result, (struct script_value){.kind = SCRIPT_ERROR, .bytes = {"ERR ERROR", 9}});
+    return SCRIPT_ENDS;
 }
 
-static enum script_step act(struct known_run *run, struct script_call *call,
-                            struct script_value *result) {
+/* The script has read its key. */
+static enum script_step choose(struct known_run *run, const struct script_value *answer,
+                               struct script_call *call, struct script_value *result) {
+    const struct known_program *program = run->known.program;
+    const bool asks = program->first == SCRIPT_EXISTS;
+    const bool absent = asks ? answer->integer == 0 : answer->kind == SCRIPT_NIL;
+    const bool same = asks || script_bytes_equal(answer->bytes, run->value);
+    run->branch = absent ? &program->absent : same ? &program->same : &program->other;
     run->step = 1;
     switch (run->branch->act) {
     case KNOWN_NOTHING: break;
@@ -171,18 +167,6 @@ static enum script_step act(struct known_run *run, struct script_call *call,
     return finish(run->branch, NULL, result);
 }
 
-static enum script_step choose(struct known_run *run, const struct script_value *answer,
-                               struct script_call *call, struct script_value *result) {
-    const struct known_program *program = run->known.program;
-    const bool asks = program->first == SCRIPT_EXISTS;
-    const bool absent = asks ? answer->integer == 0 : answer->kind == SCRIPT_NIL;
-    const bool same = asks || (answer->bytes.bytes == run->value.bytes &&
-                               (run->value.bytes == 0 || memcmp(answer->bytes.data, run->value.data,
-                                                                run->value.bytes) == 0));
-    run->branch = absent ? &program->absent : same ? &program->same : &program->other;
-    return act(run, call, result);
-}
-
 /* The script relies on what it has read from the key: if the answer differs, another client has
  * changed the key meanwhile. */
 static enum script_step begin_again(struct known_run *run, struct script_call *call,
@@ -191,21 +175,6 @@ static enum script_step begin_again(struct known_run *run, struct script_call *c
     snprintf(run->error, sizeof run->error,
              "ERR the key was changed by another client while the script ran");
     return fail(run, result);
-}
-
-static struct script_value seconds(const struct script_value *answer) {
-    return integer(answer->integer >= 0 ? (answer->integer + 500) / 1000 : answer->integer);
-}
-
-/* redis-py: the time that is left is added, or only read. */
-static enum script_step extend_left(struct known_run *run, int64_t left_ms,
-                                    struct script_call *call, struct script_value *result) {
-    if (left_ms < 0) return end(result, integer(0));
-    run->step = 2;
-    ask(run, SCRIPT_EXTEND, call);
-    if (run->adds) run->call.ttl_ms += left_ms;
-    *call = run->call;
-    return SCRIPT_CALLS;
 }
 
 enum script_step known_step(struct known_run *run, const struct script_value *answer,
@@ -221,12 +190,23 @@ enum script_step known_step(struct known_run *run, const struct script_value *an
     const struct known_branch *branch = run->branch;
     if (is_error && branch->quiet) return finish(branch, answer, result);
     if (is_error) return fail_in_call(run, branch->call + run->step - 1, answer, result);
-    if (branch->act == KNOWN_EXTEND_LEFT && run->step == 1)
-        return extend_left(run, answer->integer, call, result);
+    if (branch->act == KNOWN_EXTEND_LEFT && run->step == 1) {
+        /* redis-py: the time that is left is added, or only read. */
+        if (answer->integer < 0) {
+            *result = script_integer(0);
+            return SCRIPT_ENDS;
+        }
+        run->step = 2;
+        ask(run, SCRIPT_EXTEND, call);
+        if (run->adds) run->call.ttl_ms += answer->integer;
+        *call = run->call;
+        return SCRIPT_CALLS;
+    }
     const bool done = answer->kind == SCRIPT_STATUS || answer->integer != 0;
     const bool changes = run->call.command >= SCRIPT_DELETE;
     if (changes && branch->act != KNOWN_TRY && !done) return begin_again(run, call, result);
     run->changed = run->changed || (changes && done);
-    const struct script_value in_seconds = seconds(answer);
-    return finish(branch, branch->act == KNOWN_TTL ? &in_seconds : answer, result);
+    if (branch->act != KNOWN_TTL || answer->integer < 0) return finish(branch, answer, result);
+    const struct script_value seconds = script_integer((answer->integer + 500) / 1000);
+    return finish(branch, &seconds, result);
 }

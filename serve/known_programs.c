@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "known_programs.h"
+#include "known.h"
 
 #define GIVES(n)                                                                                   \
     { .outcome = KNOWN_NUMBER, .number = (n) }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "listen.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -16,13 +17,13 @@
 #include <event2/listener.h>
 #include <systemd/sd-daemon.h>
 
-#include "address.h"
 #include "connection.h"
 #include "gateway.h"
 
 enum { BACKLOG = 511 };
 
 struct listener {
+    struct gateway *gateway;
     struct listener *next;
     struct evconnlistener *events;
     struct event *again; /* after a pause when descriptors have run out */
@@ -31,13 +32,56 @@ struct listener {
     ino_t inode;
 };
 
+/* ---- addresses ---- */
+
+static bool is_port(const char *text) {
+    char *end = NULL;
+    if (text[0] < '0' || text[0] > '9') return false;
+    return strtoul(text, &end, 10) <= 65535 && *end == '\0';
+}
+
+const char *address_find(const char *text, const char *malformed, struct addrinfo **found) {
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    const char *colon = strrchr(text, ':');
+    char host[256];
+    if (colon == NULL || !is_port(colon + 1)) return malformed;
+    size_t bytes = (size_t)(colon - text);
+    if (bytes >= 2 && text[0] == '[' && text[bytes - 1] == ']') {
+        text++;
+        bytes -= 2;
+    } else if (memchr(text, ':', bytes) != NULL) {
+        return malformed; /* an IPv6 address needs its brackets */
+    }
+    if (bytes == 0 || bytes >= sizeof host) return malformed;
+    memcpy(host, text, bytes);
+    host[bytes] = '\0';
+    const int result = getaddrinfo(host, colon + 1, &wanted, found);
+    return result == 0 ? NULL : gai_strerror(result);
+}
+
+char *address_text(const struct sockaddr *address, char *out, size_t size) {
+    char host[INET6_ADDRSTRLEN] = "";
+    snprintf(out, size, "unix");
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const void *)address;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(out, size, "%s:%u", host, ntohs(in->sin_port));
+    } else if (address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const void *)address;
+        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+        snprintf(out, size, "[%s]:%u", host, ntohs(in6->sin6_port));
+    }
+    return out;
+}
+
 /* ---- connections ---- */
 
 static void on_connection(struct evconnlistener *events, evutil_socket_t fd,
                           struct sockaddr *address, int bytes, void *context) {
     (void)events;
     (void)bytes;
-    connection_open(context, fd, address);
+    connection_open(((struct listener *)context)->gateway, fd, address);
 }
 
 static void on_again(evutil_socket_t fd, short what, void *context) {
@@ -46,22 +90,16 @@ static void on_again(evutil_socket_t fd, short what, void *context) {
     evconnlistener_enable(((struct listener *)context)->events);
 }
 
-static struct listener *listener_of(struct gateway *gateway, const struct evconnlistener *events) {
-    struct listener *listener = gateway->listeners;
-    while (listener != NULL && listener->events != events) listener = listener->next;
-    return listener;
-}
-
 /* Without a free descriptor accept(2) fails, and would be called again at once, endlessly. */
 static void on_accept_error(struct evconnlistener *events, void *context) {
-    struct gateway *gateway = context;
-    struct listener *listener = listener_of(gateway, events);
+    struct listener *listener = context;
+    struct gateway *gateway = listener->gateway;
     const struct timeval after = {.tv_usec = 100000};
     char text[128];
     snprintf(text, sizeof text, "cannot accept a connection: %s", strerror(EVUTIL_SOCKET_ERROR()));
     notice_say(&gateway->accept_fails, gateway->options, text);
     gateway->metrics.refusals[REFUSED_CONNECTION]++;
-    if (listener == NULL || listener->again == NULL) return;
+    if (listener->again == NULL) return;
     evconnlistener_disable(events);
     evtimer_add(listener->again, &after);
 }
@@ -85,7 +123,7 @@ static bool listener_add(struct gateway *gateway, int fd, const char *path) {
     if (listener != NULL && path != NULL && lstat(path, &made) == 0) listener->path = strdup(path);
     if (listener != NULL)
         listener->events =
-            evconnlistener_new(gateway->base, on_connection, gateway,
+            evconnlistener_new(gateway->base, on_connection, listener,
                                LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
     if (listener == NULL || listener->events == NULL) {
         gateway->options->say("cannot listen: %s", strerror(errno));
@@ -93,6 +131,7 @@ static bool listener_add(struct gateway *gateway, int fd, const char *path) {
         if (listener != NULL) listener_free(listener);
         return false;
     }
+    listener->gateway = gateway;
     listener->device = made.st_dev;
     listener->inode = made.st_ino;
     listener->again = evtimer_new(gateway->base, on_again, listener);
@@ -152,10 +191,20 @@ static bool listen_unix(struct gateway *gateway, const char *path) {
 
 /* ---- TCP ---- */
 
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const void *)address;
+        return ntohl(in->sin_addr.s_addr) >> 24 == 127;
+    }
+    if (address->sa_family != AF_INET6) return false;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr) !=
+           0;
+}
+
 /* A client that can reach the port can take and delete every lock. */
 static bool may_be_reached(const struct gateway *gateway, const struct sockaddr *address,
                            const char *name) {
-    if (gateway->password != NULL || address->sa_family == AF_UNIX || address_is_loopback(address))
+    if (gateway->password != NULL || address->sa_family == AF_UNIX || is_loopback(address))
         return true;
     gateway->options->say(
         "%s: others can reach this address, so a password is needed: give --password-file, or listen on 127.0.0.1",
@@ -163,36 +212,44 @@ static bool may_be_reached(const struct gateway *gateway, const struct sockaddr 
     return false;
 }
 
-static void report_address(const struct gateway *gateway, int fd) {
+static void report_address(const struct gateway *gateway, int fd, const char *what) {
     struct sockaddr_storage address = {0};
     socklen_t bytes = sizeof address;
     char text[ADDRESS_TEXT_BYTES];
     if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
         return;
-    gateway->options->say("listening on %s",
+    gateway->options->say("%s on %s", what,
                           address_text((const struct sockaddr *)&address, text, sizeof text));
 }
 
-static bool listen_one(struct gateway *gateway, const struct addrinfo *one, const char *name) {
+int listen_at(const struct gateway *gateway, const struct addrinfo *address, int backlog,
+              bool is_v6_only, const char *what) {
     const int on = 1;
-    if (!may_be_reached(gateway, one->ai_addr, name)) return false;
-    int fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (one->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    if (fd < 0 || bind(fd, one->ai_addr, one->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
-        gateway->options->say("--listen %s: %s", name, strerror(errno));
-        if (fd >= 0) close(fd);
-        return false;
+    if (is_v6_only) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, backlog) != 0) {
+        const int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
     }
-    report_address(gateway, fd);
-    return listener_add(gateway, fd, NULL);
+    report_address(gateway, fd, what);
+    return fd;
+}
+
+static bool listen_one(struct gateway *gateway, const struct addrinfo *one, const char *name) {
+    if (!may_be_reached(gateway, one->ai_addr, name)) return false;
+    int fd = listen_at(gateway, one, BACKLOG, one->ai_family == AF_INET6, "listening");
+    if (fd >= 0) return listener_add(gateway, fd, NULL);
+    gateway->options->say("--listen %s: %s", name, strerror(errno));
+    return false;
 }
 
 static bool listen_tcp(struct gateway *gateway, const char *name) {
-    struct address address;
     struct addrinfo *found = NULL;
-    const char *error = address_read(name, &address) ? address_find(&address, &found)
-                                                     : "it is neither unix:///PATH nor HOST:PORT";
+    const char *error = address_find(name, "it is neither unix:///PATH nor HOST:PORT", &found);
     if (error != NULL) {
         gateway->options->say("--listen %s: %s", name, error);
         return false;

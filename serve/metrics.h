@@ -7,11 +7,21 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
-#include "durations.h"
-#include "metrics_http.h"
+#define DURATIONS_BUCKETS 16
+/* The limit at one time. A further connection replaces the oldest, at most once per
+ * METRICS_PAUSE_MS. So a reader of metrics gets its answer even among connections that send
+ * nothing. */
+#define METRICS_CONNECTIONS_MAX 16
+#define METRICS_PAUSE_MS 10
+/* The lifetime of a connection, even of an active one. */
+#define METRICS_SECONDS 5
 
+struct evbuffer;
+struct event;
 struct gateway;
+struct scrape;
 
 enum metric_step { METRIC_PEEK, METRIC_TAKE, METRIC_EXTEND, METRIC_RELEASE, METRIC_STEPS };
 /* NOT: held by another client, or absent by then. */
@@ -26,6 +36,25 @@ enum metric_refusal {
     REFUSALS
 };
 
+/* A histogram, in buckets that Prometheus reads. */
+struct durations {
+    /* each bucket counts alone; the last holds all longer ones */
+    uint64_t counts[DURATIONS_BUCKETS + 1];
+    int64_t sum_ns;
+};
+
+/* The HTTP connections that read the page: one answer each. They are few, and each one ends soon.
+ * So connections to this port never use up the descriptors that clients and nodes need. All zero:
+ * it is closed. */
+struct metrics_http {
+    struct gateway *gateway;
+    struct event *accepts;               /* on the listening socket */
+    struct event *again;                 /* after a pause */
+    TAILQ_HEAD(scrapes, scrape) scrapes; /* oldest first */
+    unsigned connections;
+    uint64_t cut_off; /* ended before their answer was written: too slow, or too many */
+};
+
 struct metrics {
     uint64_t steps[METRIC_STEPS][METRIC_OUTCOMES];
     struct durations round_trips[METRIC_STEPS];
@@ -34,6 +63,10 @@ struct metrics {
     uint64_t refusals[REFUSALS];
     struct metrics_http http;
 };
+
+void durations_add(struct durations *durations, int64_t ns);
+/* Writes the page. */
+void metrics_write(const struct gateway *gateway, struct evbuffer *out);
 
 /* Listens at HOST:PORT. False after a message. */
 bool metrics_open(struct gateway *gateway, const char *address);

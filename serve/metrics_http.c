@@ -4,7 +4,7 @@
  * restarts its timeout with each byte, and does not report the end of a connection, so that the
  * program cannot limit them either. One page, read once per connection, needs little of HTTP.
  */
-#include "metrics_http.h"
+#include "metrics.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -18,8 +18,8 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 
-#include "address.h"
 #include "gateway.h"
+#include "listen.h"
 
 enum { HEAD_BYTES_MAX = 8192, ERROR_PAUSE_MS = 500 };
 
@@ -103,7 +103,7 @@ static void answer_request(struct scrape *scrape, char *line) {
     else if (!is_target(target))
         status = "404 Not Found";
     else
-        scrape->http->page(scrape->http->gateway, body);
+        metrics_write(scrape->http->gateway, body);
     if (evbuffer_get_length(body) == 0) evbuffer_add_printf(body, "%s\n", status);
     answer(scrape, status, body, method == NULL || strcmp(method, "HEAD") != 0);
     evbuffer_free(body);
@@ -176,7 +176,7 @@ static void note_failure(struct metrics_http *http, int error) {
     char text[128];
     if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
     snprintf(text, sizeof text, "--metrics: cannot accept a connection: %s", strerror(error));
-    notice_say(&http->failing, http->gateway->options, text);
+    notice_say(&http->gateway->metrics_fail, http->gateway->options, text);
     pause_accepting(http, ERROR_PAUSE_MS);
 }
 
@@ -198,41 +198,33 @@ static void on_accept(evutil_socket_t listener, short what, void *context) {
 
 /* ---- the listening socket ---- */
 
-static void print_address(const struct gateway *gateway, int fd) {
-    struct sockaddr_storage bound = {0};
-    socklen_t bytes = sizeof bound;
-    char text[ADDRESS_TEXT_BYTES];
-    if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
-        return;
-    gateway->options->say("metrics on %s",
-                          address_text((const struct sockaddr *)&bound, text, sizeof text));
-}
-
-const char *metrics_http_open(struct gateway *gateway, const struct addrinfo *address,
-                              void (*page)(const struct gateway *gateway, struct evbuffer *out)) {
+bool metrics_open(struct gateway *gateway, const char *name) {
     struct metrics_http *http = &gateway->metrics.http;
-    const int on = 1;
-    http->gateway = gateway;
-    http->page = page;
-    TAILQ_INIT(&http->scrapes);
-    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd < 0 || bind(fd, address->ai_addr, address->ai_addrlen) != 0 ||
-        listen(fd, METRICS_CONNECTIONS_MAX) != 0) {
-        const char *error = strerror(errno);
-        if (fd >= 0) close(fd);
-        return error;
+    struct addrinfo *found = NULL;
+    const char *error = address_find(name, "it is not HOST:PORT", &found);
+    int fd = -1;
+    if (error == NULL) {
+        fd = listen_at(gateway, found, METRICS_CONNECTIONS_MAX, false, "metrics");
+        if (fd < 0) error = strerror(errno);
+        freeaddrinfo(found);
     }
-    print_address(gateway, fd);
+    if (error != NULL) {
+        gateway->options->say("--metrics %s: %s", name, error);
+        return false;
+    }
+    http->gateway = gateway;
+    TAILQ_INIT(&http->scrapes);
     http->again = evtimer_new(gateway->base, on_again, http);
     http->accepts = event_new(gateway->base, fd, EV_READ | EV_PERSIST, on_accept, http);
     if (http->accepts == NULL) close(fd);
-    if (http->again == NULL || http->accepts == NULL || event_add(http->accepts, NULL) != 0)
-        return "out of memory";
-    return NULL;
+    if (http->again != NULL && http->accepts != NULL && event_add(http->accepts, NULL) == 0)
+        return true;
+    gateway->options->say("--metrics %s: out of memory", name);
+    return false;
 }
 
-void metrics_http_close(struct metrics_http *http) {
+void metrics_close(struct gateway *gateway) {
+    struct metrics_http *http = &gateway->metrics.http;
     if (http->gateway == NULL) return;
     while (!TAILQ_EMPTY(&http->scrapes)) scrape_free(TAILQ_FIRST(&http->scrapes));
     if (http->accepts != NULL) {

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static bool has_answer(const struct redlock_view *view) {
-    return view->verdict == REDLOCK_VERDICT_GRANTED || view->verdict == REDLOCK_VERDICT_ABSENT ||
-           view->verdict == REDLOCK_VERDICT_WRONGTYPE;
-}
-
 static bool same_view(const struct redlock_view *a, const struct redlock_view *b) {
     return a->verdict == b->verdict && a->token_truncated == b->token_truncated &&
            a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0;
@@ -52,12 +47,13 @@ enum observation_verdict observation_judge(const struct redlock_view *views, siz
     const size_t quorum = nodes / 2 + 1;
     size_t silent = 0, most = 0, which = 0;
     for (size_t i = 0; i < nodes; i++) {
-        if (!has_answer(&views[i])) {
-            silent++;
-        } else if (views[i].verdict != REDLOCK_VERDICT_ABSENT && agreeing(views, nodes, i) > most) {
-            most = agreeing(views, nodes, i);
-            which = i;
-        }
+        const int verdict = views[i].verdict;
+        const bool holds =
+            verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_WRONGTYPE;
+        if (!holds) silent += verdict != REDLOCK_VERDICT_ABSENT;
+        if (!holds || agreeing(views, nodes, i) <= most) continue;
+        most = agreeing(views, nodes, i);
+        which = i;
     }
     if (most < quorum) {
         if (most + silent >= quorum) return OBSERVED_UNKNOWN;

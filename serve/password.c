@@ -6,6 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <event2/event.h>
+
+#include "connection.h"
+#include "gateway.h"
+
+/* ---- the file ---- */
+
 enum { PASSWORD_BYTES_MAX = 512 };
 
 char *password_read(const char *path, char *why, size_t size) {
@@ -31,4 +38,108 @@ char *password_read(const char *path, char *why, size_t size) {
 void password_free(char *password) {
     if (password != NULL) explicit_bzero(password, strlen(password));
     free(password);
+}
+
+/* ---- delays ---- */
+
+int guess_delay_ms(unsigned wrong, double recent) {
+    if (recent > GUESSES_FREE) return GUESS_DELAY_MS_MAX;
+    if (wrong == 0) return 0;
+    int ms = GUESS_DELAY_MS;
+    for (unsigned i = 1; i < wrong && ms < GUESS_DELAY_MS_MAX; i++) ms *= 2;
+    return ms < GUESS_DELAY_MS_MAX ? ms : GUESS_DELAY_MS_MAX;
+}
+
+double guess_recent(const struct guesses *guesses, int64_t now_ns) {
+    const double forgotten = (double)(now_ns - guesses->since_ns) / 1e9 * GUESSES_FREE_PER_SECOND;
+    return guesses->recent > forgotten ? guesses->recent - forgotten : 0;
+}
+
+/* Bounded: otherwise a long attack would delay all clients long after its end. */
+void guess_count(struct guesses *guesses, int64_t now_ns) {
+    const double recent = guess_recent(guesses, now_ns) + 1;
+    guesses->recent = recent < 2 * GUESSES_FREE ? recent : 2 * GUESSES_FREE;
+    guesses->since_ns = now_ns;
+}
+
+/* ---- waiting ---- */
+
+static void on_waited(evutil_socket_t fd, short what, void *context) {
+    struct connection *connection = context;
+    struct guess *guess = &connection->guess;
+    (void)fd;
+    (void)what;
+    event_free(guess->wait);
+    guess->wait = NULL;
+    guess->waited = true;
+    guess->run(connection);
+    guess->waited = false;
+    connection_answered(connection);
+}
+
+bool guess_abandon(struct connection *connection) {
+    struct guess *guess = &connection->guess;
+    if (guess->wait == NULL) return false;
+    event_free(guess->wait);
+    guess->wait = NULL;
+    return true;
+}
+
+bool guess_wait(struct connection *connection, void (*run)(struct connection *connection)) {
+    struct gateway *gateway = connection->gateway;
+    struct guess *guess = &connection->guess;
+    if (guess->waited || gateway->password == NULL) return false;
+    const int ms = guess_delay_ms(guess->wrong, guess_recent(&gateway->guesses, gateway_now_ns()));
+    const struct timeval after = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    if (ms == 0) return false;
+    guess->wait = evtimer_new(gateway->base, on_waited, connection);
+    if (guess->wait == NULL || evtimer_add(guess->wait, &after) != 0) {
+        (void)guess_abandon(connection);
+        reply_error(&connection->reply,
+                    "OOM out of memory"); /* without a delay the password is not checked */
+        return true;
+    }
+    guess->run = run;
+    connection->busy = true;
+    return true;
+}
+
+/* ---- checks ---- */
+
+static bool is_password(const char *password, struct script_bytes word) {
+    size_t bytes = strlen(password);
+    unsigned char differs = word.bytes != bytes;
+    for (size_t i = 0; i < word.bytes; i++)
+        differs |= (unsigned char)(word.data[i] ^ password[i % (bytes + 1)]);
+    return differs == 0;
+}
+
+/* Not the first one: people mistype. */
+static void note(struct connection *connection) {
+    struct gateway *gateway = connection->gateway;
+    char text[ADDRESS_TEXT_BYTES + 96];
+    if (gateway->guesses.recent <= GUESSES_FREE && connection->guess.wrong < GUESSES_MAX) return;
+    snprintf(text, sizeof text, "many wrong passwords, the last from %s: each AUTH is delayed now",
+             connection->peer);
+    notice_say(&gateway->wrong_passwords, gateway->options, text);
+}
+
+bool guess_check(struct connection *connection, struct script_bytes user,
+                 struct script_bytes word) {
+    struct gateway *gateway = connection->gateway;
+    const bool asks = gateway->password != NULL;
+    if (command_is(user, "default") && (!asks || is_password(gateway->password, word))) {
+        connection->guess.wrong = 0;
+        return true;
+    }
+    gateway->metrics.refusals[REFUSED_PASSWORD]++;
+    if (!asks) return false;
+    connection->guess.wrong++;
+    guess_count(&gateway->guesses, gateway_now_ns());
+    note(connection);
+    return false;
+}
+
+bool guess_is_over(const struct connection *connection) {
+    return connection->guess.wrong >= GUESSES_MAX;
 }

@@ -3,8 +3,6 @@
  * A file may be on a disk that hangs, or be a pipe without a writer. A thread therefore reads the
  * files, and the loop continues.
  */
-#include "reload.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +16,6 @@
 #include <systemd/sd-daemon.h>
 
 #include "gateway.h"
-#include "password.h"
 
 enum { CLOSE_MS = 1000 };
 

@@ -49,6 +49,13 @@ void reply_bytes(struct reply *reply, const void *data, size_t bytes) {
 
 void reply_text(struct reply *reply, const char *text) { reply_bytes(reply, text, strlen(text)); }
 
+void reply_buffer(struct reply *reply, struct evbuffer *content) {
+    head(reply, '$', (int64_t)evbuffer_get_length(content));
+    evbuffer_add_buffer(reply->out, content);
+    evbuffer_add(reply->out, "\r\n", 2);
+    evbuffer_free(content);
+}
+
 void reply_nil(struct reply *reply) {
     const char *nil = reply->protocol == 3 ? "_\r\n" : "$-1\r\n";
     evbuffer_add(reply->out, nil, strlen(nil));

@@ -24,6 +24,8 @@ void reply_error(struct reply *reply, const char *format, ...)
 void reply_integer(struct reply *reply, int64_t value);
 void reply_bytes(struct reply *reply, const void *data, size_t bytes);
 void reply_text(struct reply *reply, const char *text);
+/* Writes its content as bytes, and frees it. */
+void reply_buffer(struct reply *reply, struct evbuffer *content);
 void reply_nil(struct reply *reply);
 /* The answer of an EXEC that did nothing. */
 void reply_nil_array(struct reply *reply);

@@ -128,6 +128,71 @@ static enum request_status bad(struct request_reader *reader, const char *error)
 
 /* ---- lines ---- */
 
+struct splitting {
+    const char *at, *end;
+    char *out; /* never ahead of `at`: what is quoted becomes shorter */
+};
+
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+static int digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+/* Behind a backslash. */
+static char escaped(struct splitting *s) {
+    char c = *s->at++;
+    if (c == 'x' && s->end - s->at >= 2 && digit(s->at[0]) >= 0 && digit(s->at[1]) >= 0) {
+        c = (char)(digit(s->at[0]) * 16 + digit(s->at[1]));
+        s->at += 2;
+        return c;
+    }
+    if (c == 'n') return '\n';
+    if (c == 'r') return '\r';
+    if (c == 't') return '\t';
+    return c;
+}
+
+/* Behind the opening quote. False: there is no closing one, or no blank behind it. */
+static bool quoted(struct splitting *s, char quote) {
+    while (s->at < s->end && *s->at != quote) {
+        bool escapes = *s->at == '\\' && s->end - s->at >= 2 && (quote == '"' || s->at[1] == '\'');
+        if (escapes) s->at++;
+        *s->out++ = escapes ? escaped(s) : *s->at++;
+    }
+    if (s->at == s->end) return false;
+    s->at++;
+    return s->at == s->end || is_blank(*s->at);
+}
+
+static bool word(struct splitting *s) {
+    while (s->at < s->end && !is_blank(*s->at)) {
+        char c = *s->at++;
+        if (c == '"' || c == '\'') return quoted(s, c);
+        *s->out++ = c;
+    }
+    return true;
+}
+
+/* Splits a line into words like a shell: 'as it is', "with \" \\ \n \r \t \xHH", blanks between.
+ * The words are built in place, in `line`. Returns their count, or -1: a quote is not closed, or
+ * there are too many words. */
+static int split(char *line, size_t bytes, struct script_bytes *words) {
+    struct splitting s = {.at = line, .end = line + bytes, .out = line};
+    size_t count = 0;
+    while (true) {
+        while (s.at < s.end && is_blank(*s.at)) s.at++;
+        if (s.at == s.end) return (int)count;
+        if (count == REQUEST_WORDS_MAX) return -1;
+        char *from = s.out;
+        if (!word(&s)) return -1;
+        words[count++] = (struct script_bytes){from, (size_t)(s.out - from)};
+    }
+}
+
 /* What hiredis has not read is no array: it becomes a line, and hiredis forgets it. */
 static bool become_inline(struct request_reader *reader) {
     redisReader *old = reader->hiredis, *fresh = redisReaderCreateWithFunctions(&functions);
@@ -173,7 +238,7 @@ static enum request_status next_inline(struct request_reader *reader) {
     if (bytes > 0 && reader->inline_request[bytes - 1] == '\r') bytes--;
     if (!arena_reserve(reader, bytes)) return bad(reader, "out of memory");
     if (bytes > 0) memcpy(reader->arena, reader->inline_request, bytes);
-    int count = request_split(reader->arena, bytes, reader->words, REQUEST_WORDS_MAX);
+    int count = split(reader->arena, bytes, reader->words);
     if (count < 0) return bad(reader, "unbalanced quotes in request");
     reader->count = (size_t)count;
     reader->midway = false;

@@ -51,9 +51,4 @@ void request_rest(struct request_reader *reader);
 /* The memory that it takes, approximate. */
 size_t request_weight(const struct request_reader *reader);
 
-/* Splits a line into words like a shell: 'as it is', "with \" \\ \n \r \t \xHH", blanks between.
- * The words are built in place, in `inline_request`. Returns their count, or -1: a quote is not
- * closed, or there are too many words. */
-int request_split(char *inline_request, size_t bytes, struct script_bytes *words, size_t count_max);
-
 #endif

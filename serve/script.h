@@ -11,14 +11,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* The name of a script is the SHA1 of its text, in hexadecimal. */
-#define SCRIPT_SHA_BYTES 40
+#include <string.h>
 
 struct script_bytes {
     const char *data;
     size_t bytes;
 };
+
+#define SCRIPT_SHA_BYTES 40
+/* The name of a script: the SHA1 of its text, as SCRIPT LOAD answers it. Writes 40 hexadecimal
+ * digits in lower case, and a NUL. False: the digest cannot be computed. Workers do not have this.
+ */
+bool script_name(struct script_bytes text, char sha[SCRIPT_SHA_BYTES + 1]);
+
+static inline bool script_bytes_equal(struct script_bytes a, struct script_bytes b) {
+    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
+}
 
 enum script_command {
     SCRIPT_GET,    /* answer: bytes or nil */
@@ -44,6 +52,15 @@ struct script_value {
     int64_t integer;
     struct script_bytes bytes; /* BYTES, STATUS, ERROR (without the dash) */
 };
+
+static inline struct script_value script_integer(int64_t value) {
+    return (struct script_value){.kind = SCRIPT_INTEGER, .integer = value};
+}
+
+/* `text` must live as long as the value. */
+static inline struct script_value script_error(const char *text) {
+    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, strlen(text)}};
+}
 
 enum script_step {
     SCRIPT_CALLS,

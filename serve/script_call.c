@@ -79,10 +79,6 @@ static bool is_word(const struct script_bytes *word, const char *name) {
     return word->bytes == strlen(name) && strncasecmp(word->data, name, word->bytes) == 0;
 }
 
-static bool same(const struct script_bytes *a, const struct script_bytes *b) {
-    return a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
-}
-
 /* As Redis reads integers: no blanks, no plus, no zeros in front. */
 static bool read_integer(const struct script_bytes *word, int64_t *value) {
     const char *at = word->data;
@@ -130,29 +126,30 @@ static int ask(lua_State *thread, struct script_run *run, enum script_command co
     return lua_yield(thread, 0);
 }
 
-static int plain(lua_State *thread, struct script_run *run, const struct words *words) {
-    static const struct {
-        const char *name;
-        enum script_command command;
-        enum answer_form form;
-    } known[] = {{"get", SCRIPT_GET, FORM_AS_IT_IS},    {"exists", SCRIPT_EXISTS, FORM_AS_IT_IS},
-                 {"pttl", SCRIPT_PTTL, FORM_AS_IT_IS},  {"ttl", SCRIPT_PTTL, FORM_SECONDS},
-                 {"del", SCRIPT_DELETE, FORM_AS_IT_IS}, {"unlink", SCRIPT_DELETE, FORM_AS_IT_IS}};
-    size_t i = 0;
-    while (!is_word(&words->at[0], known[i].name)) i++;
+/* A command that scripts may call. */
+struct command {
+    const char *name;
+    int least, most; /* words */
+    int (*serve)(lua_State *thread, struct script_run *run, const struct words *words,
+                 const struct command *command);
+    enum script_command asks;
+    enum answer_form form;
+};
+
+static int plain(lua_State *thread, struct script_run *run, const struct words *words,
+                 const struct command *command) {
     if (words->count > 2)
         return refuse(thread, run, "ERR this gateway does not take %s with several keys",
-                      known[i].name);
-    run->form = known[i].form;
-    return ask(thread, run, known[i].command);
+                      command->name);
+    return ask(thread, run, command->asks);
 }
 
-static int expire(lua_State *thread, struct script_run *run, const struct words *words) {
+static int expire(lua_State *thread, struct script_run *run, const struct words *words,
+                  const struct command *command) {
     const bool in_seconds = is_word(&words->at[0], "expire");
-    const char *name = in_seconds ? "expire" : "pexpire";
     int64_t ttl;
     if (words->count > 3)
-        return refuse(thread, run, "ERR this gateway takes %s without options", name);
+        return refuse(thread, run, "ERR this gateway takes %s without options", command->name);
     if (!read_integer(&words->at[2], &ttl))
         return fail(thread, run, "ERR value is not an integer or out of range");
     const int64_t limit = in_seconds ? TTL_MS_MAX / 1000 : TTL_MS_MAX;
@@ -164,7 +161,7 @@ static int expire(lua_State *thread, struct script_run *run, const struct words 
     /* A time in the past deletes the key. */
     if (ttl <= 0) return ask(thread, run, SCRIPT_DELETE);
     run->call.ttl_ms = in_seconds ? ttl * 1000 : ttl;
-    return ask(thread, run, SCRIPT_EXTEND);
+    return ask(thread, run, command->asks);
 }
 
 struct set_options {
@@ -202,10 +199,9 @@ static bool read_options(const struct words *words, struct set_options *options)
  * Or it has read that the key holds this very value: the key is extended. */
 static int decide_set(lua_State *thread, struct script_run *run,
                       const struct set_options *options) {
-    run->form = FORM_STATUS;
     if (options->nx) return ask(thread, run, SCRIPT_TAKE);
     run->must = true;
-    if (run->key_state == KEY_HOLDS && same(&run->key_holds, &run->call.value))
+    if (run->key_state == KEY_HOLDS && script_bytes_equal(run->key_holds, run->call.value))
         return ask(thread, run, SCRIPT_EXTEND);
     if (run->key_state == KEY_ABSENT && options->xx) {
         lua_pushboolean(thread, 0);
@@ -218,9 +214,11 @@ static int decide_set(lua_State *thread, struct script_run *run,
         "absent, or that it holds the same value: a lock is not overwritten");
 }
 
-static int set(lua_State *thread, struct script_run *run, const struct words *words) {
+static int set(lua_State *thread, struct script_run *run, const struct words *words,
+               const struct command *command) {
     struct set_options options = {0};
     int64_t ttl;
+    (void)command;
     if (!read_options(words, &options)) return fail(thread, run, "ERR syntax error");
     if (options.foreign != NULL)
         return refuse(thread, run, "ERR this gateway does not take set with %s", options.foreign);
@@ -238,24 +236,20 @@ static int set(lua_State *thread, struct script_run *run, const struct words *wo
 }
 
 int call_redis(lua_State *thread) {
-    static const struct {
-        const char *name;
-        int least, most; /* words */
-        int (*serve)(lua_State *thread, struct script_run *run, const struct words *words);
-    } known[] = {{"get", 2, 2, plain},
-                 {"exists", 2, WORDS_MAX, plain},
-                 {"pttl", 2, 2, plain},
-                 {"ttl", 2, 2, plain},
-                 {"del", 2, WORDS_MAX, plain},
-                 {"unlink", 2, WORDS_MAX, plain},
-                 {"expire", 3, WORDS_MAX, expire},
-                 {"pexpire", 3, WORDS_MAX, expire},
-                 {"set", 3, WORDS_MAX, set}};
+    static const struct command commands[] = {
+        {"get", 2, 2, plain, SCRIPT_GET, FORM_AS_IT_IS},
+        {"exists", 2, WORDS_MAX, plain, SCRIPT_EXISTS, FORM_AS_IT_IS},
+        {"pttl", 2, 2, plain, SCRIPT_PTTL, FORM_AS_IT_IS},
+        {"ttl", 2, 2, plain, SCRIPT_PTTL, FORM_SECONDS},
+        {"del", 2, WORDS_MAX, plain, SCRIPT_DELETE, FORM_AS_IT_IS},
+        {"unlink", 2, WORDS_MAX, plain, SCRIPT_DELETE, FORM_AS_IT_IS},
+        {"expire", 3, WORDS_MAX, expire, SCRIPT_EXTEND, FORM_AS_IT_IS},
+        {"pexpire", 3, WORDS_MAX, expire, SCRIPT_EXTEND, FORM_AS_IT_IS},
+        {"set", 3, WORDS_MAX, set, SCRIPT_TAKE, FORM_STATUS}};
     struct script_run *run = lua_touserdata(thread, lua_upvalueindex(1));
     struct words words = {.count = lua_gettop(thread)};
     run->is_pcall = lua_toboolean(thread, lua_upvalueindex(2));
     run->call = (struct script_call){.command = SCRIPT_GET};
-    run->form = FORM_AS_IT_IS;
     run->must = false;
     if (words.count == 0)
         return fail(thread, run,
@@ -264,15 +258,17 @@ int call_redis(lua_State *thread) {
         return refuse(thread, run, "ERR the script calls with more than %d arguments", WORDS_MAX);
     if (!read_words(thread, &words))
         return fail(thread, run, "ERR Lua redis lib command arguments must be strings or integers");
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (!is_word(&words.at[0], known[i].name)) continue;
-        if (words.count < known[i].least || words.count > known[i].most) {
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        const struct command *command = &commands[i];
+        if (!is_word(&words.at[0], command->name)) continue;
+        if (words.count < command->least || words.count > command->most)
             return fail(thread, run, "ERR Wrong number of args calling Redis command from script");
-        }
-        if (same(&words.at[1], &run->key)) return known[i].serve(thread, run, &words);
+        run->form = command->form;
+        if (script_bytes_equal(words.at[1], run->key))
+            return command->serve(thread, run, &words, command);
         return refuse(thread, run,
                       "ERR the script calls %s on another key than the one it was given",
-                      known[i].name);
+                      command->name);
     }
     return refuse(thread, run, "ERR the script calls a command that this gateway does not take");
 }

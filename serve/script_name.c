@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "script_name.h"
+#include "script.h"
 
 #include <assert.h>
 

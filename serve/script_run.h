@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The internals of one run, shared by its files: its steps (script_run.c), its Lua state
- * (script_state.c), and its calls of redis.call (script_call.c).
+ * (script_state.c), its calls of redis.call (script_call.c), and what its text shows
+ * (script_text.c).
  */
 #ifndef SERVE_SCRIPT_RUN_H
 #define SERVE_SCRIPT_RUN_H
 
-#include "script_arena.h"
 #include "script_programs.h"
-#include "script_text.h"
 
 #include <lua.h>
 #include <stdalign.h>
@@ -17,6 +16,28 @@
 #define RUN_INPUTS_MAX 1024
 #define RUN_INPUT_BYTES_MAX ((size_t)128 * 1024)
 #define RUN_CALLS_MAX 64
+
+/* The memory of one Lua state: a block that is handed out from one end and dropped as a whole. A
+ * run therefore costs one malloc(), and its state needs no closing. The memory of a script is
+ * bounded, and so is the total that it can allocate over time, since only the piece that was handed
+ * out last can be returned. */
+struct arena {
+    char *bytes;
+    size_t used;
+    size_t size;
+};
+
+/* The memory of a script, in addition to its own code and its inputs. */
+#define ARENA_ROOM_BYTES ((size_t)64 * 1024)
+
+/* The parts of Lua's library that a text names. A run gets only these, since opening them costs
+ * more than the run. */
+struct script_uses {
+    bool base;
+    bool string;
+    bool table;
+    bool math;
+};
 
 /* What the script has observed of its key, or has done to it. */
 enum key_state { KEY_UNKNOWN, KEY_ABSENT, KEY_PRESENT, KEY_HOLDS };
@@ -52,6 +73,8 @@ struct script_run {
     char error[RUN_ERROR_BYTES];
 };
 
+/* NULL: the arena is full. The result is aligned for any type. */
+void *arena_take(struct arena *arena, size_t bytes);
 /* Makes the state, its globals, and the thread with the script's code, in a fresh arena. False: out
  * of memory. */
 bool state_open(struct script_run *run);
@@ -79,4 +102,18 @@ struct script_program {
 };
 /* NULL: the script does not exist. */
 const struct script_program *script_program(struct scripts *scripts, const char *sha);
+
+/* ---- script_text.c ---- */
+
+/* The text must be one that Lua compiles. False: it is refused, and `error` holds the reason in one
+ * sentence. */
+bool script_text_judge(const char *text, size_t bytes, struct script_uses *uses, char *error,
+                       size_t error_size);
+
+/* NULL-terminated: the functions of each part that a script may call. */
+extern const char *const script_base_names[];
+extern const char *const script_string_names[];
+extern const char *const script_table_names[];
+extern const char *const script_math_names[];
+
 #endif

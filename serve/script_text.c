@@ -1,12 +1,19 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
-#include "script_text.h"
-
-#include "script_lexer.h"
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The calls of a script, as far as its text shows them. Every use of `redis` must be a call whose
+ * command is a literal, and one that a quorum can answer. The run judges what the text does not
+ * show (a value, a key from a variable), and it allows no other command either. A text that
+ * deceives this reader therefore gains nothing. This check refuses a script that cannot be served
+ * before it has done half of its work.
+ */
+#include "script_run.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "script_lexer.h"
 
 /* The list leaves out every function that reaches beyond the run, hides a call from this reader, or
  * can work for long without counted Lua instructions: string.rep of an empty string, patterns,

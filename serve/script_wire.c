@@ -1,195 +1,147 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Each message is described once, for counting, writing and reading.
+ */
 #include "script_wire.h"
 
 #include <assert.h>
-#include <string.h>
 
-/* ---- writing ---- */
-
-/* `at` NULL: only counts. */
-struct writer {
-    char *at;
-    size_t bytes;
-};
-
-static void put(struct writer *writer, const void *data, size_t bytes) {
-    if (writer->at != NULL && bytes > 0) memcpy(writer->at + writer->bytes, data, bytes);
-    writer->bytes += bytes;
-}
-
-static void put_number(struct writer *writer, int64_t number) {
-    put(writer, &number, sizeof number);
-}
-
-static void put_bytes(struct writer *writer, struct script_bytes bytes) {
-    const uint32_t count = (uint32_t)bytes.bytes;
-    put(writer, &count, sizeof count);
-    put(writer, bytes.data, bytes.bytes);
-}
-
-static void put_script(struct writer *writer, const struct wire_message *message) {
-    put(writer, message->sha, SCRIPT_SHA_BYTES);
-    put_bytes(writer, message->text);
-}
-
-static void put_run(struct writer *writer, const struct wire_message *message) {
-    put_script(writer, message);
-    put_bytes(writer, message->key);
-    put_number(writer, (int64_t)message->argument_count);
-    for (size_t i = 0; i < message->argument_count; i++) put_bytes(writer, message->arguments[i]);
-}
-
-/* Only what the gateway needs: a value to take the lock with. */
-static void put_call(struct writer *writer, const struct script_call *call) {
-    put_number(writer, call->command);
-    put_number(writer, call->ttl_ms);
-    put_bytes(writer, call->command == SCRIPT_TAKE ? call->value : (struct script_bytes){NULL, 0});
-}
-
-static void put_value(struct writer *writer, const struct script_value *value) {
-    const bool is_text = value->kind != SCRIPT_NIL && value->kind != SCRIPT_INTEGER;
-    put_number(writer, value->kind);
-    put_number(writer, value->kind == SCRIPT_INTEGER ? value->integer : 0);
-    put_bytes(writer, is_text ? value->bytes : (struct script_bytes){NULL, 0});
-}
-
-static void put_body(struct writer *writer, const struct wire_message *message) {
-    switch (message->kind) {
-    case WIRE_READY:
-        put_number(writer, message->pid);
-        put_number(writer, message->limited);
-        put_number(writer, message->filtered);
-        return;
-    case WIRE_LOAD: put_script(writer, message); return;
-    case WIRE_LOADED: return;
-    case WIRE_REFUSED: put_bytes(writer, message->text); return;
-    case WIRE_RUN: put_run(writer, message); return;
-    case WIRE_CALL: put_call(writer, &message->call); return;
-    case WIRE_ANSWER:
-    case WIRE_END: put_value(writer, &message->value); return;
-    }
-}
-
-size_t wire_bytes(const struct wire_message *message) {
-    struct writer writer = {NULL, WIRE_HEAD_BYTES};
-    put_body(&writer, message);
-    return writer.bytes;
-}
-
-void wire_write(const struct wire_message *message, char *frame) {
-    struct writer writer = {frame, WIRE_HEAD_BYTES};
-    put_body(&writer, message);
-    assert(writer.bytes - WIRE_HEAD_BYTES <= WIRE_BODY_BYTES_MAX);
-    const uint32_t head[2] = {(uint32_t)(writer.bytes - WIRE_HEAD_BYTES), (uint32_t)message->kind};
-    memcpy(frame, head, sizeof head);
-}
-
-/* ---- reading ---- */
-
-/* After an error (`good` is false), every read returns zero. */
-struct reader {
-    const char *at;
-    size_t left;
+/* Without `to` and `from` it only counts. After an error (`good` is false), every read returns
+ * zero.
+ */
+struct wire {
+    char *to;
+    const char *from;
+    size_t at, end;
     bool good;
 };
 
-static void get(struct reader *reader, void *data, size_t bytes) {
-    reader->good = reader->good && bytes <= reader->left;
-    if (!reader->good) {
-        memset(data, 0, bytes);
-        return;
+static const struct script_bytes nothing = {NULL, 0};
+
+static void transfer(struct wire *wire, void *data, size_t bytes) {
+    if (wire->from != NULL) {
+        wire->good = wire->good && bytes <= wire->end - wire->at;
+        if (!wire->good) {
+            memset(data, 0, bytes);
+            return;
+        }
+        memcpy(data, wire->from + wire->at, bytes);
+    } else if (wire->to != NULL) {
+        memcpy(wire->to + wire->at, data, bytes);
     }
-    memcpy(data, reader->at, bytes);
-    reader->at += bytes;
-    reader->left -= bytes;
+    wire->at += bytes;
 }
 
 /* A value out of range is treated as absent. */
-static int64_t get_number(struct reader *reader, int64_t least, int64_t most) {
-    int64_t number;
-    get(reader, &number, sizeof number);
-    if (number < least || number > most) reader->good = false;
-    return reader->good ? number : 0;
+static int64_t number(struct wire *wire, int64_t value, int64_t least, int64_t most) {
+    transfer(wire, &value, sizeof value);
+    if (wire->from == NULL) return value;
+    if (value < least || value > most) wire->good = false;
+    return wire->good ? value : 0;
 }
 
-static struct script_bytes get_bytes(struct reader *reader) {
-    uint32_t count;
-    get(reader, &count, sizeof count);
-    if (count > reader->left) reader->good = false;
-    if (!reader->good) return (struct script_bytes){NULL, 0};
-    const struct script_bytes bytes = {reader->at, count};
-    reader->at += count;
-    reader->left -= count;
-    return bytes;
-}
-
-static void get_script(struct reader *reader, struct wire_message *message) {
-    get(reader, message->sha, SCRIPT_SHA_BYTES);
-    message->sha[SCRIPT_SHA_BYTES] = '\0';
-    message->text = get_bytes(reader);
-}
-
-static void get_run(struct reader *reader, struct wire_message *message,
-                    struct script_bytes *room) {
-    get_script(reader, message);
-    message->key = get_bytes(reader);
-    message->argument_count = (size_t)get_number(reader, 0, WIRE_ARGUMENTS_MAX);
-    message->arguments = room;
-    for (size_t i = 0; i < message->argument_count && reader->good; i++)
-        room[i] = get_bytes(reader);
-}
-
-/* No call is made with a TTL that is not positive: it deletes, or is an error. */
-static void get_call(struct reader *reader, struct script_call *call) {
-    call->command = (enum script_command)get_number(reader, SCRIPT_GET, SCRIPT_TAKE);
-    const bool lives = call->command == SCRIPT_EXTEND || call->command == SCRIPT_TAKE;
-    call->ttl_ms = get_number(reader, lives ? 1 : INT64_MIN, INT64_MAX);
-    call->value = get_bytes(reader);
-}
-
-static void get_value(struct reader *reader, struct script_value *value) {
-    value->kind = (enum script_kind)get_number(reader, SCRIPT_NIL, SCRIPT_ERROR);
-    value->integer = get_number(reader, INT64_MIN, INT64_MAX);
-    value->bytes = get_bytes(reader);
-}
-
-static void get_ready(struct reader *reader, struct wire_message *message) {
-    message->pid = get_number(reader, 1, INT32_MAX);
-    message->limited = get_number(reader, 0, 1) != 0;
-    message->filtered = get_number(reader, 0, 1) != 0;
-}
-
-static void get_body(struct reader *reader, struct wire_message *message,
-                     struct script_bytes *room) {
-    switch (message->kind) {
-    case WIRE_READY: get_ready(reader, message); return;
-    case WIRE_LOAD: get_script(reader, message); return;
-    case WIRE_LOADED: return;
-    case WIRE_REFUSED: message->text = get_bytes(reader); return;
-    case WIRE_RUN:
-        if (room == NULL) break;
-        get_run(reader, message, room);
-        return;
-    case WIRE_CALL: get_call(reader, &message->call); return;
-    case WIRE_ANSWER:
-    case WIRE_END: get_value(reader, &message->value); return;
+static struct script_bytes bytes(struct wire *wire, struct script_bytes value) {
+    uint32_t count = (uint32_t)value.bytes;
+    transfer(wire, &count, sizeof count);
+    if (wire->from != NULL) {
+        if (count > wire->end - wire->at) wire->good = false;
+        if (!wire->good) return nothing;
+        value = (struct script_bytes){wire->from + wire->at, count};
+    } else if (wire->to != NULL && count > 0) {
+        memcpy(wire->to + wire->at, value.data, count);
     }
-    reader->good = false;
+    wire->at += count;
+    return value;
+}
+
+static void script(struct wire *wire, struct wire_message *message) {
+    transfer(wire, message->sha, SCRIPT_SHA_BYTES);
+    message->sha[SCRIPT_SHA_BYTES] = '\0';
+    message->text = bytes(wire, message->text);
+}
+
+static void run(struct wire *wire, struct wire_message *message, struct script_bytes *room) {
+    script(wire, message);
+    message->key = bytes(wire, message->key);
+    message->argument_count =
+        (size_t)number(wire, (int64_t)message->argument_count, 0, WIRE_ARGUMENTS_MAX);
+    if (wire->from != NULL) message->arguments = room;
+    for (size_t i = 0; i < message->argument_count && wire->good; i++) {
+        if (wire->from != NULL)
+            room[i] = bytes(wire, nothing);
+        else
+            bytes(wire, message->arguments[i]);
+    }
+}
+
+/* No call is made with a TTL that is not positive: it deletes, or is an error. Of values, the
+ * gateway needs only the one to take the lock with. */
+static void call(struct wire *wire, struct script_call *call) {
+    call->command =
+        (enum script_command)number(wire, (int64_t)call->command, SCRIPT_GET, SCRIPT_TAKE);
+    const bool takes = call->command == SCRIPT_TAKE;
+    const bool lives = takes || call->command == SCRIPT_EXTEND;
+    call->ttl_ms = number(wire, call->ttl_ms, lives ? 1 : INT64_MIN, INT64_MAX);
+    call->value = bytes(wire, takes ? call->value : nothing);
+}
+
+static void value(struct wire *wire, struct script_value *value) {
+    value->kind = (enum script_kind)number(wire, (int64_t)value->kind, SCRIPT_NIL, SCRIPT_ERROR);
+    const bool is_integer = value->kind == SCRIPT_INTEGER, is_nil = value->kind == SCRIPT_NIL;
+    value->integer = number(wire, is_integer ? value->integer : 0, INT64_MIN, INT64_MAX);
+    value->bytes = bytes(wire, is_integer || is_nil ? nothing : value->bytes);
+}
+
+static void body(struct wire *wire, struct wire_message *message, struct script_bytes *room) {
+    switch (message->kind) {
+    case WIRE_READY:
+        message->pid = number(wire, message->pid, 1, INT32_MAX);
+        message->limited = number(wire, message->limited, 0, 1) != 0;
+        message->filtered = number(wire, message->filtered, 0, 1) != 0;
+        return;
+    case WIRE_LOAD: script(wire, message); return;
+    case WIRE_LOADED: return;
+    case WIRE_REFUSED: message->text = bytes(wire, message->text); return;
+    case WIRE_RUN:
+        if (wire->from != NULL && room == NULL) break;
+        run(wire, message, room);
+        return;
+    case WIRE_CALL: call(wire, &message->call); return;
+    case WIRE_ANSWER:
+    case WIRE_END: value(wire, &message->value); return;
+    }
+    wire->good = false;
+}
+
+static size_t put(const struct wire_message *message, char *frame) {
+    struct wire wire = {.to = frame, .at = WIRE_HEAD_BYTES, .good = true};
+    struct wire_message copy = *message;
+    body(&wire, &copy, NULL);
+    return wire.at;
+}
+
+size_t wire_bytes(const struct wire_message *message) { return put(message, NULL); }
+
+void wire_write(const struct wire_message *message, char *frame) {
+    const size_t bytes_written = put(message, frame) - WIRE_HEAD_BYTES;
+    assert(bytes_written <= WIRE_BODY_BYTES_MAX);
+    const uint32_t head[2] = {(uint32_t)bytes_written, (uint32_t)message->kind};
+    memcpy(frame, head, sizeof head);
 }
 
 size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]) {
-    uint32_t bytes;
-    memcpy(&bytes, head, sizeof bytes);
-    return bytes;
+    uint32_t count;
+    memcpy(&count, head, sizeof count);
+    return count;
 }
 
-bool wire_read(const char *frame, size_t bytes, struct wire_message *message,
+bool wire_read(const char *frame, size_t frame_bytes, struct wire_message *message,
                struct script_bytes room[WIRE_ARGUMENTS_MAX]) {
     uint32_t head[2];
-    struct reader reader = {frame, bytes, true};
-    get(&reader, head, sizeof head);
-    if (!reader.good || head[0] != reader.left || head[1] > WIRE_END) return false;
-    message->kind = (enum wire_kind)head[1];
-    get_body(&reader, message, room);
-    return reader.good && reader.left == 0;
+    struct wire wire = {.from = frame, .end = frame_bytes, .good = true};
+    transfer(&wire, head, sizeof head);
+    if (!wire.good || head[0] != wire.end - wire.at || head[1] > WIRE_END) return false;
+    *message = (struct wire_message){.kind = (enum wire_kind)head[1]};
+    body(&wire, message, room);
+    return wire.good && wire.at == wire.end;
 }

@@ -54,7 +54,7 @@ void wire_write(const struct wire_message *message, char *frame);
 size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]);
 /* Reads a whole frame. *message points into the frame, or into `room` for the arguments of a RUN.
  * Where `room` is NULL, a RUN is not expected. False: the frame is not valid. */
-bool wire_read(const char *frame, size_t bytes, struct wire_message *message,
+bool wire_read(const char *frame, size_t frame_bytes, struct wire_message *message,
                struct script_bytes room[WIRE_ARGUMENTS_MAX]);
 
 #endif

@@ -2,6 +2,7 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,6 @@
 #include "connection.h"
 #include "gateway.h"
 #include "listen.h"
-#include "password.h"
-#include "reload.h"
-#include "texts.h"
 
 enum {
     DRAIN_MS = 5000,
@@ -35,6 +33,21 @@ int64_t gateway_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void notice_say(struct notice *notice, const struct serve_options *options, const char *text) {
+    const int64_t now = gateway_now_ns();
+    if (now < notice->silent_until_ns) {
+        notice->left_out++;
+        return;
+    }
+    if (notice->left_out > 0)
+        options->say("%s (and %" PRIu64 " times since this was last logged)", text,
+                     notice->left_out);
+    else
+        options->say("%s", text);
+    notice->left_out = 0;
+    notice->silent_until_ns = now + NOTICE_PAUSE_NS;
 }
 
 /* ---- the end ---- */
@@ -182,7 +195,7 @@ static void close_all(struct gateway *gateway) {
     keys_close(gateway);
     key_ops_close(gateway);
     workers_close(gateway);
-    texts_free(gateway->texts);
+    cache_clear(&gateway->texts);
     struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->watchdog_event,
                               gateway->signal_events[0], gateway->signal_events[1]};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
@@ -230,9 +243,8 @@ static enum serve_result open_all(struct gateway *gateway) {
     signal(SIGPIPE, SIG_IGN);
     log_options = gateway->options;
     event_set_log_callback(on_log);
-    gateway->texts = texts_new(TEXTS_MAX);
-    if (gateway->texts == NULL || !make_run_id(gateway) || !open_loop(gateway) ||
-        !workers_open(gateway)) {
+    cache_open(&gateway->texts, TEXTS_MAX);
+    if (!make_run_id(gateway) || !open_loop(gateway) || !workers_open(gateway)) {
         gateway->options->say("cannot begin: %s", strerror(errno));
         return SERVE_SYSTEM;
     }

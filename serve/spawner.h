@@ -8,9 +8,20 @@
 #define SERVE_SPAWNER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-#include "spawner_wire.h"
+#define SPAWNER_SLOTS 16
+
+/* The requests to it, each in a packet of its own. */
+enum spawner_order {
+    SPAWNER_START, /* starts a worker in the free slot; its channel comes with the packet */
+    SPAWNER_END    /* ends the worker of the slot at once; then the slot is free */
+};
+
+struct spawner_packet {
+    uint32_t order, slot;
+};
 
 struct spawner {
     pid_t pid; /* 0: not running */

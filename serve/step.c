@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "step.h"
+#include "key_op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "channel.h"
-#include "failure.h"
 #include "gateway.h"
-#include "key_op.h"
 
 /* With silent nodes, the votes of a try under way may look as if they could decide. They soon
  * disappear. */
@@ -26,35 +24,72 @@ static bool answered(struct script_value *value, struct script_value is) {
     return true;
 }
 
-static struct script_value error_of(struct key_op *op) {
-    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = {op->text, strlen(op->text)}};
-}
-
 static struct script_value sentence(struct key_op *op, const char *text) {
     snprintf(op->text, sizeof op->text, "%s", text);
-    return error_of(op);
+    return script_error(op->text);
 }
 
+/* The verdict that explains more: a round asks only connected nodes, and some connections end
+ * meanwhile; the reason for those is in the connection. */
+static int explaining(int verdict, const struct redlock_node_status *status) {
+    const bool none_given = verdict == REDLOCK_VERDICT_NONE;
+    const bool silent = none_given || verdict == REDLOCK_VERDICT_CONNECTING ||
+                        verdict == REDLOCK_VERDICT_TIMEOUT ||
+                        verdict == REDLOCK_VERDICT_DISCONNECTED;
+    if (silent && status->verdict != REDLOCK_VERDICT_GRANTED) return status->verdict;
+    return none_given ? REDLOCK_VERDICT_TIMEOUT : verdict;
+}
+
+/* " (URL: why; URL: why)" of the nodes that did not help. */
+static void name_nodes(const struct gateway *gateway, const int *verdicts, char *out, size_t size) {
+    const char *before = " (";
+    size_t used = 0;
+    for (size_t i = 0; i < redlock_client_nodes(gateway->client) && used < size; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(gateway->client, i, &status) != REDLOCK_OK) continue;
+        const int verdict = verdicts != NULL ? explaining(verdicts[i], &status) : status.verdict;
+        if (verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_DENIED ||
+            verdict == REDLOCK_VERDICT_ABSENT)
+            continue;
+        bool reported = status.verdict == verdict && status.text[0] != '\0';
+        used += (size_t)snprintf(out + used, size - used, "%s%s: %s", before, status.url,
+                                 reported ? status.text : redlock_verdict_text(verdict));
+        before = "; ";
+    }
+    if (used > 0 && used < size) snprintf(out + used, size - used, ")");
+}
+
+/* "NOQUORUM ..." or "ERR ...": one sentence for a client's log, which names the nodes and the
+ * answer of each. It contains no secrets. `verdicts` are those of the last round, node by node;
+ * NULL: no round began. */
+static struct script_value failure_of(struct key_op *op, int result, const int *verdicts) {
+    const bool unknown = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED;
+    const size_t size = sizeof op->text;
+    const int used = snprintf(op->text, size, "%s %s", unknown ? "NOQUORUM" : "ERR",
+                              redlock_result_text(result));
+    const bool of_nodes = unknown || result == REDLOCK_TWICE_LISTED;
+    if (of_nodes && used > 0 && (size_t)used < size)
+        name_nodes(op->gateway, verdicts, op->text + used, size - (size_t)used);
+    return script_error(op->text);
+}
+
+/* `lock` is NULL if no round began. */
 static struct script_value failure(struct key_op *op, int result, struct redlock_lock *lock) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
     if (lock != NULL) redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
-    failure_text(op->gateway, result, lock != NULL ? verdicts : NULL, op->text, sizeof op->text);
-    return error_of(op);
+    return failure_of(op, result, lock != NULL ? verdicts : NULL);
 }
 
 /* The time that is certainly left. */
 static struct script_value remaining(const struct key_op *op) {
     const struct observation *observation = &op->observation;
-    struct script_value value = {.kind = SCRIPT_INTEGER, .integer = -2};
-    if (observation->state != OBSERVED_LOCK) return value;
-    value.integer = -1;
-    if (observation->ends_ns == OBSERVED_NEVER_ENDS) return value;
+    if (observation->state != OBSERVED_LOCK) return script_integer(-2);
+    if (observation->ends_ns == OBSERVED_NEVER_ENDS) return script_integer(-1);
     struct redlock_lock *kept = key_lock(op->key, observation);
     int64_t ends_ns = kept != NULL ? redlock_validity_end_ns(kept) : observation->ends_ns;
     if (observation->ends_ns < ends_ns) ends_ns = observation->ends_ns;
     int64_t left_ns = ends_ns - gateway_now_ns();
-    value.integer = left_ns > 0 ? left_ns / GATEWAY_MS : 0;
-    return value;
+    return script_integer(left_ns > 0 ? left_ns / GATEWAY_MS : 0);
 }
 
 /* ---- common parts of the steps ---- */
@@ -95,7 +130,7 @@ static bool make_lock(struct key_op *op, int64_t ttl_ms, struct script_bytes own
     op->since_ns = gateway_now_ns();
     if (result == REDLOCK_OK) return true;
     snprintf(op->text, sizeof op->text, "ERR %s", error.text);
-    *value = error_of(op);
+    *value = script_error(op->text);
     return false;
 }
 
@@ -223,14 +258,6 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
         key_op_go(op, &value);
 }
 
-/* A lock that is not cached has no known fencing token: its client could not extend it, and would
- * learn that too late. */
-static bool is_full(const struct key_op *op) {
-    const struct gateway *gateway = op->gateway;
-    return gateway->options->guarded && op->key->lock == NULL &&
-           !keys_have_room(gateway, op->key->name);
-}
-
 static bool take(struct key_op *op, struct script_value *value) {
     static const char no_room[] =
         "ERR this gateway cannot remember more locks, and in guarded mode one that it does "
@@ -241,7 +268,7 @@ static bool take(struct key_op *op, struct script_value *value) {
         snprintf(op->text, sizeof op->text,
                  "ERR the value of a lock is from 1 to %d bytes long, this one is %zu",
                  REDLOCK_OWNER_BYTES_MAX, call->value.bytes);
-        return answered(value, error_of(op));
+        return answered(value, script_error(op->text));
     }
     if (call->ttl_ms < REDLOCK_TTL_MS_MIN || call->ttl_ms > REDLOCK_TTL_MS_MAX)
         return answered(value, sentence(op, "ERR a lock lives from 10 milliseconds to 24 hours"));
@@ -249,7 +276,10 @@ static bool take(struct key_op *op, struct script_value *value) {
         op->gateway->metrics.steps[METRIC_TAKE][METRIC_NOT]++;
         return answered(value, nil);
     }
-    if (is_full(op)) {
+    /* A lock that is not cached has no known fencing token: its client could not extend it, and
+     * would learn that too late. */
+    if (op->gateway->options->guarded && op->key->lock == NULL &&
+        !keys_have_room(op->gateway, op->key->name)) {
         op->gateway->keys.not_kept++;
         return answered(value, sentence(op, no_room));
     }
@@ -306,18 +336,7 @@ static struct script_value unseen(struct key_op *op, enum observation_verdict ve
             op, "ERR the key holds something other than a lock: a string of over 1024 bytes");
     for (size_t i = 0; i < redlock_client_nodes(op->gateway->client); i++)
         verdicts[i] = op->views[i].verdict;
-    failure_text(op->gateway, REDLOCK_NO_QUORUM, verdicts, op->text, sizeof op->text);
-    return error_of(op);
-}
-
-/* In guarded mode, a node that lost its data reports every lock as absent. Such an answer does not
- * count. */
-static void leave_out_recovering(struct key_op *op, size_t nodes) {
-    for (size_t i = 0; op->gateway->options->guarded && i < nodes; i++) {
-        struct redlock_node_status status = {.size = sizeof status};
-        if (redlock_client_node(op->gateway->client, i, &status) != REDLOCK_OK) continue;
-        if (status.verdict != REDLOCK_VERDICT_GRANTED) op->views[i].verdict = status.verdict;
-    }
+    return failure_of(op, REDLOCK_NO_QUORUM, verdicts);
 }
 
 static void on_peek(void *context, struct redlock_lock *lock, int result) {
@@ -325,7 +344,13 @@ static void on_peek(void *context, struct redlock_lock *lock, int result) {
     struct key_op *op = context;
     struct script_value value;
     size_t nodes = redlock_client_nodes(op->gateway->client);
-    leave_out_recovering(op, nodes);
+    /* In guarded mode, a node that lost its data reports every lock as absent. Such an answer does
+     * not count. */
+    for (size_t i = 0; op->gateway->options->guarded && i < nodes; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(op->gateway->client, i, &status) != REDLOCK_OK) continue;
+        if (status.verdict != REDLOCK_VERDICT_GRANTED) op->views[i].verdict = status.verdict;
+    }
     enum observation_verdict verdict =
         observation_judge(op->views, nodes, op->since_ns, &op->observation);
     step_measure(op, METRIC_PEEK, verdict == OBSERVED_UNKNOWN ? REDLOCK_NO_QUORUM : REDLOCK_OK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "transaction.h"
+#include "command.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +90,8 @@ static void watch_over(struct key_op *op, const struct script_value *result) {
 }
 
 static bool is_watched(const struct transaction *transaction, struct script_bytes key) {
-    return transaction->watched_key_bytes == key.bytes &&
-           memcmp(transaction->watched_key, key.data, key.bytes) == 0;
+    const struct script_bytes watched = {transaction->watched_key, transaction->watched_key_bytes};
+    return script_bytes_equal(watched, key);
 }
 
 void command_watch(struct connection *connection) {
@@ -112,15 +112,15 @@ void command_watch(struct connection *connection) {
         return;
     }
     transaction->watched_key = malloc(key.bytes + 1);
-    if (transaction->watched_key != NULL) memcpy(transaction->watched_key, key.data, key.bytes);
-    transaction->watched_key_bytes = key.bytes;
-    connection->busy = true;
-    if (transaction->watched_key != NULL &&
-        key_op_begin(&connection->op, connection->gateway, key, NULL, watch_program, watch_over))
+    if (transaction->watched_key == NULL) {
+        reply_error(&connection->reply, "OOM out of memory");
+        transaction_free(connection);
         return;
-    transaction_free(connection);
-    reply_error(&connection->reply, "OOM out of memory");
-    connection_answered(connection);
+    }
+    memcpy(transaction->watched_key, key.data, key.bytes);
+    transaction->watched_key_bytes = key.bytes;
+    if (!command_begin(connection, key, NULL, watch_program, watch_over))
+        transaction_free(connection);
 }
 
 void command_unwatch(struct connection *connection) {
@@ -151,10 +151,7 @@ void command_discard(struct connection *connection) {
 }
 
 static bool same_key(const struct transaction *transaction, struct script_bytes key) {
-    if (transaction->count > 0) {
-        const struct script_bytes *first = &transaction->plans[0].key;
-        return first->bytes == key.bytes && memcmp(first->data, key.data, key.bytes) == 0;
-    }
+    if (transaction->count > 0) return script_bytes_equal(transaction->plans[0].key, key);
     return transaction->watched_key == NULL || is_watched(transaction, key);
 }
 
@@ -264,11 +261,6 @@ void command_exec(struct connection *connection) {
      * token is there, or it is not. */
     const struct observation *watched =
         transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
-    connection->busy = true;
-    if (key_op_begin(&connection->op, connection->gateway, transaction->plans[0].key, watched,
-                     exec_program, exec_over))
-        return;
-    transaction_free(connection);
-    reply_error(&connection->reply, "OOM out of memory");
-    connection_answered(connection);
+    if (!command_begin(connection, transaction->plans[0].key, watched, exec_program, exec_over))
+        transaction_free(connection);
 }

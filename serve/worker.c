@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "worker.h"
+#include "workers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include <event2/event.h>
 
 #include "gateway.h"
-#include "workers.h"
 
 /* Most frames are shorter than this. */
 enum { FRAME_BYTES = 512 };

@@ -44,7 +44,7 @@ static void on_node(void *context, unsigned node) {
     if (!client->net) return; /* still inside net_open() */
     struct net_node_status status = client_status(client, node);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
-    client->node_mode->node(client, node, &status);
+    if (client->node_mode->node) client->node_mode->node(client, node, &status);
     locks_check(client);
     gatherings_check(client);
     tasks_check(client);
@@ -141,7 +141,8 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     const char *trace = secure_getenv("REDLOCK_TRACE");
     client->traced = o->log && trace && strcmp(trace, "1") == 0;
     client->opened_at = net_now(client->net);
-    if (!locks_reserve(client) || !client->node_mode->start(client)) {
+    const struct node_mode *mode = client->node_mode;
+    if (!locks_reserve(client) || (mode->start && !mode->start(client))) {
         struct net *net = client->net;
         client->net = NULL; /* from here on the handlers do nothing */
         net_close(net, false);
@@ -201,7 +202,7 @@ static void drain(struct redlock_client *client) {
     rl_ns timeout =
         client->options.node_timeout_ms ? client->options.node_timeout_ms * RL_MS : 50 * RL_MS;
     rl_ns end = net_now(client->net) + timeout;
-    client->node_mode->leave(client);
+    if (client->node_mode->leave) client->node_mode->leave(client);
     net_flush(client->net);
     while (net_busy_writes(client->net) && net_now(client->net) < end) {
         struct net_batch batch;
@@ -248,7 +249,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
     memcpy(seen.run_id, status.run_id, sizeof seen.run_id);
     memcpy(seen.version, status.version, sizeof seen.version);
     memcpy(seen.text, status.text, sizeof seen.text);
-    client->node_mode->status(client, (unsigned)node, &seen);
+    if (client->node_mode->status) client->node_mode->status(client, (unsigned)node, &seen);
     pthread_mutex_unlock(&client->schedule.mutex);
     sized_fill(out, out->size, &seen, sizeof seen);
     return REDLOCK_OK;

@@ -16,7 +16,8 @@
 
 struct round;
 
-/* The differences between the modes, in two tables: for nodes (guarding.h), ... */
+/* The differences between the modes, in two tables: for nodes (guarding.h), ... A function that is
+ * NULL has nothing to do. */
 struct node_mode {
     bool (*start)(struct redlock_client *client); /* the net is open; false: no memory */
     /* A node came or went. */
@@ -35,16 +36,15 @@ struct lock_mode {
     bool fenced;                          /* locks have fences, and each key a stripe */
     size_t round_bytes, round_bytes_each; /* the extra bytes of a round, and those for each node */
     bool (*keys_valid)(struct redlock_lock *lock, struct redlock_error *error);
-    /* the round's requests carry another token from now on */
+    /* The round's requests carry another token from now on. */
     void (*round_carry)(struct round *round);
     void (*event)(struct redlock_lock *lock, struct rl_event *event); /* before each step */
     void (*send_votes)(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
     void (*won)(struct redlock_lock *lock);
     /* For the answers to what send_votes() sent. The lock may use another round by now. */
     void (*answer)(struct round *round, const struct net_call *call, const struct net_reply *reply);
-    /* OK, or the reason why not */
+    /* These two return OK, or the reason why not. */
     int (*may_extend)(const struct redlock_lock *lock, int64_t ttl_ms);
-    /* OK, or the reason why not */
     int (*adopt)(struct redlock_lock *lock, int64_t fence);
 };
 
@@ -87,6 +87,8 @@ int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */
 bool bad_argument(struct redlock_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* BAD_ARGUMENT; returns false */
+/* Text from a server, of any length and content. */
+void copy_text(struct net_bytes from, char *to, size_t size);
 
 void client_log(struct redlock_client *client, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -111,7 +113,8 @@ static inline int client_refusal(const struct redlock_client *client) {
     return client->twice_listed ? REDLOCK_TWICE_LISTED : client->refusal;
 }
 static inline int client_verdict(const struct redlock_client *client, unsigned node, int verdict) {
-    return client->node_mode->verdict(client, node, verdict);
+    const struct node_mode *mode = client->node_mode;
+    return mode->verdict ? mode->verdict(client, node, verdict) : verdict;
 }
 
 /* See schedule.h. */

@@ -23,6 +23,15 @@ const char *redlock_verdict_text(int verdict) {
     }
 }
 
+void copy_text(struct net_bytes from, char *to, size_t size) {
+    size_t length = 0;
+    for (size_t i = 0; i < from.bytes && length + 1 < size; i++) {
+        char c = ((const char *)from.data)[i];
+        to[length++] = c >= ' ' && c <= '~' ? c : '?';
+    }
+    to[length] = '\0';
+}
+
 void client_log(struct redlock_client *client, int level, const char *format, ...) {
     if (!client->options.log || level > client->options.log_level) return;
     char text[512];

@@ -13,29 +13,6 @@ uint64_t gate_hash(uint64_t salt, const void *data, size_t bytes) {
     return hash ^ (hash >> 33);
 }
 
-static struct gate_entry *find(struct gate_bucket *bucket, uint64_t print) {
-    for (size_t i = 0; i < GATE_WAYS; i++) {
-        struct gate_entry *entry = &bucket->entries[i];
-        if (entry->fence != 0 && entry->print == print) return entry;
-    }
-    return NULL;
-}
-
-/* A free one has fence 0, so it is the lowest. */
-static struct gate_entry *lowest(struct gate_bucket *bucket) {
-    struct gate_entry *found = &bucket->entries[0];
-    for (size_t i = 1; i < GATE_WAYS; i++) {
-        if (bucket->entries[i].fence < found->fence) found = &bucket->entries[i];
-    }
-    return found;
-}
-
-static bool raise_floor(struct gate_bucket *bucket, int64_t fence) {
-    if (fence <= bucket->floor) return false;
-    bucket->floor = fence;
-    return true;
-}
-
 int64_t gate_bucket_least(const struct gate_bucket *bucket, uint64_t print) {
     for (size_t i = 0; i < GATE_WAYS; i++) {
         if (bucket->entries[i].fence != 0 && bucket->entries[i].print == print)
@@ -45,21 +22,24 @@ int64_t gate_bucket_least(const struct gate_bucket *bucket, uint64_t print) {
 }
 
 bool gate_bucket_raise(struct gate_bucket *bucket, uint64_t print, int64_t fence) {
+    struct gate_entry *lowest = &bucket->entries[0]; /* a free one has fence 0 */
     assert(fence >= gate_bucket_least(bucket, print));
-    struct gate_entry *entry = find(bucket, print);
-    if (entry != NULL) {
-        if (entry->fence == fence) return false;
+    for (size_t i = 0; i < GATE_WAYS; i++) {
+        struct gate_entry *entry = &bucket->entries[i];
+        if (entry->fence < lowest->fence) lowest = entry;
+        if (entry->fence == 0 || entry->print != print) continue;
+        bool raised = entry->fence < fence;
         entry->fence = fence;
-        return true;
+        return raised;
     }
-    entry = lowest(bucket);
     /* The floor rises by the least that keeps the promise: to the dropped fence, or to this one if
-     * it is lower still.
-     */
-    if (entry->fence >= fence) return raise_floor(bucket, fence);
-    if (entry->fence != 0) raise_floor(bucket, entry->fence);
-    *entry = (struct gate_entry){.print = print, .fence = fence};
-    return true;
+     * it is lower still. */
+    bool listed = lowest->fence < fence;
+    int64_t floor = listed ? lowest->fence : fence;
+    bool raised = floor > bucket->floor;
+    if (raised) bucket->floor = floor;
+    if (listed) *lowest = (struct gate_entry){.print = print, .fence = fence};
+    return listed || raised;
 }
 
 static uint64_t sum_of(const struct gate_bucket *bucket, uint64_t salt) {

@@ -2,7 +2,7 @@
  *
  * The highest fences of a few resources, in constant space. A fence that does not fit is not
  * forgotten: the lowest fence goes into the floor, and an unlisted resource must not be below it.
- * So a full bucket may refuse a holder too many, but never admits an old one. */
+ * So a full bucket may refuse a current holder, but never admits an old one. */
 #ifndef GATE_BUCKET_H
 #define GATE_BUCKET_H
 
@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GATE_WAYS 6
+#define GATE_WAYS 6 /* resources that a bucket lists */
 
-/* Two resources with the same print share the higher fence. This too can only refuse too much, once
- * in 2^64. */
+/* Two resources with the same print (a hash: once in 2^64) share the higher fence, so this too can
+ * only refuse a current holder. */
 struct gate_entry {
     uint64_t print;
     int64_t fence; /* 0: free */

@@ -15,9 +15,9 @@
 #define BLOCK 4096
 #define SLOTS 2
 #define BUCKETS_AT ((SLOTS + 1) * BLOCK)
-/* No gate gets this far. A later store would continue from 0, and count as older than it is. */
+/* The last version: after it a bucket would start at 0 again, and look older than it is. */
 #define VERSION_MAX UINT64_MAX
-/* More have no place in a file. */
+/* A file has no room for more. */
 #define BUCKETS_MAX ((INT64_MAX - BUCKETS_AT) / sizeof(struct gate_bucket))
 
 /* No text file begins with this byte; the number is in this machine's byte order. */
@@ -64,7 +64,7 @@ static int read_at(int fd, void *data, size_t bytes, off_t at) {
     return 0;
 }
 
-/* ---- creation: complete under another name, or under none, then linked ----------------------- */
+/* ---- creation: a file gets its name when it is complete ---- */
 
 static uint64_t header_sum(const struct header *header) {
     return gate_hash(header->salt, header, offsetof(struct header, sum));
@@ -87,12 +87,12 @@ static int fill(int fd, uint64_t buckets) {
 
 static int directory_of(const char *path, char *directory, size_t size) {
     const char *slash = strrchr(path, '/');
-    size_t length = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    size_t length = !slash || slash == path ? 1 : (size_t)(slash - path);
     if (length >= size) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    memcpy(directory, slash == NULL ? "." : path, length);
+    memcpy(directory, slash ? path : ".", length);
     directory[length] = '\0';
     return 0;
 }
@@ -148,7 +148,7 @@ static int create_file(const char *path, uint64_t buckets) {
     return result == 0 || errno == EEXIST ? sync_directory(directory) : -1;
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int read_header(struct gate_file *file) {
     struct header header;
@@ -203,7 +203,7 @@ static int set_lock(struct gate_file *file, short type) {
 int gate_file_lock(struct gate_file *file) { return set_lock(file, F_WRLCK); }
 void gate_file_unlock(struct gate_file *file) { set_lock(file, F_UNLCK); }
 
-/* ---- reading and writing --------------------------------------------------------------------- */
+/* ---- reading and writing ---- */
 
 static int sync_data(struct gate_file *file) {
     if (fdatasync(file->fd) == 0) return 0;
@@ -224,8 +224,8 @@ static int read_slots(const struct gate_file *file, struct gate_bucket slots[SLO
     return 0;
 }
 
-/* Whether the bucket in its place is older than the slot, or torn. Versions only grow, so an old
- * slot takes nothing back. */
+/* Writes a slot's bucket to its place, unless the one there is sound and as new. Versions only
+ * grow, so an old slot takes nothing back. */
 static int put_in_place(struct gate_file *file, const struct gate_bucket *slot, bool *changed) {
     struct gate_bucket there;
     if (slot->version == 0) return 0;
@@ -236,8 +236,8 @@ static int put_in_place(struct gate_file *file, const struct gate_bucket *slot, 
     return write_at(file->fd, slot, sizeof *slot, place_of(slot->index));
 }
 
-/* The slot that a dead process wrote may not have been synced. It must be before any caller relies
- * on it. */
+/* A process that died between a slot and the place left the place old. The slot may not be on disk
+ * yet either, and must be before a caller relies on it. */
 static int finish_begun(struct gate_file *file, const struct gate_bucket slots[SLOTS]) {
     bool changed = false;
     unsigned newer = slots[1].version > slots[0].version;

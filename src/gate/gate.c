@@ -20,7 +20,7 @@
 
 struct redlock_fence_gate {
     pthread_mutex_t mutex;
-    /* A fork shares the file's lock and copies the memory. Neither would be a gate. */
+    /* A child of fork(2) shares the file's lock and has a copy of the memory: it is refused. */
     pid_t process;
     bool in_file;
     struct gate_file file;
@@ -28,17 +28,16 @@ struct redlock_fence_gate {
     struct gate_bucket *buckets; /* in memory; NULL with a file */
 };
 
-static int fail(struct redlock_error *error, int result, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static int fail(struct redlock_error *error, int result, const char *format, ...) {
+/* Returns `result`, and leaves errno alone. */
+__attribute__((format(printf, 3, 4))) static int fail(struct redlock_error *error, int result,
+                                                      const char *format, ...) {
     int saved = errno;
-    if (error != NULL) {
-        va_list arguments;
-        error->result = result;
-        va_start(arguments, format);
-        vsnprintf(error->text, sizeof error->text, format, arguments);
-        va_end(arguments);
-    }
+    va_list args;
+    if (!error) return result;
+    error->result = result;
+    va_start(args, format);
+    vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
     errno = saved;
     return result;
 }
@@ -51,19 +50,16 @@ void redlock_fence_gate_options_fill(struct redlock_fence_gate_options *options,
 static int take_options(const struct redlock_fence_gate_options *given,
                         struct redlock_fence_gate_options *options, struct redlock_error *error) {
     redlock_fence_gate_options_init(options);
-    if (given != NULL && !sized_take(options, sizeof *options, given, FIRST_FENCE_GATE_OPTIONS)) {
+    if (given && !sized_take(options, sizeof *options, given, FIRST_FENCE_GATE_OPTIONS))
         return fail(
             error, REDLOCK_BAD_ARGUMENT,
             "gate options of an unknown size: fill them with redlock_fence_gate_options_init()");
-    }
-    if (options->resources < 1 || options->resources > REDLOCK_FENCE_RESOURCES_MAX) {
+    if (options->resources < 1 || options->resources > REDLOCK_FENCE_RESOURCES_MAX)
         return fail(error, REDLOCK_BAD_ARGUMENT, "a gate is made for 1 to %d resources, not %zu",
                     REDLOCK_FENCE_RESOURCES_MAX, options->resources);
-    }
-    if (options->path != NULL && options->path[0] == '\0') {
+    if (options->path && options->path[0] == '\0')
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "the path of the gate's file is empty; NULL means a gate in memory");
-    }
     return REDLOCK_OK;
 }
 
@@ -78,42 +74,39 @@ static int open_file(struct redlock_fence_gate *gate,
         gate->count = gate->file.buckets;
         return REDLOCK_OK;
     }
-    if (errno == EBADMSG) {
+    if (errno == EBADMSG)
         return fail(
             error, REDLOCK_SYSTEM,
             "%s is damaged or not a gate's file: the fences that it had seen are unknown; remove it only when every holder "
             "of an older fence is surely gone",
             options->path);
-    }
     return fail(error, REDLOCK_SYSTEM, "cannot %s the gate's file %s: %s", failed, options->path,
                 strerror(errno));
 }
 
 static int open_memory(struct redlock_fence_gate *gate, struct redlock_error *error) {
-    if (getrandom(&gate->salt, sizeof gate->salt, 0) != (ssize_t)sizeof gate->salt) {
+    if (getrandom(&gate->salt, sizeof gate->salt, 0) != (ssize_t)sizeof gate->salt)
         return fail(error, REDLOCK_SYSTEM, "cannot get random bytes: %s", strerror(errno));
-    }
     gate->buckets = calloc(gate->count, sizeof *gate->buckets);
-    return gate->buckets != NULL ? REDLOCK_OK : fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    return gate->buckets ? REDLOCK_OK : fail(error, REDLOCK_NO_MEMORY, "out of memory");
 }
 
 int redlock_fence_gate_open(const struct redlock_fence_gate_options *given,
                             struct redlock_fence_gate **out, struct redlock_error *error) {
     struct redlock_fence_gate_options options;
-    if (out == NULL)
+    if (!out)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "`gate` is NULL; it must point to the place for the gate");
     int result = take_options(given, &options, error);
     if (result != REDLOCK_OK) return result;
     struct redlock_fence_gate *gate = calloc(1, sizeof *gate);
-    if (gate == NULL) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    if (!gate) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
     gate->file.fd = -1;
     gate->process = getpid();
     gate->count = (options.resources + GATE_WAYS - 1) / GATE_WAYS;
-    result = options.path != NULL ? open_file(gate, &options, error) : open_memory(gate, error);
-    if (result == REDLOCK_OK && pthread_mutex_init(&gate->mutex, NULL) != 0) {
+    result = options.path ? open_file(gate, &options, error) : open_memory(gate, error);
+    if (result == REDLOCK_OK && pthread_mutex_init(&gate->mutex, NULL) != 0)
         result = fail(error, REDLOCK_NO_MEMORY, "out of memory");
-    }
     if (result == REDLOCK_OK) {
         *out = gate;
         return REDLOCK_OK;
@@ -125,7 +118,7 @@ int redlock_fence_gate_open(const struct redlock_fence_gate_options *given,
 }
 
 void redlock_fence_gate_free(struct redlock_fence_gate *gate) {
-    if (gate == NULL) return;
+    if (!gate) return;
     /* In a fork's child a thread that does not exist there may hold the mutex. */
     if (gate->process == getpid()) pthread_mutex_destroy(&gate->mutex);
     gate_file_close(&gate->file);
@@ -143,7 +136,7 @@ struct visit {
 
 static int enter(struct visit *visit, struct redlock_fence_gate *gate, const void *resource,
                  size_t bytes) {
-    if (gate == NULL || resource == NULL || bytes < 1 || bytes > REDLOCK_RESOURCE_BYTES_MAX)
+    if (!gate || !resource || bytes < 1 || bytes > REDLOCK_RESOURCE_BYTES_MAX)
         return REDLOCK_BAD_ARGUMENT;
     if (gate->process != getpid()) return REDLOCK_FORKED;
     visit->gate = gate;
@@ -187,7 +180,7 @@ int redlock_fence_do(struct redlock_fence_gate *gate, const void *resource, size
     int result = enter(&visit, gate, resource, bytes);
     if (result != REDLOCK_OK) return result;
     result = judge(&visit, fence);
-    if (result == REDLOCK_OK && act != NULL) act(context);
+    if (result == REDLOCK_OK && act) act(context);
     leave(&visit);
     return result;
 }
@@ -200,7 +193,7 @@ int redlock_fence_admit(struct redlock_fence_gate *gate, const void *resource, s
 int redlock_fence_least(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
                         int64_t *fence) {
     struct visit visit;
-    if (fence == NULL) return REDLOCK_BAD_ARGUMENT;
+    if (!fence) return REDLOCK_BAD_ARGUMENT;
     int result = enter(&visit, gate, resource, bytes);
     if (result != REDLOCK_OK) return result;
     int64_t least = gate_bucket_least(visit.bucket, visit.print);

@@ -4,19 +4,34 @@
 #ifndef RL_NODE_INSIDE_H
 #define RL_NODE_INSIDE_H
 
-#include "node/fences.h"
-#include "node/record.h"
 #include "node/table.h"
 
-struct entry;
+/* For each stripe the highest token that was accepted. There is one set unless a person writes by
+ * hand. Sets have names so that a request under an old name cannot find fences that now have a new
+ * one. */
+struct fences {
+    struct fences *next;
+    uint64_t name; /* the nonce; 0: the kept ones */
+    int64_t of[NODE_STRIPES];
+};
+
+/* Text fields. The node itself understands only the nonce; the clients have all rules about the
+ * others. */
+struct record {
+    uint64_t nonce; /* 0: there is no record */
+    size_t fields_count, bytes;
+    struct node_field fields[NODE_FIELDS_MAX];
+    char *data; /* names and values */
+};
 
 struct node_table {
     node_change_fn *on_change;
     void *context;
     struct entry *first, *last;
-    struct entry *spare;
+    struct entry *spare; /* removed entries, for the next keys */
     size_t count;
-    struct fences_list fences;
+    struct fences *fences;
+    struct fences *spare_fences; /* dropped sets, for the next ones */
     struct record record;
 };
 

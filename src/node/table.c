@@ -48,7 +48,7 @@ static int64_t end_of(int64_t ttl_ms, int64_t now_ms) {
     return now_ms + ttl_ms;
 }
 
-/* ---- entries --------------------------------------------------------------------------------- */
+/* ---- entries ---- */
 
 static void put_aside(struct node_table *table, struct entry *entry) {
     entry->next = table->spare;
@@ -81,7 +81,7 @@ static struct entry *make_entry(struct node_table *table, struct node_bytes key,
     if (entry)
         table->spare = entry->next;
     else
-        entry = calloc(1, sizeof(*entry));
+        entry = calloc(1, sizeof *entry);
     if (!entry) return NULL;
     entry->next = NULL;
     if (!make_room(entry, key.bytes + token.bytes)) {
@@ -138,10 +138,10 @@ static bool holds(const struct entry *entry, struct node_bytes token) {
     return equal(token_of(entry), token);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 struct node_table *node_table_new(node_change_fn *on_change, void *context) {
-    struct node_table *table = calloc(1, sizeof(*table));
+    struct node_table *table = calloc(1, sizeof *table);
     if (!table) return NULL;
     table->on_change = on_change;
     table->context = context;
@@ -149,11 +149,10 @@ struct node_table *node_table_new(node_change_fn *on_change, void *context) {
 }
 
 static void free_list(struct entry *entry) {
-    while (entry) {
-        struct entry *next = entry->next;
+    for (struct entry *next; entry; entry = next) {
+        next = entry->next;
         free(entry->data);
         free(entry);
-        entry = next;
     }
 }
 
@@ -174,15 +173,7 @@ int64_t node_next_expiry(const struct node_table *table) {
     return next;
 }
 
-/* ---- what the protocol does ------------------------------------------------------------------ */
-
-static void put_all_aside(struct node_table *table, struct entry *entry) {
-    while (entry) {
-        struct entry *next = entry->next;
-        put_aside(table, entry);
-        entry = next;
-    }
-}
+/* ---- what the protocol does ---- */
 
 /* All the memory is taken before anything is set: all or nothing. */
 static struct entry *make_entries(struct node_table *table, const struct node_bytes *keys,
@@ -191,7 +182,10 @@ static struct entry *make_entries(struct node_table *table, const struct node_by
     for (size_t i = 0; i < count; i++) {
         struct entry *entry = make_entry(table, keys[i], token);
         if (!entry) {
-            put_all_aside(table, made);
+            for (struct entry *next; made; made = next) {
+                next = made->next;
+                put_aside(table, made);
+            }
             return NULL;
         }
         *end = entry;
@@ -281,7 +275,7 @@ struct node_bytes node_get(struct node_table *table, struct node_bytes key, int6
     return token_of(entry);
 }
 
-/* ---- what others do -------------------------------------------------------------------------- */
+/* ---- what others do ---- */
 
 /* In place if it exists: plain SET overwrites whatever type, and its end. */
 static struct entry *set_entry(struct node_table *table, struct node_bytes key,
@@ -359,11 +353,7 @@ void node_expire_due(struct node_table *table, int64_t now_ms) {
     }
 }
 
-/* ---- snapshots ------------------------------------------------------------------------------- */
-
-static bool same_value(const struct entry *a, const struct entry *b) {
-    return a->other_type == b->other_type && equal(token_of(a), token_of(b));
-}
+/* ---- snapshots ---- */
 
 /* Keys that the snapshot does not have, or has with another token. */
 static void lose_what_differs(struct node_table *to, const struct node_table *from) {
@@ -371,7 +361,7 @@ static void lose_what_differs(struct node_table *to, const struct node_table *fr
     while (entry) {
         struct entry *next = entry->next, *unused;
         const struct entry *kept = find_any(from, key_of(entry), &unused);
-        if (!kept || !same_value(kept, entry))
+        if (!kept || kept->other_type != entry->other_type || !holds(kept, token_of(entry)))
             take_out(to, before, entry, NODE_CHANGE_LOST);
         else
             before = entry;

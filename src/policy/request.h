@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/core.h"
 #include "policy/ops.h"
@@ -17,6 +18,19 @@ struct net_bytes {
     const void *data;
     size_t bytes;
 };
+/* Digits only, at most `most`. */
+static inline bool net_read_number(struct net_bytes text, uint64_t most, uint64_t *number) {
+    *number = 0;
+    for (size_t i = 0; i < text.bytes; i++) {
+        unsigned digit = ((const unsigned char *)text.data)[i] - (unsigned)'0';
+        if (digit > 9 || *number > (UINT64_MAX - digit) / 10) return false;
+        *number = *number * 10 + digit;
+    }
+    return text.bytes > 0 && *number <= most;
+}
+static inline bool net_is_text(struct net_bytes bytes, const char *text) {
+    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
+}
 
 /* The names of guarded mode's own keys. The nonce is written as 16 hex digits. */
 #define NET_KEY_RECORD "redlock:node"

@@ -8,7 +8,6 @@
  * those of script_shapes.h. --refused: none of them may be taken here, and each refusal is printed.
  */
 #include "known.h"
-#include "known_programs.h"
 #include "script_shapes.h"
 #include "scripted.h"
 #include "servers.h"

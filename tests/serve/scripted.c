@@ -2,7 +2,6 @@
 #include "scripted.h"
 
 #include "known.h"
-#include "script_name.h"
 
 #include <assert.h>
 #include <stdio.h>

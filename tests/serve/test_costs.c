@@ -18,16 +18,19 @@ struct crowd {
     size_t count;
 };
 
+/* Each second one is a pattern. */
+static struct script_bytes channel_name(size_t client, unsigned number, char *name, size_t size) {
+    const int bytes = snprintf(name, size, "__keyspace@0__:app-%zu-%u%s", client, number,
+                               number % 2 == 0 ? "*" : "");
+    return (struct script_bytes){name, (size_t)bytes};
+}
+
 static void subscribe_all(struct crowd *crowd) {
     char name[64];
     for (size_t i = 0; i < crowd->count; i++) {
         struct connection *one = &crowd->connections[i];
-        for (unsigned number = 0; number < CHANNELS_MAX; number++) {
-            const bool is_pattern = number % 2 == 0;
-            const int bytes = snprintf(name, sizeof name, "__keyspace@0__:app-%zu-%u%s", i, number,
-                                       is_pattern ? "*" : "");
-            channel_subscribe(one, (struct script_bytes){name, (size_t)bytes}, is_pattern);
-        }
+        for (unsigned number = 0; number < CHANNELS_MAX; number++)
+            channel_subscribe(one, channel_name(i, number, name, sizeof name), number % 2 == 0);
         assert_int_equal(one->channels, CHANNELS_MAX);
     }
 }
@@ -77,11 +80,10 @@ static double unsubscribing(unsigned count) {
     subscribe_all(&crowd);
     const double began = cpu_ms();
     for (size_t i = count; i-- > 0;) {
-        struct script_bytes name;
-        for (int is_pattern = 0; is_pattern < 2; is_pattern++) {
-            while (channel_first(&crowd.connections[i], is_pattern, &name))
-                channel_unsubscribe(&crowd.connections[i], name, is_pattern);
-        }
+        struct connection *one = &crowd.connections[i];
+        char name[64];
+        for (unsigned number = CHANNELS_MAX; number-- > 0;)
+            channel_unsubscribe(one, channel_name(i, number, name, sizeof name), number % 2 == 0);
         assert_int_equal(crowd.connections[i].channels, 0);
     }
     const double took = cpu_ms() - began;

@@ -4,7 +4,6 @@
  * interpreter runs them, whatever the answers are; and other scripts are not taken for them.
  */
 #include "known.h"
-#include "known_programs.h"
 #include "scripted.h"
 
 #include <setjmp.h>

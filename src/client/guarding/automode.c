@@ -53,13 +53,7 @@ void automode_reply(struct net_call *call, const struct net_reply *reply) {
     struct automode *automode = call->owner;
     char quorum[17];
     if (reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1) return;
-    size_t bytes =
-        reply->items[0].bytes < sizeof quorum - 1 ? reply->items[0].bytes : sizeof quorum - 1;
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char byte = ((const unsigned char *)reply->items[0].data)[i];
-        quorum[i] = (char)(byte > ' ' && byte < 0x7f ? byte : '?');
-    }
-    quorum[bytes] = '\0';
+    copy_text(reply->items[0], quorum, sizeof quorum);
     found(automode, call->node, quorum);
 }
 
@@ -77,38 +71,6 @@ static void status_of(const struct redlock_client *client, unsigned node,
         client->automode->quorum);
 }
 
-static void leave(struct redlock_client *client) { (void)client; }
-
-const struct node_mode auto_nodes = {.start = start,
-                                     .node = came_or_went,
-                                     .verdict = verdict_of,
-                                     .status = status_of,
-                                     .leave = leave};
-
-/* ---- classic ---- */
-
-static bool no_start(struct redlock_client *client) {
-    (void)client;
-    return true;
-}
-
-static void no_node(struct redlock_client *client, unsigned node,
-                    const struct net_node_status *status) {
-    (void)client, (void)node, (void)status;
-}
-
-static int same_verdict(const struct redlock_client *client, unsigned node, int verdict) {
-    (void)client, (void)node;
-    return verdict;
-}
-
-static void no_status(const struct redlock_client *client, unsigned node,
-                      struct redlock_node_status *status) {
-    (void)client, (void)node, (void)status;
-}
-
-const struct node_mode classic_nodes = {.start = no_start,
-                                        .node = no_node,
-                                        .verdict = same_verdict,
-                                        .status = no_status,
-                                        .leave = leave};
+const struct node_mode auto_nodes = {
+    .start = start, .node = came_or_went, .verdict = verdict_of, .status = status_of};
+const struct node_mode classic_nodes = {.start = NULL};

@@ -84,13 +84,6 @@ static void post_write(struct guard *guard, unsigned index) {
     post(guard, rl_bit(index), &at->write);
 }
 
-static void reconnect(struct guard *guard, unsigned index) {
-    net_reconnect(
-        net_of(guard), index, REDLOCK_VERDICT_FOREIGN,
-        "another server is now this member of the quorum: connecting again; if this one is listed on purpose, "
-        "take it out of the list of nodes");
-}
-
 static void carry_out(struct guard *guard, const struct rl_guard_actions *actions) {
     if (actions->read) {
         fitness_ask(&guard->fitness, actions->read);
@@ -99,18 +92,30 @@ static void carry_out(struct guard *guard, const struct rl_guard_actions *action
     if (actions->fences) post(guard, actions->fences, &guard->fences);
     for (unsigned i = 0; (actions->write | actions->reconnect) >> i; i++) {
         if (actions->write & rl_bit(i)) post_write(guard, i);
-        if (actions->reconnect & rl_bit(i)) reconnect(guard, i);
+        if (actions->reconnect & rl_bit(i))
+            net_reconnect(net_of(guard), i, REDLOCK_VERDICT_FOREIGN,
+                          "another server is now this member of the quorum: connecting again; if "
+                          "this one is listed on purpose, take it out of the list of nodes");
     }
     net_timer_set(net_of(guard), &guard->timer, actions->wake_at);
 }
 
 /* ---- steps ---- */
 
+/* It does not vote, and nothing but a read shows when that changes. */
+static bool needs_peeks(const struct guard *guard, unsigned index) {
+    const struct rl_guard_node *node = &guard->machine.node[index];
+    bool idle =
+        node->eligibility != RL_ELIGIBILITY_INTACT && node->eligibility != RL_ELIGIBILITY_UNKNOWN;
+    return node->up && !node->unfit && idle && !guard->node[index].announces;
+}
+
 /* Values that the rest of the client needs often. */
 static void note_eligibilities(struct guard *guard) {
     bool peek = false;
     struct redlock_client *client = guard->client;
-    rl_ns now = net_now(client->net);
+    struct net *net = client->net;
+    rl_ns now = net_now(net);
     rl_mask voided = rl_guard_voided(&guard->machine);
     for (unsigned i = 0; i < guard->machine.nodes; i++)
         if ((guard->voided | voided) & rl_bit(i))
@@ -122,10 +127,11 @@ static void note_eligibilities(struct guard *guard) {
     client->unread = guard->reread = 0;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
-        bool unknown = node->eligibility == RL_ELIGIBILITY_UNKNOWN,
-             intact = node->eligibility == RL_ELIGIBILITY_INTACT;
-        if (intact) guard->nonces[i] = node->record.nonce;
-        if (!intact && !unknown) guard->nonces[i] = 0;
+        bool unknown = node->eligibility == RL_ELIGIBILITY_UNKNOWN;
+        if (node->eligibility == RL_ELIGIBILITY_INTACT)
+            guard->nonces[i] = node->record.nonce;
+        else if (!unknown)
+            guard->nonces[i] = 0;
         bool unread = unknown && guard->node[i].trouble == 0;
         if (unread) client->unread |= rl_bit(i);
         bool voted = guard->nonces[i] != 0 && rl_record_member(&guard->machine.quorum, node->id);
@@ -134,22 +140,12 @@ static void note_eligibilities(struct guard *guard) {
          * not wait. */
         if (node->eligibility == RL_ELIGIBILITY_RECOVERING)
             rl_clocks_acted_on(&guard->fitness.clocks, i);
-        if (node->up && !node->unfit && !unknown && !intact && !guard->node[i].announces)
-            peek = true;
+        peek = peek || needs_peeks(guard, i);
     }
-    struct net *net = net_of(guard);
     if (!peek)
         net_timer_set(net, &guard->peek, RL_NEVER);
     else if (guard->peek.index == 0)
-        net_timer_set(net, &guard->peek, net_now(net) + PEEK_EVERY);
-}
-
-/* Settled and not connected. The machine may not know yet that a settled node is connected. */
-static rl_mask unreachable(struct redlock_client *client) {
-    rl_mask nodes = net_settled(client->net);
-    for (unsigned i = 0; i < client->nodes; i++)
-        if (client_status(client, i).connected) nodes &= (rl_mask)~rl_bit(i);
-    return nodes;
+        net_timer_set(net, &guard->peek, now + PEEK_EVERY);
 }
 
 static void step_once(struct guard *guard, struct rl_guard_event event) {
@@ -160,7 +156,10 @@ static void step_once(struct guard *guard, struct rl_guard_event event) {
     /* Writes need random numbers; reads do not. */
     if (net_random(net, &event.random, sizeof event.random) != 0) machine->read_only = true;
     rl_mask unread = guard->client->unread;
-    if (!machine->decided) machine->unreachable = unreachable(guard->client);
+    /* Settled and not connected. The machine may not know yet that a settled node is connected. */
+    if (!machine->decided) machine->unreachable = net_settled(net);
+    for (unsigned i = 0; i < machine->nodes && !machine->decided; i++)
+        if (client_status(guard->client, i).connected) machine->unreachable &= (rl_mask)~rl_bit(i);
     rl_guard_step(machine, &event, net_now(net), &actions);
     machine->read_only = read_only;
     note_eligibilities(guard);
@@ -197,11 +196,7 @@ static void on_timer(struct net_timer *timer) {
 static void on_peek(struct net_timer *timer) {
     struct guard *guard = RL_CONTAINER(timer, struct guard, peek);
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
-        const struct rl_guard_node *node = &guard->machine.node[i];
-        bool idle = node->eligibility != RL_ELIGIBILITY_INTACT &&
-                    node->eligibility != RL_ELIGIBILITY_UNKNOWN;
-        if (node->up && !node->unfit && idle && !guard->node[i].announces)
-            step_node(guard, RL_GUARD_PEEK, i);
+        if (needs_peeks(guard, i)) step_node(guard, RL_GUARD_PEEK, i);
     }
     note_eligibilities(guard);
 }
@@ -214,11 +209,10 @@ void guard_no_fences(struct guard *guard, unsigned node, uint64_t nonce) {
 }
 
 void guard_jumped(struct guard *guard, unsigned node) {
-    struct net_node_status status = client_status(guard->client, node);
-    client_log(
-        guard->client, REDLOCK_LOG_WARNING,
-        "%s: its wall clock moved forward alone, so locks may have ended there too early: check its time service",
-        status.url);
+    client_log(guard->client, REDLOCK_LOG_WARNING,
+               "%s: its wall clock moved forward alone, so locks may have ended there too early: "
+               "check its time service",
+               client_status(guard->client, node).url);
     step_node(guard, RL_GUARD_JUMPED, node);
 }
 
@@ -247,12 +241,6 @@ static void leave(struct redlock_client *client) { step_node(client->guard, RL_G
 
 /* ---- nodes that come and go ---- */
 
-static void went_down(struct guard *guard, unsigned node) {
-    guard->node[node].up = false;
-    guard->node[node].trouble = 0;
-    step_node(guard, RL_GUARD_DOWN, node);
-}
-
 static void came_up(struct guard *guard, unsigned node, const struct net_node_status *status) {
     struct guard_node *at = &guard->node[node];
     at->up = true;
@@ -270,8 +258,11 @@ static void came_or_went(struct redlock_client *client, unsigned node,
                          const struct net_node_status *status) {
     struct guard *guard = client->guard;
     struct guard_node *at = &guard->node[node];
-    if (at->up && (!status->connected || status->reconnects != at->reconnects))
-        went_down(guard, node);
+    if (at->up && (!status->connected || status->reconnects != at->reconnects)) {
+        at->up = false;
+        at->trouble = 0;
+        step_node(guard, RL_GUARD_DOWN, node);
+    }
     if (!at->up && status->connected)
         came_up(guard, node, status);
     else if (!at->up && !guard->machine.decided)
@@ -281,33 +272,21 @@ static void came_or_went(struct redlock_client *client, unsigned node,
 
 /* ---- answers ---- */
 
-static struct rl_guard_event record_event(struct guard *guard, unsigned node,
-                                          const struct net_reply *reply) {
-    struct rl_guard_event event = {.type = RL_GUARD_RECORD};
-    if (reply->verdict == REDLOCK_VERDICT_WRONGTYPE) {
-        event.type = RL_GUARD_UNREADABLE;
-    } else if ((reply->verdict != REDLOCK_VERDICT_GRANTED &&
-                reply->verdict != REDLOCK_VERDICT_ABSENT) ||
-               !guard->machine.node[node]
-                    .stated) { /* a record does not count before its server's state is known */
-        event.type = RL_GUARD_FAILED;
-    } else if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        event.record = &guard->heard;
-        if (!record_read(&guard->heard, reply->items, reply->items_count))
-            event.type = RL_GUARD_UNREADABLE;
-    }
-    return event;
-}
-
 void guard_reply(struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = call->owner;
     const unsigned node = call->node;
     const int verdict = reply->verdict;
-    bool granted = verdict == REDLOCK_VERDICT_GRANTED;
-    struct rl_guard_event event = {.type = RL_GUARD_FAILED};
+    const bool granted = verdict == REDLOCK_VERDICT_GRANTED;
+    const bool answered = granted || verdict == REDLOCK_VERDICT_ABSENT;
+    struct rl_guard_event event = {.type = RL_GUARD_FAILED, .node = (uint8_t)node};
     if (guard->client->closing) return;
     if (call->request->op == NET_RECORD) {
-        event = record_event(guard, node, reply);
+        /* a record does not count before its server's state is known */
+        if (answered && guard->machine.node[node].stated) event.type = RL_GUARD_RECORD;
+        if (granted && event.type == RL_GUARD_RECORD) event.record = &guard->heard;
+        if (verdict == REDLOCK_VERDICT_WRONGTYPE ||
+            (event.record && !record_read(&guard->heard, reply->items, reply->items_count)))
+            event.type = RL_GUARD_UNREADABLE;
     } else if (call->request->op == NET_RECORD_WRITE) {
         if (granted || verdict == REDLOCK_VERDICT_DENIED) event.type = RL_GUARD_WRITTEN;
         event.done = granted;
@@ -315,8 +294,6 @@ void guard_reply(struct net_call *call, const struct net_reply *reply) {
         if (granted || verdict == REDLOCK_VERDICT_RECOVERING) event.type = RL_GUARD_FENCES;
         event.fences = granted ? reply->fences : NULL;
     }
-    event.node = (uint8_t)node;
-    bool answered = granted || verdict == REDLOCK_VERDICT_ABSENT;
     guard->node[node].trouble = event.type != RL_GUARD_FAILED ? 0
                                 : answered                    ? REDLOCK_VERDICT_ERROR
                                                               : verdict;
@@ -375,9 +352,8 @@ int64_t guard_fence_hint(struct guard *guard) {
     if (wall + guard->fence_ahead <= guard->fence_seen)
         guard->fence_ahead = guard->fence_seen + 1 - wall;
     int64_t hint = wall + guard->fence_ahead;
-    return hint > guard->fence_proposed
-               ? hint
-               : guard->fence_proposed + 1; /* locks of the same microsecond may share a stripe */
+    if (hint > guard->fence_proposed) return hint;
+    return guard->fence_proposed + 1; /* locks of the same microsecond may share a stripe */
 }
 
 bool guard_fence_plausible(struct guard *guard, int64_t fence) {

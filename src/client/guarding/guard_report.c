@@ -103,32 +103,27 @@ static void report_node(struct guard *guard, unsigned node) {
     if (eligibility == RL_ELIGIBILITY_UNKNOWN || eligibility == guard->node[node].logged) return;
     guard->node[node].logged = eligibility;
     char text[160];
-    struct net_node_status status;
+    const char *url = client_status(guard->client, node).url;
     guard_text(guard, node, text, sizeof text);
-    net_node(guard->client->net, node, net_now(guard->client->net), &status);
     if (eligibility == RL_ELIGIBILITY_INTACT && guard->machine.decided)
-        client_log(guard->client, REDLOCK_LOG_INFO, "%s: intact: it votes", status.url);
+        client_log(guard->client, REDLOCK_LOG_INFO, "%s: intact: it votes", url);
     else
-        client_log(guard->client, REDLOCK_LOG_WARNING, "%s: does not vote: %s", status.url, text);
-}
-
-static bool is_listed(const struct guard *guard, uint64_t member) {
-    for (unsigned i = 0; i < guard->machine.nodes; i++)
-        if (guard->machine.node[i].id == member) return true;
-    return false;
+        client_log(guard->client, REDLOCK_LOG_WARNING, "%s: does not vote: %s", url, text);
 }
 
 /* An outdated list of nodes works as long as it names a majority. The log warns before it no longer
  * does. */
 static void report_list(struct guard *guard) {
     const struct rl_record *quorum = &guard->machine.quorum;
+    const unsigned nodes = guard->machine.nodes;
     unsigned lacking = 0, unplaced = 0;
     const struct rl_member *first = NULL;
     for (unsigned i = 0; i < quorum->members_count; i++) {
-        if (is_listed(guard, quorum->members[i].id)) continue;
-        if (lacking++ == 0) first = &quorum->members[i];
+        unsigned at = 0;
+        while (at < nodes && guard->machine.node[at].id != quorum->members[i].id) at++;
+        if (at == nodes && lacking++ == 0) first = &quorum->members[i];
     }
-    for (unsigned i = 0; i < guard->machine.nodes; i++)
+    for (unsigned i = 0; i < nodes; i++)
         unplaced += guard->machine.node[i].eligibility == RL_ELIGIBILITY_UNKNOWN &&
                     guard->machine.node[i].id == 0;
     lacking = lacking > unplaced ? lacking - unplaced : 0; /* each of these may be one of them */

@@ -16,52 +16,52 @@
 
 /* ---- writing ---- */
 
-static char *room(struct record_text *to) { return to->text + to->used; }
+/* Begins a field; what is put afterwards is its value. */
+static void field(struct record_text *to, const char *name) {
+    assert(to->fields_count + 2 <= 2 * RECORD_FIELDS);
+    to->fields[to->fields_count++] = (struct net_bytes){name, strlen(name)};
+    to->fields[to->fields_count++] = (struct net_bytes){to->text + to->used, 0};
+}
 
 /* RECORD_TEXT_BYTES is enough for any record, so no text is ever cut. */
 __attribute__((format(printf, 2, 3))) static void put(struct record_text *to, const char *format,
                                                       ...) {
     va_list args;
     va_start(args, format);
-    int bytes = vsnprintf(room(to), sizeof to->text - to->used, format, args);
+    int bytes = vsnprintf(to->text + to->used, sizeof to->text - to->used, format, args);
     va_end(args);
     assert(bytes >= 0 && (size_t)bytes < sizeof to->text - to->used);
     to->used += (size_t)bytes;
+    to->fields[to->fields_count - 1].bytes += (size_t)bytes;
 }
 
 /* A URL ends its line, so no byte of it may look like the end of a line. */
 static void put_url(struct record_text *to, const char *url) {
-    assert(strnlen(url, RL_URL_BYTES) < RL_URL_BYTES);
-    for (; *url; url++)
-        to->text[to->used++] = (unsigned char)*url > ' ' && *url != 0x7f ? *url : '?';
-}
-
-static void field(struct record_text *to, const char *name, size_t begin) {
-    assert(to->fields_count + 2 <= 2 * RECORD_FIELDS);
-    to->fields[to->fields_count++] = (struct net_bytes){name, strlen(name)};
-    to->fields[to->fields_count++] = (struct net_bytes){to->text + begin, to->used - begin};
+    char clean[RL_URL_BYTES];
+    size_t bytes = strnlen(url, RL_URL_BYTES);
+    assert(bytes < RL_URL_BYTES);
+    for (size_t i = 0; i < bytes; i++)
+        clean[i] = (unsigned char)url[i] > ' ' && url[i] != 0x7f ? url[i] : '?';
+    put(to, "%.*s", (int)bytes, clean);
 }
 
 static void number_field(struct record_text *to, const char *name, uint64_t number) {
-    size_t begin = to->used;
+    field(to, name);
     put(to, "%llu", (unsigned long long)number);
-    field(to, name, begin);
 }
 
 static void id_field(struct record_text *to, const char *name, uint64_t id) {
-    size_t begin = to->used;
+    field(to, name);
     put(to, "%016llx", (unsigned long long)id);
-    field(to, name, begin);
 }
 
 static void text_field(struct record_text *to, const char *name, const char *text) {
-    size_t begin = to->used;
+    field(to, name);
     put(to, "%s", text);
-    field(to, name, begin);
 }
 
 static void members_field(struct record_text *to, const struct rl_record *record) {
-    size_t begin = to->used;
+    field(to, "members");
     for (unsigned i = 0; i < record->members_count; i++) {
         const struct rl_member *member = &record->members[i];
         put(to, "%016llx %lu %s ", (unsigned long long)member->id,
@@ -70,20 +70,15 @@ static void members_field(struct record_text *to, const struct rl_record *record
         put_url(to, member->url);
         put(to, "\n");
     }
-    field(to, "members", begin);
 }
 
 static void accepted_field(struct record_text *to, const struct rl_change *change) {
-    size_t begin = to->used;
-    switch (change->kind) {
-    case RL_CHANGE_NONE: put(to, "none"); break;
-    case RL_CHANGE_REMOVE: put(to, "remove %016llx", (unsigned long long)change->id); break;
-    case RL_CHANGE_ADD:
-        put(to, "add %016llx ", (unsigned long long)change->id);
-        put_url(to, change->url);
-        break;
-    }
-    field(to, "accepted", begin);
+    field(to, "accepted");
+    if (change->kind == RL_CHANGE_NONE) put(to, "none");
+    if (change->kind == RL_CHANGE_REMOVE) put(to, "remove %016llx", (unsigned long long)change->id);
+    if (change->kind != RL_CHANGE_ADD) return;
+    put(to, "add %016llx ", (unsigned long long)change->id);
+    put_url(to, change->url);
 }
 
 void record_write(struct record_text *to, const struct rl_record *record) {
@@ -122,21 +117,9 @@ static struct net_bytes take(struct net_bytes *from, char separator) {
     return taken;
 }
 
-static bool is_text(struct net_bytes bytes, const char *text) {
-    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
-}
-
 static bool read_number(struct net_bytes bytes, uint64_t most, uint64_t *number) {
-    const char *at = bytes.data;
-    if (bytes.bytes < 1 || bytes.bytes > 20 || (at[0] == '0' && bytes.bytes > 1)) return false;
-    *number = 0;
-    for (size_t i = 0; i < bytes.bytes; i++) {
-        if (at[i] < '0' || at[i] > '9') return false;
-        uint64_t digit = (uint64_t)(at[i] - '0');
-        if (*number > (UINT64_MAX - digit) / 10) return false;
-        *number = *number * 10 + digit;
-    }
-    return *number <= most;
+    bool padded = bytes.bytes > 1 && ((const char *)bytes.data)[0] == '0';
+    return !padded && net_read_number(bytes, most, number);
 }
 
 static bool read_id(struct net_bytes bytes, uint64_t *id) {
@@ -196,25 +179,13 @@ static bool read_members(struct rl_record *to, struct net_bytes text) {
 
 static bool read_accepted(struct rl_change *change, struct net_bytes text) {
     *change = (struct rl_change){.kind = RL_CHANGE_NONE};
-    if (is_text(text, "none")) return true;
+    if (net_is_text(text, "none")) return true;
     struct net_bytes kind = take(&text, ' ');
-    bool add = is_text(kind, "add");
-    if (!add && !is_text(kind, "remove")) return false;
+    bool add = net_is_text(kind, "add");
+    if (!add && !net_is_text(kind, "remove")) return false;
     change->kind = add ? RL_CHANGE_ADD : RL_CHANGE_REMOVE;
     if (!read_id(add ? take(&text, ' ') : text, &change->id) || change->id == 0) return false;
     return !add || read_word(text, change->url, sizeof change->url);
-}
-
-/* The field's value; false unless the field is there exactly once. */
-static bool find(const struct net_bytes *fields, size_t count, const char *name,
-                 struct net_bytes *value) {
-    unsigned found = 0;
-    for (size_t i = 0; i + 1 < count; i += 2) {
-        if (!is_text(fields[i], name)) continue;
-        *value = fields[i + 1];
-        found++;
-    }
-    return found == 1;
 }
 
 struct source {
@@ -223,9 +194,16 @@ struct source {
     bool good; /* every field until now was valid */
 };
 
+/* The field must be there exactly once. */
 static struct net_bytes value_of(struct source *from, const char *name) {
     struct net_bytes value = {NULL, 0};
-    if (!find(from->fields, from->count, name, &value)) from->good = false;
+    unsigned found = 0;
+    for (size_t i = 0; i + 1 < from->count; i += 2) {
+        if (!net_is_text(from->fields[i], name)) continue;
+        value = from->fields[i + 1];
+        found++;
+    }
+    if (found != 1) from->good = false;
     return value;
 }
 
@@ -239,7 +217,7 @@ static uint64_t number_of(struct source *from, const char *name, uint64_t least,
 /* 0 when the field is absent: records of earlier versions do not have it. */
 static uint64_t number_if_any(struct source *from, const char *name, uint64_t most) {
     for (size_t i = 0; i + 1 < from->count; i += 2)
-        if (is_text(from->fields[i], name)) return number_of(from, name, 0, most);
+        if (net_is_text(from->fields[i], name)) return number_of(from, name, 0, most);
     return 0;
 }
 
@@ -248,13 +226,6 @@ static uint64_t id_of(struct source *from, const char *name, bool may_be_zero) {
     struct net_bytes value = value_of(from, name);
     if (!from->good || !read_id(value, &id) || (id == 0 && !may_be_zero)) from->good = false;
     return id;
-}
-
-static enum rl_record_eligibility eligibility_of(struct source *from) {
-    struct net_bytes value = value_of(from, "standing");
-    bool intact = is_text(value, "intact");
-    if (!intact && !is_text(value, "recovering")) from->good = false;
-    return intact ? RL_RECORD_INTACT : RL_RECORD_RECOVERING;
 }
 
 bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fields_count) {
@@ -266,22 +237,23 @@ bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fi
     to->epoch = (uint32_t)number_of(&from, "epoch", 1, UINT32_MAX);
     to->begun = (uint32_t)number_if_any(&from, "begun", to->epoch);
     to->settled = number_of(&from, "settled", 0, 1);
-    to->eligibility = eligibility_of(&from);
+    struct net_bytes standing = value_of(&from, "standing");
+    bool intact = net_is_text(standing, "intact");
+    to->eligibility = intact ? RL_RECORD_INTACT : RL_RECORD_RECOVERING;
     to->nonce = id_of(&from, "nonce", false);
     to->ttl_max_ms = (int64_t)number_of(&from, "ttl_max", REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX);
     to->loss = id_of(&from, "loss", true);
     to->waited_ms = (int64_t)number_of(&from, "waited", 0, INT64_MAX / RL_MS / 2);
     to->ballot = number_of(&from, "ballot", 0, UINT64_MAX);
     to->accepted_ballot = number_of(&from, "accepted_ballot", 0, UINT64_MAX);
-    bool first_format = to->format == 1;
     struct net_bytes replid = {NULL, 0};
-    if (!first_format) {
+    if (to->format != 1) { /* the first format has neither */
         replid = value_of(&from, "replid");
         to->evicted = number_of(&from, "evicted", 0, UINT64_MAX);
     }
     struct net_bytes run_id = value_of(&from, "run_id"), members = value_of(&from, "members");
     struct net_bytes accepted = value_of(&from, "accepted");
-    if (!from.good) return false;
+    if (!from.good || (!intact && !net_is_text(standing, "recovering"))) return false;
     if (!read_word(run_id, to->run_id, sizeof to->run_id) || to->run_id[0] == '\0') return false;
     if (!read_word(replid, to->replid, sizeof to->replid)) return false;
     if (!read_members(to, members) || !read_accepted(&to->accepted, accepted)) return false;

@@ -109,7 +109,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
                     "with scheme=setnx a lock covers one resource: make one lock for each");
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
-    if (!client->lock_mode->keys_valid(lock, error)) {
+    if (client->lock_mode->keys_valid && !client->lock_mode->keys_valid(lock, error)) {
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
@@ -208,7 +208,8 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
-    int refusal = lock->client->lock_mode->may_extend(lock, ttl_ms);
+    const struct lock_mode *mode = lock->client->lock_mode;
+    int refusal = mode->may_extend ? mode->may_extend(lock, ttl_ms) : REDLOCK_OK;
     if (refusal != REDLOCK_OK) return refusal;
     op_begin(&lock->extension, done, context);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
@@ -311,7 +312,8 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
-    if (result == REDLOCK_OK) result = client->lock_mode->adopt(lock, fence);
+    if (result == REDLOCK_OK && client->lock_mode->adopt)
+        result = client->lock_mode->adopt(lock, fence);
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
         lease_init(lock);

@@ -49,8 +49,10 @@ struct locks {
 };
 
 /* The options that locks with equal settings share. */
+enum { LOCK_VALUES = 10 };
 struct lock_config {
-    struct chained by_options;
+    struct chained by_values;
+    int64_t values[LOCK_VALUES]; /* of the options */
     unsigned locks;
     unsigned held; /* of these locks, held and to be renewed */
     /* without owner and on_change, which belong to each lock */
@@ -213,6 +215,12 @@ void lock_on_timer(struct net_timer *timer); /* the lock's */
 void lease_init(struct redlock_lock *lock);
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);
+
+/* Whether it reports when a key ends. A key without a TTL does not end. A key with a TTL beyond
+ * that of any lock is not a lock (and in nanoseconds may exceed 64 bits). */
+static inline bool reports_end(const struct net_reply *reply) {
+    return reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
+}
 
 /* wait_queue.c */
 /* Before an acquisition starts: decides whether it goes behind others, of this process or of other

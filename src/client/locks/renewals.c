@@ -84,13 +84,6 @@ static bool has_room(struct renewals *renewals) {
 
 /* ---- how many may be under way ---- */
 
-static void widen(struct renewals *renewals) {
-    unsigned step = renewals->window < renewals->threshold ? 1 : renewals->window;
-    if (++renewals->won < step) return;
-    renewals->won = 0;
-    if (renewals->window < WINDOW_MAX) renewals->window++;
-}
-
 /* All renewals that were under way at the same time show the same delay, so they cut only once. */
 static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_ns now) {
     if (now - renewals->cut_at < node_timeout) return;
@@ -104,10 +97,12 @@ static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_n
  * more. */
 static void renewed(struct renewals *renewals, rl_ns took, rl_ns node_timeout, rl_ns now) {
     renewals->done_since++;
-    if (took > node_timeout / SLOW)
-        cut(renewals, (renewals->window + 3) / 4, node_timeout, now);
-    else if (took < node_timeout / SOON && renewals->count > 0)
-        widen(renewals);
+    if (took > node_timeout / SLOW) cut(renewals, (renewals->window + 3) / 4, node_timeout, now);
+    if (took >= node_timeout / SOON || renewals->count == 0) return;
+    unsigned step = renewals->window < renewals->threshold ? 1 : renewals->window;
+    if (++renewals->won < step) return;
+    renewals->won = 0;
+    if (renewals->window < WINDOW_MAX) renewals->window++;
 }
 
 static bool is_under_way(const struct redlock_lock *lock) {
@@ -139,10 +134,7 @@ static void count_held(struct redlock_lock *lock) {
                 (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
     if (held == lock->counted) return;
     lock->counted = held;
-    if (held)
-        lock->config->held++;
-    else
-        lock->config->held--;
+    lock->config->held += held ? 1u : -1u;
 }
 
 static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
@@ -151,7 +143,7 @@ static double needed_per_s(const struct redlock_client *client, uint64_t *held) 
     for (uint32_t i = 0; i < client->locks->lock_configs.chains; i++) {
         for (struct chained *thing = client->locks->lock_configs.chain[i]; thing;
              thing = thing->next) {
-            const struct lock_config *config = RL_CONTAINER(thing, struct lock_config, by_options);
+            const struct lock_config *config = RL_CONTAINER(thing, struct lock_config, by_values);
             if (config->held > 0)
                 sum += (double)config->held * 1e3 / (double)config->options.renew_interval_ms;
             *held += config->held;

@@ -185,7 +185,7 @@ static void carry_token(struct round *round) {
     memcpy(round->token, lock->token, lock->token_bytes);
     round_fill_in(round, &round->acquire);
     round_fill_in(round, &round->release);
-    lock->client->lock_mode->round_carry(round);
+    if (lock->client->lock_mode->round_carry) lock->client->lock_mode->round_carry(round);
 }
 
 struct round *round_of(struct redlock_lock *lock, bool release) {

@@ -9,10 +9,6 @@
 #define RENEWALS_LATE (20 * RL_MS)
 enum { RENEWALS_APART = 64 };
 
-static void set_verdict(struct redlock_lock *lock, unsigned node, int verdict) {
-    lock->verdicts[node] = (uint8_t)verdict;
-}
-
 /* ---- carrying out actions ---- */
 
 static int result_of(enum rl_outcome outcome) {
@@ -39,10 +35,9 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
                              release ? now + lock->config->terms.ttl : now);
     lock->round->refs += rl_count(taken);
     if (calls == lock->round->calls) lock->round->voting |= taken;
-    if (request->op == NET_PEEK) return;
     if (release)
         lock->unsent_release |= (rl_mask)(nodes & ~taken);
-    else
+    else if (request->op != NET_PEEK)
         lock->unsent |= (rl_mask)(nodes & ~taken);
 }
 
@@ -50,15 +45,13 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
  * answered yet. */
 static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
     for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
-        if (asked & rl_bit(i)) {
-            set_verdict(lock, i, REDLOCK_VERDICT_NONE);
-            continue;
-        }
+        lock->verdicts[i] = REDLOCK_VERDICT_NONE;
+        if (asked & rl_bit(i)) continue;
         struct net_node_status status;
         net_node(lock->client->net, i, now, &status);
         int verdict = client_verdict(lock->client, i, status.verdict);
-        set_verdict(lock, i,
-                    verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict);
+        if (verdict == REDLOCK_VERDICT_GRANTED) verdict = REDLOCK_VERDICT_TIMEOUT;
+        lock->verdicts[i] = (uint8_t)verdict;
     }
 }
 
@@ -67,7 +60,7 @@ static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
 static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally) {
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
         if (lock->verdicts[i] == REDLOCK_VERDICT_NONE && (tally->failed & rl_bit(i)))
-            set_verdict(lock, i, REDLOCK_VERDICT_TIMEOUT);
+            lock->verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
     }
 }
 
@@ -75,7 +68,7 @@ static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tal
 static void send_nothing(struct redlock_lock *lock, const struct rl_actions *actions) {
     rl_mask votes = actions->acquire | actions->extend | actions->raise | actions->confirm;
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
-        if ((votes | actions->release) & rl_bit(i)) set_verdict(lock, i, REDLOCK_VERDICT_NO_MEMORY);
+        if ((votes | actions->release) & rl_bit(i)) lock->verdicts[i] = REDLOCK_VERDICT_NO_MEMORY;
     }
     lock->unsent |= votes;
     lock->unsent_release |= actions->release;
@@ -87,8 +80,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         int result =
             lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
         if (result != REDLOCK_OK) {
-            /* of the try before, or of a release that some node has not answered */
-            lock_drop_round(lock);
+            lock_drop_round(lock); /* of the try before, or of a release that is unanswered */
             lock->abort_result = result;
             lock->unsent |= actions->acquire;
             return;
@@ -135,14 +127,6 @@ void lease_init(struct redlock_lock *lock) {
     lock->phase = PHASE_LEASED;
 }
 
-static void count_votes(struct redlock_lock *lock) {
-    struct redlock_stats *stats = &lock->client->stats;
-    const struct rl_tally *tally = &lock->acquisition->machine.attempt.tally;
-    stats->votes_granted += rl_count(tally->granted);
-    stats->votes_denied += rl_count(tally->denied);
-    stats->votes_lost += rl_count(tally->failed);
-}
-
 /* True: won, and the lease begins with this event. */
 static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                              struct rl_event *start) {
@@ -153,7 +137,7 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                                    .validity_end = attempt->validity_end,
                                    .asked = attempt->tally.asked};
         lock->client->stats.acquired++;
-        lock->client->lock_mode->won(lock);
+        if (lock->client->lock_mode->won) lock->client->lock_mode->won(lock);
         acquiring_remove(lock);
         lease_init(lock);
         return true;
@@ -164,14 +148,6 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
     op_finish(lock, &lock->op,
               lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome));
     return false;
-}
-
-static void release_over(struct redlock_lock *lock, enum rl_outcome outcome) {
-    verdicts_close(lock, &lock->lease.unlocking);
-    lock->phase = PHASE_FREE;
-    lock->client->stats.released += outcome == RL_OUTCOME_OK;
-    op_finish(lock, &lock->extension, REDLOCK_LOST);
-    op_finish(lock, &lock->op, result_of(outcome));
 }
 
 /* Renewals that are due at about the same time go out together: one write for each node, not one
@@ -192,30 +168,33 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
                    may_come_late(lock, actions->wake_at));
     if (lock->phase == PHASE_ACQUIRING) wait_queue_carry_out(lock, actions, now);
     if (actions->notices) lock_notice(lock, actions->notices);
-    if (actions->extend_outcome != RL_OUTCOME_NONE) {
-        if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
-        if (actions->extend_outcome == RL_OUTCOME_OK)
-            lock->client->stats.extensions++;
-        else
-            lock->client->stats.extensions_failed++;
-        op_finish(lock, &lock->extension, result_of(actions->extend_outcome));
-    }
+    if (actions->extend_outcome == RL_OUTCOME_NONE) return;
+    if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
+    if (actions->extend_outcome == RL_OUTCOME_OK)
+        lock->client->stats.extensions++;
+    else
+        lock->client->stats.extensions_failed++;
+    op_finish(lock, &lock->extension, result_of(actions->extend_outcome));
 }
 
 static void step_acquire(struct redlock_lock *lock, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     struct rl_acquire *acquire = &lock->acquisition->machine;
-    enum rl_attempt_state before = acquire->attempt.state;
+    const struct rl_attempt *attempt = &acquire->attempt;
+    const struct rl_tally *tally = &attempt->tally;
+    struct redlock_stats *stats = &lock->client->stats;
+    bool was_open = attempt->state == RL_ATTEMPT_VOTING || attempt->state == RL_ATTEMPT_CONFIRMING;
     uint32_t tries = acquire->tries;
     rl_acquire_step(acquire, event, now, actions);
-    enum rl_attempt_state after = acquire->attempt.state;
-    bool was_open = before == RL_ATTEMPT_VOTING || before == RL_ATTEMPT_CONFIRMING;
-    bool over = was_open && (after == RL_ATTEMPT_WON || after == RL_ATTEMPT_LOST);
-    if (over && after == RL_ATTEMPT_LOST) verdicts_close(lock, &acquire->attempt.tally);
-    if (over) count_votes(lock);
-    bool split = after == RL_ATTEMPT_LOST && acquire->attempt.outcome == RL_OUTCOME_HELD;
-    if (over && split && acquire->attempt.tally.granted) lock->client->stats.splits++;
-    if (tries > 0 && acquire->tries > tries) lock->client->stats.retries++;
+    bool lost = attempt->state == RL_ATTEMPT_LOST;
+    if (was_open && (lost || attempt->state == RL_ATTEMPT_WON)) {
+        if (lost) verdicts_close(lock, tally);
+        stats->votes_granted += rl_count(tally->granted);
+        stats->votes_denied += rl_count(tally->denied);
+        stats->votes_lost += rl_count(tally->failed);
+        stats->splits += lost && attempt->outcome == RL_OUTCOME_HELD && tally->granted;
+    }
+    if (tries > 0 && acquire->tries > tries) stats->retries++;
     /* The try ended before it asked any node: the report has the reasons of the nodes that could
      * not be asked. */
     if (acquire->tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
@@ -237,7 +216,7 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     rl_ns now = net_now(client->net);
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
-    client->lock_mode->event(lock, event);
+    if (client->lock_mode->event) client->lock_mode->event(lock, event);
     wait_queue_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
@@ -253,12 +232,17 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
 static void step_once(struct redlock_lock *lock, struct rl_event *event) {
     bool won = false;
     for (enum rl_outcome outcome; (outcome = advance(lock, event)) != RL_OUTCOME_NONE;) {
-        if (lock->phase != PHASE_ACQUIRING) {
-            release_over(lock, outcome);
-            return;
+        if (lock->phase == PHASE_ACQUIRING) {
+            if (!acquisition_over(lock, outcome, event)) return;
+            won = true;
+            continue;
         }
-        if (!acquisition_over(lock, outcome, event)) return;
-        won = true;
+        verdicts_close(lock, &lock->lease.unlocking);
+        lock->phase = PHASE_FREE;
+        lock->client->stats.released += outcome == RL_OUTCOME_OK;
+        op_finish(lock, &lock->extension, REDLOCK_LOST);
+        op_finish(lock, &lock->op, result_of(outcome));
+        return;
     }
     if (won) op_finish(lock, &lock->op, REDLOCK_OK);
 }
@@ -271,7 +255,7 @@ static void report_unsent(struct redlock_lock *lock) {
         unsigned node = first_of(*mask);
         *mask &= (rl_mask)~rl_bit(node);
         if (lock->verdicts[node] == REDLOCK_VERDICT_NONE)
-            set_verdict(lock, node, REDLOCK_VERDICT_DISCONNECTED);
+            lock->verdicts[node] = REDLOCK_VERDICT_DISCONNECTED;
         struct rl_event event = {.type = release ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE,
                                  .node = (uint8_t)node,
                                  .vote = RL_VOTE_FAILED};
@@ -319,17 +303,8 @@ struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *cal
     bool lost = lock->phase == PHASE_ACQUIRING &&
                 lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
     bool reported = lost && lock->verdicts[call->node] != REDLOCK_VERDICT_NONE;
-    if (lock->phase != PHASE_RELEASING && !reported) set_verdict(lock, call->node, verdict);
+    if (lock->phase != PHASE_RELEASING && !reported) lock->verdicts[call->node] = (uint8_t)verdict;
     return (struct rl_event){.type = RL_EVENT_VOTE, .node = call->node, .vote = vote_of(verdict)};
-}
-
-/* A key without a TTL does not show when it ends. A key with a TTL beyond that of any lock is not a
- * lock (and in nanoseconds may exceed 64 bits). A key that has gone meanwhile most likely belonged
- * to a rival's lost try: an immediate retry would meet the rival again, so the random delay
- * stays. */
-static bool reports_end(const struct net_reply *reply) {
-    return reply->verdict == REDLOCK_VERDICT_GRANTED && reply->remaining_ms >= 0 &&
-           reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
 
 /* After any answer: the round may no longer be needed. */
@@ -352,7 +327,7 @@ void lock_unlock_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     struct redlock_lock *lock = round->lock;
     if (lock->round == round && lock->phase != PHASE_FREE) {
-        if (lock->phase == PHASE_RELEASING) set_verdict(lock, call->node, reply->verdict);
+        if (lock->phase == PHASE_RELEASING) lock->verdicts[call->node] = (uint8_t)reply->verdict;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_UNLOCKED,
                                           .node = call->node,
                                           .vote = vote_of(reply->verdict)});
@@ -360,10 +335,13 @@ void lock_unlock_reply(struct net_call *call, const struct net_reply *reply) {
     call_done(round);
 }
 
+/* A key that has gone meanwhile most likely belonged to a rival's lost try: an immediate retry
+ * would meet the rival again, so the random delay stays. */
 void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     struct redlock_lock *lock = round->lock;
-    if (lock->round == round && lock->phase == PHASE_ACQUIRING && reports_end(reply))
+    bool held = reply->verdict == REDLOCK_VERDICT_GRANTED && reports_end(reply);
+    if (lock->round == round && lock->phase == PHASE_ACQUIRING && held)
         lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
                                           .node = call->node,
                                           .vote = vote_of(reply->verdict),

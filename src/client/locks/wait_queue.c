@@ -26,9 +26,6 @@ static struct place *place_of(struct redlock_lock *lock) { return &lock->acquisi
 static const struct rl_acquire *machine_of(const struct redlock_lock *lock) {
     return &lock->acquisition->machine;
 }
-static rl_ns node_timeout_of(const struct redlock_lock *lock) {
-    return lock->config->terms.node_timeout;
-}
 
 /* One key's queue. It stays until the last of its calls is done. */
 struct wait_queue {
@@ -50,7 +47,7 @@ struct wait_queues {
     rl_mask refused;  /* nodes that keep no queues */
     rl_ns asked;      /* when a node was last asked whether others wait */
     struct chains by_key;
-    struct {
+    struct crowd {
         uint32_t hash;
         rl_ns until;
     } crowd[CROWDS];
@@ -110,11 +107,6 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     return queue;
 }
 
-static struct wait_queue *wait_queue_of(const struct net_call *call) {
-    return call->tag == CALL_QUEUE_WATCH ? call->owner
-                                         : RL_CONTAINER(call->owner, struct wait_queue, enter);
-}
-
 static struct wait_queue *open_queue(struct redlock_client *client, struct net_bytes key) {
     struct wait_queues *queues = client->locks->wait_queues;
     if (!queues) queues = client->locks->wait_queues = calloc(1, sizeof *queues);
@@ -143,7 +135,7 @@ void wait_queues_free(struct wait_queues *queues) {
 static void send_calls(struct wait_queue *queue, rl_mask nodes, struct net_request *request,
                        struct net_call *calls, rl_ns now) {
     struct redlock_client *client = queue->client;
-    rl_ns due = now + (queue->first ? node_timeout_of(queue->first) : 50 * RL_MS);
+    rl_ns due = now + (queue->first ? lock_node_timeout(queue->first) : 50 * RL_MS);
     for (unsigned i = 0; i < client->nodes; i++)
         if (calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
     queue->busy += rl_count(nodes ? net_send(client->net, nodes, request, calls, due, now) : 0);
@@ -244,18 +236,12 @@ void wait_queue_leave(struct redlock_lock *lock) {
     close_queue(queue);
 }
 
-/* The report of other waiters dates from when we left the queue. Another key with the same hash
- * only costs a question. */
-static bool is_crowded(const struct wait_queues *queues, uint32_t hash, rl_ns now) {
-    return queues->crowd[hash % CROWDS].hash == hash && queues->crowd[hash % CROWDS].until > now;
-}
-
 static void note_crowd(struct wait_queue *queue, int64_t remaining) {
-    struct wait_queues *queues = queue->client->locks->wait_queues;
-    uint32_t at = queue->by_key.hash % CROWDS;
-    if (remaining == 0 && queues->crowd[at].hash != queue->by_key.hash) return;
-    queues->crowd[at].hash = queue->by_key.hash;
-    queues->crowd[at].until = remaining > 0 ? net_now(queue->client->net) + CROWD_KEPT : 0;
+    uint32_t hash = queue->by_key.hash;
+    struct crowd *crowd = &queue->client->locks->wait_queues->crowd[hash % CROWDS];
+    if (remaining == 0 && crowd->hash != hash) return;
+    crowd->hash = hash;
+    crowd->until = remaining > 0 ? net_now(queue->client->net) + CROWD_KEPT : 0;
 }
 
 /* Runs in parallel with the try, which does not wait for the answer. */
@@ -289,7 +275,10 @@ void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event 
     if (!queues) return;
     uint32_t hash = hash_of(lock->keys[0]);
     struct wait_queue *queue = find(queues, lock->keys[0], hash);
-    start->crowded = is_crowded(queues, hash, now);
+    /* The report of other waiters dates from when we left the queue. Another key with the same hash
+     * only costs a question. */
+    const struct crowd *crowd = &queues->crowd[hash % CROWDS];
+    start->crowded = crowd->hash == hash && crowd->until > now;
     if (!start->crowded && (!queue || !queue->first)) return;
     if (!queue) queue = open_queue(lock->client, lock->keys[0]);
     if (queue) join(lock, queue, now);
@@ -366,9 +355,8 @@ void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_by
     if (!queue) return;
     client->stats.wakeups++;
     if (rank >= 0 && rank < queue->reported) queue->reported = rank;
-    struct rl_event event = {
-        .type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK, .node = (uint8_t)node, .rank = rank};
-    notify_head(queue, event);
+    enum rl_event_type type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK;
+    notify_head(queue, (struct rl_event){.type = type, .node = (uint8_t)node, .rank = rank});
     close_queue(queue);
 }
 
@@ -377,9 +365,7 @@ static void watched(struct wait_queue *queue, const struct net_call *call,
     struct rl_event event = {.type = RL_EVENT_WATCHED, .node = call->node, .vote = RL_VOTE_FAILED};
     if (reply->verdict == REDLOCK_VERDICT_ABSENT) event.vote = RL_VOTE_ABSENT;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) event.vote = RL_VOTE_GRANTED;
-    /* A key without a TTL does not end; a key with a TTL beyond that of any lock is not a lock. */
-    bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
-    event.remaining = ends ? reply->remaining_ms * RL_MS : -1;
+    event.remaining = reports_end(reply) ? reply->remaining_ms * RL_MS : -1;
     notify_head(queue, event);
 }
 
@@ -404,8 +390,10 @@ static void entered(struct wait_queue *queue, const struct net_call *call,
 }
 
 void wait_queue_reply(struct net_call *call, const struct net_reply *reply) {
-    struct wait_queue *queue = wait_queue_of(call);
-    if (call->tag == CALL_QUEUE_WATCH)
+    bool watch = call->tag == CALL_QUEUE_WATCH; /* see wait_queue_new() */
+    struct wait_queue *queue =
+        watch ? call->owner : RL_CONTAINER(call->owner, struct wait_queue, enter);
+    if (watch)
         watched(queue, call, reply);
     else if (call->tag == CALL_QUEUE_STAND)
         entered(queue, call, reply);

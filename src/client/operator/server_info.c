@@ -15,57 +15,36 @@ struct server_info {
     struct net_call calls[NET_QUESTIONS][REDLOCK_NODES_MAX];
 };
 
-static struct redlock_server unknown(void) {
-    return (struct redlock_server){.verdict = REDLOCK_VERDICT_NONE,
-                                   .asked_ns = -1,
-                                   .answered_ns = -1,
-                                   .clock_us = -1,
-                                   .uptime_s = -1,
-                                   .replicas = -1,
-                                   .loading = -1,
-                                   .writes_refused = -1,
-                                   .memory_bytes = -1,
-                                   .memory_bytes_max = -1,
-                                   .append_only = -1,
-                                   .snapshots = -1,
-                                   .clients = -1,
-                                   .clients_max = -1,
-                                   .protected_mode = -1,
-                                   .bind_known = -1,
-                                   .tcp_port = -1,
-                                   .announces = -1,
-                                   .stale = -1};
-}
+static const struct redlock_server unknown = {.verdict = REDLOCK_VERDICT_NONE,
+                                              .asked_ns = -1,
+                                              .answered_ns = -1,
+                                              .clock_us = -1,
+                                              .uptime_s = -1,
+                                              .replicas = -1,
+                                              .loading = -1,
+                                              .writes_refused = -1,
+                                              .memory_bytes = -1,
+                                              .memory_bytes_max = -1,
+                                              .append_only = -1,
+                                              .snapshots = -1,
+                                              .clients = -1,
+                                              .clients_max = -1,
+                                              .protected_mode = -1,
+                                              .bind_known = -1,
+                                              .tcp_port = -1,
+                                              .announces = -1,
+                                              .stale = -1};
 
 /* ---- reading answers: text from servers, of any length ---- */
 
-static void copy_text(struct net_bytes from, char *to, size_t size) {
-    size_t length = 0;
-    for (size_t i = 0; i < from.bytes && length + 1 < size; i++) {
-        char c = ((const char *)from.data)[i];
-        to[length++] = c >= ' ' && c <= '~' ? c : '?';
-    }
-    to[length] = '\0';
-}
-
-static bool equals(struct net_bytes bytes, const char *text) {
-    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
-}
-
 /* -1 if it is not a number that fits. */
 static int64_t number_of(struct net_bytes bytes) {
-    int64_t number = 0;
-    if (bytes.bytes == 0 || bytes.bytes > 18) return -1;
-    for (size_t i = 0; i < bytes.bytes; i++) {
-        char c = ((const char *)bytes.data)[i];
-        if (c < '0' || c > '9') return -1;
-        number = number * 10 + (c - '0');
-    }
-    return number;
+    uint64_t number;
+    return net_read_number(bytes, INT64_MAX, &number) ? (int64_t)number : -1;
 }
 
 static int yes_or_no(struct net_bytes bytes) {
-    return equals(bytes, "yes") ? 1 : equals(bytes, "no") ? 0 : -1;
+    return net_is_text(bytes, "yes") ? 1 : net_is_text(bytes, "no") ? 0 : -1;
 }
 
 /* INFO's value of "field:value" at the start of a line; {NULL, 0} when absent. */
@@ -87,63 +66,56 @@ static struct net_bytes info_field(struct net_bytes info, const char *field) {
 }
 
 static void read_server(struct redlock_server *seen, struct net_bytes info) {
+    bool valkey = info_field(info, "valkey_version").data != NULL;
     copy_text(info_field(info, "redis_version"), seen->redis_version, sizeof seen->redis_version);
+    const char *version = valkey ? "valkey_version" : "redis_version";
+    copy_text(info_field(info, version), seen->version, sizeof seen->version);
+    if (seen->version[0] != '\0')
+        memcpy(seen->server, valkey ? "valkey" : "redis",
+               valkey ? sizeof "valkey" : sizeof "redis");
     copy_text(info_field(info, "run_id"), seen->run_id, sizeof seen->run_id);
     seen->tcp_port = number_of(info_field(info, "tcp_port"));
     seen->uptime_s = number_of(info_field(info, "uptime_in_seconds"));
-    struct net_bytes own = info_field(info, "valkey_version");
-    copy_text(own.data ? own : info_field(info, "redis_version"), seen->version,
-              sizeof seen->version);
-    if (seen->version[0] != '\0')
-        memcpy(seen->server, own.data ? "valkey" : "redis",
-               own.data ? sizeof "valkey" : sizeof "redis");
 }
 
 static void read_replication(struct redlock_server *seen, struct net_bytes info) {
     struct net_bytes role = info_field(info, "role");
-    if (equals(role, "master")) seen->role = REDLOCK_ROLE_MASTER;
-    if (equals(role, "slave") || equals(role, "replica")) seen->role = REDLOCK_ROLE_REPLICA;
+    if (net_is_text(role, "master")) seen->role = REDLOCK_ROLE_MASTER;
+    if (net_is_text(role, "slave") || net_is_text(role, "replica"))
+        seen->role = REDLOCK_ROLE_REPLICA;
     int64_t replicas = number_of(info_field(info, "connected_slaves"));
     seen->replicas = replicas > INT32_MAX ? -1 : (int)replicas;
-}
-
-static void read_memory(struct redlock_server *seen, struct net_bytes info) {
-    seen->memory_bytes = number_of(info_field(info, "used_memory"));
-    seen->memory_bytes_max = number_of(info_field(info, "maxmemory"));
-    copy_text(info_field(info, "maxmemory_policy"), seen->eviction, sizeof seen->eviction);
 }
 
 /* A failed append always makes the server refuse writes: 2. A failed snapshot, 1, does so only with
  * snapshots on and stop-writes-on-bgsave-error, the default. That is asked later and decided
  * there. */
 static void read_persistence(struct redlock_server *seen, struct net_bytes info) {
-    int64_t loading = number_of(info_field(info, "loading"));
-    seen->loading = loading < 0 ? -1 : loading > 0;
-    int64_t append_only = number_of(info_field(info, "aof_enabled"));
-    seen->append_only = append_only < 0 ? -1 : append_only > 0;
     struct net_bytes snapshot = info_field(info, "rdb_last_bgsave_status");
-    seen->writes_refused = snapshot.data ? equals(snapshot, "err") : -1;
-    if (equals(info_field(info, "aof_last_write_status"), "err")) seen->writes_refused = 2;
+    int64_t loading = number_of(info_field(info, "loading"));
+    int64_t append_only = number_of(info_field(info, "aof_enabled"));
+    seen->loading = loading < 0 ? -1 : loading > 0;
+    seen->append_only = append_only < 0 ? -1 : append_only > 0;
+    seen->writes_refused = snapshot.data ? net_is_text(snapshot, "err") : -1;
+    if (net_is_text(info_field(info, "aof_last_write_status"), "err")) seen->writes_refused = 2;
 }
 
-static void read_info(struct redlock_server *seen, enum net_question question,
-                      struct net_bytes info) {
+/* `value`: a section of INFO, or a value of CONFIG. */
+static void read_value(struct redlock_server *seen, enum net_question question,
+                       struct net_bytes value) {
     switch (question) {
-    case NET_ASK_INFO_SERVER: read_server(seen, info); break;
-    case NET_ASK_INFO_REPLICATION: read_replication(seen, info); break;
-    case NET_ASK_INFO_MEMORY: read_memory(seen, info); break;
-    case NET_ASK_INFO_PERSISTENCE: read_persistence(seen, info); break;
-    case NET_ASK_INFO_CLIENTS:
-        seen->clients = number_of(info_field(info, "connected_clients"));
-        seen->clients_max = number_of(info_field(info, "maxclients")); /* from version 7 on */
+    case NET_ASK_INFO_SERVER: read_server(seen, value); break;
+    case NET_ASK_INFO_REPLICATION: read_replication(seen, value); break;
+    case NET_ASK_INFO_MEMORY:
+        seen->memory_bytes = number_of(info_field(value, "used_memory"));
+        seen->memory_bytes_max = number_of(info_field(value, "maxmemory"));
+        copy_text(info_field(value, "maxmemory_policy"), seen->eviction, sizeof seen->eviction);
         break;
-    default: break;
-    }
-}
-
-static void read_config(struct redlock_server *seen, enum net_question question,
-                        struct net_bytes value) {
-    switch (question) {
+    case NET_ASK_INFO_PERSISTENCE: read_persistence(seen, value); break;
+    case NET_ASK_INFO_CLIENTS:
+        seen->clients = number_of(info_field(value, "connected_clients"));
+        seen->clients_max = number_of(info_field(value, "maxclients")); /* from version 7 on */
+        break;
     case NET_ASK_POLICY: copy_text(value, seen->eviction, sizeof seen->eviction); break;
     case NET_ASK_APPENDONLY: seen->append_only = yes_or_no(value); break;
     case NET_ASK_APPENDFSYNC:
@@ -180,17 +152,16 @@ static int refusal_of(enum net_question question) {
 
 static void take_answer(struct redlock_server *seen, enum net_question question,
                         const struct net_reply *reply) {
+    const size_t items = question <= NET_ASK_INFO_CLIENTS ? 1 : 2; /* CONFIG: key and value */
     if (question == NET_ASK_QUORUM) {
         if (reply->items_count == 1) copy_text(reply->items[0], seen->quorum, sizeof seen->quorum);
-    } else if (question == NET_ASK_TIME)
+    } else if (question == NET_ASK_TIME) {
         seen->clock_us = clock_us(reply);
-    else if (question <= NET_ASK_INFO_CLIENTS && reply->items_count == 1)
-        read_info(seen, question, reply->items[0]);
-    else if (reply->items_count == 2)
-        read_config(seen, question, reply->items[1]);
-    /* a key that this server does not know */
-    else
+    } else if (reply->items_count == items) {
+        read_value(seen, question, reply->items[items - 1]);
+    } else { /* a key that this server does not know */
         seen->refused |= refusal_of(question);
+    }
 }
 
 /* ---- asking ---- */
@@ -223,7 +194,7 @@ static struct server_info *server_info_new(struct redlock_client *client) {
     if (!info) return NULL;
     inquiry_init(&info->inquiry, client, info->calls[0], NET_QUESTIONS * REDLOCK_NODES_MAX,
                  CALL_SERVER_INFO);
-    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) info->seen[i] = unknown();
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) info->seen[i] = unknown;
     for (unsigned q = 0; q < NET_QUESTIONS; q++)
         info->requests[q] =
             (struct net_request){.op = NET_SERVER_INFO, .question = (enum net_question)q};
