@@ -173,13 +173,16 @@ static int must_be_fit(struct task *task, size_t node) {
 
 /* ---- init --------------------------------------------------------------------------------- */
 
+static bool wants_other_ttl_max(const struct task *task) {
+    const int64_t wanted_ms = task->settings->ttl_max_ms;
+    return wanted_ms != 0 && wanted_ms != task->membership.quorum.ttl_ms_max;
+}
+
 /* The quorum works, and has the requested settings. */
 static bool is_made_already(struct task *task) {
     const struct membership *membership = &task->membership;
     if (membership->state > MEMBERSHIP_DEGRADED || task->settings->floor != 0) return false;
-    if (task->settings->ttl_max_ms != 0 &&
-        task->settings->ttl_max_ms != membership->quorum.ttl_ms_max)
-        return false;
+    if (wants_other_ttl_max(task)) return false;
     const size_t nodes = redlock_client_nodes(task->session.client);
     for (size_t i = 0; i < nodes; i++) {
         if (member_named(&task->session, membership, node_url(&task->session, i)) < 0) return false;
@@ -249,6 +252,12 @@ static int act_init(struct task *task, char **operands) {
     const bool made = is_made_already(task);
     if (made && task->membership.state == MEMBERSHIP_INTACT)
         return finish(task, "nothing to do: the quorum is there");
+    if (!made && task->membership.state <= MEMBERSHIP_DEGRADED && wants_other_ttl_max(task)) {
+        char most[64];
+        complain("ttl_max is fixed at %s when the quorum is created: init does not change it",
+                 duration_text(most, sizeof most, task->membership.quorum.ttl_ms_max));
+        return EXIT_HELD;
+    }
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {
         complain(
             "a majority of this quorum is intact, and nodes that lost their data come back by themselves: init is "
