@@ -359,18 +359,20 @@ enum reach session_reach(struct session *session) {
 enum cure {
     CURE_NONE, /* time may do it: the node may be down, or busy */
     CURE_CORRECTION,
+    CURE_REPLICATION, /* the same, but a failover or a backup may be under way */
     /* The same, if it is still so when every node has been asked for its record: until then it is
      * not known which quorum is meant, and which nodes are new. */
     CURE_LIST
 };
 
-static enum cure cure_of(int verdict) {
-    switch (verdict) {
+static enum cure cure_of(const struct redlock_node_status *status) {
+    switch (status->verdict) {
     case REDLOCK_VERDICT_TLS:
     case REDLOCK_VERDICT_AUTH:
     case REDLOCK_VERDICT_NOPERM:
-    case REDLOCK_VERDICT_CLUSTER:
-    case REDLOCK_VERDICT_UNFIT: return CURE_CORRECTION;
+    case REDLOCK_VERDICT_CLUSTER: return CURE_CORRECTION;
+    case REDLOCK_VERDICT_UNFIT:
+        return strstr(status->text, "replica") != NULL ? CURE_REPLICATION : CURE_CORRECTION;
     case REDLOCK_VERDICT_FOREIGN:
     case REDLOCK_VERDICT_NO_RECORD: return CURE_LIST;
     default: return CURE_NONE;
@@ -395,7 +397,7 @@ static bool is_shut_out(struct session *session, const int *votes) {
     for (size_t i = 0; i < nodes; i++) {
         struct redlock_node_status status = {.size = sizeof status};
         if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
-        const enum cure cure = cure_of(status.verdict);
+        const enum cure cure = cure_of(&status);
         /* a permission may be missing for the key alone */
         bad += cure == CURE_CORRECTION || votes[i] == REDLOCK_VERDICT_NOPERM;
         unlisted += cure == CURE_LIST;
@@ -486,7 +488,7 @@ size_t session_warn(struct session *session) {
     for (size_t i = 0; i < count; i++) {
         struct redlock_node_status status = {.size = sizeof status};
         if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
-        if (cure_of(status.verdict) == CURE_NONE || used >= sizeof all) continue;
+        if (cure_of(&status) == CURE_NONE || used >= sizeof all) continue;
         used += (size_t)snprintf(all + used, sizeof all - used, "%s%s: %s", bad++ > 0 ? "; " : "",
                                  status.url,
                                  reason_text(status.verdict, status.text, reason, sizeof reason));

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -251,6 +252,21 @@ def test_an_outage_is_waited_for(made, three):
     assert process.wait(20) == 0
     process.stdout.close()
     process.stderr.close()
+
+
+def test_a_failover_or_a_backup_is_waited_for(made, three):
+    """A replica on a majority: the next one may be the backup that ends."""
+    with Quorum(2) as replicas:
+        for replica, master in zip(replicas.servers, three.servers):
+            replica.ask("REPLICAOF", "127.0.0.1", master.port)
+            until(lambda: b"connected_slaves:1" in master.ask("INFO", "replication"), what="the replica")
+        process = made.start("run", "-t", "1s", "x", "true")
+        time.sleep(2)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(10) == 128 + signal.SIGTERM
+        process.stdout.close()
+        process.stderr.close()
 
 
 def test_more_strangers_than_members_in_the_list(made, three):
