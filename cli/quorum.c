@@ -304,7 +304,7 @@ static int enough_after(struct task *task, size_t members, size_t intact) {
             reach == REACH_NONE ? "no node answers: start them"
             : reach == REACH_SOME
                 ? "no record of a quorum can be read: first start or correct the nodes that cannot be asked"
-                : "there is no quorum yet: redlock quorum init makes one");
+                : "no record of a quorum can be read: bring the servers back, or if all of them are new: redlock quorum init");
         return EXIT_NO_QUORUM;
     }
     if (intact >= needed) return 0;
