@@ -166,9 +166,7 @@ static int must_be_fit(struct task *task, size_t node) {
     complain("nothing is done: %s: %s%s", status.url, old ? "OLD-VERSION: " : "",
              reason_text(status.verdict, status.text, reason, sizeof reason));
     if (node_is_silent(status.verdict)) complain("start it, or correct its URL or the network");
-    return status.verdict == REDLOCK_VERDICT_AUTH || status.verdict == REDLOCK_VERDICT_TLS
-               ? EXIT_CONFIG
-               : EXIT_NO_QUORUM;
+    return status.verdict == REDLOCK_VERDICT_AUTH ? EXIT_CONFIG : EXIT_NO_QUORUM;
 }
 
 /* ---- init --------------------------------------------------------------------------------- */

@@ -416,8 +416,7 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
                speak = !settings->quiet || shut_out || (result != REDLOCK_HELD && !lacks_votes);
     printable(name, sizeof name, resource, strlen(resource));
     if (shut_out) {
-        complain("%s: no lock can be taken until the nodes below are corrected; waiting is no cure",
-                 name);
+        complain("%s: no lock can be taken until this is corrected; waiting is no cure", name);
     } else if (speak) {
         complain("%s: %s", name, redlock_result_text(result));
     }
