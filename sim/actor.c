@@ -2,7 +2,7 @@
  *
  * The clients: programs that use the unchanged library from one event loop each, and their faults.
  * A stopped program does nothing at all. When it resumes, its loop first passes the waiting input
- * to the library; then the program does its pending deeds.
+ * to the library; then the program carries out the actions that wait.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -46,93 +46,91 @@ void actor_drive(struct world *world, unsigned client) {
     (void)redlock_process(actor->redlock);
     actor_rearm(world, client);
 }
+
 /* ---- actions of clients --------------------------------------------------------------------- */
 
 static void reopen(struct world *world, unsigned client);
 
-static void do_deed(struct world *world, unsigned client, const struct deed *deed) {
-    bool acquires = deed->kind == DEED_ACQUIRE || deed->kind == DEED_ACQUIRE_MANY;
+static void act(struct world *world, unsigned client, const struct client_action *action) {
+    bool acquires = action->kind == ACTION_ACQUIRE || action->kind == ACTION_ACQUIRE_MANY;
     if (acquires && world->options.client[client].short_lived) reopen(world, client);
-    if (deed->kind == DEED_ACQUIRE_MANY) {
-        holds_acquire(world, client, deed->resource, deed->number);
-        return;
-    }
-    if (deed->kind == DEED_RELEASE_MANY) {
-        holds_release(world, client, deed->resource);
-        return;
-    }
-    struct hold *hold = &world->actor[client].hold[deed->resource];
-    switch ((enum deed_kind)deed->kind) {
-    case DEED_ACQUIRE: hold_acquire(hold, deed->number); break;
-    case DEED_EXTEND: hold_extend(hold, deed->number); break;
-    case DEED_RELEASE: hold_release(hold); break;
-    case DEED_CANCEL: hold_cancel(hold); break;
-    case DEED_UPDATE: update_begin(world, hold, deed->think, deed->late); break;
-    case DEED_WRITE: update_write(world, (size_t)deed->number); break;
-    case DEED_OPERATE: operator_do(world, client, deed); break;
-    case DEED_ACQUIRE_MANY:
-    case DEED_RELEASE_MANY: break;
+    struct hold *hold = world->actor[client].hold;
+    if (action->kind < ACTION_ACQUIRE_MANY) hold += action->resource;
+    switch (action->kind) {
+    case ACTION_ACQUIRE: hold_acquire(hold, action->number); break;
+    case ACTION_EXTEND: hold_extend(hold, action->number); break;
+    case ACTION_RELEASE: hold_release(hold); break;
+    case ACTION_CANCEL: hold_cancel(hold); break;
+    case ACTION_UPDATE: update_begin(world, hold, action->think, action->late); break;
+    case ACTION_WRITE: update_write(world, (size_t)action->number); break;
+    case ACTION_ACQUIRE_MANY: holds_acquire(world, client, action->resource, action->number); break;
+    case ACTION_RELEASE_MANY: holds_release(world, client, action->resource); break;
+    case ACTION_OPERATE: operator_act(world, client, &action->operation); break;
     }
 }
 
-/* At once, or when the client resumes. */
-static void deed(struct world *world, unsigned client, struct deed what) {
+static void act_or_wait(struct world *world, unsigned client, struct client_action action) {
     struct actor *actor = &world->actor[client];
     if (actor->crashed) return;
     if (!actor->paused) {
-        do_deed(world, client, &what);
+        act(world, client, &action);
         return;
     }
-    if (actor->deeds_count == actor->deeds_capacity)
-        actor->deeds =
-            memory_grow(actor->deeds, &actor->deeds_capacity, sizeof(actor->deeds[0]), 8);
-    actor->deeds[actor->deeds_count++] = what;
+    if (actor->actions_count == actor->actions_capacity)
+        actor->actions =
+            memory_grow(actor->actions, &actor->actions_capacity, sizeof(actor->actions[0]), 8);
+    actor->actions[actor->actions_count++] = action;
+}
+
+/* On one resource, or several by bits. */
+static void act_on(struct world *world, unsigned client, enum client_action_kind kind,
+                   unsigned resource, int64_t number) {
+    act_or_wait(
+        world, client,
+        (struct client_action){.kind = kind, .resource = (uint8_t)resource, .number = number});
 }
 
 void update_thought(struct world *world, void *argument, int64_t number) {
     const struct update *update = &world->updates[number];
     (void)argument;
-    deed(world, update->client,
-         (struct deed){.kind = DEED_WRITE, .resource = update->resource, .number = number});
+    act_on(world, update->client, ACTION_WRITE, update->resource, number);
 }
 
 void actor_acquire(struct world *world, unsigned client, unsigned resource, int64_t wait_ms) {
-    deed(world, client,
-         (struct deed){.kind = DEED_ACQUIRE, .resource = (uint8_t)resource, .number = wait_ms});
+    act_on(world, client, ACTION_ACQUIRE, resource, wait_ms);
 }
 
 void actor_extend(struct world *world, unsigned client, unsigned resource, int64_t ttl_ms) {
-    deed(world, client,
-         (struct deed){.kind = DEED_EXTEND, .resource = (uint8_t)resource, .number = ttl_ms});
+    act_on(world, client, ACTION_EXTEND, resource, ttl_ms);
 }
 
 void actor_release(struct world *world, unsigned client, unsigned resource) {
-    deed(world, client, (struct deed){.kind = DEED_RELEASE, .resource = (uint8_t)resource});
+    act_on(world, client, ACTION_RELEASE, resource, 0);
 }
 
 void actor_cancel(struct world *world, unsigned client, unsigned resource) {
-    deed(world, client, (struct deed){.kind = DEED_CANCEL, .resource = (uint8_t)resource});
+    act_on(world, client, ACTION_CANCEL, resource, 0);
 }
 
 void actor_acquire_many(struct world *world, unsigned client, unsigned resources, int64_t wait_ms) {
-    deed(world, client,
-         (struct deed){
-             .kind = DEED_ACQUIRE_MANY, .resource = (uint8_t)resources, .number = wait_ms});
+    act_on(world, client, ACTION_ACQUIRE_MANY, resources, wait_ms);
 }
 
 void actor_release_many(struct world *world, unsigned client, unsigned resources) {
-    deed(world, client, (struct deed){.kind = DEED_RELEASE_MANY, .resource = (uint8_t)resources});
+    act_on(world, client, ACTION_RELEASE_MANY, resources, 0);
 }
 
 void actor_update(struct world *world, unsigned client, unsigned resource, rl_ns think,
                   rl_ns late) {
-    deed(world, client,
-         (struct deed){
-             .kind = DEED_UPDATE, .resource = (uint8_t)resource, .think = think, .late = late});
+    act_or_wait(
+        world, client,
+        (struct client_action){
+            .kind = ACTION_UPDATE, .resource = (uint8_t)resource, .think = think, .late = late});
 }
 
 void actor_operate(struct world *world, unsigned client, struct world_operation operation) {
-    deed(world, client, (struct deed){.kind = DEED_OPERATE, .operation = operation});
+    act_or_wait(world, client,
+                (struct client_action){.kind = ACTION_OPERATE, .operation = operation});
 }
 
 bool actor_believes(struct world *world, unsigned client, unsigned resource) {
@@ -145,14 +143,17 @@ bool actor_alive(struct world *world, unsigned client) { return !world->actor[cl
 bool actor_idle(struct world *world, unsigned client, unsigned resource) {
     const struct actor *actor = &world->actor[client];
     const struct hold *hold = &actor->hold[resource];
-    if (actor->crashed || actor->deeds_count > 0 || hold->acquiring || hold->releasing)
+    if (actor->crashed || actor->actions_count > 0 || hold->acquiring || hold->releasing)
         return false;
     return redlock_lock_state(hold->lock) == REDLOCK_STATE_FREE;
 }
+
 /* ---- faults of clients ---------------------------------------------------------------------- */
 
-static void write_plain(struct world *world, enum history_kind kind, unsigned client) {
+static void write_fault(struct world *world, enum history_kind kind, unsigned client,
+                        int64_t value) {
     struct history_record record = actor_record(world, kind, client);
+    record.value = value;
     world_write(world, &record);
 }
 
@@ -161,7 +162,7 @@ void actor_pause(struct world *world, unsigned client) {
     if (!runs(actor)) return;
     actor->paused = true;
     actor->wake_at = RL_NEVER;
-    write_plain(world, HISTORY_PAUSE, client);
+    write_fault(world, HISTORY_PAUSE, client, 0);
 }
 
 void actor_freeze(struct world *world, unsigned client) {
@@ -172,27 +173,23 @@ void actor_freeze(struct world *world, unsigned client) {
     clock_set(&actor->clock, world->now, 0, 0);
 }
 
-/* The validity of a client that was frozen lasts longer in world time than it had reported. */
-static void thaw(struct world *world, struct actor *actor) {
-    actor->frozen = false;
-    clock_set(&actor->clock, world->now, 0, actor->rate);
-    for (unsigned i = 0; i < world->options.resources; i++)
-        if (redlock_validity_end_ns(actor->hold[i].lock) != 0)
-            hold_write_until(&actor->hold[i], HISTORY_RENEWED);
-}
-
 void actor_resume(struct world *world, unsigned client) {
     struct actor *actor = &world->actor[client];
     if (!actor->paused || actor->crashed) return;
     actor->paused = false;
-    write_plain(world, HISTORY_RESUME, client);
-    if (actor->frozen) thaw(world, actor);
+    write_fault(world, HISTORY_RESUME, client, 0);
+    if (actor->frozen) clock_set(&actor->clock, world->now, 0, actor->rate);
+    /* The validity of a client that was frozen lasts longer in world time than it had reported. */
+    for (unsigned i = 0; i < world->options.resources && actor->frozen; i++)
+        if (redlock_validity_end_ns(actor->hold[i].lock) != 0)
+            hold_write_until(&actor->hold[i], HISTORY_RENEWED);
+    actor->frozen = false;
     actor_drive(world, client);
-    for (size_t i = 0; i < actor->deeds_count; i++) {
-        struct deed next = actor->deeds[i];
-        do_deed(world, client, &next);
+    for (size_t i = 0; i < actor->actions_count; i++) {
+        struct client_action next = actor->actions[i];
+        act(world, client, &next);
     }
-    actor->deeds_count = 0;
+    actor->actions_count = 0;
 }
 
 void actor_crash(struct world *world, unsigned client) {
@@ -200,29 +197,29 @@ void actor_crash(struct world *world, unsigned client) {
     if (actor->crashed) return;
     actor->crashed = true;
     actor->paused = false;
-    actor->deeds_count = 0;
-    write_plain(world, HISTORY_CLIENT_CRASH, client);
+    actor->actions_count = 0;
+    write_fault(world, HISTORY_CLIENT_CRASH, client, 0);
     net_abandon(actor->net); /* its kernel still sends what it had written */
 }
 
 /* It is at most a hint: the simulator shows that rule. */
 void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
     world->actor[client].wall += step;
-    struct history_record record = actor_record(world, HISTORY_CLIENT_CLOCK, client);
-    record.value = step;
-    world_write(world, &record);
+    write_fault(world, HISTORY_CLIENT_CLOCK, client, step);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
 static void list_node(struct world *world, struct actor *actor, unsigned client, unsigned node) {
-    struct link *link = &actor->link[actor->slots];
-    *link = (struct link){.node = node};
-    link->random = random_named(world->options.seed, 1000 + client * 100 + actor->slots);
-    link->hints_random = random_named(world->options.seed, 5000 + client * 100 + actor->slots);
-    link->announcements_random =
-        random_named(world->options.seed, 7000 + client * 100 + actor->slots);
-    actor->slots++;
+    unsigned slot = actor->slots++, name = client * 100 + slot;
+    actor->link[slot] = (struct link){
+        .client = (uint8_t)client,
+        .slot = (uint8_t)slot,
+        .node = node,
+        .random = random_named(world->options.seed, 1000 + name),
+        .hints_random = random_named(world->options.seed, 5000 + name),
+        .announcements_random = random_named(world->options.seed, 7000 + name),
+    };
 }
 
 static void list_nodes(struct world *world, unsigned client) {
@@ -236,13 +233,6 @@ static void list_nodes(struct world *world, unsigned client) {
         list_node(world, actor, client, (unsigned)options->twice_listed);
 }
 
-/* The list for redlock_client_open(); its names mean nothing here. */
-static void name_nodes(const struct actor *actor, char *text, size_t size) {
-    size_t at = 0;
-    for (unsigned i = 0; i < actor->slots; i++)
-        at += (size_t)snprintf(text + at, size - at, "redis://n%u ", i + 1);
-}
-
 static void must(int result, const char *text) {
     if (result == REDLOCK_OK) return;
     fprintf(stderr, "redlock-sim: %s\n", text);
@@ -253,8 +243,10 @@ static void open_client(struct world *world, unsigned client) {
     const struct world_client_options *options = &world->options.client[client];
     struct actor *actor = &world->actor[client];
     struct redlock_error error = {0};
-    char nodes[RL_NODES_MAX * 16];
-    name_nodes(actor, nodes, sizeof(nodes));
+    char nodes[RL_NODES_MAX * 16]; /* the names in it mean nothing here */
+    size_t at = 0;
+    for (unsigned i = 0; i < actor->slots; i++)
+        at += (size_t)snprintf(nodes + at, sizeof(nodes) - at, "redis://n%u ", i + 1);
     world->opening = client;
     must(redlock_client_open(nodes, &options->client, &actor->redlock, &error), error.text);
     for (unsigned i = 0; i < world->options.resources; i++) {
@@ -289,7 +281,7 @@ static void reopen(struct world *world, unsigned client) {
     }
     if (!used) return;
     close_client(world, actor);
-    for (unsigned slot = 0; slot < actor->slots; slot++) wire_end(world, client, slot);
+    for (unsigned slot = 0; slot < actor->slots; slot++) wire_end(world, &actor->link[slot]);
     actor->wake_at = RL_NEVER;
     open_client(world, client);
     actor_rearm(world, client);
@@ -303,7 +295,7 @@ void actors_begin(struct world *world) {
         actor->random = random_named(world->options.seed, 200 + i);
         actor->paused = actor->frozen = actor->crashed = false;
         actor->wake_at = RL_NEVER;
-        actor->deeds_count = 0;
+        actor->actions_count = 0;
         actor->rate = world->options.client[i].clock_ppm;
         actor->clock = (struct sim_clock){
             0, random_between(&actor->random, 10000 * RL_MS, 1000000000 * RL_MS), actor->rate};
@@ -321,10 +313,4 @@ void actors_begin(struct world *world) {
 
 void actors_end(struct world *world) {
     for (unsigned i = 0; i < world->options.clients; i++) close_client(world, &world->actor[i]);
-}
-
-/* A clock that is slightly fast or slow stays so: that is not a fault, since drift allows for it.
- */
-void actors_heal(struct world *world) {
-    for (unsigned i = 0; i < world->options.clients; i++) actor_resume(world, i);
 }

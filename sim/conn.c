@@ -67,7 +67,7 @@ static void conn_start(struct conn *conn) {
     struct net *net = conn->net;
     net_timer_set(net, &conn->deadline, net_now(net) + net->connect_timeout);
     conn->state = CONN_CONNECTING;
-    wire_connect(net->world, net->client, conn->slot);
+    wire_connect(net->world, link_at(conn));
 }
 
 /* 16 random bits are enough here. */
@@ -91,7 +91,7 @@ void conn_fail(struct conn *conn, int verdict) {
     struct net *net = conn->net;
     if (!conn->leaving) conn->text[0] = '\0';
     if (conn->state == CONN_READY) conn_record(conn, HISTORY_DISCONNECTED, 0);
-    wire_reset(net->world, net->client, conn->slot);
+    wire_reset(net->world, link_at(conn));
     messages_drop(net->world, &conn->in);
     messages_drop(net->world, &conn->out);
     net_timer_set(net, &conn->deadline, RL_NEVER);
@@ -135,10 +135,10 @@ static void post_record(struct world *world, const struct net_request *request,
     message->expected = request->expected;
     message->was_kept = request->was_kept;
     message->keep = request->keep;
-    message->payload = payload_new(world);
+    message->body = body_new(world);
     for (size_t i = 0; i < request->fields_count; i++)
-        payload_add(message->payload, request->fields[i].data, request->fields[i].bytes);
-    if (request->floor) payload_set_fences(message->payload, request->floor);
+        body_add(message->body, request->fields[i].data, request->fields[i].bytes);
+    if (request->floor) body_set_fences(message->body, request->floor);
 }
 
 static void post_guarded(const struct conn *conn, const struct net_request *request,
@@ -171,11 +171,8 @@ static void post_waiting(const struct conn *conn, const struct net_request *requ
 void conn_post(struct conn *conn, struct net_call *call) {
     const struct net_request *request = call->request;
     struct world *world = conn->net->world;
-    struct message *message = message_new(world);
-    message->what = MESSAGE_REQUEST;
+    struct message *message = message_on(world, link_at(conn), MESSAGE_REQUEST);
     message->number = ++world->messages_count;
-    message->client = (uint8_t)conn->net->client;
-    message->slot = (uint8_t)conn->slot;
     message->op = (uint8_t)request->op;
     message->ttl_ms = request->ttl_ms;
     /* By value, like bytes on the wire: the token may have changed before this arrives. */

@@ -1,18 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The internals of the world, for the files that implement it: world.c (time), wire.c (the
- * network), server.c (the nodes), actor.c (the clients) and net.c (src/net/net.h on top of them).
+ * The internals of the world, for the files that implement it: world.c (time), message.c, wire.c
+ * (the network), server.c (the nodes), actor.c (the clients) and net.c (src/net/net.h on top of
+ * them).
  */
 #ifndef SIM_INSIDE_H
 #define SIM_INSIDE_H
 
 #include "clock.h"
-#include "events.h"
 #include "memory.h"
 #include "net/net.h"
 #include "queue.h"
 #include "random.h"
 #include "world.h"
+
+/* ---- events of the future ---- */
+
+/* A heap, ordered by (time, order of calls). It is never ordered by an address: runs would differ
+ * between machines. */
+struct events {
+    struct event {
+        rl_ns at;
+        uint64_t sequence;
+        world_fn *fn;
+        void *argument;
+        int64_t number;
+    } * heap;
+    size_t count, capacity;
+    uint64_t sequence;
+};
 
 /* ---- tokens: each gets a number when it is first sent ---- */
 
@@ -29,34 +45,31 @@ struct tokens {
 uint32_t token_number(struct tokens *tokens, struct net_bytes bytes);
 struct net_bytes token_bytes(const struct tokens *tokens, uint32_t number);
 void tokens_clear(struct tokens *tokens);
-void tokens_free(struct tokens *tokens);
 
 /* ---- messages: a request, and then its answer ---- */
 
 /* The large parts that few messages have: the fields of a record, the text of a server info, the
- * fences. The messages and node logs that refer to a payload share it. */
-enum { PAYLOAD_TEXT = 16384, PAYLOAD_WORDS = 64 };
+ * fences. The messages and node logs that refer to a body share it. */
+enum { BODY_TEXT = 16384, BODY_WORDS = 64 };
 
-struct payload {
-    struct payload *next; /* in the list of spare payloads */
-    struct payload *all;  /* in the list of all payloads */
+struct message_body {
+    struct message_body *next; /* in the list of spare bodies */
+    struct message_body *all;  /* in the list of all bodies */
     unsigned users;
     size_t words_count, text_bytes;
     struct word {
         uint16_t at, bytes;
-    } words[PAYLOAD_WORDS];
+    } words[BODY_WORDS];
     bool has_fences;
-    char text[PAYLOAD_TEXT];
+    char text[BODY_TEXT];
     int64_t fences[NODE_STRIPES];
 };
-struct payload *payload_new(struct world *world);
-struct payload *payload_share(struct payload *payload);
-void payload_drop(struct world *world, struct payload *payload); /* NULL is allowed */
-void payload_add(struct payload *payload, const void *data, size_t bytes);
-struct net_bytes payload_word(const struct payload *payload, size_t index);
-void payload_set_fences(struct payload *payload, const int64_t *fences);
-void payloads_begin(struct world *world);
-void payloads_free(struct world *world);
+struct message_body *body_new(struct world *world);
+struct message_body *body_share(struct message_body *body);
+void body_drop(struct world *world, struct message_body *body); /* NULL is allowed */
+void body_add(struct message_body *body, const void *data, size_t bytes);
+struct net_bytes body_word(const struct message_body *body, size_t index);
+void body_set_fences(struct message_body *body, const int64_t *fences);
 
 enum message_what {
     MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
@@ -100,7 +113,7 @@ struct message {
     bool was_kept, keep;
     uint64_t nonce, expected;
     int64_t fence;
-    struct payload *payload;
+    struct message_body *body;
 };
 
 struct messages {
@@ -110,6 +123,8 @@ void messages_push(struct messages *queue, struct message *message);
 struct message *messages_pop(struct messages *queue);
 struct message *message_new(struct world *world);
 void message_free(struct world *world, struct message *message);
+void messages_begin(struct world *world);
+void messages_free(struct world *world); /* with tokens and bodies */
 
 /* ---- the network ---- */
 
@@ -125,12 +140,13 @@ struct channel {
 
 /* Between a client and one entry of its node list. */
 struct link {
+    uint8_t client, slot; /* its place in the client's list */
     unsigned node;
     uint32_t connection; /* numbers its connections */
     bool open;           /* the node has the connection open */
-    bool old;     /* connected to the old incarnation of a node whose replica has taken its place */
-    int16_t half; /* the SET's answer, until its ZADD arrives */
-    unsigned cut; /* enum link_way */
+    bool old; /* connected to the old incarnation of a node whose replica has taken its place */
+    int16_t set_verdict; /* the SET's answer, until its ZADD arrives */
+    unsigned cut;        /* enum link_way */
     rl_ns delay_next;
     bool lose_next_answer;
     struct channel requests, answers;
@@ -147,23 +163,30 @@ struct link {
     struct random announcements_random;
 };
 
-void wire_connect(struct world *world, unsigned client, unsigned slot);
+/* The links of all clients, one after the other; `before` NULL: the first. NULL: no more. */
+struct link *link_next(struct world *world, const struct link *before);
+struct link *link_between(struct world *world, unsigned client, unsigned node,
+                          const struct link *before);
+struct link *link_of(struct world *world, const struct message *message);
+/* A new message on the present connection. */
+struct message *message_on(struct world *world, const struct link *link, enum message_what what);
+
+void wire_connect(struct world *world, struct link *link);
 void wire_send(struct world *world, struct message *request);
 void wire_answer(struct world *world, struct message *answer);
 /* on a connection of its own */
 void wire_notify(struct world *world, struct message *hint, rl_ns late);
 /* its data changed, not only the record */
-void wire_announce(struct world *world, unsigned client, unsigned slot, bool all);
+void wire_announce(struct world *world, struct link *link, bool all);
 /* The client closes the connection: messages that have not arrived are lost. */
-void wire_reset(struct world *world, unsigned client, unsigned slot);
+void wire_reset(struct world *world, struct link *link);
 /* The client process has ended, and messages to it are lost with it. (A mere reset leaves them
  * under way: a message from an earlier connection must not matter.) */
-void wire_end(struct world *world, unsigned client, unsigned slot);
+void wire_end(struct world *world, struct link *link);
 /* old: of its earlier incarnation */
 void wire_node_died(struct world *world, unsigned node, bool old);
 void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
-struct link *link_of(struct world *world, const struct message *message);
 
 /* ---- nodes ---- */
 
@@ -175,7 +198,7 @@ struct change { /* of one key, for restarts and replicas to roll back */
 };
 
 /* A change of record or fences, replayed up to the time to which a node rolls back. */
-enum deed_on_guard { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
+enum guard_change_kind { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
 struct guard_change {
     rl_ns at;
     uint8_t what, stripes_count;
@@ -183,7 +206,7 @@ struct guard_change {
     uint16_t stripes[WORLD_RESOURCES_MAX];
     uint64_t nonce, expected;
     int64_t fence;
-    struct payload *payload;
+    struct message_body *body;
 };
 
 struct server {
@@ -215,8 +238,8 @@ struct server {
     struct node_table *table;
     struct sim_clock clock;
     bool up, paused;
-    int mode;             /* a verdict; GRANTED: normal */
-    struct messages pile; /* requests in its sockets while it is stopped */
+    int mode;                /* a verdict; GRANTED: normal */
+    struct messages backlog; /* requests in its sockets while it is stopped */
     struct change *changes;
     size_t changes_count, changes_capacity;
     rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
@@ -229,11 +252,18 @@ struct server {
 
 void run_id_write(const struct world *world, uint32_t process, char run_id[41]);
 int verdict_of(enum node_answer answer);
-size_t keys_of(const struct message *request, struct node_bytes *each);
+/* The parts of a request as src/node takes them. */
+struct node_request {
+    struct node_bytes keys[WORLD_RESOURCES_MAX], token;
+    size_t count;
+    int64_t now_ms;
+};
+struct node_request node_request(const struct server *server, const struct message *request);
 struct node_table *server_table_new(node_change_fn *fn, void *context);
 struct server *server_of(struct world *world, const struct link *link);
 int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
 void server_new_process(struct server *server);
+void server_new_replid(struct server *server);
 void servers_begin(struct world *world);
 void servers_free(struct world *world);
 void server_receive(struct world *world, struct message *request);
@@ -242,58 +272,54 @@ void server_serve(struct server *server, struct message *request);
 int64_t server_wall_ms(const struct server *server);
 bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
+void server_write_op(struct server *server, struct message *request); /* without fences */
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void server_go_back(struct server *server, rl_ns span); /* rolls its data back by this time */
 void servers_heal(struct world *world);
-/* notify.c: client tracking, and the wait queues */
-void notify_serve(struct server *server,
-                  struct message *request); /* WATCH, WAIT_QUEUE_ENTER, WAIT_QUEUE_LEAVE */
+/* notify.c: client tracking, the wait queues, and announcements */
+void notify_serve(struct server *server, struct message *request); /* WATCH, WAIT_QUEUE_* */
 void notify_track(struct server *server, struct message *request);
 void notify_changed(struct server *server, unsigned resource, bool expired);
 void notify_flushed(struct server *server);
 void notify_heard(struct world *world, const struct message *hint); /* the client received it */
 void server_forget_waiters(struct server *server);
+void server_announce(struct server *server); /* all data changed: sent before any later answer */
+/* changed by the request that is served, or by a stranger: announced soon */
+void server_record_changed(struct server *server);
+void server_announce_record(struct server *server); /* if it has changed: now */
 /* server_guard.c: record and fences */
 void server_guard_begin(struct world *world); /* writes the records that `redlock up` would write */
 void server_guard_serve(struct server *server, struct message *request);
 void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of);
 void server_guard_forget(struct server *server);
 void server_guard_flushed(struct server *server);
-void server_guard_deleted(struct server *server); /* only the record */
+bool server_guard_delete(struct server *server); /* only the record; false: it has none */
 /* call after anything that may change whether the record is intact */
-void server_guard_peek(struct server *server);
+void server_guard_check(struct server *server);
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
-/* server_state.c: what a server reports about itself, and what it announces */
-void server_state_begin(struct server *server);
-void server_state_new_process(struct server *server);
-void server_state_live_on(const struct server *server, struct server *old);
-/* sends the announcements that waited while it was stopped */
-void server_state_resume(struct server *server);
-void server_state_serve(struct server *server, struct message *request);
-void server_announce(struct server *server); /* all data changed: sent before any later answer */
-/* changed by the request that is served, or by a stranger: sent soon */
-void server_record_changed(struct server *server);
 struct node_bytes resource_key(unsigned resource);
 int resource_of(const void *key, size_t bytes); /* -1: not a resource of the world */
 
 /* ---- clients ---- */
 
-enum deed_kind {
-    DEED_ACQUIRE,
-    DEED_EXTEND,
-    DEED_RELEASE,
-    DEED_CANCEL,
-    DEED_UPDATE,
-    DEED_WRITE,
-    DEED_ACQUIRE_MANY,
-    DEED_RELEASE_MANY,
-    DEED_OPERATE
+/* What a client's program does: at once, or when it resumes. */
+enum client_action_kind {
+    ACTION_ACQUIRE,
+    ACTION_EXTEND,
+    ACTION_RELEASE,
+    ACTION_CANCEL,
+    ACTION_UPDATE,
+    ACTION_WRITE,
+    ACTION_ACQUIRE_MANY,
+    ACTION_RELEASE_MANY,
+    ACTION_OPERATE
 };
 
-struct deed {
-    uint8_t kind, resource; /* MANY: resources, by bits */
+struct client_action {
+    enum client_action_kind kind;
+    uint8_t resource; /* MANY: resources, by bits */
     int64_t number;
     rl_ns think, late;
     struct world_operation operation;
@@ -332,8 +358,8 @@ struct actor {
     rl_ns wake_at; /* the event that drives the client; RL_NEVER: none */
     struct random random;
     struct hold hold[WORLD_RESOURCES_MAX];
-    struct deed *deeds; /* deeds that wait until it resumes */
-    size_t deeds_count, deeds_capacity;
+    struct client_action *actions; /* that wait until it resumes */
+    size_t actions_count, actions_capacity;
     unsigned slots;
     struct link link[RL_NODES_MAX];
 };
@@ -363,7 +389,7 @@ void update_write(struct world *world, size_t number);
 const struct update *update_of(const struct world *world, const struct hold *hold);
 
 /* operator.c */
-void operator_do(struct world *world, unsigned client, const struct deed *deed);
+void operator_act(struct world *world, unsigned client, const struct world_operation *what);
 void operator_drop(struct actor *actor); /* the change stays as far as it got */
 /* A list of members, as in a record. */
 struct member_list {
@@ -379,7 +405,6 @@ unsigned world_list_of(struct world *world, const struct rl_record *record);
 
 void actors_begin(struct world *world);
 void actors_end(struct world *world);
-void actors_heal(struct world *world);
 void actor_drive(struct world *world, unsigned client); /* its sockets or timers have work */
 void actor_rearm(struct world *world, unsigned client);
 
@@ -406,7 +431,7 @@ struct world {
     struct server server[RL_NODES_MAX], old[RL_NODES_MAX];
     uint32_t processes, waiters, replids;
     const struct link *serving; /* the link whose request a node executes now; NULL: none */
-    struct payload *payloads, *spare_payloads;
+    struct message_body *bodies, *spare_bodies;
     struct node_table *scratch;
     struct {
         int64_t value, fence;

@@ -115,28 +115,28 @@ void net_receive(struct net *net, struct message *message) {
 static void take_answer(struct conn *conn, const struct message *answer) {
     struct net *net = conn->net;
     struct net_call *call = policy_answered(&net->policy, &conn->calls);
-    struct net_bytes items[PAYLOAD_WORDS];
+    struct net_bytes items[BODY_WORDS];
     struct net_bytes value = token_bytes(&net->world->tokens, answer->value);
     struct net_reply reply = {.verdict = answer->verdict,
                               .remaining_ms = answer->remaining_ms,
                               .value = value,
                               .items = items};
-    const struct payload *payload = answer->payload;
+    const struct message_body *body = answer->body;
     assert(call && call->request->op == answer->op);
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
         struct node_bytes key = resource_key(i);
         if (answer->present & (1u << i))
             items[reply.items_count++] = (struct net_bytes){key.data, key.bytes};
     }
-    for (size_t i = 0; payload && i < payload->words_count; i++)
-        items[reply.items_count++] = payload_word(payload, i);
-    if (payload && payload->has_fences) reply.fences = payload->fences;
+    for (size_t i = 0; body && i < body->words_count; i++)
+        items[reply.items_count++] = body_word(body, i);
+    if (body && body->has_fences) reply.fences = body->fences;
     reply.count = answer->count;
     if (answer->verdict == REDLOCK_VERDICT_STALE && answer->op == NET_RAISE)
         reply.fence = answer->fence;
     struct net_state state;
-    if (answer->op == NET_STATE && payload) {
-        memcpy(&state, payload_word(payload, 0).data, sizeof(state));
+    if (answer->op == NET_STATE && body) {
+        memcpy(&state, body_word(body, 0).data, sizeof(state));
         reply.state = &state;
         reply.items_count = 0;
     }
@@ -253,7 +253,7 @@ void net_close(struct net *net, bool forked) {
     net->closing = true;
     for (unsigned i = 0; i < net->nodes; i++) {
         struct conn *conn = &net->conn[i];
-        if (!net->abandoned) wire_reset(net->world, net->client, i);
+        if (!net->abandoned) wire_reset(net->world, link_at(conn));
         messages_drop(net->world, &conn->in);
         messages_drop(net->world, &conn->out);
         if (forked) continue;

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The unrequested messages of nodes: a key has changed (client tracking: of keys that were read,
- * once), and the turn of a waiter is near (the wait queue). All of these are hints. They may be
- * lost, late, sent twice or false as long as the world lasts: no guarantee depends on them.
+ * once), and the turn of a waiter is near (the wait queue). These are hints. They may be lost,
+ * late, sent twice or false as long as the world lasts: no guarantee depends on them.
+ *
+ * Announcements are no hints: guarded clients learn on the connection of their requests that the
+ * record or all data have changed. Redis does this for a client that asked for CLIENT TRACKING ON
+ * BCAST NOLOOP with the record's name as prefix. A flush and a full resynchronisation are announced
+ * at once, a change of the record by another client before the server sleeps again: other requests
+ * may be answered before that.
  */
 #include "inside.h"
 
 /* The longest delay with which a server announces that a key has expired. */
 #define EXPIRY_LATE_MAX (101 * RL_MS)
+/* Within this time a server has answered all requests in its sockets. */
+#define SOON (RL_MS / 2)
 
 /* ---- delivery ------------------------------------------------------------------------------- */
 
@@ -26,24 +34,19 @@ void notify_heard(struct world *world, const struct message *hint) {
     record(world, HISTORY_WOKEN, hint);
 }
 
-static struct message *hint_new(struct world *world, unsigned client, unsigned slot, int resource,
+static struct message *hint_new(struct world *world, const struct link *link, int resource,
                                 int rank) {
-    struct message *hint = message_new(world);
-    hint->what = MESSAGE_HINT;
-    hint->client = (uint8_t)client;
-    hint->slot = (uint8_t)slot;
+    struct message *hint = message_on(world, link, MESSAGE_HINT);
     hint->rank = rank;
     hint->notified_at = world->now;
     if (resource >= 0) hint->keys[hint->keys_count++] = (uint8_t)resource;
     return hint;
 }
 
-static void notify(struct world *world, unsigned client, unsigned slot, int resource, int rank,
-                   rl_ns late) {
+static void notify(struct world *world, struct link *link, int resource, int rank, rl_ns late) {
     const struct world_wakes *how = &world->options.wakes;
-    struct link *link = &world->actor[client].link[slot];
     struct random *random = &link->hints_random;
-    struct message *hint = hint_new(world, client, slot, resource, rank);
+    struct message *hint = hint_new(world, link, resource, rank);
     bool lost = (how->deaf & rl_bit(link->node)) != 0 || random_chance(random, how->lost_ppm);
     if (random_chance(random, how->late_ppm)) late += random_between(random, 0, how->late_max);
     if (lost || link->wakes_lost) {
@@ -53,7 +56,7 @@ static void notify(struct world *world, unsigned client, unsigned slot, int reso
     }
     wire_notify(world, hint, late);
     if (random_chance(random, how->twice_ppm) || link->wakes_again)
-        wire_notify(world, hint_new(world, client, slot, resource, rank), late);
+        wire_notify(world, hint_new(world, link, resource, rank), late);
 }
 
 /* ---- recipients ----------------------------------------------------------------------------- */
@@ -63,47 +66,32 @@ static bool listens(const struct server *server, const struct link *link) {
            link->tracks == link->connection;
 }
 
-typedef void listener_fn(struct server *server, unsigned client, unsigned slot, int resource,
-                         bool expired);
-
-static void each_listener(struct server *server, listener_fn *fn, int resource, bool expired) {
-    struct world *world = server->world;
-    for (unsigned client = 0; client < world->options.clients && world->options.wakes.on;
-         client++) {
-        for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-            if (listens(server, &world->actor[client].link[slot]))
-                fn(server, client, slot, resource, expired);
-    }
+static struct link *next_listener(const struct server *server, struct link *link) {
+    if (!server->world->options.wakes.on) return NULL;
+    do link = link_next(server->world, link);
+    while (link && !listens(server, link));
+    return link;
 }
 
 /* One read arms one notification. The client that made the change gets none, although its read is
  * used up as well. */
-static void notify_of_key(struct server *server, unsigned client, unsigned slot, int resource,
-                          bool expired) {
-    struct world *world = server->world;
-    struct link *link = &world->actor[client].link[slot];
-    unsigned key = 1u << resource;
-    if (!(link->armed & key)) return;
-    link->armed &= (uint8_t)~key;
-    if (link == world->serving) return;
-    notify(world, client, slot, resource, -1,
-           expired ? random_between(&link->hints_random, 0, EXPIRY_LATE_MAX) : 0);
-}
-
-static void notify_of_all(struct server *server, unsigned client, unsigned slot, int resource,
-                          bool expired) {
-    (void)expired;
-    server->world->actor[client].link[slot].armed = 0;
-    notify(server->world, client, slot, resource, -1, 0);
-}
-
 void notify_changed(struct server *server, unsigned resource, bool expired) {
-    if (server->up) each_listener(server, notify_of_key, (int)resource, expired);
+    const unsigned key = 1u << resource;
+    for (struct link *link = NULL; server->up && (link = next_listener(server, link));) {
+        if (!(link->armed & key)) continue;
+        link->armed &= (uint8_t)~key;
+        if (link == server->world->serving) continue;
+        rl_ns late = expired ? random_between(&link->hints_random, 0, EXPIRY_LATE_MAX) : 0;
+        notify(server->world, link, (int)resource, -1, late);
+    }
 }
 
 void notify_flushed(struct server *server) {
     server_forget_waiters(server);
-    each_listener(server, notify_of_all, -1, false);
+    for (struct link *link = NULL; (link = next_listener(server, link));) {
+        link->armed = 0;
+        notify(server->world, link, -1, -1, 0);
+    }
 }
 
 /* A false hint, to the client that has just asked. */
@@ -113,29 +101,22 @@ static void notify_falsely(struct world *world, const struct message *request) {
     if (!random_chance(random, world->options.wakes.false_ppm)) return;
     int resource = (int)random_between(random, -1, world->options.resources - 1);
     int rank = resource < 0 ? -1 : (int)random_between(random, -1, 3);
-    notify(world, request->client, request->slot, resource, rank, 0);
+    notify(world, link, resource, rank, 0);
 }
 
 void hint_false(struct world *world, unsigned client, unsigned node, unsigned resource, int rank) {
-    for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-        if (world->actor[client].link[slot].node == node)
-            notify(world, client, slot, (int)resource, rank, 0);
-}
-
-static void set_faults(struct world *world, unsigned client, unsigned node, bool lost, bool again) {
-    for (unsigned slot = 0; slot < world->actor[client].slots; slot++) {
-        struct link *link = &world->actor[client].link[slot];
-        if (link->node != node) continue;
-        link->wakes_lost = link->wakes_lost || lost;
-        link->wakes_again = link->wakes_again || again;
-    }
+    for (struct link *link = NULL; (link = link_between(world, client, node, link));)
+        notify(world, link, (int)resource, rank, 0);
 }
 
 void hints_lost(struct world *world, unsigned client, unsigned node) {
-    set_faults(world, client, node, true, false);
+    for (struct link *link = NULL; (link = link_between(world, client, node, link));)
+        link->wakes_lost = true;
 }
+
 void hints_again(struct world *world, unsigned client, unsigned node) {
-    set_faults(world, client, node, false, true);
+    for (struct link *link = NULL; (link = link_between(world, client, node, link));)
+        link->wakes_again = true;
 }
 
 /* ---- the wait queue ------------------------------------------------------------------------- */
@@ -146,12 +127,10 @@ void server_forget_waiters(struct server *server) {
 
 static void publish(struct server *server, int resource, const struct queue_notice *notice) {
     struct world *world = server->world;
-    unsigned client = notice->place.address >> 8, slot = notice->place.address & 0xff;
-    const struct actor *actor = &world->actor[client];
-    if (!listens(server, &actor->link[slot]) ||
-        net_waiter_number(actor->net) != notice->place.waiter)
-        return;
-    notify(world, client, slot, resource, notice->rank, 0);
+    struct actor *actor = &world->actor[notice->place.address >> 8];
+    struct link *link = &actor->link[notice->place.address & 0xff];
+    if (listens(server, link) && net_waiter_number(actor->net) == notice->place.waiter)
+        notify(world, link, resource, notice->rank, 0);
 }
 
 static void wait_op(struct server *server, struct message *request) {
@@ -194,4 +173,48 @@ void notify_track(struct server *server, struct message *request) {
         link->armed = 0;
     }
     wire_answer(server->world, request);
+}
+
+/* ---- announcements ----------------------------------------------------------------------------
+ */
+
+static bool is_announced_to(const struct server *server, const struct link *link) {
+    return link->node == server->node && link->old == server->old && link->open && link->announces;
+}
+
+void server_announce(struct server *server) {
+    struct world *world = server->world;
+    for (struct link *link = NULL; world->options.guarded && (link = link_next(world, link));)
+        if (is_announced_to(server, link)) wire_announce(world, link, true);
+}
+
+/* The client that changed the record knows the change. When several clients change it within one
+ * turn of the server, only the first one gets no announcement, as in Redis: it learns the others'
+ * changes from its next vote. */
+void server_announce_record(struct server *server) {
+    struct world *world = server->world;
+    if (!server->up || !server->record_changed) return;
+    server->record_changed = false;
+    for (struct link *link = NULL; (link = link_next(world, link));) {
+        bool changed_it = link == server->changer && link->connection == server->changer_connection;
+        if (is_announced_to(server, link) && !changed_it) wire_announce(world, link, false);
+    }
+}
+
+static void before_sleep(struct world *world, void *argument, int64_t number) {
+    struct server *server =
+        number < RL_NODES_MAX ? &world->server[number] : &world->old[number - RL_NODES_MAX];
+    (void)argument;
+    if (!server->paused) server_announce_record(server);
+}
+
+void server_record_changed(struct server *server) {
+    struct world *world = server->world;
+    if (server->record_changed) return;
+    server->record_changed = true;
+    server->changer = world->serving;
+    server->changer_connection = world->serving ? world->serving->connection : 0;
+    rl_ns soon = random_between(&server->announcements_random, 0, 1) ? SOON : SOON / 32;
+    world_at(world, world->now + random_between(&server->announcements_random, 0, soon),
+             before_sleep, NULL, server->node + (server->old ? RL_NODES_MAX : 0));
 }

@@ -156,9 +156,8 @@ static uint64_t id_of(const struct world *world, unsigned node) {
     return 1; /* nobody's */
 }
 
-void operator_do(struct world *world, unsigned client, const struct deed *deed) {
+void operator_act(struct world *world, unsigned client, const struct world_operation *what) {
     struct actor *actor = &world->actor[client];
-    const struct world_operation *what = &deed->operation;
     if (actor->task || actor->crashed || !world->options.guarded) return;
     struct rl_membership_wish wish = {.kind = (enum rl_membership_kind)what->kind,
                                       .never_used = what->never_used,

@@ -52,65 +52,36 @@ static const char *after(const char *line, const char *word) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static void for_clients(struct scene *scene, unsigned clients,
-                        void (*set)(struct world_client_options *, const struct scene_line *),
-                        const struct scene_line *line) {
-    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) {
-        if (clients >> i & 1) set(&scene->options.client[i], line);
+/* What an option says of one client. */
+static void set_client(struct world_client_options *client, const struct scene_line *line) {
+    int64_t ms = line->span / RL_MS;
+    switch ((enum scene_option)line->kind) {
+    case SCENE_OPTION_TTL:
+    case SCENE_OPTION_CLIENT_TTL: client->lock.ttl_ms = ms; break;
+    case SCENE_OPTION_NODE_TIMEOUT: client->client.node_timeout_ms = ms; break;
+    case SCENE_OPTION_STALL_TIMEOUT: client->client.stall_timeout_ms = ms; break;
+    case SCENE_OPTION_RENEWED: client->lock.renew = 1; break;
+    case SCENE_OPTION_LOST_MARGIN: client->lock.lost_margin_ms = ms; break;
+    case SCENE_OPTION_HOLD_MAX:
+        client->lock.renew = 1;
+        client->lock.hold_ms_max = ms;
+        break;
+    case SCENE_OPTION_RETRY:
+        client->lock.retry_delay_ms_min = line->span2 / RL_MS;
+        client->lock.retry_delay_ms_max = ms;
+        break;
+    case SCENE_OPTION_LISTS: client->nodes = line->nodes; break;
+    case SCENE_OPTION_LISTS_TWICE:
+        client->twice_listed = 0;
+        while (!(line->nodes & rl_bit((unsigned)client->twice_listed))) client->twice_listed++;
+        break;
+    case SCENE_OPTION_CLOCK_RATE: client->clock_ppm = (uint32_t)line->number; break;
+    case SCENE_OPTION_CONFIRMS: client->client.confirm = 1; break;
+    case SCENE_OPTION_NO_AGENT: client->client.recover = 0; break;
+    case SCENE_OPTION_NEW_EACH_TIME: client->short_lived = true; break;
+    case SCENE_OPTION_NO_REPLICAS: client->client.allow_replicas = 0; break;
+    default: break; /* it is about the world */
     }
-}
-
-static void set_ttl(struct world_client_options *client, const struct scene_line *line) {
-    client->lock.ttl_ms = line->span / RL_MS;
-}
-static void set_node_timeout(struct world_client_options *client, const struct scene_line *line) {
-    client->client.node_timeout_ms = line->span / RL_MS;
-}
-static void set_stall_timeout(struct world_client_options *client, const struct scene_line *line) {
-    client->client.stall_timeout_ms = line->span / RL_MS;
-}
-static void set_renewed(struct world_client_options *client, const struct scene_line *line) {
-    (void)line;
-    client->lock.renew = 1;
-}
-static void set_hold_max(struct world_client_options *client, const struct scene_line *line) {
-    client->lock.renew = true;
-    client->lock.hold_ms_max = line->span / RL_MS;
-}
-static void set_lost_margin(struct world_client_options *client, const struct scene_line *line) {
-    client->lock.lost_margin_ms = line->span / RL_MS;
-}
-static void set_retry(struct world_client_options *client, const struct scene_line *line) {
-    client->lock.retry_delay_ms_min = line->span2 / RL_MS;
-    client->lock.retry_delay_ms_max = line->span / RL_MS;
-}
-static void set_lists(struct world_client_options *client, const struct scene_line *line) {
-    client->nodes = line->nodes;
-}
-static void set_confirms(struct world_client_options *client, const struct scene_line *line) {
-    (void)line;
-    client->client.confirm = 1;
-}
-static void set_no_agent(struct world_client_options *client, const struct scene_line *line) {
-    (void)line;
-    client->client.recover = 0;
-}
-static void set_replicas_refused(struct world_client_options *client,
-                                 const struct scene_line *line) {
-    (void)line;
-    client->client.allow_replicas = 0;
-}
-static void set_short_lived(struct world_client_options *client, const struct scene_line *line) {
-    (void)line;
-    client->short_lived = true;
-}
-static void set_clock_rate(struct world_client_options *client, const struct scene_line *line) {
-    client->clock_ppm = (uint32_t)line->number;
-}
-static void set_lists_twice(struct world_client_options *client, const struct scene_line *line) {
-    int node = 0;
-    while (!(line->nodes & rl_bit((unsigned)node))) node++;
-    client->twice_listed = node;
 }
 
 /* Either all of them are the others, or none. */
@@ -127,7 +98,6 @@ static bool pin(struct reader *reader, const struct scene_line *line) {
 
 static bool set_option(struct reader *reader, const struct scene_line *line) {
     struct scene *scene = reader->scene;
-    const unsigned everybody = (1u << WORLD_CLIENTS_MAX) - 1;
     switch ((enum scene_option)line->kind) {
     case SCENE_OPTION_NODES:
         if (line->number < 1 || line->number > RL_NODES_MAX)
@@ -144,8 +114,6 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     case SCENE_OPTION_CLIENT_TTL:
         if (line->span < REDLOCK_TTL_MS_MIN * RL_MS || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
             return wrong(reader, "a TTL is from %dms to 24h", REDLOCK_TTL_MS_MIN);
-        for_clients(scene, line->kind == SCENE_OPTION_TTL ? everybody : line->clients, set_ttl,
-                    line);
         break;
     case SCENE_OPTION_DELAY:
         scene->options.link.delay_min = scene->options.link.delay_max = line->span;
@@ -156,57 +124,45 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
         break;
     case SCENE_OPTION_NODE_TIMEOUT:
         if (line->span > 60000 * RL_MS) return wrong(reader, "a node timeout is at most 60s");
-        for_clients(scene, everybody, set_node_timeout, line);
         break;
     case SCENE_OPTION_STALL_TIMEOUT:
         if (line->span < 10 * RL_MS || line->span > 600000 * RL_MS)
             return wrong(reader, "a stall timeout is from 10ms to 10m");
-        for_clients(scene, everybody, set_stall_timeout, line);
         break;
-    case SCENE_OPTION_RENEWED: for_clients(scene, everybody, set_renewed, line); break;
-    case SCENE_OPTION_LOST_MARGIN: for_clients(scene, everybody, set_lost_margin, line); break;
     case SCENE_OPTION_HOLD_MAX:
         if (line->span > HOLD_MAX) return wrong(reader, "a lock is held for at most 366 days");
-        for_clients(scene, everybody, set_hold_max, line);
         break;
     case SCENE_OPTION_RETRY:
         if (line->span2 > line->span || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
             return wrong(
                 reader,
                 "delays between retries go from the least to the most, which is at most 24h");
-        for_clients(scene, everybody, set_retry, line);
         break;
-    case SCENE_OPTION_LISTS: for_clients(scene, line->clients, set_lists, line); break;
-    case SCENE_OPTION_LISTS_TWICE: for_clients(scene, line->clients, set_lists_twice, line); break;
     case SCENE_OPTION_CLOCK_RATE:
         if (line->number < 1 || line->number > 10000000)
             return wrong(reader, "a clock runs at 1 to 10000000 ppm");
-        for_clients(scene, line->clients, set_clock_rate, line);
         break;
     case SCENE_OPTION_TTL_MAX:
         if (line->span < REDLOCK_TTL_MS_MIN * RL_MS || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
             return wrong(reader, "a ttl max is from %dms to 24h", REDLOCK_TTL_MS_MIN);
         scene->options.ttl_ms_max = line->span / RL_MS;
         break;
-    case SCENE_OPTION_CONFIRMS: for_clients(scene, line->clients, set_confirms, line); break;
-    case SCENE_OPTION_NO_AGENT: for_clients(scene, line->clients, set_no_agent, line); break;
     case SCENE_OPTION_FORGETS_MODE: scene->forgets_mode |= line->clients; break;
     case SCENE_OPTION_IS_CLASSIC: scene->classic |= line->clients; break;
     case SCENE_OPTION_PINNED: return pin(reader, line);
-    case SCENE_OPTION_NEW_EACH_TIME:
-        for_clients(scene, line->clients, set_short_lived, line);
-        break;
     case SCENE_OPTION_MAY_EVICT: scene->options.may_evict = line->nodes; break;
     case SCENE_OPTION_REPLICAS: scene->options.replicas = line->nodes; break;
-    case SCENE_OPTION_NO_REPLICAS: for_clients(scene, everybody, set_replicas_refused, line); break;
     case SCENE_OPTION_UNANNOUNCED: scene->options.unannounced = line->nodes; break;
     case SCENE_OPTION_OTHERS: scene->options.others = line->nodes; break;
     case SCENE_OPTION_WAKES: scene->options.wakes.on = true; break;
     case SCENE_OPTION_SPARE: scene->options.spare = line->nodes; break;
     case SCENE_OPTION_SEED: scene->options.seed = (uint64_t)line->number; break;
     case SCENE_OPTION_ENDS: scene->ends = line->span; break;
-    case SCENE_OPTION_COUNT: break;
+    default: break; /* it is about clients alone */
     }
+    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++)
+        if (line->clients == 0 || (line->clients >> i & 1))
+            set_client(&scene->options.client[i], line);
     return true;
 }
 

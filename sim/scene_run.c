@@ -8,176 +8,55 @@
 
 #define JOB 0u
 
-static const char stranger[] = "a stranger's token";
-
-typedef void node_step(struct world *world, unsigned node, const struct scene_line *step);
-typedef void link_step(struct world *world, unsigned client, unsigned node,
-                       const struct scene_line *step);
-
-static void do_crash(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_crash(world, node);
-}
-static void do_restart(struct world *world, unsigned node, const struct scene_line *step) {
-    node_restart(world, node,
-                 step->kind == SCENE_STEP_RESTARTS_EMPTY   ? NODE_KEEPS_NOTHING
-                 : step->kind == SCENE_STEP_RESTARTS_WHOLE ? NODE_KEEPS_ALL
-                                                           : NODE_LOSES_LAST_SECOND);
-}
-static void do_flush(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_flush(world, node);
-}
-static void do_evict(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_evict(world, node, JOB);
-}
-static void do_failover(struct world *world, unsigned node, const struct scene_line *step) {
-    node_failover(world, node, step->span);
-}
-static void do_split(struct world *world, unsigned node, const struct scene_line *step) {
-    node_split(world, node, step->span);
-}
-static void do_old_ends(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_old_ends(world, node);
-}
-static void do_demote(struct world *world, unsigned node, const struct scene_line *step) {
-    node_demote(world, node, step->span, 0);
-}
-static void do_follow(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_follow(world, node);
-}
-static void do_follow_deletion(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_follows_deletion(world, node, JOB);
-}
-static void do_promote(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_promote(world, node);
-}
-static void do_gets_replica(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_gets_replica(world, node);
-}
-static void do_policy(struct world *world, unsigned node, const struct scene_line *step) {
-    node_policy(world, node, step->kind == SCENE_STEP_POLICY_EVICTS);
-}
-static void do_delete_record(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_delete_record(world, node);
-}
-static void do_clock_step(struct world *world, unsigned node, const struct scene_line *step) {
-    node_clock_step(world, node, step->span);
-}
-static void do_clock_rate(struct world *world, unsigned node, const struct scene_line *step) {
-    node_clock_rate(world, node,
-                    step->kind == SCENE_STEP_CLOCK_FREEZES ? 0
-                    : step->kind == SCENE_STEP_CLOCK_TRUE  ? 1000000
-                                                           : (uint32_t)step->number);
-}
-static void do_mode(struct world *world, unsigned node, const struct scene_line *step) {
-    node_mode(world, node,
-              step->kind == SCENE_STEP_ANSWERS_NORMALLY ? REDLOCK_VERDICT_GRANTED
-                                                        : (int)step->number);
-}
-static void do_node_pause(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_pause(world, node);
-}
-static void do_node_resume(struct world *world, unsigned node, const struct scene_line *step) {
-    (void)step;
-    node_resume(world, node);
-}
-static void do_stranger(struct world *world, unsigned node, const struct scene_line *step) {
-    bool sets = step->kind == SCENE_STEP_STRANGER_SETS;
-    node_foreign(world, node, JOB, sets ? stranger : NULL, sets ? step->span / RL_MS : 0);
-}
-static void do_cut(struct world *world, unsigned client, unsigned node,
-                   const struct scene_line *step) {
-    link_cut(world, client, node,
-             step->kind == SCENE_STEP_CUT_BOTH       ? LINK_BOTH
-             : step->kind == SCENE_STEP_CUT_REQUESTS ? LINK_REQUESTS
-                                                     : LINK_ANSWERS);
-}
-static void do_heal(struct world *world, unsigned client, unsigned node,
-                    const struct scene_line *step) {
-    (void)step;
-    link_heal(world, client, node);
-}
-static void do_break(struct world *world, unsigned client, unsigned node,
-                     const struct scene_line *step) {
-    (void)step;
-    link_break(world, client, node);
-}
-static void do_delay(struct world *world, unsigned client, unsigned node,
-                     const struct scene_line *step) {
-    link_delay(world, client, node, step->span);
-}
-static void do_lose_answer(struct world *world, unsigned client, unsigned node,
-                           const struct scene_line *step) {
-    (void)step;
-    link_lose_next_answer(world, client, node);
-}
-static void do_wakes_lost(struct world *world, unsigned client, unsigned node,
-                          const struct scene_line *step) {
-    (void)step;
-    hints_lost(world, client, node);
-}
-static void do_wakes_again(struct world *world, unsigned client, unsigned node,
-                           const struct scene_line *step) {
-    (void)step;
-    hints_again(world, client, node);
-}
-static void do_wake_falsely(struct world *world, unsigned client, unsigned node,
-                            const struct scene_line *step) {
-    hint_false(world, client, node, JOB, step->kind == SCENE_STEP_CALLS_FALSELY ? 0 : -1);
-}
-
-static void on_nodes(struct world *world, const struct scene_line *step, node_step *fn) {
-    for (unsigned node = 0; node < RL_NODES_MAX; node++) {
-        if (step->nodes & rl_bit(node)) fn(world, node, step);
-    }
-}
-
-static void on_links(struct world *world, const struct scene_line *step, unsigned client,
-                     link_step *fn) {
-    for (unsigned node = 0; node < RL_NODES_MAX; node++) {
-        if (step->nodes & rl_bit(node)) fn(world, client, node, step);
-    }
-}
-
-static void befall_nodes(struct world *world, const struct scene_line *step) {
+static void befall_node(struct world *world, unsigned node, const struct scene_line *step) {
     switch ((enum scene_step)step->kind) {
-    case SCENE_STEP_NODE_CRASHES: on_nodes(world, step, do_crash); break;
-    case SCENE_STEP_RESTARTS_EMPTY:
-    case SCENE_STEP_RESTARTS_WHOLE:
-    case SCENE_STEP_RESTARTS_LESS: on_nodes(world, step, do_restart); break;
-    case SCENE_STEP_FLUSHED: on_nodes(world, step, do_flush); break;
-    case SCENE_STEP_EVICTS: on_nodes(world, step, do_evict); break;
-    case SCENE_STEP_FAILS_OVER: on_nodes(world, step, do_failover); break;
-    case SCENE_STEP_SPLITS: on_nodes(world, step, do_split); break;
-    case SCENE_STEP_OLD_ENDS: on_nodes(world, step, do_old_ends); break;
-    case SCENE_STEP_DEMOTED: on_nodes(world, step, do_demote); break;
-    case SCENE_STEP_FOLLOWS: on_nodes(world, step, do_follow); break;
-    case SCENE_STEP_FOLLOWS_DELETION: on_nodes(world, step, do_follow_deletion); break;
-    case SCENE_STEP_PROMOTED: on_nodes(world, step, do_promote); break;
-    case SCENE_STEP_GETS_REPLICA: on_nodes(world, step, do_gets_replica); break;
-    case SCENE_STEP_POLICY_EVICTS:
-    case SCENE_STEP_POLICY_KEEPS: on_nodes(world, step, do_policy); break;
-    case SCENE_STEP_RECORD_DELETED: on_nodes(world, step, do_delete_record); break;
-    case SCENE_STEP_CLOCK_STEPS: on_nodes(world, step, do_clock_step); break;
-    case SCENE_STEP_CLOCK_FREEZES:
-    case SCENE_STEP_CLOCK_TRUE:
-    case SCENE_STEP_CLOCK_RUNS: on_nodes(world, step, do_clock_rate); break;
-    case SCENE_STEP_ANSWERS:
-    case SCENE_STEP_ANSWERS_NORMALLY: on_nodes(world, step, do_mode); break;
-    case SCENE_STEP_NODE_PAUSED: on_nodes(world, step, do_node_pause); break;
-    case SCENE_STEP_NODE_RESUMES: on_nodes(world, step, do_node_resume); break;
-    case SCENE_STEP_STRANGER_DELETES:
-    case SCENE_STEP_STRANGER_SETS: on_nodes(world, step, do_stranger); break;
-    case SCENE_STEP_FAULTS_END: world_heal(world); break;
+    case SCENE_STEP_NODE_CRASHES: node_crash(world, node); break;
+    case SCENE_STEP_RESTARTS_EMPTY: node_restart(world, node, NODE_KEEPS_NOTHING); break;
+    case SCENE_STEP_RESTARTS_WHOLE: node_restart(world, node, NODE_KEEPS_ALL); break;
+    case SCENE_STEP_RESTARTS_LESS: node_restart(world, node, NODE_LOSES_LAST_SECOND); break;
+    case SCENE_STEP_FLUSHED: node_flush(world, node); break;
+    case SCENE_STEP_EVICTS: node_evict(world, node, JOB); break;
+    case SCENE_STEP_FAILS_OVER: node_failover(world, node, step->span); break;
+    case SCENE_STEP_SPLITS: node_split(world, node, step->span); break;
+    case SCENE_STEP_OLD_ENDS: node_old_ends(world, node); break;
+    case SCENE_STEP_DEMOTED: node_demote(world, node, step->span, 0); break;
+    case SCENE_STEP_FOLLOWS: node_follow(world, node); break;
+    case SCENE_STEP_FOLLOWS_DELETION: node_follows_deletion(world, node, JOB); break;
+    case SCENE_STEP_PROMOTED: node_promote(world, node); break;
+    case SCENE_STEP_GETS_REPLICA: node_gets_replica(world, node); break;
+    case SCENE_STEP_POLICY_EVICTS: node_policy(world, node, true); break;
+    case SCENE_STEP_POLICY_KEEPS: node_policy(world, node, false); break;
+    case SCENE_STEP_RECORD_DELETED: node_delete_record(world, node); break;
+    case SCENE_STEP_CLOCK_STEPS: node_clock_step(world, node, step->span); break;
+    case SCENE_STEP_CLOCK_FREEZES: node_clock_rate(world, node, 0); break;
+    case SCENE_STEP_CLOCK_TRUE: node_clock_rate(world, node, 1000000); break;
+    case SCENE_STEP_CLOCK_RUNS: node_clock_rate(world, node, (uint32_t)step->number); break;
+    case SCENE_STEP_ANSWERS: node_mode(world, node, (int)step->number); break;
+    case SCENE_STEP_ANSWERS_NORMALLY: node_mode(world, node, REDLOCK_VERDICT_GRANTED); break;
+    case SCENE_STEP_NODE_PAUSED: node_pause(world, node); break;
+    case SCENE_STEP_NODE_RESUMES: node_resume(world, node); break;
+    case SCENE_STEP_STRANGER_DELETES: node_foreign(world, node, JOB, NULL, 0); break;
+    case SCENE_STEP_STRANGER_SETS:
+        node_foreign(world, node, JOB, "a stranger's token", step->span / RL_MS);
+        break;
+    default: break;
+    }
+}
+
+static void befall_link(struct world *world, unsigned client, unsigned node,
+                        const struct scene_line *step) {
+    switch ((enum scene_step)step->kind) {
+    case SCENE_STEP_CUT_BOTH: link_cut(world, client, node, LINK_BOTH); break;
+    case SCENE_STEP_CUT_REQUESTS: link_cut(world, client, node, LINK_REQUESTS); break;
+    case SCENE_STEP_CUT_ANSWERS: link_cut(world, client, node, LINK_ANSWERS); break;
+    case SCENE_STEP_HEAL: link_heal(world, client, node); break;
+    case SCENE_STEP_BREAK: link_break(world, client, node); break;
+    case SCENE_STEP_DELAY_NEXT: link_delay(world, client, node, step->span); break;
+    case SCENE_STEP_LOSE_ANSWER: link_lose_next_answer(world, client, node); break;
+    case SCENE_STEP_WAKES_LOST: hints_lost(world, client, node); break;
+    case SCENE_STEP_WAKES_AGAIN: hints_again(world, client, node); break;
+    case SCENE_STEP_WAKES_FALSELY: hint_false(world, client, node, JOB, -1); break;
+    case SCENE_STEP_CALLS_FALSELY: hint_false(world, client, node, JOB, 0); break;
     default: break;
     }
 }
@@ -191,10 +70,6 @@ static void do_operate(struct world *world, unsigned client, const struct scene_
     if (step->kind == SCENE_STEP_REMOVES) what.kind = OPERATION_REMOVE;
     while (step->nodes >> what.node > 1 && !(step->nodes & rl_bit(what.node))) what.node++;
     actor_operate(world, client, what);
-}
-
-static bool operates(const struct scene_line *step) {
-    return step->kind >= SCENE_STEP_INITS && step->kind <= SCENE_STEP_REMOVES;
 }
 
 static void do_client(struct world *world, unsigned client, const struct scene_line *step) {
@@ -215,31 +90,21 @@ static void do_client(struct world *world, unsigned client, const struct scene_l
     case SCENE_STEP_RESUMES: actor_resume(world, client); break;
     case SCENE_STEP_CRASHES: actor_crash(world, client); break;
     case SCENE_STEP_WALL_CLOCK: actor_clock_step(world, client, step->span); break;
-    case SCENE_STEP_CUT_BOTH:
-    case SCENE_STEP_CUT_REQUESTS:
-    case SCENE_STEP_CUT_ANSWERS: on_links(world, step, client, do_cut); break;
-    case SCENE_STEP_HEAL: on_links(world, step, client, do_heal); break;
-    case SCENE_STEP_BREAK: on_links(world, step, client, do_break); break;
-    case SCENE_STEP_DELAY_NEXT: on_links(world, step, client, do_delay); break;
-    case SCENE_STEP_LOSE_ANSWER: on_links(world, step, client, do_lose_answer); break;
-    case SCENE_STEP_WAKES_LOST: on_links(world, step, client, do_wakes_lost); break;
-    case SCENE_STEP_WAKES_AGAIN: on_links(world, step, client, do_wakes_again); break;
-    case SCENE_STEP_WAKES_FALSELY:
-    case SCENE_STEP_CALLS_FALSELY: on_links(world, step, client, do_wake_falsely); break;
-    default: break;
+    default:
+        for (unsigned node = 0; node < RL_NODES_MAX; node++)
+            if (step->nodes & rl_bit(node)) befall_link(world, client, node, step);
+        break;
     }
 }
 
 static void do_step(struct world *world, void *argument, int64_t number) {
     const struct scene *scene = argument;
     const struct scene_line *step = &scene->steps[number];
-    if (step->clients == 0) {
-        befall_nodes(world, step);
-        return;
-    }
-    for (unsigned client = 0; client < scene->options.clients; client++) {
+    if (step->kind == SCENE_STEP_FAULTS_END) world_heal(world);
+    for (unsigned node = 0; node < RL_NODES_MAX && step->clients == 0; node++)
+        if (step->nodes & rl_bit(node)) befall_node(world, node, step);
+    for (unsigned client = 0; client < scene->options.clients; client++)
         if (step->clients >> client & 1) do_client(world, client, step);
-    }
 }
 
 /* A client that lists nodes of two quorums and names neither must be refused; so must one that
@@ -262,8 +127,10 @@ static void guard(struct scene *scene) {
     options->guarded = options->fenced = true;
     if (options->ttl_ms_max == 0) options->ttl_ms_max = options->client[0].lock.ttl_ms;
     for (unsigned i = 0; i < options->clients; i++) guard_client(scene, i);
-    for (size_t i = 0; i < scene->steps_count; i++)
-        options->changes = options->changes || operates(&scene->steps[i]);
+    for (size_t i = 0; i < scene->steps_count; i++) {
+        int kind = scene->steps[i].kind;
+        options->changes |= kind >= SCENE_STEP_INITS && kind <= SCENE_STEP_REMOVES;
+    }
 }
 
 /* The same nodes without their records. */

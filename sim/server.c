@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "inside.h"
 
@@ -32,16 +33,30 @@ struct server *server_of(struct world *world, const struct link *link) {
     return link->old ? &world->old[link->node] : &world->server[link->node];
 }
 
-void run_id_write(const struct world *world, uint32_t process, char run_id[41]) {
-    struct random random = random_named(world->options.seed, 10000 + process);
+static void write_id(const struct world *world, uint64_t name, char id[41]) {
+    struct random random = random_named(world->options.seed, name);
     for (int i = 0; i < 40; i += 8)
-        snprintf(run_id + i, 9, "%08x", (unsigned)(random_next(&random) >> 32));
+        snprintf(id + i, 9, "%08x", (unsigned)(random_next(&random) >> 32));
 }
 
+void run_id_write(const struct world *world, uint32_t process, char run_id[41]) {
+    write_id(world, UINT64_C(10000) + process, run_id);
+}
+
+void server_new_replid(struct server *server) {
+    write_id(server->world, UINT64_C(20000) + ++server->world->replids, server->replid);
+}
+
+/* With its configuration file: settings made at run time are lost. */
 void server_new_process(struct server *server) {
     server->process = ++server->world->processes;
     run_id_write(server->world, server->process, server->run_id);
-    server_state_new_process(server);
+    server_new_replid(server);
+    server->sound = false;
+    server->resyncs++;
+    server->may_evict = (server->world->options.may_evict & rl_bit(server->node)) != 0;
+    server->evicted = 0;
+    server->replica = server->record_changed = false;
 }
 
 struct history_record server_record(const struct server *server, enum history_kind kind) {
@@ -144,28 +159,26 @@ int verdict_of(enum node_answer answer) {
     return REDLOCK_VERDICT_OOM;
 }
 
-size_t keys_of(const struct message *request, struct node_bytes *each) {
-    for (unsigned i = 0; i < request->keys_count; i++) each[i] = resource_key(request->keys[i]);
-    return request->keys_count;
-}
-
-static bool same(struct node_bytes a, struct net_bytes b) {
-    const char *x = a.data, *y = b.data;
-    if (a.bytes != b.bytes) return false;
-    for (size_t i = 0; i < a.bytes; i++)
-        if (x[i] != y[i]) return false;
-    return true;
+struct node_request node_request(const struct server *server, const struct message *request) {
+    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
+    struct node_request what = {.count = request->keys_count,
+                                .token = {token.data, token.bytes},
+                                .now_ms = server_wall_ms(server)};
+    for (size_t i = 0; i < what.count; i++) what.keys[i] = resource_key(request->keys[i]);
+    return what;
 }
 
 /* The scripts read before they write, so the error comes only when the script would change
  * something. */
 static bool would_change(struct server *server, const struct message *request) {
-    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
-    unsigned ours = 0;
-    for (unsigned i = 0; i < request->keys_count; i++)
-        ours += same(
-            node_get(server->table, resource_key(request->keys[i]), server_wall_ms(server)), token);
-    return request->op == NET_EXTEND ? ours == request->keys_count : ours > 0;
+    const struct node_request what = node_request(server, request);
+    size_t ours = 0;
+    for (size_t i = 0; i < what.count; i++) {
+        struct node_bytes held = node_get(server->table, what.keys[i], what.now_ms);
+        ours += held.bytes == what.token.bytes && held.bytes > 0 &&
+                memcmp(held.data, what.token.data, held.bytes) == 0;
+    }
+    return request->op == NET_EXTEND ? ours == what.count : ours > 0;
 }
 
 /* GRANTED: executes it. An OOM server still deletes and sets ends, and raises no fence. */
@@ -179,19 +192,18 @@ static int refusal(struct server *server, const struct message *request) {
     return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
 }
 
-static void write_op(struct server *server, struct message *request) {
-    struct node_bytes each[WORLD_RESOURCES_MAX];
-    size_t count = keys_of(request, each);
-    struct net_bytes text = token_bytes(&server->world->tokens, request->token);
-    struct node_bytes token = {text.data, text.bytes};
-    int64_t now_ms = server_wall_ms(server);
+void server_write_op(struct server *server, struct message *request) {
+    const struct node_request what = node_request(server, request);
+    struct node_table *table = server->table;
     enum node_answer answer;
     if (request->op == NET_ACQUIRE)
-        answer = node_acquire(server->table, each, count, token, request->ttl_ms, now_ms);
+        answer =
+            node_acquire(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
     else if (request->op == NET_EXTEND)
-        answer = node_extend(server->table, each, count, token, request->ttl_ms, now_ms);
+        answer =
+            node_extend(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
     else
-        answer = node_release(server->table, each, count, token, now_ms);
+        answer = node_release(table, what.keys, what.count, what.token, what.now_ms);
     request->verdict = (int16_t)verdict_of(answer);
     server_await_expiry(server);
 }
@@ -222,7 +234,7 @@ static void scan_op(struct server *server, struct message *request) {
 
 static void serve(struct server *server, struct message *request) {
     switch (net_op_subject(request->op)) {
-    case NET_OF_LOCKS: write_op(server, request); break;
+    case NET_OF_LOCKS: server_write_op(server, request); break;
     case NET_OF_LOOKS:
         if (request->op == NET_SCAN)
             scan_op(server, request);
@@ -292,7 +304,7 @@ void server_receive(struct world *world, struct message *request) {
     struct server *server =
         request->what == MESSAGE_CONNECT ? &world->server[link->node] : server_of(world, link);
     if (server->up && server->paused)
-        messages_push(&server->pile, request);
+        messages_push(&server->backlog, request);
     else
         server_serve(server, request);
 }
@@ -316,7 +328,7 @@ void servers_begin(struct world *world) {
         server->up = false; /* the keys of the last run are not recorded */
         server->paused = false;
         server->mode = REDLOCK_VERDICT_GRANTED;
-        server->pile = (struct messages){NULL, NULL};
+        server->backlog = (struct messages){NULL, NULL};
         server->changes_count = 0;
         server->expiry_at = RL_NEVER;
         server_forget_waiters(server);
@@ -327,7 +339,8 @@ void servers_begin(struct world *world) {
         world->history->count = before;
         server->changes_count = 0;
         server->up = true;
-        server_state_begin(server);
+        server->announcements_random = random_named(world->options.seed, 30000 + i);
+        server->replicas = (world->options.replicas & rl_bit(i)) != 0;
         server_new_process(server);
         world->old[i].up = world->old[i].paused = false;
     }

@@ -3,8 +3,6 @@
  * Faults of nodes: crashes, restarts with old data, replicas that take over, clocks, errors, stops,
  * strangers.
  */
-#include <string.h>
-
 #include "inside.h"
 
 #define LAST_SECOND (1000 * RL_MS)
@@ -44,7 +42,7 @@ void node_crash(struct world *world, unsigned node) {
     server->paused = false;
     server_write(server, HISTORY_NODE_CRASH, 0);
     struct message *message;
-    while ((message = messages_pop(&server->pile))) {
+    while ((message = messages_pop(&server->backlog))) {
         world_write_message(world, HISTORY_DROPPED, message);
         message_free(world, message);
     }
@@ -68,7 +66,7 @@ void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
     if (keeps == NODE_LOSES_LAST_SECOND) server_go_back(server, LAST_SECOND);
     node_expire_due(server->table, server_wall_ms(server));
     server_await_expiry(server);
-    server_guard_peek(server);
+    server_guard_check(server);
 }
 
 static void promote(struct server *server, rl_ns lag) {
@@ -87,30 +85,30 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
     wire_node_died(world, node, false);
     promote(server, lag);
     struct message *message;
-    while ((message = messages_pop(&server->pile)))
+    while ((message = messages_pop(&server->backlog)))
         message_free(world, message); /* messages of the old master */
     server_await_expiry(server);
-    server_guard_peek(server);
+    server_guard_check(server);
 }
 
-/* The old master becomes a separate server next to the node, with its connected clients. */
+/* The old master becomes a separate server next to the node, with its connected clients. The log of
+ * changes stays with the node, since nothing rolls the old master back. */
 static void live_on(struct server *server, struct server *old) {
-    if (!old->table) old->table = server_table_new(NULL, NULL);
-    (void)node_table_copy(old->table, server->table);
-    memcpy(old->queue, server->queue, sizeof(old->queue));
-    old->clock = server->clock;
-    old->mode = server->mode;
-    old->process = server->process;
-    memcpy(old->run_id, server->run_id, sizeof(old->run_id));
-    server_state_live_on(server, old);
-    old->up = true;
+    struct node_table *table = old->table ? old->table : server_table_new(NULL, NULL);
+    (void)node_table_copy(table, server->table);
+    *old = *server;
+    old->old = true;
+    old->table = table;
     old->paused = false;
-    old->intact = server->intact;
-    old->list = server->list;
+    old->replicas = 0;
+    old->guard = NULL;
+    old->changes = NULL;
+    old->guard_count = old->changes_count = old->guard_capacity = old->changes_capacity = 0;
+    server->backlog = (struct messages){NULL, NULL};
     wire_node_splits(server->world, server->node);
-    server_state_resume(old); /* announcements that the server had not sent yet */
+    server_announce_record(old); /* announcements that the server had not sent yet */
     struct message *message;
-    while ((message = messages_pop(&server->pile))) server_serve(old, message);
+    while ((message = messages_pop(&old->backlog))) server_serve(old, message);
 }
 
 void node_split(struct world *world, unsigned node, rl_ns lag) {
@@ -125,7 +123,7 @@ void node_split(struct world *world, unsigned node, rl_ns lag) {
     promote(server, lag);
     server->expiry_at = RL_NEVER;
     server_await_expiry(server);
-    server_guard_peek(server);
+    server_guard_check(server);
 }
 
 void node_old_ends(struct world *world, unsigned node) {
@@ -144,7 +142,7 @@ void node_flush(struct world *world, unsigned node) {
     server_announce(server);
     notify_flushed(server);
     server_guard_flushed(server);
-    server_guard_peek(server);
+    server_guard_check(server);
 }
 
 void node_evict(struct world *world, unsigned node, unsigned resource) {
@@ -158,7 +156,101 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
         server->sound = false;
     }
     notify_changed(server, resource, false);
-    server_guard_peek(server);
+    server_guard_check(server);
+}
+
+/* ---- roles, policies, records ---------------------------------------------------------------- */
+
+/* The new replication id is the one that its former replica took when it was promoted. */
+static void resync(struct server *server) {
+    server->sound = false;
+    server->resyncs++;
+    server_new_replid(server);
+    server_go_back(server, server->world->now - server->resync_to);
+    server_write(server, HISTORY_NODE_RESYNCED, 0);
+    server_announce(server);
+    notify_flushed(server);
+    server->expiry_at = RL_NEVER;
+    server_await_expiry(server);
+    server_guard_check(server);
+}
+
+static void resync_later(struct world *world, void *argument, int64_t number) {
+    struct server *server = &world->server[number & 0xff];
+    (void)argument;
+    if (server->up && !server->paused && server->replica &&
+        server->resyncs == (uint32_t)(number >> 8))
+        resync(server);
+}
+
+void node_demote(struct world *world, unsigned node, rl_ns lag, rl_ns sync) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || server->replica) return;
+    server_write(server, HISTORY_NODE_DEMOTED, lag);
+    server->replica = true;
+    server->replicas = 0;
+    server->resync_to = world->now - lag;
+    if (sync == 0)
+        resync(server);
+    else
+        world_at(world, world->now + sync, resync_later, NULL,
+                 (int64_t)server->resyncs << 8 | (int64_t)node);
+}
+
+void node_follow(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || server->replica) return;
+    server_write(server, HISTORY_NODE_DEMOTED, 0);
+    server->replica = true; /* it keeps its replication id as its second one */
+    server->replicas = 0;
+    server_new_replid(server);
+}
+
+void node_follows_deletion(struct world *world, unsigned node, unsigned resource) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || !server->replica) return;
+    if (!node_evict_key(server->table, resource_key(resource)))
+        return; /* as a loss, which it is for the holder */
+    server->sound = false;
+    notify_changed(server, resource, false);
+    server_guard_check(server);
+}
+
+void node_promote(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || !server->replica) return;
+    server_write(server, HISTORY_NODE_PROMOTED, 0);
+    server->replica = false;
+    server->resyncs++;
+    server_new_replid(server);
+    server_guard_check(server);
+}
+
+void node_gets_replica(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || server->replicas > 0) return;
+    server_write(server, HISTORY_NODE_REPLICA, 0);
+    server->replicas = 1;
+    server_new_replid(server);
+    server_guard_check(server);
+}
+
+void node_policy(struct world *world, unsigned node, bool may_evict) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->may_evict == may_evict) return;
+    server->may_evict = may_evict;
+    server_write(server, HISTORY_NODE_POLICY, may_evict);
+}
+
+bool node_may_lose(const struct world *world, unsigned node) {
+    return world->server[node].may_evict || world->server[node].replica;
+}
+
+void node_delete_record(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->replica || !server_guard_delete(server)) return;
+    server_record_changed(server);
+    server_guard_check(server);
 }
 
 /* ---- clocks, modes, pauses ------------------------------------------------------------------- */
@@ -203,9 +295,9 @@ void node_resume(struct world *world, unsigned node) {
     if (!server->paused) return;
     server->paused = false;
     server_write(server, HISTORY_NODE_RESUME, 0);
-    server_state_resume(server);
+    server_announce_record(server);
     struct message *message;
-    while ((message = messages_pop(&server->pile))) server_serve(server, message);
+    while ((message = messages_pop(&server->backlog))) server_serve(server, message);
     server->expiry_at = RL_NEVER;
     server_await_expiry(server);
 }
@@ -227,6 +319,7 @@ void node_foreign(struct world *world, unsigned node, unsigned resource, const c
         (void)node_delete(server->table, resource_key(resource), server_wall_ms(server));
     server_await_expiry(server);
 }
+
 /* ---- the end of faults ----------------------------------------------------------------------- */
 
 void servers_heal(struct world *world) {

@@ -21,7 +21,7 @@ static const struct node_bytes record_name = {NET_KEY_RECORD, sizeof(NET_KEY_REC
 
 /* ---- the log of changes, for replay --------------------------------------------------------- */
 
-static struct guard_change *remember(struct server *server, enum deed_on_guard what) {
+static struct guard_change *remember(struct server *server, enum guard_change_kind what) {
     if (server->guard_count == server->guard_capacity)
         server->guard =
             memory_grow(server->guard, &server->guard_capacity, sizeof(server->guard[0]), 64);
@@ -44,29 +44,32 @@ void server_guard_flushed(struct server *server) {
     if (server->world->options.guarded && !server->old) remember(server, GUARD_FLUSHED);
 }
 
-void server_guard_deleted(struct server *server) { remember(server, GUARD_DELETED); }
+bool server_guard_delete(struct server *server) {
+    if (!node_delete(server->table, record_name, server_wall_ms(server))) return false;
+    remember(server, GUARD_DELETED);
+    return true;
+}
 
 static void forget_from(struct server *server, size_t first) {
     for (size_t i = first; i < server->guard_count; i++)
-        payload_drop(server->world, server->guard[i].payload);
+        body_drop(server->world, server->guard[i].body);
     server->guard_count = first;
 }
 
 void server_guard_forget(struct server *server) { forget_from(server, 0); }
 
 static enum node_answer write_record(struct node_table *table, const struct guard_change *change) {
-    struct node_field fields[PAYLOAD_WORDS / 2];
-    const struct payload *payload = change->payload;
+    struct node_field fields[BODY_WORDS / 2];
+    const struct message_body *body = change->body;
     struct node_record_write write = {.expected = change->expected,
                                       .nonce = change->nonce,
                                       .was_kept = change->was_kept,
                                       .keep = change->keep,
-                                      .floor = payload->has_fences ? payload->fences : NULL,
+                                      .floor = body->has_fences ? body->fences : NULL,
                                       .fields = fields,
-                                      .fields_count = payload->words_count / 2};
+                                      .fields_count = body->words_count / 2};
     for (size_t i = 0; i < write.fields_count; i++) {
-        struct net_bytes name = payload_word(payload, 2 * i),
-                         value = payload_word(payload, 2 * i + 1);
+        struct net_bytes name = body_word(body, 2 * i), value = body_word(body, 2 * i + 1);
         fields[i] = (struct node_field){{name.data, name.bytes}, {value.data, value.bytes}};
     }
     return node_record_write(table, &write);
@@ -77,7 +80,7 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
     size_t i = 0;
     for (; i < server->guard_count && server->guard[i].at <= as_of; i++) {
         const struct guard_change *change = &server->guard[i];
-        switch ((enum deed_on_guard)change->what) {
+        switch ((enum guard_change_kind)change->what) {
         case GUARD_RAISED:
             (void)node_zadd(table, change->nonce, change->fence, change->stripes,
                             change->stripes_count);
@@ -94,9 +97,9 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
 
 static bool read_record(const struct server *server, struct rl_record *record) {
     const struct node_field *fields;
-    struct net_bytes words[PAYLOAD_WORDS];
+    struct net_bytes words[BODY_WORDS];
     size_t count = node_record(server->table, &fields);
-    for (size_t i = 0; i < count && 2 * i + 1 < PAYLOAD_WORDS; i++) {
+    for (size_t i = 0; i < count && 2 * i + 1 < BODY_WORDS; i++) {
         words[2 * i] = (struct net_bytes){fields[i].name.data, fields[i].name.bytes};
         words[2 * i + 1] = (struct net_bytes){fields[i].value.data, fields[i].value.bytes};
     }
@@ -118,7 +121,7 @@ static void note_list(struct server *server, const struct rl_record *record) {
     world_write(world, &members);
 }
 
-void server_guard_peek(struct server *server) {
+void server_guard_check(struct server *server) {
     struct rl_record record;
     struct world *world = server->world;
     if (!world->options.guarded) return;
@@ -181,71 +184,49 @@ static void write_vote(struct server *server, const struct message *request) {
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void set_key(struct server *server, struct message *request) {
-    struct node_bytes each[WORLD_RESOURCES_MAX];
-    size_t count = keys_of(request, each);
-    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
-    request->verdict = (int16_t)verdict_of(
-        node_acquire(server->table, each, count, (struct node_bytes){token.data, token.bytes},
-                     request->ttl_ms, server_wall_ms(server)));
-    server_await_expiry(server);
-}
-
-/* The second command of the pipeline is executed whatever the first one answers. */
-static void raise_behind(struct server *server, struct message *request) {
+static void acquire(struct server *server, struct message *request) {
+    struct link *link = link_of(server->world, request);
+    if (request->part == PART_SECOND)
+        request->verdict = link->set_verdict;
+    else
+        server_write_op(server, request);
+    if (request->part == PART_FIRST) {
+        link->set_verdict = request->verdict;
+        return;
+    }
+    /* The second command of the pipeline is executed whatever the first one answers. */
     enum node_answer answer = node_zadd(server->table, request->nonce, request->fence,
                                         request->stripes, request->stripes_count);
     remember_raise(server, request);
     if (request->verdict == REDLOCK_VERDICT_GRANTED) request->verdict = (int16_t)verdict_of(answer);
-}
-
-static void acquire(struct server *server, struct message *request) {
-    struct link *link = link_of(server->world, request);
-    if (request->part == PART_SECOND)
-        request->verdict = link->half;
-    else
-        set_key(server, request);
-    if (request->part == PART_FIRST) {
-        link->half = request->verdict;
-        return;
-    }
-    raise_behind(server, request);
     write_vote(server, request);
 }
 
 static void extend(struct server *server, struct message *request) {
-    struct node_bytes each[WORLD_RESOURCES_MAX];
-    size_t count = keys_of(request, each);
-    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
+    const struct node_request what = node_request(server, request);
     request->verdict = (int16_t)verdict_of(node_extend_guarded(
-        server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->ttl_ms,
-        request->nonce, request->fence, request->stripes, request->stripes_count,
-        server_wall_ms(server)));
+        server->table, what.keys, what.count, what.token, request->ttl_ms, request->nonce,
+        request->fence, request->stripes, request->stripes_count, what.now_ms));
     if (request->verdict == REDLOCK_VERDICT_GRANTED) remember_raise(server, request);
     server_await_expiry(server);
 }
 
 static void raise(struct server *server, struct message *request) {
-    struct node_bytes each[WORLD_RESOURCES_MAX];
-    size_t count = keys_of(request, each);
-    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
+    const struct node_request what = node_request(server, request);
     int64_t highest = 0;
     request->verdict = (int16_t)verdict_of(
-        node_raise(server->table, each, count, (struct node_bytes){token.data, token.bytes},
-                   request->nonce, request->fence, request->stripes, request->stripes_count,
-                   server_wall_ms(server), &highest));
+        node_raise(server->table, what.keys, what.count, what.token, request->nonce, request->fence,
+                   request->stripes, request->stripes_count, what.now_ms, &highest));
     remember_raise(server, request);
     write_vote(server, request);
     if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;
 }
 
 static void confirm(struct server *server, struct message *request) {
-    struct node_bytes each[WORLD_RESOURCES_MAX];
-    size_t count = keys_of(request, each);
-    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
-    request->verdict = (int16_t)verdict_of(node_confirm(
-        server->table, each, count, (struct node_bytes){token.data, token.bytes}, request->nonce,
-        request->fence, request->stripes, request->stripes_count, server_wall_ms(server)));
+    const struct node_request what = node_request(server, request);
+    request->verdict = (int16_t)verdict_of(
+        node_confirm(server->table, what.keys, what.count, what.token, request->nonce,
+                     request->fence, request->stripes, request->stripes_count, what.now_ms));
 }
 
 static void report_record(struct server *server, struct message *request) {
@@ -253,10 +234,10 @@ static void report_record(struct server *server, struct message *request) {
     size_t count = node_record(server->table, &fields);
     request->verdict = count > 0 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_ABSENT;
     if (count == 0) return;
-    request->payload = payload_new(server->world);
+    request->body = body_new(server->world);
     for (size_t i = 0; i < count; i++) {
-        payload_add(request->payload, fields[i].name.data, fields[i].name.bytes);
-        payload_add(request->payload, fields[i].value.data, fields[i].value.bytes);
+        body_add(request->body, fields[i].name.data, fields[i].name.bytes);
+        body_add(request->body, fields[i].value.data, fields[i].value.bytes);
     }
 }
 
@@ -265,11 +246,11 @@ static void take_record(struct server *server, struct message *request) {
                                         .expected = request->expected,
                                         .was_kept = request->was_kept,
                                         .keep = request->keep,
-                                        .payload = request->payload};
+                                        .body = request->body};
     enum node_answer answer = write_record(server->table, &change);
     request->verdict = (int16_t)verdict_of(answer);
     if (answer == NODE_GRANTED) server_record_changed(server);
-    bool installed = change.payload->has_fences && change.was_kept && !change.keep;
+    bool installed = change.body->has_fences && change.was_kept && !change.keep;
     if (answer == NODE_GRANTED && installed) server->sound = true;
     if (answer == NODE_GRANTED && !server->old) {
         struct guard_change *written = remember(server, GUARD_WRITTEN);
@@ -277,55 +258,73 @@ static void take_record(struct server *server, struct message *request) {
         written->expected = change.expected;
         written->was_kept = change.was_kept;
         written->keep = change.keep;
-        written->payload = payload_share(request->payload);
+        written->body = body_share(request->body);
     }
-    server_guard_peek(server);
-    payload_drop(server->world, request->payload); /* the answer has none */
-    request->payload = NULL;
+    server_guard_check(server);
+    body_drop(server->world, request->body); /* the answer has none */
+    request->body = NULL;
 }
 
 static void report_fences(struct server *server, struct message *request) {
     const int64_t *fences = node_fences(server->table, request->nonce);
     request->verdict = fences ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_RECOVERING;
     if (!fences) return;
-    request->payload = payload_new(server->world);
-    payload_set_fences(request->payload, fences);
+    request->body = body_new(server->world);
+    body_set_fences(request->body, fences);
 }
 
-static void report_words(struct server *server, struct message *request, const char *const *words,
-                         size_t count) {
-    request->verdict = REDLOCK_VERDICT_GRANTED;
-    request->payload = payload_new(server->world);
-    for (size_t i = 0; i < count; i++) payload_add(request->payload, words[i], strlen(words[i]));
+static void report(struct message *request, const char *word) {
+    body_add(request->body, word, strlen(word));
 }
 
 static void server_info(struct server *server, struct message *request) {
+    const char *policy = server->may_evict ? "volatile-lru" : "noeviction";
+    const bool replica = server_mode(server) == REDLOCK_VERDICT_READONLY;
+    const uint64_t quorum_id = server_guard_quorum(server);
     rl_ns wall = clock_read(&server->clock, server->world->now);
-    char seconds[24], micros[24], quorum_text[24];
-    snprintf(seconds, sizeof(seconds), "%lld", (long long)(wall / (1000 * RL_MS)));
-    snprintf(micros, sizeof(micros), "%lld", (long long)(wall % (1000 * RL_MS) / 1000));
-    bool evicts = server->may_evict;
-    const char *const time[] = {seconds, micros};
-    const char *const memory[] = {evicts ? "maxmemory_policy:volatile-lru\r\n"
-                                         : "maxmemory_policy:noeviction\r\n"};
-    const char *const policy[] = {"maxmemory-policy", evicts ? "volatile-lru" : "noeviction"};
-    const char *role[] = {"role:master\r\n"};
-    if (server_mode(server) == REDLOCK_VERDICT_READONLY) role[0] = "role:slave\r\n";
-    snprintf(quorum_text, sizeof(quorum_text), "%016llx",
-             (unsigned long long)server_guard_quorum(server));
-    const char *const quorum[] = {quorum_text};
+    char text[64];
+    request->verdict = REDLOCK_VERDICT_GRANTED;
+    request->body = body_new(server->world);
     switch ((enum net_question)request->question) {
-    case NET_ASK_TIME: report_words(server, request, time, 2); break;
-    case NET_ASK_INFO_MEMORY: report_words(server, request, memory, 1); break;
-    case NET_ASK_INFO_REPLICATION: report_words(server, request, role, 1); break;
-    case NET_ASK_POLICY: report_words(server, request, policy, 2); break;
-    case NET_ASK_QUORUM:
-        report_words(server, request, quorum, server_guard_quorum(server) != 0);
+    case NET_ASK_TIME:
+        snprintf(text, sizeof(text), "%lld", (long long)(wall / (1000 * RL_MS)));
+        report(request, text);
+        snprintf(text, sizeof(text), "%lld", (long long)(wall % (1000 * RL_MS) / 1000));
+        report(request, text);
         break;
-    default:
+    case NET_ASK_INFO_MEMORY:
+        snprintf(text, sizeof(text), "maxmemory_policy:%s\r\n", policy);
+        report(request, text);
+        break;
+    case NET_ASK_INFO_REPLICATION:
+        report(request, replica ? "role:slave\r\n" : "role:master\r\n");
+        break;
+    case NET_ASK_POLICY:
+        report(request, "maxmemory-policy");
+        report(request, policy);
+        break;
+    case NET_ASK_QUORUM:
+        snprintf(text, sizeof(text), "%016llx", (unsigned long long)quorum_id);
+        if (quorum_id) report(request, text);
+        break;
+    default: /* the simulated nodes have no configuration to report */
         request->verdict = REDLOCK_VERDICT_ERROR;
-        break; /* the simulated nodes have no configuration to report */
+        break;
     }
+}
+
+static void report_state(struct server *server, struct message *request) {
+    struct net_state state = {
+        .wall_us = clock_read(&server->clock, server->world->now) / 1000,
+        .replica = server_mode(server) == REDLOCK_VERDICT_READONLY,
+        .replicas = server->replicas,
+        .may_evict = server->may_evict,
+        .evicted = server->evicted,
+    };
+    memcpy(state.replid, server->replid, sizeof(state.replid));
+    request->verdict = REDLOCK_VERDICT_GRANTED;
+    request->body = body_new(server->world);
+    body_add(request->body, &state, sizeof(state));
 }
 
 void server_guard_serve(struct server *server, struct message *request) {
@@ -338,7 +337,7 @@ void server_guard_serve(struct server *server, struct message *request) {
     case NET_RECORD_WRITE: take_record(server, request); break;
     case NET_FENCES: report_fences(server, request); break;
     case NET_SERVER_INFO: server_info(server, request); break;
-    case NET_STATE: server_state_serve(server, request); break;
+    case NET_STATE: report_state(server, request); break;
     default: request->verdict = REDLOCK_VERDICT_ERROR; break;
     }
 }
@@ -378,10 +377,10 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     record_write(&text, record);
     struct guard_change *change = remember(server, GUARD_WRITTEN);
     change->nonce = record->nonce;
-    change->payload = payload_new(world);
+    change->body = body_new(world);
     for (size_t i = 0; i < text.fields_count; i++)
-        payload_add(change->payload, text.fields[i].data, text.fields[i].bytes);
-    payload_set_fences(change->payload, floor);
+        body_add(change->body, text.fields[i].data, text.fields[i].bytes);
+    body_set_fences(change->body, floor);
     change->at = -RL_NEVER; /* no replica lags that far */
     (void)write_record(server->table, change);
     server->sound = server->intact = true;

@@ -87,12 +87,8 @@ void watch_pump(struct conn *conn) {
     struct net *net = conn->net;
     if (conn->watch_asked || conn->track_again.index != 0 || net->closing) return;
     if (!policy_wants_tracking(&net->policy, conn->slot)) return;
-    struct message *track = message_new(net->world);
-    track->what = MESSAGE_TRACK;
-    track->client = (uint8_t)net->client;
-    track->slot = (uint8_t)conn->slot;
     conn->watch_asked = true;
-    messages_push(&conn->out, track);
+    messages_push(&conn->out, message_on(net->world, link_at(conn), MESSAGE_TRACK));
 }
 
 void watch_answered(struct conn *conn, const struct message *answer) {

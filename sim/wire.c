@@ -12,6 +12,31 @@ struct link *link_of(struct world *world, const struct message *message) {
     return &world->actor[message->client].link[message->slot];
 }
 
+struct link *link_next(struct world *world, const struct link *before) {
+    unsigned client = before ? before->client : 0, slot = before ? before->slot + 1u : 0;
+    for (; client < world->options.clients; client++, slot = 0)
+        if (slot < world->actor[client].slots) return &world->actor[client].link[slot];
+    return NULL;
+}
+
+/* A node that a client lists twice has two connections with it. */
+struct link *link_between(struct world *world, unsigned client, unsigned node,
+                          const struct link *before) {
+    struct actor *actor = &world->actor[client];
+    for (unsigned slot = before ? before->slot + 1u : 0; slot < actor->slots; slot++)
+        if (actor->link[slot].node == node) return &actor->link[slot];
+    return NULL;
+}
+
+struct message *message_on(struct world *world, const struct link *link, enum message_what what) {
+    struct message *message = message_new(world);
+    message->what = (uint8_t)what;
+    message->client = link->client;
+    message->slot = link->slot;
+    message->connection = link->connection;
+    return message;
+}
+
 static struct channel *channel_of(struct link *link, enum way way) {
     if (way == WAY_HINTS) return &link->hints;
     return way == WAY_REQUESTS ? &link->requests : &link->answers;
@@ -32,15 +57,14 @@ static rl_ns draw_delay(struct world *world, struct link *link) {
 
 static void arrive(struct world *world, void *argument, int64_t number);
 
-static void await_first(struct world *world, unsigned client, unsigned slot, enum way way) {
-    struct link *link = &world->actor[client].link[slot];
+static void await_first(struct world *world, struct link *link, enum way way) {
     struct channel *channel = channel_of(link, way);
     const struct message *first = channel->under_way.head;
     if (channel->awaited || channel->stalled || !first) return;
     channel->awaited = true;
     channel->generation++;
-    int64_t number = (int64_t)channel->generation << 16 | (int64_t)client << 8 |
-                     (int64_t)slot << 2 | (int64_t)way;
+    int64_t number = (int64_t)channel->generation << 16 | (int64_t)link->client << 8 |
+                     (int64_t)link->slot << 2 | (int64_t)way;
     world_at(world, first->arrives_at, arrive, NULL, number);
 }
 
@@ -51,7 +75,7 @@ static void put(struct world *world, struct message *message, enum way way, rl_n
     message->arrives_at = at > channel->last ? at : channel->last;
     channel->last = message->arrives_at;
     messages_push(&channel->under_way, message);
-    await_first(world, message->client, message->slot, way);
+    await_first(world, link, way);
 }
 
 static void drop(struct world *world, struct message *message) {
@@ -70,75 +94,55 @@ static void drop_under_way(struct world *world, struct link *link, enum way way)
 
 /* ---- how connections end --------------------------------------------------------------------- */
 
-static void send_bye(struct world *world, unsigned client, unsigned slot) {
-    struct link *link = &world->actor[client].link[slot];
-    struct message *bye = message_new(world);
-    bye->what = MESSAGE_BYE;
-    bye->client = (uint8_t)client;
-    bye->slot = (uint8_t)slot;
-    bye->connection = link->connection;
-    put(world, bye, WAY_ANSWERS, draw_delay(world, link));
-}
-
 /* On the node's side: answers that it has sent still arrive, and then the end of the connection. */
-static void close_at_node(struct world *world, unsigned client, unsigned slot) {
-    struct link *link = &world->actor[client].link[slot];
+static void close_at_node(struct world *world, struct link *link) {
     if (!link->open) return;
     link->open = false;
-    send_bye(world, client, slot);
+    put(world, message_on(world, link, MESSAGE_BYE), WAY_ANSWERS, draw_delay(world, link));
 }
 
 void wire_node_died(struct world *world, unsigned node, bool old) {
-    for (unsigned client = 0; client < world->options.clients; client++) {
-        for (unsigned slot = 0; slot < world->actor[client].slots; slot++) {
-            const struct link *link = &world->actor[client].link[slot];
-            if (link->node == node && link->old == old) close_at_node(world, client, slot);
-        }
-    }
+    for (struct link *link = NULL; (link = link_next(world, link));)
+        if (link->node == node && link->old == old) close_at_node(world, link);
 }
 
 void wire_node_splits(struct world *world, unsigned node) {
-    for (unsigned client = 0; client < world->options.clients; client++) {
-        for (unsigned slot = 0; slot < world->actor[client].slots; slot++) {
-            struct link *link = &world->actor[client].link[slot];
-            if (link->node == node && link->open) link->old = true;
-        }
-    }
+    for (struct link *link = NULL; (link = link_next(world, link));)
+        if (link->node == node && link->open) link->old = true;
 }
 
-void wire_reset(struct world *world, unsigned client, unsigned slot) {
-    struct link *link = &world->actor[client].link[slot];
+static void close_both_ends(struct world *world, struct link *link) {
     link->open = false;
-    link->connection++;
     drop_under_way(world, link, WAY_REQUESTS);
     drop_under_way(world, link, WAY_ANSWERS);
 }
 
-void wire_end(struct world *world, unsigned client, unsigned slot) {
-    wire_reset(world, client, slot);
-    drop_under_way(world, &world->actor[client].link[slot], WAY_HINTS);
+void wire_reset(struct world *world, struct link *link) {
+    link->connection++;
+    close_both_ends(world, link);
+}
+
+void wire_end(struct world *world, struct link *link) {
+    wire_reset(world, link);
+    drop_under_way(world, link, WAY_HINTS);
 }
 
 /* ---- arrival --------------------------------------------------------------------------------- */
 
 static void arrive_at_node(struct world *world, struct link *link, struct message *request) {
     if (request->what == MESSAGE_REQUEST && request->breaks) {
-        unsigned client = request->client, slot = request->slot;
         drop(world, request);
         drop_under_way(world, link, WAY_REQUESTS);
-        close_at_node(world, client, slot);
-        return;
-    }
-    bool known = request->what == MESSAGE_CONNECT || link->open;
-    if (known)
+        close_at_node(world, link);
+    } else if (request->what == MESSAGE_CONNECT || link->open) {
         server_receive(world, request);
-    else
+    } else {
         drop(world, request);
+    }
 }
 
 static void arrive_at_client(struct world *world, struct link *link, struct message *answer) {
-    struct actor *actor = &world->actor[answer->client];
-    unsigned client = answer->client;
+    struct actor *actor = &world->actor[link->client];
     if (actor->crashed) {
         drop(world, answer);
         return;
@@ -146,18 +150,15 @@ static void arrive_at_client(struct world *world, struct link *link, struct mess
     if (answer->breaks) {
         world_write_message(world, HISTORY_DROPPED, answer);
         answer->what = MESSAGE_BYE;
-        link->open = false;
-        drop_under_way(world, link, WAY_REQUESTS);
-        drop_under_way(world, link, WAY_ANSWERS);
+        close_both_ends(world, link);
     }
     net_receive(actor->net, answer);
-    actor_drive(world, client);
+    actor_drive(world, link->client);
 }
 
 static void arrive(struct world *world, void *argument, int64_t number) {
-    unsigned client = (unsigned)(number >> 8) & 0xff, slot = (unsigned)(number >> 2) & 0x3f;
+    struct link *link = &world->actor[number >> 8 & 0xff].link[number >> 2 & 0x3f];
     enum way way = (enum way)(number & 3);
-    struct link *link = &world->actor[client].link[slot];
     struct channel *channel = channel_of(link, way);
     (void)argument;
     if (channel->generation != (uint32_t)(number >> 16)) return;
@@ -167,7 +168,7 @@ static void arrive(struct world *world, void *argument, int64_t number) {
         return;
     }
     struct message *message = messages_pop(&channel->under_way);
-    await_first(world, client, slot, way);
+    await_first(world, link, way);
     if (way == WAY_REQUESTS)
         arrive_at_node(world, link, message);
     else
@@ -176,33 +177,23 @@ static void arrive(struct world *world, void *argument, int64_t number) {
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-void wire_connect(struct world *world, unsigned client, unsigned slot) {
-    struct link *link = &world->actor[client].link[slot];
-    wire_reset(world, client, slot);
-    struct message *connect = message_new(world);
-    connect->what = MESSAGE_CONNECT;
-    connect->client = (uint8_t)client;
-    connect->slot = (uint8_t)slot;
-    connect->connection = link->connection;
-    put(world, connect, WAY_REQUESTS, draw_delay(world, link));
-}
-
-/* TCP knows no commands: the first of two may arrive before the second. */
-static void send_in_pieces(struct world *world, struct link *link, struct message *request) {
-    struct message *first = message_new(world);
-    *first = *request;
-    first->next = NULL;
-    first->part = PART_FIRST;
-    request->part = PART_SECOND;
-    put(world, first, WAY_REQUESTS, draw_delay(world, link));
+void wire_connect(struct world *world, struct link *link) {
+    wire_reset(world, link);
+    put(world, message_on(world, link, MESSAGE_CONNECT), WAY_REQUESTS, draw_delay(world, link));
 }
 
 void wire_send(struct world *world, struct message *request) {
     struct link *link = link_of(world, request);
     request->connection = link->connection;
     bool two = request->guarded && request->op == NET_ACQUIRE && request->keys_count == 1;
-    if (two && random_chance(&link->random, world->options.split_ppm))
-        send_in_pieces(world, link, request);
+    /* TCP knows no commands: the first of two may arrive before the second. */
+    if (two && random_chance(&link->random, world->options.split_ppm)) {
+        struct message *first = message_new(world);
+        *first = *request;
+        first->part = PART_FIRST;
+        request->part = PART_SECOND;
+        put(world, first, WAY_REQUESTS, draw_delay(world, link));
+    }
     world_write_message(world, HISTORY_SENT, request);
     rl_ns delay = draw_delay(world, link);
     if (link->delay_next > 0) delay = link->delay_next;
@@ -234,15 +225,10 @@ void wire_notify(struct world *world, struct message *hint, rl_ns late) {
         random_between(&link->hints_random, how->delay_min, how->delay_max) + late);
 }
 
-void wire_announce(struct world *world, unsigned client, unsigned slot, bool all) {
-    struct link *link = &world->actor[client].link[slot];
+void wire_announce(struct world *world, struct link *link, bool all) {
     const struct world_link *how = &world->options.link;
-    struct message *announcement = message_new(world);
-    announcement->what = MESSAGE_ANNOUNCEMENT;
+    struct message *announcement = message_on(world, link, MESSAGE_ANNOUNCEMENT);
     announcement->all = all;
-    announcement->client = (uint8_t)client;
-    announcement->slot = (uint8_t)slot;
-    announcement->connection = link->connection;
     put(world, announcement, WAY_ANSWERS,
         random_between(&link->announcements_random, how->delay_min, how->delay_max));
 }
@@ -251,18 +237,15 @@ static bool is_prompt(const struct channel *channel, rl_ns now) {
     return !channel->stalled && channel->last <= now + 300 * RL_MS;
 }
 
-bool node_is_in_touch(const struct world *world, unsigned node) {
+bool node_is_in_touch(struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     if (!server->up || server->paused || server->mode != REDLOCK_VERDICT_GRANTED) return false;
-    for (unsigned client = 0; client < world->options.clients; client++) {
-        const struct actor *actor = &world->actor[client];
-        for (unsigned slot = 0; slot < actor->slots && !actor->crashed; slot++) {
-            const struct link *link = &actor->link[slot];
-            if (link->node != node) continue;
-            if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
-            if (!is_prompt(&link->requests, world->now) || !is_prompt(&link->answers, world->now))
-                return false;
-        }
+    for (const struct link *link = NULL; (link = link_next(world, link));) {
+        const struct actor *actor = &world->actor[link->client];
+        if (link->node != node || actor->crashed) continue;
+        if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
+        if (!is_prompt(&link->requests, world->now) || !is_prompt(&link->answers, world->now))
+            return false;
     }
     return true;
 }
@@ -278,27 +261,14 @@ static void record_link(struct world *world, enum history_kind kind, unsigned cl
     world_write(world, &record);
 }
 
-typedef void link_fn(struct world *world, unsigned client, unsigned slot, int64_t number);
-
-/* A node that a client lists twice has two connections with it. */
-static void each_link(struct world *world, unsigned client, unsigned node, link_fn *fn,
-                      int64_t number) {
-    for (unsigned slot = 0; slot < world->actor[client].slots; slot++)
-        if (world->actor[client].link[slot].node == node) fn(world, client, slot, number);
-}
-
-static void cut_one(struct world *world, unsigned client, unsigned slot, int64_t way) {
-    world->actor[client].link[slot].cut |= (unsigned)way;
-}
-
 void link_cut(struct world *world, unsigned client, unsigned node, enum link_way way) {
     record_link(world, HISTORY_CUT, client, node, way);
-    each_link(world, client, node, cut_one, way);
+    for (struct link *link = NULL; (link = link_between(world, client, node, link));)
+        link->cut |= (unsigned)way;
 }
 
 /* Messages that waited at the cut arrive one delay later, and later messages not before them. */
-static void heal_way(struct world *world, unsigned client, unsigned slot, enum way way) {
-    struct link *link = &world->actor[client].link[slot];
+static void heal_way(struct world *world, struct link *link, enum way way) {
     struct channel *channel = channel_of(link, way);
     if (!channel->stalled) return;
     channel->stalled = false;
@@ -306,74 +276,48 @@ static void heal_way(struct world *world, unsigned client, unsigned slot, enum w
     for (struct message *message = channel->under_way.head; message; message = message->next)
         if (message->arrives_at < soonest) message->arrives_at = soonest;
     if (channel->last < soonest) channel->last = soonest;
-    await_first(world, client, slot, way);
-}
-
-static void heal_one(struct world *world, unsigned client, unsigned slot, int64_t number) {
-    (void)number;
-    world->actor[client].link[slot].cut = 0;
-    heal_way(world, client, slot, WAY_REQUESTS);
-    heal_way(world, client, slot, WAY_ANSWERS);
-    heal_way(world, client, slot, WAY_HINTS);
+    await_first(world, link, way);
 }
 
 void link_heal(struct world *world, unsigned client, unsigned node) {
     record_link(world, HISTORY_HEALED, client, node, 0);
-    each_link(world, client, node, heal_one, 0);
+    for (struct link *link = NULL; (link = link_between(world, client, node, link));) {
+        link->cut = 0;
+        heal_way(world, link, WAY_REQUESTS);
+        heal_way(world, link, WAY_ANSWERS);
+        heal_way(world, link, WAY_HINTS);
+    }
 }
 
 void wire_heal_all(struct world *world) {
-    for (unsigned client = 0; client < world->options.clients; client++) {
-        for (unsigned slot = 0; slot < world->actor[client].slots; slot++) {
-            struct link *link = &world->actor[client].link[slot];
-            link->delay_next = 0;
-            link->lose_next_answer = false;
-            if (link->cut) link_heal(world, client, link->node);
-        }
+    for (struct link *link = NULL; (link = link_next(world, link));) {
+        link->delay_next = 0;
+        link->lose_next_answer = false;
+        if (link->cut) link_heal(world, link->client, link->node);
     }
 }
 
 static void learn_of_break(struct world *world, void *argument, int64_t number) {
-    unsigned client = (unsigned)(number >> 8) & 0xff, slot = (unsigned)number & 0xff;
-    struct actor *actor = &world->actor[client];
-    (void)argument;
-    if (actor->crashed || actor->link[slot].connection != (uint32_t)(number >> 16)) return;
-    struct message *bye = message_new(world);
-    bye->what = MESSAGE_BYE;
-    bye->client = (uint8_t)client;
-    bye->slot = (uint8_t)slot;
-    bye->connection = actor->link[slot].connection;
-    net_receive(actor->net, bye);
-    actor_drive(world, client);
-}
-
-static void break_one(struct world *world, unsigned client, unsigned slot, int64_t number) {
-    struct link *link = &world->actor[client].link[slot];
-    (void)number;
-    link->open = false;
-    drop_under_way(world, link, WAY_REQUESTS);
-    drop_under_way(world, link, WAY_ANSWERS);
-    int64_t which = (int64_t)link->connection << 16 | (int64_t)client << 8 | (int64_t)slot;
-    world_at(world, world->now, learn_of_break, NULL, which);
+    struct link *link = argument;
+    struct actor *actor = &world->actor[link->client];
+    if (actor->crashed || link->connection != (uint32_t)number) return;
+    net_receive(actor->net, message_on(world, link, MESSAGE_BYE));
+    actor_drive(world, link->client);
 }
 
 void link_break(struct world *world, unsigned client, unsigned node) {
-    each_link(world, client, node, break_one, 0);
-}
-
-static void delay_one(struct world *world, unsigned client, unsigned slot, int64_t delay) {
-    world->actor[client].link[slot].delay_next = delay;
+    for (struct link *link = NULL; (link = link_between(world, client, node, link));) {
+        close_both_ends(world, link);
+        world_at(world, world->now, learn_of_break, link, link->connection);
+    }
 }
 
 void link_delay(struct world *world, unsigned client, unsigned node, rl_ns delay) {
-    each_link(world, client, node, delay_one, delay);
-}
-
-static void lose_one(struct world *world, unsigned client, unsigned slot, int64_t number) {
-    (void)number;
-    world->actor[client].link[slot].lose_next_answer = true;
+    for (struct link *link = NULL; (link = link_between(world, client, node, link));)
+        link->delay_next = delay;
 }
 
 void link_lose_next_answer(struct world *world, unsigned client, unsigned node) {
-    each_link(world, client, node, lose_one, 0);
+    for (struct link *link = NULL; (link = link_between(world, client, node, link));)
+        link->lose_next_answer = true;
 }

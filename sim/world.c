@@ -10,13 +10,6 @@
 
 #include "inside.h"
 
-enum { MESSAGES_AT_ONCE = 256 };
-
-struct chunk {
-    struct chunk *next;
-    struct message messages[MESSAGES_AT_ONCE];
-};
-
 static struct world *current;
 
 struct world *world_current(void) {
@@ -47,61 +40,6 @@ void world_options_init(struct world_options *options) {
     }
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
-
-static void spare_chunk(struct world *world, struct chunk *chunk) {
-    for (size_t i = 0; i < MESSAGES_AT_ONCE; i++) {
-        chunk->messages[i].payload = NULL; /* an earlier run may have left one there */
-        message_free(world, &chunk->messages[i]);
-    }
-}
-
-/* Messages that an earlier run left under way. */
-static void messages_begin(struct world *world) {
-    world->spare = NULL;
-    world->messages_count = 0;
-    payloads_begin(world);
-    for (struct chunk *chunk = world->chunks; chunk; chunk = chunk->next) spare_chunk(world, chunk);
-}
-
-struct message *message_new(struct world *world) {
-    if (!world->spare) {
-        struct chunk *chunk = memory_new(sizeof(*chunk));
-        chunk->next = world->chunks;
-        world->chunks = chunk;
-        spare_chunk(world, chunk);
-    }
-    struct message *message = world->spare;
-    world->spare = message->next;
-    memset(message, 0, sizeof(*message));
-    return message;
-}
-
-void message_free(struct world *world, struct message *message) {
-    payload_drop(world, message->payload);
-    message->payload = NULL;
-    message->next = world->spare;
-    world->spare = message;
-}
-
-void messages_push(struct messages *queue, struct message *message) {
-    message->next = NULL;
-    if (queue->tail)
-        queue->tail->next = message;
-    else
-        queue->head = message;
-    queue->tail = message;
-}
-
-struct message *messages_pop(struct messages *queue) {
-    struct message *message = queue->head;
-    if (!message) return NULL;
-    queue->head = message->next;
-    if (!queue->head) queue->tail = NULL;
-    message->next = NULL;
-    return message;
-}
-
 /* ---- beginning and end ---------------------------------------------------------------------- */
 
 struct world *world_new(void) {
@@ -118,16 +56,10 @@ void world_free(struct world *world) {
     if (!world) return;
     if (world->running) world_end(world);
     servers_free(world);
-    events_free(&world->events);
-    tokens_free(&world->tokens);
-    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) free(world->actor[i].deeds);
+    free(world->events.heap);
+    messages_free(world);
+    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) free(world->actor[i].actions);
     free(world->updates);
-    while (world->chunks) {
-        struct chunk *chunk = world->chunks;
-        world->chunks = chunk->next;
-        free(chunk);
-    }
-    payloads_free(world);
     if (current == world) current = NULL;
     free(world);
 }
@@ -148,8 +80,8 @@ void world_begin(struct world *world, const struct world_options *options,
         if (options->client[i].refused) history->refused |= UINT32_C(1) << i;
     world->now = 0;
     world->random = random_named(options->seed, 0);
-    events_clear(&world->events);
-    tokens_clear(&world->tokens);
+    world->events.count = 0;
+    world->events.sequence = 0;
     messages_begin(world);
     world->updates_count = 0;
     memset(world->reg, 0, sizeof(world->reg));
@@ -174,7 +106,9 @@ void world_heal(struct world *world) {
     wire_heal_all(world);
     world->options.link.tail_ppm = 0;
     world->options.link.request_loss_ppm = world->options.link.reply_loss_ppm = 0;
-    actors_heal(world);
+    /* A clock that is slightly fast or slow stays so: that is not a fault, since drift allows for
+     * it. */
+    for (unsigned i = 0; i < world->options.clients; i++) actor_resume(world, i);
     struct history_record record = world_record(world, HISTORY_FAULTS_END);
     world_write(world, &record);
 }
@@ -189,13 +123,47 @@ rl_ns world_between(struct world *world, rl_ns low, rl_ns high) {
 }
 bool world_chance(struct world *world, uint32_t ppm) { return random_chance(&world->random, ppm); }
 
+static bool sooner(const struct event *a, const struct event *b) {
+    return a->at != b->at ? a->at < b->at : a->sequence < b->sequence;
+}
+
 void world_at(struct world *world, rl_ns at, world_fn *fn, void *argument, int64_t number) {
-    events_add(&world->events, at > world->now ? at : world->now, fn, argument, number);
+    struct events *events = &world->events;
+    struct event event = {at > world->now ? at : world->now, events->sequence++, fn, argument,
+                          number};
+    if (events->count == events->capacity)
+        events->heap = memory_grow(events->heap, &events->capacity, sizeof(events->heap[0]), 256);
+    size_t at_index = events->count++;
+    while (at_index > 0) {
+        size_t parent = (at_index - 1) / 2;
+        if (!sooner(&event, &events->heap[parent])) break;
+        events->heap[at_index] = events->heap[parent];
+        at_index = parent;
+    }
+    events->heap[at_index] = event;
+}
+
+/* There is at least one. */
+static struct event take_first(struct events *events) {
+    const struct event first = events->heap[0];
+    struct event last = events->heap[--events->count];
+    size_t hole = 0;
+    for (;;) {
+        size_t child = 2 * hole + 1;
+        if (child >= events->count) break;
+        if (child + 1 < events->count && sooner(&events->heap[child + 1], &events->heap[child]))
+            child++;
+        if (!sooner(&events->heap[child], &last)) break;
+        events->heap[hole] = events->heap[child];
+        hole = child;
+    }
+    events->heap[hole] = last;
+    return first;
 }
 
 void world_run_until(struct world *world, rl_ns until) {
-    struct event event;
-    while (events_take(&world->events, until, &event)) {
+    while (world->events.count > 0 && world->events.heap[0].at <= until) {
+        struct event event = take_first(&world->events);
         world->now = event.at;
         event.fn(world, event.argument, event.number);
     }

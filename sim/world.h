@@ -199,7 +199,7 @@ bool node_is_up(const struct world *world, unsigned node);
 /* evicts keys, or replaces them as a replica */
 bool node_may_lose(const struct world *world, unsigned node);
 /* The node works, every living client runs, and no fault delays their messages. */
-bool node_is_in_touch(const struct world *world, unsigned node);
+bool node_is_in_touch(struct world *world, unsigned node);
 void node_clock_step(struct world *world, unsigned node, rl_ns step);
 void node_clock_rate(struct world *world, unsigned node, uint32_t ppm);
 /* READONLY, OOM, LOADING, MISCONF...; GRANTED: normal */

@@ -55,8 +55,9 @@ struct rl_membership_wish {
     X(NO_RECORD_OF, NO_QUORUM)     /* id[0] */                                                     \
     X(MAJORITY_UNHEARD, NO_QUORUM) /* node */                                                      \
     X(TOO_FEW_INTACT, NO_QUORUM)   /* count: intact, needed */                                     \
-    X(TOO_FEW_AFTER, NO_QUORUM)    /* count: intact, members, needed then; node: unheard, or -1 */ \
-    X(ADDED_UNHEARD, NO_QUORUM)    /* node */                                                      \
+    /* change; count: intact, members, needed then; node: unheard, or -1 */                        \
+    X(TOO_FEW_AFTER, NO_QUORUM)                                                                    \
+    X(ADDED_UNHEARD, NO_QUORUM)       /* node */                                                   \
     X(ADDED_UNREADABLE, BAD_ARGUMENT) /* node */                                                   \
     X(OF_OTHER_QUORUM, BAD_ARGUMENT)  /* node, id[0] */                                            \
     X(ALREADY_MEMBER, BAD_ARGUMENT)   /* node, id[0], url */                                       \

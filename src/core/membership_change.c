@@ -217,7 +217,14 @@ void membership_change_promised(struct rl_membership *m) {
         return;
     }
     /* "If one of them has accepted a change, that change is finished instead." */
-    if (!find_accepted(m, m->held, &m->chosen)) {
+    if (find_accepted(m, m->held, &m->chosen)) {
+        /* "It cannot be taken back, but it can wait." With too few intact members it would end a
+         * quorum that works. */
+        if (!membership_check_intact_after(m, &m->chosen)) {
+            refused(m);
+            return;
+        }
+    } else {
         if (m->begun) { /* whether our change is allowed was not checked */
             try_again(m);
             return;

@@ -24,9 +24,15 @@ bool membership_check_fit(struct rl_membership *m, rl_mask nodes) {
 /* ---- may the change be made? ---- */
 
 /* "the change is refused if it would leave fewer than a majority of e + 1 intact" */
-static bool check_intact(struct rl_membership *m, rl_mask intact, unsigned members) {
+bool membership_check_intact_after(struct rl_membership *m, const struct rl_change *change) {
+    bool add = change->kind == RL_CHANGE_ADD;
+    unsigned members = m->view.quorum.members_count + (add ? 1u : -1u);
+    rl_mask intact = membership_intact(m);
+    for (unsigned i = 0; i < m->wish.nodes; i++)
+        if (!add && m->view.node[i].id == change->id) intact &= (rl_mask)~rl_bit(i);
     if (rl_count(intact) >= rl_quorum(members)) return true;
     struct rl_problem *problem = membership_problem(m, RL_PROBLEM_TOO_FEW_AFTER);
+    problem->change = *change;
     problem->count[0] = rl_count(intact);
     problem->count[1] = members;
     problem->count[2] = rl_quorum(members);
@@ -78,13 +84,11 @@ static bool check_add(struct rl_membership *m, unsigned node) {
         memcpy(problem->url, quorum->members[0].url, sizeof problem->url);
         return false;
     }
-    if (!membership_check_fit(m, rl_bit(node))) return false;
-    return check_intact(m, membership_intact(m), quorum->members_count + 1u);
+    return membership_check_fit(m, rl_bit(node));
 }
 
 static bool check_remove(struct rl_membership *m, uint64_t id) {
     const struct rl_record *quorum = &m->view.quorum;
-    rl_mask intact = membership_intact(m);
     if (!rl_record_member(quorum, id)) {
         struct rl_problem *problem = membership_problem(m, RL_PROBLEM_NOT_A_MEMBER);
         problem->id[0] = id;
@@ -95,14 +99,13 @@ static bool check_remove(struct rl_membership *m, uint64_t id) {
         membership_problem(m, RL_PROBLEM_LAST_MEMBER)->id[0] = id;
         return false;
     }
-    for (unsigned i = 0; i < m->wish.nodes; i++)
-        if (m->view.node[i].id == id) intact &= (rl_mask)~rl_bit(i);
-    return check_intact(m, intact, quorum->members_count - 1u);
+    return true;
 }
 
 bool membership_check_change(struct rl_membership *m) {
-    return m->wanted.kind == RL_CHANGE_ADD ? check_add(m, m->wish.node)
-                                           : check_remove(m, m->wanted.id);
+    bool allowed = m->wanted.kind == RL_CHANGE_ADD ? check_add(m, m->wish.node)
+                                                   : check_remove(m, m->wanted.id);
+    return allowed && membership_check_intact_after(m, &m->wanted);
 }
 
 /* Nodes of two quorums are a mistake in the list, unless the operator has pinned one of them. */

@@ -41,6 +41,8 @@ bool membership_check_fit(struct rl_membership *m, rl_mask nodes);
 /* A majority is intact, and no node belongs to another quorum, except the one to be added. */
 bool membership_check_members(struct rl_membership *m);
 bool membership_check_change(struct rl_membership *m);
+/* Enough members are intact for the epoch that this change makes. */
+bool membership_check_intact_after(struct rl_membership *m, const struct rl_change *change);
 
 /* ---- what was read */
 static inline rl_mask membership_intact(const struct rl_membership *m) {

@@ -106,31 +106,34 @@ static void fail(struct rl_membership *m, enum rl_problem_kind kind) {
     membership_end(m);
 }
 
-/* Another witness was lost: start from the beginning. */
-static void next_round(struct rl_membership *m) {
-    if (++m->settling.rounds == ROUNDS)
-        fail(m, RL_PROBLEM_NOT_SETTLED);
-    else
-        begin_round(m);
-}
-
 static void mark(struct rl_membership *m) {
     m->settling.tries = 0;
     m->settling.done = 0;
     membership_peek(m, RL_MARK_PEEK, 0);
 }
 
-static void fail_too_few(struct rl_membership *m) {
+static void fail_too_few(struct rl_membership *m, rl_mask found, unsigned needed) {
     int unheard = membership_unheard(m);
     if (unheard >= 0) {
         membership_refuse(m, RL_PROBLEM_SETTLERS_UNHEARD, (unsigned)unheard);
     } else {
         struct rl_problem *problem = membership_problem(m, RL_PROBLEM_SETTLERS_TOO_FEW);
-        problem->count[0] = rl_count(m->settling.witnesses);
+        problem->count[0] = rl_count(found);
         problem->count[1] = m->settling.epoch;
-        problem->count[2] = m->settling.needed;
+        problem->count[2] = needed;
     }
     membership_end(m);
+}
+
+/* Another witness was lost, or too few nodes take the fences: start from the beginning. */
+static void next_round(struct rl_membership *m) {
+    rl_mask intact = membership_intact(m);
+    if (++m->settling.rounds < ROUNDS)
+        begin_round(m);
+    else if (rl_count(intact) < m->view.votes_needed)
+        fail_too_few(m, intact, m->view.votes_needed);
+    else
+        fail(m, RL_PROBLEM_NOT_SETTLED);
 }
 
 /* Pauses within the wait, at most until its end. */
@@ -154,7 +157,7 @@ void membership_settle_gathered(struct rl_membership *m) {
         return;
     }
     if (m->now >= m->settling.until) {
-        fail_too_few(m);
+        fail_too_few(m, m->settling.witnesses, m->settling.needed);
         return;
     }
     if (m->now - m->settling.reported_at >= PEEK_EVERY) {

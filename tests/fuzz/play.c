@@ -44,6 +44,8 @@ struct conn {
 
 static struct {
     const uint8_t *at, *end;
+    size_t password_at; /* how much of it the bytes before spell */
+    bool password_said;
     int64_t now; /* nanoseconds */
     uint64_t random;
     unsigned nodes, node, nth, steps;
@@ -400,7 +402,19 @@ static bool is_said(uint8_t byte) {
     return byte >= 0x20 || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
+/* A server that says the password by itself reveals nothing. */
+static void note_password(uint8_t byte) {
+    static const char password[] = "secret";
+    world.password_at = byte == (uint8_t)password[world.password_at] ? world.password_at + 1
+                        : byte == 's'                                ? 1
+                                                                     : 0;
+    if (password[world.password_at] != '\0') return;
+    world.password_said = true;
+    world.password_at = 0;
+}
+
 static void put(uint8_t byte) {
+    note_password(byte);
     if (world.out_bytes == OUT_MAX) send_out();
     world.out[world.out_bytes++] = (char)byte;
 }
@@ -628,8 +642,8 @@ static void check_nodes(void) {
     for (size_t i = 0; i < world.nodes; i++) {
         struct redlock_node_status status = {.size = sizeof status};
         must(redlock_client_node(world.client, i, &status) == REDLOCK_OK, "no status");
-        must(strstr(status.text, "secret") == NULL && strstr(status.url, "secret") == NULL,
-             "the password is shown");
+        bool shown = strstr(status.text, "secret") && !world.password_said;
+        must(!shown && strstr(status.url, "secret") == NULL, "the password is shown");
     }
 }
 
@@ -658,7 +672,8 @@ void play(const uint8_t *data, size_t size) {
     world.random = 1;
     world.node = world.nth = world.steps = 0;
     world.out_bytes = 0;
-    world.acquires = false;
+    world.acquires = world.password_said = false;
+    world.password_at = 0;
     open_client(size > 0 ? data[0] : 0);
     process();
     if (play_real.connect != NULL) play_with_real();

@@ -27,7 +27,8 @@ const char *task_report_text(enum rl_membership_report report) {
  *     %u the node's URL   %s "URL: answer (detail)", if it did not answer   %w why it is not fit
  *     %q its quorum       %o the URL of a node of quorum %i   %m the member's URL   %c the change
  *     %i %j the ids       %0 %1 %2 the counts   %d what the command does   %b %n the limits
- *     %h " (URL: answer)" of a node that was not heard, if there is one */
+ *     %h " (URL: answer)" of a node that was not heard, if there is one
+ *     %t the quorum's ttl_max   %l that of %q */
 static const char *const texts[] = {
     [RL_PROBLEM_NO_RANDOM] =
         "the kernel returns no random bytes (getrandom), and without them two records could be "
@@ -67,7 +68,9 @@ static const char *const texts[] = {
     [RL_PROBLEM_MEMBERS_FULL] = "the quorum has %n members, and cannot have more",
     [RL_PROBLEM_QUORUM_OF_ONE] =
         "cannot add a node to a quorum of one: there is no majority from which a second node "
-        "could recover. List all nodes, DEL " NET_KEY_RECORD " on %m, and redlock quorum init",
+        "could recover. List all nodes, DEL " NET_KEY_RECORD
+        " on %m, and redlock quorum init with --ttl-max of at least %t and a --floor: the record "
+        "that names its ttl_max and its fences is gone then",
     [RL_PROBLEM_NOT_A_MEMBER] =
         "%i is not a member of quorum %j: redlock quorum status lists the members",
     [RL_PROBLEM_LAST_MEMBER] = "%i is the last member: a quorum without members holds no lock",
@@ -88,7 +91,8 @@ static const char *const texts[] = {
         "command again when they do",
     [RL_PROBLEM_SETTLERS_TOO_FEW] =
         "the change is in force but not finished: %0 nodes are intact that have switched to epoch "
-        "%1, and %2 are needed; run the command again when more nodes have recovered",
+        "%1, and %2 are needed; run the command again when more nodes have recovered, or if they "
+        "cannot: redlock quorum init",
     [RL_PROBLEM_NOT_MARKED] =
         "the change is in force, but could not be marked as finished on a majority: run the "
         "command again",
@@ -101,7 +105,8 @@ static const char *const texts[] = {
     [RL_PROBLEM_MEMBERS_UNLISTED] =
         "%u belongs to quorum %i, and %0 of its %1 members are not in the list (%m, ...): list "
         "them too; or take %u out of that quorum, or if that is gone for good, "
-        "DEL " NET_KEY_RECORD " there",
+        "DEL " NET_KEY_RECORD " there, and give --ttl-max of at least %l and a --floor: the record "
+        "that names its ttl_max and its fences is gone then",
     [RL_PROBLEM_ALIVE] =
         "quorum %i has a majority that is intact (%0 of %1 members), so init is not needed: nodes "
         "that lost their data come back by themselves; add and remove change the list",
@@ -164,23 +169,31 @@ static const char *url_of_quorum(const struct quorum_task *task, uint64_t id) {
     return "this client";
 }
 
+static void put_change(const struct rl_change *change, const char *before, char *to) {
+    if (change->kind == RL_CHANGE_ADD)
+        snprintf(to, PART_BYTES, "%sadding %s as %016" PRIx64, before, change->url, change->id);
+    else
+        snprintf(to, PART_BYTES, "%sremoving %016" PRIx64, before, change->id);
+}
+
 static void part_of(struct quorum_task *task, char letter, char *to) {
     const struct rl_problem *p = &task->machine.problem;
     const struct rl_guard_node *node = p->node < 0 ? NULL : &task->machine.view.node[p->node];
     const char *url = node ? task->url[p->node] : "";
-    const bool adds = task->machine.wish.kind == RL_MEMBERSHIP_ADD;
     switch (letter) {
     case '0':
     case '1':
     case '2': snprintf(to, PART_BYTES, "%u", p->count[letter - '0']); break;
     case 'b': snprintf(to, PART_BYTES, "%d", RL_URL_BYTES - 1); break;
-    case 'c':
-        if (p->change.kind == RL_CHANGE_ADD)
-            snprintf(to, PART_BYTES, "adding %s as %016" PRIx64, p->change.url, p->change.id);
+    case 'c': put_change(&p->change, "", to); break;
+    case 'd':
+        if (p->change.id != task->machine.wanted.id)
+            put_change(&p->change, "finishing an earlier change, ", to);
+        else if (p->change.kind == RL_CHANGE_ADD)
+            snprintf(to, PART_BYTES, "adding a member");
         else
-            snprintf(to, PART_BYTES, "removing %016" PRIx64, p->change.id);
+            snprintf(to, PART_BYTES, "removing it");
         break;
-    case 'd': snprintf(to, PART_BYTES, "%s", adds ? "adding a member" : "removing it"); break;
     case 'h':
         if (node)
             snprintf(to, PART_BYTES, " (%s: %s)", url,
@@ -188,11 +201,15 @@ static void part_of(struct quorum_task *task, char letter, char *to) {
         break;
     case 'i': snprintf(to, PART_BYTES, "%016" PRIx64, p->id[0]); break;
     case 'j': snprintf(to, PART_BYTES, "%016" PRIx64, p->id[1]); break;
+    case 'l': snprintf(to, PART_BYTES, "%" PRId64 "ms", node->record.ttl_max_ms); break;
     case 'm': snprintf(to, PART_BYTES, "%s", p->url); break;
     case 'n': snprintf(to, PART_BYTES, "%d", RL_MEMBERS_MAX); break;
     case 'o': snprintf(to, PART_BYTES, "%s", url_of_quorum(task, p->id[0])); break;
     case 'q': snprintf(to, PART_BYTES, "%016" PRIx64, node->record.quorum_id); break;
     case 's': put_silence(task, to); break;
+    case 't':
+        snprintf(to, PART_BYTES, "%" PRId64 "ms", task->machine.view.quorum.ttl_max_ms);
+        break;
     case 'u': snprintf(to, PART_BYTES, "%s", url); break;
     case 'w': fitness_judge(task->client, &task->state[p->node], to, PART_BYTES); break;
     default: assert(!"a part of a problem");
