@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shells in which the documents' commands run, on real servers."""
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -32,15 +35,19 @@ class Shell:
         try:
             output = process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:
-            process.kill()
+            self.end()
             output = process.communicate()[0]
             raise AssertionError(f"not ended after {timeout} s:\n{script}\n{output}") from None
         assert process.returncode == status, f"status {process.returncode}, not {status}:\n{script}\n{output}"
         return output
 
-    def up(self, script, *options, **more):
-        """The same inside `redlock up -n 3`."""
-        return self(script, "redlock", "up", "-q", "-n", "3", *options, "--", **more)
+    def end(self):
+        """Kills all that was started from here, and what that started."""
+        while left := self.here.processes():
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
 
     def program(self, name, text):
         """A script of that name in the directory `bin`, which is in PATH."""
@@ -55,8 +62,10 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path):
     with room() as here:
-        yield Shell(here, tmp_path)
-        left = here.leftovers()
+        made = Shell(here, tmp_path)
+        yield made
+        left = here.leftovers(seconds=5)
+        made.end()
         assert not left, f"left behind: {left}"
 
 

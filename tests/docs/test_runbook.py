@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -44,17 +45,17 @@ def started(*arguments):
         yield servers
 
 
-def make_quorum(nodes, *options):
+def make_quorum(nodes, ttl_max=TTL_MAX):
     environ = {**os.environ, "REDLOCK_CONFIG": "/dev/null"}
-    subprocess.run([BINARY, "quorum", "init", "-N", nodes, "--never-used", "--yes", "--ttl-max", TTL_MAX, *options], env=environ,
-                   check=True, capture_output=True)
+    subprocess.run([BINARY, "quorum", "init", "-N", nodes, "--never-used", "--yes", "--ttl-max", ttl_max], env=environ, check=True,
+                   capture_output=True)
 
 
 @contextlib.contextmanager
-def members():
+def members(ttl_max=TTL_MAX):
     """Three servers that are a quorum."""
     with Quorum(3) as servers:
-        make_quorum(servers.nodes)
+        make_quorum(servers.nodes, ttl_max)
         yield servers
 
 
@@ -398,13 +399,13 @@ def test_one_by_one(shell, label):
     """A lock that is held all the time is not lost, and each server is restarted once."""
     script = PAGE.one("sh", label)
     assert script.count("sleep 30") == 1
-    with members() as servers:
+    with members("5s") as servers:  # so long that without the wait a majority would not vote
         hosts = Hosts(shell, servers)
         environ = guarded(servers.nodes)
         holder = shell.start("exec redlock run --ttl 1500ms --node-timeout 250ms long -- sh -c 'echo held > held; exec sleep 1000'", environ=environ)
         until((shell.directory / "held").exists, what="the lock")
         # The longest TTL, and some time for a busy machine.
-        said = shell(script.replace("sleep 30", "sleep 2.5"), environ=environ)
+        said = shell(script.replace("sleep 30", "sleep 2"), environ=environ)
         log = hosts.end()
         assert [host for host, _, _ in log] == ["db1", "db2", "db3"], log
         assert ("apt-get" if label == "upgrade" else "restart") in log[0][1]
@@ -475,6 +476,15 @@ def test_lost_token(shell, mode):
         assert len(verdicts) == 2 and verdicts[0].startswith("deploy: held by ") and verdicts[1] == "deploy: free", said
 
 
+def test_a_lock_without_an_end(shell):
+    with started(SAFE) as (server,):
+        server.ask("SET", "old", "from another program")
+        environ = classic(server.url, node=address(server))
+        said = shell(ON + PAGE.one("sh", "endless"), environ=environ)
+        assert "the key has no TTL" in said
+        assert shell("redlock show old", environ=environ).startswith("old: free")
+
+
 def test_first_look(shell):
     with members() as servers:
         said = shell(PAGE.one("sh", "first look"), environ=guarded(servers.nodes))
@@ -496,6 +506,9 @@ def test_metrics_are_those_of_the_gateway(shell):
             with contextlib.suppress(OSError):
                 return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
         text = until(page, what="the page of metrics")
+        if shutil.which("curl"):
+            lines = shell(PAGE.one("sh", "read metrics"), environ={"gateway": f"127.0.0.1:{port}"}).splitlines()
+            assert len([line for line in lines if line.startswith("redlock_node_up{")]) == 3, lines
         gateway.terminate()
         assert gateway.wait(15) == 0
     metrics = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
